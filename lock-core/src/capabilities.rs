@@ -1,0 +1,131 @@
+//! What a backend declares, and the conformance kit proves.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use crate::{Error, ErrorKind, LockRequest, Mode, Result, TTL_RANGE};
+
+/// How far the growth of fencing tokens is promised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TokenOrder {
+    /// Always, as long as the store's data lives: the number comes from the store's own log.
+    Always,
+    /// Also after the store lost its memory, as long as the store's clock was not set back behind
+    /// an earlier grant.
+    ServerClock,
+    /// Within the life of the process that holds the store.
+    Process,
+}
+
+/// What a backend can do and how far it promises it.
+///
+/// A declared capability is proved by the conformance kit; one that is not declared answers
+/// [`ErrorKind::Unsupported`] instead of being emulated weakly.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Capabilities {
+    /// The backend's name in errors and logs, for example `redis`.
+    pub backend: &'static str,
+    /// Whether [`Mode::Shared`] can be had. Default: no.
+    pub shared: bool,
+    /// Whether [`Mode::Permit`] can be had. Default: no.
+    pub permits: bool,
+    /// Whether claims of different processes are granted in the order they arrived. Default: no.
+    pub fair: bool,
+    /// Whether the store wakes waiters by itself, so that nobody polls for a release. Default: no.
+    pub push: bool,
+    /// How far the growth of fencing tokens is promised. Default: [`TokenOrder::Process`].
+    pub tokens: TokenOrder,
+    /// The ttls this backend can give. Default: [`TTL_RANGE`].
+    pub ttl: RangeInclusive<Duration>,
+}
+
+impl Capabilities {
+    /// A backend with exclusive locks and none of the rest.
+    pub fn new(backend: &'static str) -> Self {
+        Self {
+            backend,
+            shared: false,
+            permits: false,
+            fair: false,
+            push: false,
+            tokens: TokenOrder::Process,
+            ttl: TTL_RANGE,
+        }
+    }
+
+    /// Declares [`Mode::Shared`].
+    #[must_use]
+    pub fn with_shared(mut self) -> Self {
+        self.shared = true;
+        self
+    }
+
+    /// Declares [`Mode::Permit`].
+    #[must_use]
+    pub fn with_permits(mut self) -> Self {
+        self.permits = true;
+        self
+    }
+
+    /// Declares that claims are granted in order of arrival.
+    #[must_use]
+    pub fn with_fairness(mut self) -> Self {
+        self.fair = true;
+        self
+    }
+
+    /// Declares that a release wakes waiters without polling.
+    #[must_use]
+    pub fn with_push(mut self) -> Self {
+        self.push = true;
+        self
+    }
+
+    /// Declares how far the growth of tokens is promised.
+    #[must_use]
+    pub fn with_tokens(mut self, tokens: TokenOrder) -> Self {
+        self.tokens = tokens;
+        self
+    }
+
+    /// Declares the ttls that can be had.
+    #[must_use]
+    pub fn with_ttl(mut self, ttl: RangeInclusive<Duration>) -> Self {
+        self.ttl = ttl;
+        self
+    }
+
+    /// Refuses a request for what this backend cannot give.
+    pub(crate) fn check(&self, request: &LockRequest) -> Result<()> {
+        let unsupported = |what: String| {
+            Error::new(ErrorKind::Unsupported, what)
+                .with_backend(self.backend)
+                .with_key(&request.key)
+        };
+        match request.mode {
+            Mode::Shared if !self.shared => {
+                return Err(unsupported(
+                    "shared locks cannot be had here: take it exclusively, or choose another backend".into(),
+                ));
+            }
+            Mode::Permit { .. } if !self.permits => {
+                return Err(unsupported(
+                    "permits cannot be had here: use one key a permit, or choose another backend"
+                        .into(),
+                ));
+            }
+            Mode::Exclusive | Mode::Shared | Mode::Permit { .. } => {}
+        }
+        let ttl = request.ttl();
+        if !self.ttl.contains(&ttl) {
+            return Err(unsupported(format!(
+                "a ttl of {ttl:?} cannot be had here: choose one from {:?} to {:?}",
+                self.ttl.start(),
+                self.ttl.end()
+            )));
+        }
+        Ok(())
+    }
+}

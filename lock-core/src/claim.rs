@@ -1,0 +1,86 @@
+//! An acquisition from before its first write until it is granted or given up: the one place where
+//! cancel safety is written.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::hold::Hold;
+use crate::keeper::renewal_due;
+use crate::{FencingToken, HoldId, LockGuard, LossSender, Moment};
+
+/// An acquisition under way.
+///
+/// A backend announces each request by [`sending`](Self::sending), which arms the claim; the
+/// store's answer is either [`granted`](Self::granted), which makes the guard, or
+/// [`refused`](Self::refused), which disarms it. Dropping an armed claim, be it by an error, a
+/// timeout, a panic or a cancelled future, releases in the background whatever the unanswered
+/// request may have won.
+///
+/// ```ignore
+/// let mut claim = self.keeper.claim(&request)?;
+/// let sent = claim.sending();
+/// match self.store.take(claim.id()).await? {
+///     Some(grant) => return Ok(claim.granted(FencingToken::from_grant(grant)?, sent, ttl)),
+///     None => claim.refused(),
+/// }
+/// ```
+#[derive(Debug)]
+#[must_use = "dropping a claim gives up the acquisition"]
+pub struct Claim {
+    hold: Arc<Hold>,
+    armed: bool,
+}
+
+impl Claim {
+    pub(crate) fn new(hold: Hold) -> Self {
+        Self {
+            hold: Arc::new(hold),
+            armed: false,
+        }
+    }
+
+    /// What identifies this acquisition on the store.
+    pub fn id(&self) -> &HoldId {
+        &self.hold.id
+    }
+
+    /// Arms the claim for a request that is about to be sent, and returns the present moment: the
+    /// one from which the request's answer counts.
+    pub fn sending(&mut self) -> Moment {
+        self.armed = true;
+        self.hold.keeper.clock.now()
+    }
+
+    /// Disarms the claim: the store has answered that nothing of it is there.
+    pub fn refused(&mut self) {
+        self.armed = false;
+    }
+
+    /// Makes the guard of a grant: the store holds the key for `ttl` from `sent` on.
+    ///
+    /// `None` when the answer came so late that a third of the ttl is gone: its holder would have
+    /// to be renewed before it did anything, or has expired. What was won is then released in the
+    /// background; try again with a new claim while there is time.
+    pub fn granted(self, token: FencingToken, sent: Moment, ttl: Duration) -> Option<LockGuard> {
+        if self.hold.keeper.clock.now() > renewal_due(sent, ttl) {
+            return None;
+        }
+        let mut claim = self;
+        claim.armed = false;
+        claim.hold.keep(sent, ttl);
+        Some(LockGuard::new(Arc::clone(&claim.hold), token))
+    }
+
+    /// By this the backend reports a loss that it learns of by itself.
+    pub fn loss(&self) -> LossSender {
+        LossSender::new(Arc::downgrade(&self.hold))
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        if self.armed {
+            self.hold.release_in_background();
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! What an application holds while it holds a lock.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use crate::hold::Hold;
+use crate::{Backoff, FencingToken, HoldWatch, LockKey, LossReason, Mode, Released, Result};
+
+/// A held lock: valid until it is released, dropped or lost.
+///
+/// Renewal is automatic. Because no lock service can stop a holder that sleeps through its own
+/// loss, use the guard in one of two ways, better both: stop working when [`lost`](Self::lost)
+/// resolves, and send [`token`](Self::token) along with every write so that the resource can refuse
+/// an overtaken holder.
+///
+/// Dropping the guard releases in the background; [`release`](Self::release) waits for it.
+///
+/// ```
+/// use lock_core::{DistributedLockExt, MemoryLock};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> lock_core::Result<()> {
+/// # async fn build_report(token: lock_core::FencingToken) {}
+/// let guard = MemoryLock::new().lock("nightly-report").await?;
+/// tokio::select! {
+///     () = build_report(guard.token()) => {}
+///     reason = guard.lost() => eprintln!("stopped: {reason}"),
+/// }
+/// guard.release().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "dropping a guard releases its lock"]
+#[clippy::has_significant_drop]
+pub struct LockGuard {
+    hold: Arc<Hold>,
+    token: FencingToken,
+    released: bool,
+}
+
+impl LockGuard {
+    pub(crate) fn new(hold: Arc<Hold>, token: FencingToken) -> Self {
+        Self {
+            hold,
+            token,
+            released: false,
+        }
+    }
+
+    /// The locked resource.
+    pub fn key(&self) -> &LockKey {
+        self.hold.id.key()
+    }
+
+    /// Who else may hold it at the same time.
+    pub fn mode(&self) -> Mode {
+        self.hold.id.mode()
+    }
+
+    /// The fencing token: greater for every later grant of this key.
+    pub fn token(&self) -> FencingToken {
+        self.token
+    }
+
+    /// Whether the lock is held at this very moment. It asks the local clock, not the store, so
+    /// it is cheap enough to ask before every step, and it cannot hang.
+    pub fn is_held(&self) -> bool {
+        self.hold.is_held()
+    }
+
+    /// How long it stays held without another renewal; zero once it is lost.
+    pub fn remaining(&self) -> Duration {
+        self.hold.remaining()
+    }
+
+    /// Waits until the lock is lost, and says why.
+    ///
+    /// When it cannot be renewed it resolves before anyone else can get in. When it was removed on
+    /// the store it resolves within a third of the ttl and a round trip, on backends that push at
+    /// once.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe, and any number of callers may wait.
+    pub async fn lost(&self) -> LossReason {
+        self.hold.ended().await
+    }
+
+    /// A view of this hold that can be cloned and sent into blocking work.
+    pub fn watch(&self) -> HoldWatch {
+        HoldWatch::new(Arc::clone(&self.hold))
+    }
+
+    /// Releases the lock and waits for the store's answer.
+    ///
+    /// [`Released::AlreadyLost`] tells that it was lost before; that is not an error.
+    ///
+    /// # Errors
+    ///
+    /// [`Unavailable`](crate::ErrorKind::Unavailable) when the store did not answer. The release is
+    /// then repeated in the background, and at the latest the ttl ends the hold.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future does not stop the release: it goes on in the background.
+    pub async fn release(mut self) -> Result<Released> {
+        let was_held = self.end();
+        let outcome = self.hold.keeper.lease.release(&self.hold.id).await?;
+        self.released = true;
+        Ok(if was_held {
+            outcome
+        } else {
+            Released::AlreadyLost
+        })
+    }
+
+    /// Ends the hold locally; returns whether it was still held.
+    fn end(&self) -> bool {
+        self.hold.roster.remove(&self.hold);
+        self.hold.is_held() && self.hold.end(LossReason::Released)
+    }
+}
+
+impl Drop for LockGuard {
+    fn drop(&mut self) {
+        if !self.released {
+            self.end();
+            self.hold.release_in_background();
+        }
+    }
+}
+
+impl fmt::Debug for LockGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LockGuard")
+            .field("key", self.key())
+            .field("mode", &self.mode())
+            .field("token", &self.token)
+            .field("held", &self.is_held())
+            .finish()
+    }
+}
+
+impl Hold {
+    /// Releases without anybody waiting for it, from any thread, also in `Drop`.
+    pub(crate) fn release_in_background(self: &Arc<Self>) {
+        let mut release = Box::pin(release_until_confirmed(Arc::clone(self)));
+        if self.keeper.home.outlives_callers() {
+            self.handle.spawn(release);
+            return;
+        }
+        // At the caller's home the runtime may be shutting down, and would drop a new task
+        // silently. A backend without I/O is done at the first poll.
+        let _runtime = self.handle.enter();
+        let finished = Pin::new(&mut release).poll(&mut Context::from_waker(Waker::noop()));
+        if finished.is_pending() {
+            self.handle.spawn(release);
+        }
+    }
+}
+
+/// Repeats the release until the store has answered, at most for one ttl: by then the store has
+/// ended the hold by itself.
+async fn release_until_confirmed(hold: Arc<Hold>) {
+    let clock = hold.keeper.clock;
+    let end = clock.now().plus(hold.id.ttl());
+    let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_secs(1));
+    while let Err(error) = hold.keeper.lease.release(&hold.id).await {
+        let pause = backoff.next_pause();
+        if clock.now().plus(pause) >= end {
+            tracing::warn!(key = %hold.id.key(), %error, "release not confirmed; the ttl ends the hold");
+            return;
+        }
+        tokio::time::sleep(pause).await;
+    }
+}

@@ -1,0 +1,232 @@
+//! One hold on a key, shared by the guard, the keeper and the watches: until when it is valid,
+//! and why it ended.
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
+
+use crate::keeper::KeeperInner;
+use crate::roster::Roster;
+use crate::sync::locked;
+use crate::{HoldId, LossReason, Moment};
+
+pub(crate) struct Hold {
+    pub(crate) id: HoldId,
+    pub(crate) keeper: Arc<KeeperInner>,
+    pub(crate) roster: Arc<Roster>,
+    /// Where clean-ups of this hold run when nobody waits for them.
+    pub(crate) handle: Handle,
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+#[derive(Debug)]
+struct State {
+    deadline: Moment,
+    end: Option<LossReason>,
+    renewing: bool,
+    /// Where the roster keeps it; only the roster reads and writes it.
+    due: Option<Moment>,
+}
+
+/// What the keeper has to do for a hold whose time has come.
+pub(crate) enum Step {
+    /// Renew it, and look again at its deadline.
+    Renew(Moment),
+    /// A renewal is under way; look again at the deadline.
+    WaitUntil(Moment),
+    /// Its deadline passed just now.
+    Expired,
+    /// It had ended before.
+    Forget,
+}
+
+impl Hold {
+    pub(crate) fn new(
+        id: HoldId,
+        keeper: Arc<KeeperInner>,
+        roster: Arc<Roster>,
+        handle: Handle,
+    ) -> Self {
+        let deadline = keeper.clock.now();
+        Self {
+            id,
+            keeper,
+            roster,
+            handle,
+            state: Mutex::new(State {
+                deadline,
+                end: None,
+                renewing: false,
+                due: None,
+            }),
+            changed: Notify::new(),
+        }
+    }
+
+    /// Starts the validity that a grant brought.
+    pub(crate) fn start(&self, deadline: Moment) {
+        locked(&self.state).deadline = deadline;
+    }
+
+    /// Whether the hold is still valid at this very moment.
+    pub(crate) fn is_held(&self) -> bool {
+        self.look().is_ok()
+    }
+
+    /// How long it stays valid without another renewal.
+    pub(crate) fn remaining(&self) -> Duration {
+        match self.look() {
+            Ok(deadline) => deadline.since(self.keeper.clock.now()),
+            Err(_) => Duration::ZERO,
+        }
+    }
+
+    /// The deadline of a valid hold, or why it is none. Reading a deadline that has passed makes
+    /// the loss final: no later renewal brings the hold back.
+    pub(crate) fn look(&self) -> Result<Moment, LossReason> {
+        let mut state = locked(&self.state);
+        if let Some(reason) = state.end {
+            return Err(reason);
+        }
+        if self.keeper.clock.now() < state.deadline {
+            return Ok(state.deadline);
+        }
+        state.end = Some(LossReason::Expired);
+        drop(state);
+        self.changed.notify_waiters();
+        Err(LossReason::Expired)
+    }
+
+    /// Ends the hold; the first reason stays. Returns whether this call ended it.
+    pub(crate) fn end(&self, reason: LossReason) -> bool {
+        let mut state = locked(&self.state);
+        if state.end.is_some() {
+            return false;
+        }
+        state.end = Some(reason);
+        drop(state);
+        self.changed.notify_waiters();
+        true
+    }
+
+    /// Moves the deadline after a confirmed renewal, unless the hold has ended meanwhile.
+    pub(crate) fn extend(&self, deadline: Moment) -> bool {
+        if self.look().is_err() {
+            return false;
+        }
+        let mut state = locked(&self.state);
+        state.renewing = false;
+        state.deadline = state.deadline.max(deadline);
+        state.end.is_none()
+    }
+
+    /// Makes the hold due for another renewal after one with an unknown outcome.
+    pub(crate) fn renewal_failed(&self) {
+        locked(&self.state).renewing = false;
+    }
+
+    /// What is to be done for it now. [`Step::Renew`] is answered once a renewal.
+    pub(crate) fn step(&self) -> Step {
+        let ended_before = locked(&self.state).end.is_some();
+        let Ok(deadline) = self.look() else {
+            return if ended_before {
+                Step::Forget
+            } else {
+                Step::Expired
+            };
+        };
+        let mut state = locked(&self.state);
+        if state.renewing {
+            return Step::WaitUntil(deadline);
+        }
+        state.renewing = true;
+        Step::Renew(deadline)
+    }
+
+    pub(crate) fn replace_due(&self, due: Option<Moment>) -> Option<Moment> {
+        std::mem::replace(&mut locked(&self.state).due, due)
+    }
+
+    /// Waits for the end of the hold.
+    pub(crate) async fn ended(&self) -> LossReason {
+        loop {
+            let changed = self.changed.notified();
+            let deadline = match self.look() {
+                Ok(deadline) => deadline,
+                Err(reason) => return reason,
+            };
+            if self.keeper.home.outlives_callers() {
+                // The keeper's timer ends the hold at its deadline.
+                changed.await;
+            } else {
+                // The keeper may have gone with the runtime of another caller.
+                tokio::select! {
+                    () = changed => {}
+                    () = self.keeper.clock.sleep_until(deadline) => {}
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Hold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hold")
+            .field("id", &self.id)
+            .field("state", &*locked(&self.state))
+            .finish_non_exhaustive()
+    }
+}
+
+/// A view of a hold that can be cloned and sent anywhere, also into blocking work.
+///
+/// It outlives the guard and never keeps the lock: once the guard is released or dropped it says
+/// that the lock is not held any more.
+///
+/// ```
+/// use lock_core::{DistributedLockExt, MemoryLock};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let guard = MemoryLock::new().lock("import").await?;
+/// let watch = guard.watch();
+/// let rows = tokio::task::spawn_blocking(move || {
+///     (0..1000).take_while(|_| watch.is_held()).count()
+/// });
+/// assert_eq!(rows.await?, 1000);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct HoldWatch {
+    hold: Arc<Hold>,
+}
+
+impl HoldWatch {
+    pub(crate) fn new(hold: Arc<Hold>) -> Self {
+        Self { hold }
+    }
+
+    /// Whether the lock is held at this very moment, by the local clock alone.
+    pub fn is_held(&self) -> bool {
+        self.hold.is_held()
+    }
+
+    /// How long it stays held without another renewal; zero when it is not held.
+    pub fn remaining(&self) -> Duration {
+        self.hold.remaining()
+    }
+
+    /// Waits until the lock is not held any more, and says why.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe, and any number of callers may wait.
+    pub async fn lost(&self) -> LossReason {
+        self.hold.ended().await
+    }
+}

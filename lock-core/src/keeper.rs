@@ -1,0 +1,261 @@
+//! The task that renews holds and declares their loss.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use tokio::runtime::{Handle, Id};
+use tokio::task::JoinSet;
+
+use crate::claim::Claim;
+use crate::hold::{Hold, Step};
+use crate::roster::{Plan, Roster};
+use crate::sync::locked;
+use crate::{
+    Capabilities, Clock, HoldId, KeeperHome, Lease, LockRequest, LossReason, Moment, Renewal,
+    Result,
+};
+
+/// The keeper of one client's holds: makes claims, renews what they win, declares what is lost.
+///
+/// It renews each hold at a third of its ttl, repeats a renewal with an unknown outcome until the
+/// hold's deadline, and ends the hold at the deadline exactly, whatever a renewal may be doing.
+/// There is one task and one timer for all holds of a client.
+#[derive(Clone)]
+pub struct Keeper(Arc<KeeperInner>);
+
+pub(crate) struct KeeperInner {
+    pub(crate) lease: Arc<dyn Lease>,
+    pub(crate) capabilities: Capabilities,
+    pub(crate) clock: Clock,
+    pub(crate) home: KeeperHome,
+    /// One timetable a runtime that holds are kept on: at home on the keeper thread that is one.
+    rosters: Mutex<HashMap<Id, Weak<Roster>>>,
+}
+
+impl Keeper {
+    /// A keeper for a backend with I/O: it lives at `home`, and its deadlines are read on
+    /// [`Clock::Boot`].
+    pub fn new(capabilities: Capabilities, lease: Arc<dyn Lease>, home: KeeperHome) -> Self {
+        Self::with_clock(capabilities, lease, home, Clock::Boot)
+    }
+
+    /// A keeper for a backend inside this process: it lives on the acquiring runtime, and its
+    /// deadlines are read on tokio's clock, so that paused time reaches them.
+    pub fn in_process(capabilities: Capabilities, lease: Arc<dyn Lease>) -> Self {
+        Self::with_clock(capabilities, lease, KeeperHome::caller(), Clock::Runtime)
+    }
+
+    fn with_clock(
+        capabilities: Capabilities,
+        lease: Arc<dyn Lease>,
+        home: KeeperHome,
+        clock: Clock,
+    ) -> Self {
+        Self(Arc::new(KeeperInner {
+            lease,
+            capabilities,
+            clock,
+            home,
+            rosters: Mutex::default(),
+        }))
+    }
+
+    /// What the backend declares.
+    pub fn capabilities(&self) -> Capabilities {
+        self.0.capabilities.clone()
+    }
+
+    /// The clock of its holds' deadlines.
+    pub fn clock(&self) -> Clock {
+        self.0.clock
+    }
+
+    /// Starts an acquisition: checks the request and gives it an owner id of its own.
+    ///
+    /// # Errors
+    ///
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) for a mode or ttl that the backend cannot
+    /// give, [`Config`](crate::ErrorKind::Config) outside a Tokio runtime.
+    pub fn claim(&self, request: &LockRequest) -> Result<Claim> {
+        self.0.capabilities.check(request)?;
+        let handle = self.0.home.handle()?;
+        let id = HoldId::new(request.key.clone(), request.mode, request.ttl())?;
+        let roster = self.0.roster(&handle);
+        Ok(Claim::new(Hold::new(
+            id,
+            Arc::clone(&self.0),
+            roster,
+            handle,
+        )))
+    }
+}
+
+impl fmt::Debug for Keeper {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+impl fmt::Debug for KeeperInner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keeper")
+            .field("backend", &self.capabilities.backend)
+            .field("home", &self.home)
+            .finish_non_exhaustive()
+    }
+}
+
+impl KeeperInner {
+    fn roster(&self, handle: &Handle) -> Arc<Roster> {
+        let mut rosters = locked(&self.rosters);
+        if let Some(roster) = rosters.get(&handle.id()).and_then(Weak::upgrade) {
+            return roster;
+        }
+        rosters.retain(|_, roster| roster.strong_count() > 0);
+        let roster = Arc::new(Roster::default());
+        rosters.insert(handle.id(), Arc::downgrade(&roster));
+        roster
+    }
+}
+
+impl Hold {
+    /// Puts a granted hold under the keeper's care; `sent` is when its winning request was.
+    pub(crate) fn keep(self: &Arc<Self>, sent: Moment, ttl: Duration) {
+        self.start(deadline(sent, ttl));
+        self.attend_at(renewal_due(sent, ttl));
+    }
+
+    fn attend_at(self: &Arc<Self>, due: Moment) {
+        if self.roster.enter(self, due) {
+            let keeping = keep(Arc::clone(&self.roster), self.keeper.clock);
+            self.handle.spawn(keeping);
+        }
+    }
+
+    fn apply(self: &Arc<Self>, renewal: Renewal) {
+        match renewal {
+            Renewal::Held { sent, ttl } => {
+                if self.extend(deadline(sent, ttl)) {
+                    self.attend_at(renewal_due(sent, ttl));
+                }
+            }
+            Renewal::Lost(reason) => self.declare_lost(reason),
+        }
+    }
+
+    fn declare_lost(&self, reason: LossReason) {
+        if self.end(reason) {
+            tracing::warn!(
+                key = %self.id.key(),
+                backend = self.keeper.capabilities.backend,
+                "lock lost: {reason}"
+            );
+        }
+    }
+}
+
+/// When a hold for `ttl` from `sent` on stops being valid: a margin before the store's own expiry,
+/// for clocks that run at rates up to 1 % apart and for timers that fire a little late.
+fn deadline(sent: Moment, ttl: Duration) -> Moment {
+    let margin = (ttl / 100 + Duration::from_millis(2)).min(ttl / 4);
+    sent.plus(ttl - margin)
+}
+
+/// Renewing at a third of the ttl leaves room for two failures.
+pub(crate) fn renewal_due(sent: Moment, ttl: Duration) -> Moment {
+    sent.plus(ttl / 3)
+}
+
+/// The keeper task: attends to the holds of `roster` until there are none.
+async fn keep(roster: Arc<Roster>, clock: Clock) {
+    let mut ending = TaskEnding(Some(&roster));
+    let mut renewals = JoinSet::new();
+    loop {
+        let batch = attend(&roster, clock);
+        if !batch.is_empty() {
+            renewals.spawn(renew(batch, clock));
+        }
+        let appointment = match roster.plan(!renewals.is_empty()) {
+            Plan::SleepUntil(due) => Some(due),
+            Plan::FinishWork => None,
+            Plan::Stop => {
+                ending.0 = None;
+                return;
+            }
+        };
+        // Each arm is cancel safe: a notification that is not consumed stays, a timer and a
+        // finished renewal are looked at again in the next turn.
+        tokio::select! {
+            () = roster.changed() => {}
+            () = clock.sleep_until(appointment.unwrap_or(clock.now())), if appointment.is_some() => {}
+            Some(_) = renewals.join_next(), if !renewals.is_empty() => {}
+        }
+    }
+}
+
+/// Tells the roster when the task is dropped together with its runtime.
+struct TaskEnding<'a>(Option<&'a Roster>);
+
+impl Drop for TaskEnding<'_> {
+    fn drop(&mut self) {
+        if let Some(roster) = self.0 {
+            roster.task_ended();
+        }
+    }
+}
+
+/// Ends what has expired and returns the holds to be renewed now.
+fn attend(roster: &Roster, clock: Clock) -> Vec<Arc<Hold>> {
+    let mut batch = Vec::new();
+    for hold in roster.take_due(clock.now()) {
+        // The task is running, so entering starts none.
+        match hold.step() {
+            Step::Renew(deadline) => {
+                let _running = roster.enter(&hold, deadline);
+                batch.push(hold);
+            }
+            Step::WaitUntil(deadline) => {
+                let _running = roster.enter(&hold, deadline);
+            }
+            Step::Expired => tracing::warn!(
+                key = %hold.id.key(),
+                backend = hold.keeper.capabilities.backend,
+                "lock lost: {}", LossReason::Expired
+            ),
+            Step::Forget => {}
+        }
+    }
+    batch
+}
+
+/// One renewal of several holds of one client, bounded by half the time that the first of them has
+/// left, so that there is time for another attempt.
+async fn renew(holds: Vec<Arc<Hold>>, clock: Clock) {
+    let Some(first) = holds.first() else { return };
+    let ids: Vec<HoldId> = holds.iter().map(|hold| hold.id.clone()).collect();
+    let left = holds.iter().map(|hold| hold.remaining()).min();
+    let limit = (left.unwrap_or_default() / 2).max(Duration::from_millis(1));
+    let outcome = tokio::time::timeout(limit, first.keeper.lease.renew(&ids)).await;
+    match outcome {
+        Ok(Ok(renewals)) if renewals.len() == holds.len() => {
+            for (hold, renewal) in holds.iter().zip(renewals) {
+                hold.apply(renewal);
+            }
+            return;
+        }
+        Ok(Ok(renewals)) => tracing::error!(
+            "the backend answered {} renewals for {} holds",
+            renewals.len(),
+            holds.len()
+        ),
+        Ok(Err(error)) => tracing::debug!(%error, "renewal failed; trying again"),
+        Err(_) => tracing::debug!(?limit, "renewal took too long; trying again"),
+    }
+    for hold in &holds {
+        hold.renewal_failed();
+        let pause = (hold.remaining() / 8).clamp(Duration::from_millis(5), Duration::from_secs(1));
+        hold.attend_at(clock.now().plus(pause));
+    }
+}

@@ -1,0 +1,127 @@
+//! Names: the key of a resource and the namespace of a deployment.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::{Error, ErrorKind, Result};
+
+/// Longest key or namespace in bytes.
+const LENGTH_MAX: usize = 255;
+
+/// The name of a locked resource: any UTF-8 text of 1 to 255 bytes.
+///
+/// Two keys are the same lock exactly when their bytes are equal, on every backend: no case
+/// folding, no trimming, no Unicode normalisation.
+///
+/// ```
+/// use lock_core::LockKey;
+///
+/// assert_eq!(LockKey::new("锁/订单:42")?.as_str(), "锁/订单:42");
+/// assert!(LockKey::new("").is_err());
+/// # Ok::<(), lock_core::Error>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LockKey(Arc<str>);
+
+impl LockKey {
+    /// Checks `key` and makes it a key.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidKey`] when it is empty or over 255 bytes.
+    pub fn new(key: impl AsRef<str>) -> Result<Self> {
+        let key = key.as_ref();
+        check("lock key", key)?;
+        Ok(Self(key.into()))
+    }
+
+    /// The key as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for LockKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.as_str(), f)
+    }
+}
+
+impl fmt::Display for LockKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl TryFrom<&str> for LockKey {
+    type Error = Error;
+
+    fn try_from(key: &str) -> Result<Self> {
+        Self::new(key)
+    }
+}
+
+/// What a deployment puts before every key, so that several share a store without meeting.
+///
+/// Default: none, and then keys stand on the store as they are, which is what lets other lock
+/// clients meet ours. Each backend joins namespace and key in its own layout.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Namespace(Option<Arc<str>>);
+
+impl Namespace {
+    /// No namespace.
+    pub fn none() -> Self {
+        Self(None)
+    }
+
+    /// Checks `namespace` and makes it one.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidKey`] when it is empty or over 255 bytes.
+    pub fn new(namespace: &str) -> Result<Self> {
+        check("namespace", namespace)?;
+        Ok(Self(Some(namespace.into())))
+    }
+
+    /// The namespace as text, if there is one.
+    pub fn as_str(&self) -> Option<&str> {
+        self.0.as_deref()
+    }
+}
+
+fn check(what: &str, name: &str) -> Result<()> {
+    let problem = match name.len() {
+        0 => format!("the {what} is empty: give it 1 to {LENGTH_MAX} bytes of text"),
+        1..=LENGTH_MAX => return Ok(()),
+        length => format!(
+            "the {what} has {length} bytes and the limit is {LENGTH_MAX}: shorten it, or use a hash of it"
+        ),
+    };
+    Err(Error::new(ErrorKind::InvalidKey, problem))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn length_counts_bytes_not_characters() {
+        assert!(LockKey::new("a".repeat(255)).is_ok());
+        assert!(LockKey::new("a".repeat(256)).is_err());
+        assert!(LockKey::new("锁".repeat(85)).is_ok());
+        assert!(LockKey::new("锁".repeat(86)).is_err());
+    }
+
+    #[test]
+    fn refusals_say_what_to_do() {
+        let empty = LockKey::new("").unwrap_err();
+        assert_eq!(empty.kind(), ErrorKind::InvalidKey);
+        assert!(empty.to_string().contains("1 to 255 bytes"), "{empty}");
+        let long = Namespace::new(&"n".repeat(300)).unwrap_err();
+        assert!(
+            long.to_string().contains("namespace has 300 bytes"),
+            "{long}"
+        );
+    }
+}

@@ -1,0 +1,141 @@
+//! The half of a backend that keeps holds and gives them back.
+
+use std::fmt;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::{Error, ErrorKind, LockKey, LossReason, Mode, Moment, Result};
+
+/// How a backend's holds are renewed and released: one per client, for all its holds.
+///
+/// The other half of [`DistributedLock`](crate::DistributedLock). The [`Keeper`](crate::Keeper)
+/// and the [`Claim`](crate::Claim) call it; applications never do.
+#[async_trait]
+pub trait Lease: fmt::Debug + Send + Sync + 'static {
+    /// Renews `holds` and answers one [`Renewal`] for each, in their order.
+    ///
+    /// Called again after an error until each hold's deadline; never twice at once for one hold.
+    /// It must not create what is missing: a hold that is gone is [`Renewal::Lost`].
+    ///
+    /// # Errors
+    ///
+    /// An error means that the outcome is unknown. It is neither success nor loss.
+    ///
+    /// # Cancel safety
+    ///
+    /// The keeper drops the future when it takes longer than half the time that is left.
+    async fn renew(&self, holds: &[HoldId]) -> Result<Vec<Renewal>>;
+
+    /// Gives `hold` back, if it is there, and takes it out of every queue it waits in.
+    ///
+    /// Harmless when it was never granted, and when someone else holds the key by now. May be
+    /// called again after an error, and from any thread.
+    ///
+    /// # Errors
+    ///
+    /// An error means that the outcome is unknown. The keeper tries again in the background.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped release is repeated in the background.
+    async fn release(&self, hold: &HoldId) -> Result<Released>;
+}
+
+/// The outcome of a renewal that the store answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Renewal {
+    /// Still ours, for `ttl` from `sent` on.
+    Held {
+        /// When the request that the store confirmed was sent. A shared keep-alive may answer for
+        /// one sent earlier.
+        sent: Moment,
+        /// What the store granted, which may be less than was asked for.
+        ttl: Duration,
+    },
+    /// Not ours any more.
+    Lost(LossReason),
+}
+
+/// The outcome of a release that the store answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Released {
+    /// The hold was there and is gone.
+    Released,
+    /// There was nothing of ours to release: it had been lost.
+    AlreadyLost,
+}
+
+/// Identifies one acquisition on the store, from before its first write.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct HoldId {
+    key: LockKey,
+    mode: Mode,
+    ttl: Duration,
+    owner: OwnerId,
+}
+
+impl HoldId {
+    pub(crate) fn new(key: LockKey, mode: Mode, ttl: Duration) -> Result<Self> {
+        Ok(Self {
+            key,
+            mode,
+            ttl,
+            owner: OwnerId::random()?,
+        })
+    }
+
+    /// The resource.
+    pub fn key(&self) -> &LockKey {
+        &self.key
+    }
+
+    /// Who may hold it at the same time.
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// What to ask the store for at each take and renewal.
+    pub fn ttl(&self) -> Duration {
+        self.ttl
+    }
+
+    /// Who asks: new for every acquisition.
+    pub fn owner(&self) -> OwnerId {
+        self.owner
+    }
+}
+
+/// 128 random bits, new for every acquisition, so that nobody releases or renews what is not
+/// theirs: not another process, not another task, not an earlier acquisition of the same task.
+///
+/// Displayed as 32 hexadecimal digits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OwnerId(u128);
+
+impl OwnerId {
+    /// Asks the operating system each time, so that a forked process does not repeat its parent.
+    fn random() -> Result<Self> {
+        let mut bytes = [0; 16];
+        getrandom::fill(&mut bytes).map_err(|source| {
+            Error::new(
+                ErrorKind::Backend,
+                "the operating system gave no random numbers for an owner id",
+            )
+            .with_source(source)
+        })?;
+        Ok(Self(u128::from_ne_bytes(bytes)))
+    }
+}
+
+impl fmt::Display for OwnerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl fmt::Debug for OwnerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "OwnerId({self})")
+    }
+}

@@ -1,0 +1,66 @@
+//! The contract of polylock: what a distributed lock promises, and the parts every backend shares.
+//!
+//! Applications hold an `Arc<dyn `[`DistributedLock`]`>` and use the calls of
+//! [`DistributedLockExt`]; what they get is a [`LockGuard`], the same type for every backend.
+//! A backend writes two things: [`DistributedLock::acquire`] (how to take and how to wait) and
+//! [`Lease`] (how to renew and release). Everything that makes a lock trustworthy is written once,
+//! here: cancellation in [`Claim`], validity and loss in the guard's hold, renewal in [`Keeper`].
+//!
+//! [`MemoryLock`] is the contract in executable form and needs no server:
+//!
+//! ```
+//! use lock_core::{DistributedLockExt, MemoryLock};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> lock_core::Result<()> {
+//! let locks = MemoryLock::new();
+//! let guard = locks.lock("nightly-report").await?;
+//! assert!(guard.is_held());
+//! assert!(locks.try_lock("nightly-report").await?.is_none());
+//! guard.release().await?;
+//! # Ok(())
+//! # }
+//! ```
+
+mod backoff;
+mod capabilities;
+mod claim;
+mod clock;
+mod error;
+mod ext;
+mod guard;
+mod hold;
+mod home;
+mod keeper;
+mod key;
+mod lease;
+mod line;
+mod lock;
+mod loss;
+mod memory;
+mod queue;
+mod request;
+mod roster;
+mod scoped;
+mod sync;
+mod token;
+
+pub use backoff::Backoff;
+pub use capabilities::{Capabilities, TokenOrder};
+pub use claim::Claim;
+pub use clock::{Clock, Moment};
+pub use error::{Error, ErrorKind, Result};
+pub use ext::DistributedLockExt;
+pub use guard::LockGuard;
+pub use hold::HoldWatch;
+pub use home::KeeperHome;
+pub use keeper::Keeper;
+pub use key::{LockKey, Namespace};
+pub use lease::{HoldId, Lease, OwnerId, Released, Renewal};
+pub use line::{Line, Turn};
+pub use lock::DistributedLock;
+pub use loss::{LossReason, LossSender};
+pub use memory::MemoryLock;
+pub use queue::blocker;
+pub use request::{DEFAULT_TTL, LockRequest, Mode, TTL_RANGE, Wait};
+pub use token::FencingToken;

@@ -1,0 +1,50 @@
+//! The end of a hold that its holder did not ask for.
+
+use std::fmt;
+use std::sync::Weak;
+
+use crate::hold::Hold;
+
+/// Why a hold ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LossReason {
+    /// It could not be renewed in time. Told before anyone else can get in.
+    Expired,
+    /// It was removed on the store: deleted, flushed, evicted, failed over, its session killed.
+    /// Nobody can know that beforehand, so someone else may have got in already; the fencing
+    /// token tells the two apart.
+    Removed,
+    /// The guard was released or dropped. Only a [`HoldWatch`](crate::HoldWatch) that outlives
+    /// the guard is told so.
+    Released,
+}
+
+impl fmt::Display for LossReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Expired => "it could not be renewed in time",
+            Self::Removed => "it was removed on the store",
+            Self::Released => "it was released",
+        })
+    }
+}
+
+/// By this a backend reports a loss that it learned of by itself, such as a session that ended.
+#[derive(Clone, Debug)]
+pub struct LossSender {
+    hold: Weak<Hold>,
+}
+
+impl LossSender {
+    pub(crate) fn new(hold: Weak<Hold>) -> Self {
+        Self { hold }
+    }
+
+    /// Declares the hold lost; does nothing when it has ended already.
+    pub fn lost(&self, reason: LossReason) {
+        if let Some(hold) = self.hold.upgrade() {
+            hold.end(reason);
+        }
+    }
+}

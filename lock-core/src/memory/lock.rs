@@ -1,0 +1,167 @@
+//! [`MemoryLock`]: taking, waiting, and the operator's view.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::store::{CLOCK, Grant, Standing, Store, token};
+use crate::{
+    Capabilities, Claim, DistributedLock, HoldId, Keeper, Lease, LockGuard, LockKey, LockRequest,
+    Moment, Released, Renewal, Result, TokenOrder, Wait,
+};
+
+/// Locks inside this process: for tests, examples and services with a single instance.
+///
+/// All three modes, in order of arrival, with leases that expire on tokio's clock: a test that
+/// pauses time can watch a lock get lost. Holds are renewed on the runtime that acquired them.
+///
+/// ```
+/// use std::time::Duration;
+/// use lock_core::{DistributedLockExt, LockRequest, LossReason, MemoryLock};
+/// use lock_core::DistributedLock;
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> lock_core::Result<()> {
+/// let locks = MemoryLock::new();
+/// let request = LockRequest::exclusive("job")?.with_ttl(Duration::from_secs(10));
+/// let stalled = locks.acquire(request).await?.expect("free");
+/// // The whole program stands still for longer than the ttl, so nothing can be renewed:
+/// tokio::time::advance(Duration::from_secs(11)).await;
+/// assert!(!stalled.is_held());
+/// assert_eq!(stalled.lost().await, LossReason::Expired);
+/// assert!(locks.try_lock("job").await?.is_some());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct MemoryLock {
+    store: Arc<Store>,
+    keeper: Keeper,
+}
+
+impl MemoryLock {
+    /// A store of its own: only clones of this value share its locks.
+    #[expect(
+        clippy::new_without_default,
+        reason = "a default that shares nothing would surprise"
+    )]
+    pub fn new() -> Self {
+        Self::on(Arc::default())
+    }
+
+    /// The store of `namespace` in this process: all values of one namespace exclude each other.
+    pub fn shared(namespace: &str) -> Self {
+        Self::on(Store::shared(namespace))
+    }
+
+    fn on(store: Arc<Store>) -> Self {
+        let capabilities = Capabilities::new("memory")
+            .with_shared()
+            .with_permits()
+            .with_fairness()
+            .with_push()
+            .with_tokens(TokenOrder::Process);
+        let lease = Arc::new(MemoryLease {
+            store: Arc::clone(&store),
+        });
+        Self {
+            store,
+            keeper: Keeper::in_process(capabilities, lease),
+        }
+    }
+
+    /// Takes `key` away from whoever holds it, as an operator would on a real store. Returns
+    /// whether there was a holder. For tests of what an application does about a loss.
+    pub fn evict(&self, key: &LockKey) -> bool {
+        self.store.evict(key)
+    }
+
+    /// Every claim in the store, as `key owner`: holders and waiters. Empty when all is released.
+    pub fn claims(&self) -> Vec<String> {
+        let owners = self.store.owners();
+        owners
+            .iter()
+            .map(|(key, owner)| format!("{key} {owner}"))
+            .collect()
+    }
+
+    /// Waits in the queue until the claim is granted; `None` when the wait ran out.
+    async fn wait(&self, claim: &Claim, wait: Wait) -> Option<Grant> {
+        let until_granted = self.until_granted(claim.id());
+        match wait.deadline() {
+            None => Some(until_granted.await),
+            Some(deadline) => tokio::time::timeout_at(deadline, until_granted).await.ok(),
+        }
+    }
+
+    async fn until_granted(&self, id: &HoldId) -> Grant {
+        loop {
+            match self.store.look(id) {
+                Standing::Granted(grant) => return grant,
+                Standing::Waiting {
+                    changed,
+                    look_again,
+                } => {
+                    tokio::select! {
+                        () = changed.notified() => {}
+                        () = sleep_until(look_again) => {}
+                    }
+                }
+                // Granted and expired before anyone looked: the runtime stood still.
+                Standing::Absent => {
+                    self.store.enter(id);
+                }
+            }
+        }
+    }
+}
+
+async fn sleep_until(moment: Option<Moment>) {
+    match moment {
+        Some(moment) => CLOCK.sleep_until(moment).await,
+        None => std::future::pending().await,
+    }
+}
+
+#[async_trait]
+impl DistributedLock for MemoryLock {
+    fn capabilities(&self) -> Capabilities {
+        self.keeper.capabilities()
+    }
+
+    async fn acquire(&self, request: LockRequest) -> Result<Option<LockGuard>> {
+        loop {
+            let mut claim = self.keeper.claim(&request)?;
+            claim.sending();
+            let grant = match self.store.enter(claim.id()) {
+                Standing::Granted(grant) => grant,
+                Standing::Waiting { .. } | Standing::Absent => {
+                    match self.wait(&claim, request.wait()).await {
+                        Some(grant) => grant,
+                        None => return Ok(None),
+                    }
+                }
+            };
+            let ttl = claim.id().ttl();
+            if let Some(guard) = claim.granted(token(grant)?, grant.at, ttl) {
+                return Ok(Some(guard));
+            }
+        }
+    }
+}
+
+#[derive(Debug)]
+struct MemoryLease {
+    store: Arc<Store>,
+}
+
+#[async_trait]
+impl Lease for MemoryLease {
+    async fn renew(&self, holds: &[HoldId]) -> Result<Vec<Renewal>> {
+        Ok(holds.iter().map(|hold| self.store.renew(hold)).collect())
+    }
+
+    async fn release(&self, hold: &HoldId) -> Result<Released> {
+        Ok(self.store.release(hold))
+    }
+}

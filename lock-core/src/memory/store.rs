@@ -1,0 +1,218 @@
+//! The store behind [`MemoryLock`](super::MemoryLock): a queue of claims for each key.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, Weak};
+
+use tokio::sync::Notify;
+
+use crate::queue::blocker;
+use crate::sync::locked;
+use crate::{
+    Clock, FencingToken, HoldId, LockKey, LossReason, Mode, Moment, OwnerId, Released, Renewal,
+    Result,
+};
+
+pub(super) const CLOCK: Clock = Clock::Runtime;
+
+#[derive(Debug, Default)]
+pub(super) struct Store {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    queues: HashMap<LockKey, Vec<Entry>>,
+    grants: u64,
+}
+
+/// A claim in the queue of its key, holder or waiter.
+#[derive(Debug)]
+struct Entry {
+    id: HoldId,
+    granted: Option<Grant>,
+    expires: Moment,
+    changed: Arc<Notify>,
+}
+
+/// What a claim won, and when.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Grant {
+    pub(super) number: u64,
+    pub(super) at: Moment,
+}
+
+/// Where a claim stands.
+#[derive(Debug)]
+pub(super) enum Standing {
+    Granted(Grant),
+    /// In the queue; `look_again` is when the first holder in its way expires.
+    Waiting {
+        changed: Arc<Notify>,
+        look_again: Option<Moment>,
+    },
+    /// Not in the queue.
+    Absent,
+}
+
+impl Store {
+    /// The one store of `namespace` in this process, for as long as somebody uses it.
+    pub(super) fn shared(namespace: &str) -> Arc<Self> {
+        static STORES: Mutex<Option<HashMap<String, Weak<Store>>>> = Mutex::new(None);
+
+        let mut stores = locked(&STORES);
+        let stores = stores.get_or_insert_default();
+        if let Some(store) = stores.get(namespace).and_then(Weak::upgrade) {
+            return store;
+        }
+        stores.retain(|_, store| store.strong_count() > 0);
+        let store = Arc::new(Self::default());
+        stores.insert(namespace.to_owned(), Arc::downgrade(&store));
+        store
+    }
+
+    /// Puts a claim at the end of its key's queue.
+    pub(super) fn enter(&self, id: &HoldId) -> Standing {
+        let now = CLOCK.now();
+        let mut state = locked(&self.state);
+        state
+            .queues
+            .entry(id.key().clone())
+            .or_default()
+            .push(Entry {
+                id: id.clone(),
+                granted: None,
+                expires: now,
+                changed: Arc::default(),
+            });
+        state.settle(id.key(), now);
+        state.standing(id)
+    }
+
+    /// Where a claim stands by now.
+    pub(super) fn look(&self, id: &HoldId) -> Standing {
+        let mut state = locked(&self.state);
+        state.settle(id.key(), CLOCK.now());
+        state.standing(id)
+    }
+
+    pub(super) fn renew(&self, id: &HoldId) -> Renewal {
+        let now = CLOCK.now();
+        let mut state = locked(&self.state);
+        state.settle(id.key(), now);
+        match state.entry_mut(id) {
+            Some(entry) if entry.granted.is_some() => {
+                entry.expires = now.plus(id.ttl());
+                Renewal::Held {
+                    sent: now,
+                    ttl: id.ttl(),
+                }
+            }
+            Some(_) | None => Renewal::Lost(LossReason::Removed),
+        }
+    }
+
+    pub(super) fn release(&self, id: &HoldId) -> Released {
+        let now = CLOCK.now();
+        let mut state = locked(&self.state);
+        state.settle(id.key(), now);
+        let held = state
+            .entry_mut(id)
+            .is_some_and(|entry| entry.granted.is_some());
+        state.remove(id.key(), |entry| entry.id.owner() == id.owner());
+        state.settle(id.key(), now);
+        if held {
+            Released::Released
+        } else {
+            Released::AlreadyLost
+        }
+    }
+
+    /// Takes `key` away from its holders; the waiters keep their places.
+    pub(super) fn evict(&self, key: &LockKey) -> bool {
+        let mut state = locked(&self.state);
+        let removed = state.remove(key, |entry| entry.granted.is_some());
+        state.settle(key, CLOCK.now());
+        removed
+    }
+
+    /// The owners of every claim in the store, holders and waiters.
+    pub(super) fn owners(&self) -> Vec<(LockKey, OwnerId)> {
+        let state = locked(&self.state);
+        let entries = state.queues.values().flatten();
+        entries
+            .map(|entry| (entry.id.key().clone(), entry.id.owner()))
+            .collect()
+    }
+}
+
+impl State {
+    /// Drops expired holders, then grants every claim that waits for nobody.
+    fn settle(&mut self, key: &LockKey, now: Moment) {
+        self.remove(key, |entry| entry.granted.is_some() && entry.expires <= now);
+        let Some(queue) = self.queues.get_mut(key) else {
+            return;
+        };
+        let modes: Vec<Mode> = queue.iter().map(|entry| entry.id.mode()).collect();
+        for (index, entry) in queue.iter_mut().enumerate() {
+            let blocked = blocker(&modes, index).is_some();
+            if !blocked && entry.granted.is_none() {
+                self.grants += 1;
+                entry.granted = Some(Grant {
+                    number: self.grants,
+                    at: now,
+                });
+                entry.expires = now.plus(entry.id.ttl());
+                entry.changed.notify_one();
+            }
+            if blocked && entry.id.mode() == Mode::Exclusive {
+                return;
+            }
+        }
+    }
+
+    fn standing(&self, id: &HoldId) -> Standing {
+        let Some(queue) = self.queues.get(id.key()) else {
+            return Standing::Absent;
+        };
+        let Some(entry) = queue.iter().find(|entry| entry.id.owner() == id.owner()) else {
+            return Standing::Absent;
+        };
+        match entry.granted {
+            Some(grant) => Standing::Granted(grant),
+            None => Standing::Waiting {
+                changed: Arc::clone(&entry.changed),
+                look_again: queue
+                    .iter()
+                    .filter(|entry| entry.granted.is_some())
+                    .map(|entry| entry.expires)
+                    .min(),
+            },
+        }
+    }
+
+    fn entry_mut(&mut self, id: &HoldId) -> Option<&mut Entry> {
+        let queue = self.queues.get_mut(id.key())?;
+        queue
+            .iter_mut()
+            .find(|entry| entry.id.owner() == id.owner())
+    }
+
+    /// Removes what `matches`; returns whether there was any. A key without claims is forgotten.
+    fn remove(&mut self, key: &LockKey, matches: impl Fn(&Entry) -> bool) -> bool {
+        let Some(queue) = self.queues.get_mut(key) else {
+            return false;
+        };
+        let before = queue.len();
+        queue.retain(|entry| !matches(entry));
+        let removed = queue.len() < before;
+        if queue.is_empty() {
+            self.queues.remove(key);
+        }
+        removed
+    }
+}
+
+/// The fencing token of a grant.
+pub(super) fn token(grant: Grant) -> Result<FencingToken> {
+    FencingToken::from_grant(grant.number)
+}

@@ -1,0 +1,84 @@
+//! The number that lets a resource refuse a holder that was overtaken.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+use crate::{Error, ErrorKind, Result};
+
+/// How many low bits of a token count hand-offs inside one process.
+const HAND_OFF_BITS: u32 = 14;
+
+/// A number that is greater for every later grant of the same key.
+///
+/// Send it along with every write to the protected resource and let the resource refuse a number
+/// lower than one it has seen: then even a holder that slept through its own loss does no harm.
+///
+/// The value is the backend's grant number shifted left by 14 bits; the low bits count hand-offs
+/// between waiters of one process. It fits in a signed 64-bit integer. As text and in JSON it is a
+/// decimal string, since many JSON readers round numbers above 2^53.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FencingToken(u64);
+
+impl FencingToken {
+    /// The greatest grant number a token can carry: 2^49 - 1.
+    pub const GRANT_MAX: u64 = (i64::MAX as u64) >> HAND_OFF_BITS;
+
+    /// The token of a backend's `grant`-th grant.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Backend`] when `grant` is over [`GRANT_MAX`](Self::GRANT_MAX): a token never
+    /// wraps around.
+    pub fn from_grant(grant: u64) -> Result<Self> {
+        if grant > Self::GRANT_MAX {
+            return Err(Error::new(
+                ErrorKind::Backend,
+                format!(
+                    "the store's grant number {grant} exceeds {}: its counter was tampered with, or its clock is far in the future",
+                    Self::GRANT_MAX
+                ),
+            ));
+        }
+        Ok(Self(grant << HAND_OFF_BITS))
+    }
+
+    /// The token as a number.
+    pub fn value(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Debug for FencingToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FencingToken({})", self.0)
+    }
+}
+
+impl fmt::Display for FencingToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl Serialize for FencingToken {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grants_order_tokens_and_overflow_is_an_error() {
+        let low = FencingToken::from_grant(7).unwrap();
+        let high = FencingToken::from_grant(8).unwrap();
+        assert!(low < high);
+        assert_eq!(low.value(), 7 << 14);
+        let last = FencingToken::from_grant(FencingToken::GRANT_MAX).unwrap();
+        assert!(i64::try_from(last.value()).is_ok());
+        assert!(FencingToken::from_grant(FencingToken::GRANT_MAX + 1).is_err());
+    }
+}

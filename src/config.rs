@@ -1,0 +1,73 @@
+//! What a deployment says about its locks: one struct, from a URL, from serde or from the
+//! environment.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use crate::duration;
+use crate::url::redacted;
+
+/// Which store holds the locks, and what applies to requests that do not say otherwise.
+///
+/// It comes from a URL alone (`"redis://host?namespace=shop&ttl=10s".into()`), from any serde
+/// format, or from the environment ([`Config::from_env`]). Durations are text with a unit. A field
+/// given both here and in the URL's query counts as given here.
+///
+/// ```
+/// use std::time::Duration;
+/// use polylock::Config;
+///
+/// let config: Config = toml::from_str(r#"
+///     url = "redis://cache.internal:6379"
+///     namespace = "shop"
+///     ttl = "10s"
+/// "#)?;
+/// assert_eq!(config.ttl, Some(Duration::from_secs(10)));
+/// # Ok::<(), toml::de::Error>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// The store: `memory://`, `redis://user:password@host:6379/0`. The scheme chooses the backend.
+    pub url: String,
+    /// What stands before every key on the store. Default: nothing, so that other lock clients'
+    /// plain names meet ours. 1 to 255 bytes.
+    #[serde(default)]
+    pub namespace: Option<String>,
+    /// How long a hold survives without a renewal. Default: 30 s. Range: 10 ms to 24 h, or what
+    /// the backend can give.
+    #[serde(default, deserialize_with = "duration::deserialize")]
+    pub ttl: Option<Duration>,
+    /// How long a request waits that does not say. Default: for ever; `0s`: not at all. Calls with
+    /// a wait of their own (`lock`, `try_lock`, `lock_within`) keep it.
+    #[serde(default, deserialize_with = "duration::deserialize")]
+    pub wait: Option<Duration>,
+}
+
+impl Config {
+    /// The fields that a configuration can have, as they are written.
+    pub(crate) const FIELDS: [&'static str; 4] = ["url", "namespace", "ttl", "wait"];
+
+    /// A configuration with this URL and every default.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            namespace: None,
+            ttl: None,
+            wait: None,
+        }
+    }
+}
+
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Config")
+            .field("url", &redacted(&self.url))
+            .field("namespace", &self.namespace)
+            .field("ttl", &self.ttl)
+            .field("wait", &self.wait)
+            .finish()
+    }
+}

@@ -1,0 +1,36 @@
+//! The deployment's defaults, put into requests that do not say otherwise.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lock_core::{Capabilities, DistributedLock, LockGuard, LockRequest, Result, Wait};
+
+/// A backend with the defaults of its configuration.
+#[derive(Debug)]
+pub(crate) struct Configured {
+    pub(crate) locks: Arc<dyn DistributedLock>,
+    pub(crate) ttl: Option<Duration>,
+    pub(crate) wait: Option<Duration>,
+}
+
+#[async_trait]
+impl DistributedLock for Configured {
+    fn capabilities(&self) -> Capabilities {
+        self.locks.capabilities()
+    }
+
+    async fn acquire(&self, mut request: LockRequest) -> Result<Option<LockGuard>> {
+        request.ttl = request.ttl.or(self.ttl);
+        request.wait = request.wait.or_else(|| self.wait.map(wait_at_most));
+        self.locks.acquire(request).await
+    }
+}
+
+fn wait_at_most(limit: Duration) -> Wait {
+    if limit.is_zero() {
+        Wait::No
+    } else {
+        Wait::within(limit)
+    }
+}

@@ -1,0 +1,106 @@
+//! Configuration from environment variables.
+
+use crate::{Config, Error, ErrorKind, Result, duration};
+
+const PREFIX: &str = "POLYLOCK_";
+
+impl Config {
+    /// Reads `POLYLOCK_URL` and, where set, `POLYLOCK_NAMESPACE`, `POLYLOCK_TTL`, `POLYLOCK_WAIT`
+    /// and so on: every field of [`Config`] in capitals.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`] when `POLYLOCK_URL` is not set, for a malformed value, and for a
+    /// variable that starts with `POLYLOCK_` and is none of them, since that is a typing error.
+    pub fn from_env() -> Result<Self> {
+        let variables = std::env::vars_os().filter_map(|(name, value)| {
+            let field = name.to_str()?.strip_prefix(PREFIX)?.to_ascii_lowercase();
+            Some((field, value.to_string_lossy().into_owned()))
+        });
+        Self::from_variables(variables)
+    }
+
+    fn from_variables(variables: impl IntoIterator<Item = (String, String)>) -> Result<Self> {
+        let mut config = Self::new("");
+        for (field, value) in variables {
+            let name = format!("{PREFIX}{}", field.to_ascii_uppercase());
+            match field.as_str() {
+                "url" => config.url = value,
+                "namespace" => config.namespace = Some(value),
+                "ttl" => config.ttl = Some(duration::parse(&name, &value)?),
+                "wait" => config.wait = Some(duration::parse(&name, &value)?),
+                _ => return Err(unknown_variable(&name)),
+            }
+        }
+        if config.url.is_empty() {
+            return Err(Error::new(
+                ErrorKind::Config,
+                format!(
+                    "{PREFIX}URL is not set: set it to the store's url, such as memory:// or redis://host:6379"
+                ),
+            ));
+        }
+        Ok(config)
+    }
+}
+
+fn unknown_variable(name: &str) -> Error {
+    let known: Vec<String> = Config::FIELDS
+        .iter()
+        .map(|field| format!("{PREFIX}{}", field.to_ascii_uppercase()))
+        .collect();
+    Error::new(
+        ErrorKind::Config,
+        format!(
+            "unknown environment variable {name}: known are {}",
+            known.join(", ")
+        ),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn read(variables: &[(&str, &str)]) -> Result<Config> {
+        let owned = variables
+            .iter()
+            .map(|(name, value)| (name.to_string(), value.to_string()));
+        Config::from_variables(owned)
+    }
+
+    #[test]
+    fn every_field_can_come_from_the_environment() {
+        let config = read(&[
+            ("url", "memory://"),
+            ("namespace", "shop"),
+            ("ttl", "5s"),
+            ("wait", "0s"),
+        ])
+        .unwrap();
+        assert_eq!(config.url, "memory://");
+        assert_eq!(config.namespace.as_deref(), Some("shop"));
+        assert_eq!(config.ttl, Some(Duration::from_secs(5)));
+        assert_eq!(config.wait, Some(Duration::ZERO));
+    }
+
+    #[test]
+    fn mistakes_name_the_variable() {
+        let missing = read(&[]).unwrap_err().to_string();
+        assert!(missing.contains("POLYLOCK_URL is not set"), "{missing}");
+        let malformed = read(&[("url", "memory://"), ("ttl", "5")])
+            .unwrap_err()
+            .to_string();
+        assert!(
+            malformed.starts_with("POLYLOCK_TTL: malformed duration"),
+            "{malformed}"
+        );
+        let unknown = read(&[("tll", "5s")]).unwrap_err().to_string();
+        assert!(
+            unknown.contains("POLYLOCK_TLL: known are POLYLOCK_URL, "),
+            "{unknown}"
+        );
+    }
+}

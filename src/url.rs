@@ -1,0 +1,125 @@
+//! The URL of a store: its scheme chooses the backend, its query holds settings.
+
+use crate::{Config, Error, ErrorKind, Result, duration};
+
+/// A store URL taken apart, its common settings removed.
+pub(crate) struct StoreUrl {
+    /// `redis` of `redis://host`.
+    pub(crate) scheme: String,
+    /// What lies between `://` and the query.
+    pub(crate) location: String,
+    /// The settings of the query that only the backend knows, in their order.
+    pub(crate) parameters: Vec<(String, String)>,
+}
+
+impl StoreUrl {
+    /// Takes the URL of `config` apart and moves its common settings into `config`.
+    pub(crate) fn take_from(config: &mut Config) -> Result<Self> {
+        let Some((scheme, rest)) = config.url.split_once("://") else {
+            return Err(Error::new(
+                ErrorKind::Config,
+                format!(
+                    "the lock url {:?} has no scheme: write it like memory:// or redis://host:6379",
+                    redacted(&config.url)
+                ),
+            ));
+        };
+        let (location, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let mut url = Self {
+            scheme: scheme.to_ascii_lowercase(),
+            location: location.to_owned(),
+            parameters: Vec::new(),
+        };
+        let query = query.to_owned();
+        for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+            url.assign(config, &name, &value)?;
+        }
+        Ok(url)
+    }
+
+    /// Fields that are set already win over the query.
+    fn assign(&mut self, config: &mut Config, name: &str, value: &str) -> Result<()> {
+        match name {
+            "namespace" => {
+                config.namespace.get_or_insert_with(|| value.to_owned());
+            }
+            "ttl" => {
+                config.ttl.get_or_insert(duration::parse(name, value)?);
+            }
+            "wait" => {
+                config.wait.get_or_insert(duration::parse(name, value)?);
+            }
+            _ => self.parameters.push((name.to_owned(), value.to_owned())),
+        }
+        Ok(())
+    }
+
+    /// Refuses settings in the query that the backend does not know; `known` are its own.
+    pub(crate) fn allow_parameters(&self, known: &[&str]) -> Result<()> {
+        let common = Config::FIELDS.iter().filter(|field| **field != "url");
+        for (name, _) in &self.parameters {
+            if !known.contains(&name.as_str()) {
+                let all: Vec<&str> = common.chain(known).copied().collect();
+                return Err(Error::new(
+                    ErrorKind::Config,
+                    format!(
+                        "unknown setting {name:?} in the url of {}: known are {}",
+                        self.scheme,
+                        all.join(", ")
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `url` without its password.
+pub(crate) fn redacted(url: &str) -> String {
+    let start = url.find("://").map_or(0, |at| at + 3);
+    // A password may hold an unescaped `@` or `/`: rather hide too much than too little.
+    let Some(at) = url[start..].rfind('@').map(|at| start + at) else {
+        return url.to_owned();
+    };
+    let user = url[start..at].split(':').next().unwrap_or_default();
+    format!("{}{user}:***{}", &url[..start], &url[at..])
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn query_settings_move_into_the_config_unless_set_there() {
+        let mut config = Config::new("REDIS://h:1/2?namespace=a%20b&ttl=5s&wait=1s&tls=x");
+        config.ttl = Some(Duration::from_secs(9));
+        let url = StoreUrl::take_from(&mut config).unwrap();
+        assert_eq!(
+            (url.scheme.as_str(), url.location.as_str()),
+            ("redis", "h:1/2")
+        );
+        assert_eq!(config.namespace.as_deref(), Some("a b"));
+        assert_eq!(config.ttl, Some(Duration::from_secs(9)));
+        assert_eq!(config.wait, Some(Duration::from_secs(1)));
+        let error = url.allow_parameters(&["db"]).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "unknown setting \"tls\" in the url of redis: known are namespace, ttl, wait, db"
+        );
+    }
+
+    #[test]
+    fn passwords_are_hidden_wherever_they_stand() {
+        for (url, shown) in [
+            ("redis://host:6379/0", "redis://host:6379/0"),
+            ("redis://user:secret@host/0", "redis://user:***@host/0"),
+            ("redis://:secret@host", "redis://:***@host"),
+            ("redis://user:se/cr@et@host", "redis://user:***@host"),
+            ("user:secret@host", "user:***@host"),
+        ] {
+            assert_eq!(redacted(url), shown);
+        }
+    }
+}
