@@ -1,0 +1,182 @@
+//! Cancellation and clean-up, on paused time.
+
+use std::pin::pin;
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use crate::support::{Answer, TTL, claim, hold, keeper};
+use lock_core::{
+    DistributedLock, DistributedLockExt, ErrorKind, FencingToken, LockKey, LockRequest, LossReason,
+    MemoryLock,
+};
+use tokio::time::{Instant, advance, sleep};
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_is_released_only_while_a_request_is_unanswered() {
+    let (lease, keeper) = keeper();
+    drop(claim(&keeper, "never sent"));
+    assert_eq!(lease.releases(), 0);
+
+    let mut refused = claim(&keeper, "refused");
+    refused.sending();
+    refused.refused();
+    drop(refused);
+    assert_eq!(lease.releases(), 0);
+
+    let mut unanswered = claim(&keeper, "unanswered");
+    unanswered.sending();
+    drop(unanswered);
+    assert_eq!(lease.releases(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grant_that_comes_late_is_given_back() {
+    let (lease, keeper) = keeper();
+    let mut claim = claim(&keeper, "k");
+    let sent = claim.sending();
+    advance(TTL / 3 + Duration::from_millis(1)).await;
+    assert!(
+        claim
+            .granted(FencingToken::from_grant(1).unwrap(), sent, TTL)
+            .is_none()
+    );
+    assert_eq!(lease.releases(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_release_goes_on_in_the_background() {
+    let (lease, keeper) = keeper();
+    lease.release_answers(Answer::After(Duration::from_secs(1)));
+    let guard = hold(&keeper, "k");
+    {
+        let mut release = pin!(guard.release());
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(release.as_mut().poll(&mut context).is_pending());
+    }
+    sleep(Duration::from_secs(5)).await;
+    assert_eq!(
+        lease.releases(),
+        2,
+        "once by the caller, once in the background"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unconfirmed_release_is_an_error_and_is_repeated_for_one_ttl() {
+    let (lease, keeper) = keeper();
+    lease.release_answers(Answer::Error);
+    let guard = hold(&keeper, "k");
+    let error = guard.release().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    sleep(TTL * 2).await;
+    let attempts = lease.releases();
+    assert!((20..100).contains(&attempts), "{attempts} attempts");
+    sleep(TTL * 2).await;
+    assert_eq!(lease.releases(), attempts, "tries for ever");
+}
+
+#[tokio::test(start_paused = true)]
+async fn lost_work_is_dropped_and_never_polled_again() {
+    let locks = MemoryLock::new();
+    let key = LockKey::new("k").unwrap();
+    let evicted = locks.clone();
+    let request = LockRequest::exclusive("k").unwrap().with_ttl(TTL);
+    let start = Instant::now();
+    let work = locks.with_lock(request, async |_held| {
+        evicted.evict(&key);
+        std::future::pending::<()>().await;
+    });
+    let error = work.await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Lost);
+    assert!(
+        error.to_string().contains("removed on the store"),
+        "{error}"
+    );
+    assert!(start.elapsed() <= TTL / 3 + Duration::from_millis(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_that_stalls_past_its_lease_is_not_polled_again() {
+    let locks = MemoryLock::new();
+    let request = LockRequest::exclusive("k").unwrap().with_ttl(TTL);
+    let mut resumed = false;
+    let outcome = locks
+        .with_lock(request, async |_held| {
+            // The whole program stands still, so nobody can renew.
+            advance(TTL * 2).await;
+            resumed = true;
+        })
+        .await;
+    assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Lost);
+    assert!(!resumed);
+}
+
+#[tokio::test]
+async fn a_guard_can_be_dropped_anywhere() {
+    let locks = MemoryLock::new();
+    let guard = locks.lock("thread").await.unwrap();
+    std::thread::spawn(move || drop(guard)).join().unwrap();
+    assert!(
+        locks.try_lock("thread").await.unwrap().is_some(),
+        "dropped outside a runtime"
+    );
+
+    let other = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let locks_there = locks.clone();
+    let guard = std::thread::spawn(move || {
+        let guard = other.block_on(async { locks_there.lock("runtime").await.unwrap() });
+        drop(other);
+        guard
+    });
+    drop(guard.join().unwrap());
+    assert!(
+        locks.try_lock("runtime").await.unwrap().is_some(),
+        "dropped after its runtime"
+    );
+}
+
+#[tokio::test]
+async fn outside_a_runtime_the_error_says_what_is_missing() {
+    let outside = std::thread::spawn(|| {
+        let locks = MemoryLock::new();
+        let mut acquire = locks.acquire(LockRequest::exclusive("k").unwrap());
+        let outcome = acquire
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()));
+        match outcome {
+            std::task::Poll::Ready(Err(error)) => error.to_string(),
+            other => panic!("{other:?}"),
+        }
+    });
+    let error = outside.join().unwrap();
+    assert!(error.contains("inside a Tokio runtime"), "{error}");
+}
+
+#[tokio::test]
+async fn a_hold_whose_runtime_is_gone_is_reported_lost_elsewhere() {
+    let locks = MemoryLock::new();
+    let elsewhere = locks.clone();
+    let guard = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let request = LockRequest::exclusive("k")
+            .unwrap()
+            .with_ttl(Duration::from_millis(100));
+        runtime
+            .block_on(elsewhere.acquire(request))
+            .unwrap()
+            .expect("free")
+    });
+    let guard = guard.join().unwrap();
+    assert_eq!(guard.lost().await, LossReason::Expired);
+    let next = locks
+        .lock_within("k", Duration::from_secs(5))
+        .await
+        .unwrap();
+    assert!(next.is_some_and(|next| next.token() > guard.token()));
+}

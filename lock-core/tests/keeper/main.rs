@@ -1,0 +1,5 @@
+//! The keeper and the claim, on paused time.
+
+mod claims;
+mod renewal;
+mod support;

@@ -1,0 +1,175 @@
+//! Renewal and loss, on paused time.
+
+use std::time::Duration;
+
+use crate::support::{Answer, TTL, hold, keeper};
+use lock_core::{Capabilities, DistributedLockExt, LockGuard, LossReason, Released};
+use tokio::time::{Instant, advance, sleep};
+
+/// The time before the store's expiry at which a hold ends for its holder.
+const MARGIN: Duration = Duration::from_millis(302);
+
+async fn lost_after(guard: &LockGuard, start: Instant) -> (LossReason, Duration) {
+    let reason = guard.lost().await;
+    assert!(!guard.is_held());
+    (reason, start.elapsed())
+}
+
+fn assert_about(actual: Duration, expected: Duration) {
+    let late = actual.saturating_sub(expected);
+    assert!(
+        actual >= expected && late <= Duration::from_millis(2),
+        "{actual:?}, not {expected:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_is_renewed_at_a_third_of_its_ttl_for_ever() {
+    let (lease, keeper) = keeper();
+    let guard = hold(&keeper, "k");
+    sleep(TTL * 10 + TTL / 6).await;
+    assert!(guard.is_held());
+    assert_eq!(lease.renewals(), 30);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_hangs_ends_the_hold_at_its_deadline() {
+    let (lease, keeper) = keeper();
+    lease.renewal_answers(Answer::Never);
+    let start = Instant::now();
+    let guard = hold(&keeper, "k");
+    sleep(TTL - MARGIN - Duration::from_millis(1)).await;
+    assert!(guard.is_held(), "lost early");
+    let (reason, after) = lost_after(&guard, start).await;
+    assert_eq!(reason, LossReason::Expired);
+    assert_about(after, TTL - MARGIN);
+}
+
+#[tokio::test(start_paused = true)]
+async fn failed_renewals_are_repeated_until_one_succeeds() {
+    let (lease, keeper) = keeper();
+    lease.renewal_answers(Answer::Error);
+    let guard = hold(&keeper, "k");
+    sleep(TTL * 9 / 10).await;
+    assert!(
+        lease.renewals() > 3,
+        "gave up after {} renewals",
+        lease.renewals()
+    );
+    lease.renewal_answers(Answer::Yes);
+    sleep(TTL * 2).await;
+    assert!(guard.is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn validity_counts_from_when_the_renewal_was_sent() {
+    let (lease, keeper) = keeper();
+    let delay = Duration::from_secs(8);
+    lease.renewal_answers(Answer::After(delay));
+    let start = Instant::now();
+    let guard = hold(&keeper, "k");
+    sleep(TTL / 3 + delay + Duration::from_millis(10)).await;
+    lease.renewal_answers(Answer::Never);
+    let (_, after) = lost_after(&guard, start).await;
+    assert_about(after, TTL / 3 + TTL - MARGIN);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_definite_no_ends_the_hold_at_once() {
+    let (lease, keeper) = keeper();
+    lease.renewal_answers(Answer::No);
+    let start = Instant::now();
+    let (reason, after) = lost_after(&hold(&keeper, "k"), start).await;
+    assert_eq!(reason, LossReason::Removed);
+    assert_about(after, TTL / 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stalled_program_finds_its_hold_expired_and_never_gets_it_back() {
+    let (lease, keeper) = keeper();
+    let guard = hold(&keeper, "k");
+    advance(TTL * 2).await;
+    assert!(!guard.is_held(), "the first look after the stall must tell");
+    assert_eq!(guard.remaining(), Duration::ZERO);
+    sleep(TTL * 2).await;
+    assert!(!guard.is_held(), "came back from the dead");
+    assert_eq!(lease.renewals(), 0, "renewed after the loss");
+    assert_eq!(guard.release().await.unwrap(), Released::AlreadyLost);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hung_renewal_does_not_hold_a_release_up() {
+    let (lease, keeper) = keeper();
+    lease.renewal_answers(Answer::Never);
+    let guard = hold(&keeper, "k");
+    sleep(TTL / 2).await;
+    let start = Instant::now();
+    assert_eq!(guard.release().await.unwrap(), Released::Released);
+    assert_eq!(start.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_renewed_after_the_release() {
+    let (lease, keeper) = keeper();
+    lease.renewal_answers(Answer::After(Duration::from_secs(3)));
+    let guard = hold(&keeper, "k");
+    sleep(TTL / 3 + Duration::from_secs(1)).await;
+    assert_eq!(lease.renewals(), 1);
+    drop(guard);
+    sleep(TTL * 3).await;
+    assert_eq!(lease.renewals(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn holds_that_are_due_together_are_renewed_together() {
+    let (lease, keeper) = keeper();
+    let guards: Vec<_> = (0..50)
+        .map(|number| hold(&keeper, &format!("k{number}")))
+        .collect();
+    sleep(TTL / 2).await;
+    assert_eq!(*lease.renewals.lock().unwrap(), [50]);
+    assert!(guards.iter().all(LockGuard::is_held));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_loss_that_the_backend_reports_is_told_to_every_waiter() {
+    let (_, keeper) = keeper();
+    let mut claim = crate::support::claim(&keeper, "k");
+    let loss = claim.loss();
+    let sent = claim.sending();
+    let token = lock_core::FencingToken::from_grant(1).unwrap();
+    let guard = claim.granted(token, sent, TTL).expect("in time");
+    let watch = guard.watch();
+    let (first, second, ()) = tokio::join!(guard.lost(), watch.lost(), async {
+        loss.lost(LossReason::Removed);
+    });
+    assert_eq!((first, second), (LossReason::Removed, LossReason::Removed));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_outlives_its_guard_is_told_so() {
+    let (_, keeper) = keeper();
+    let guard = hold(&keeper, "k");
+    let watch = guard.watch();
+    assert!(watch.is_held());
+    drop(guard);
+    assert!(!watch.is_held());
+    assert_eq!(watch.lost().await, LossReason::Released);
+}
+
+#[tokio::test]
+async fn modes_that_are_not_declared_are_refused_by_name() {
+    let lease = std::sync::Arc::<crate::support::ScriptedLease>::default();
+    let keeper = lock_core::Keeper::in_process(Capabilities::new("scripted"), lease);
+    let request = lock_core::LockRequest::shared("k").unwrap();
+    let error = keeper.claim(&request).unwrap_err();
+    assert_eq!(error.kind(), lock_core::ErrorKind::Unsupported);
+    let request = lock_core::LockRequest::exclusive("k")
+        .unwrap()
+        .with_ttl(Duration::from_millis(9));
+    let error = keeper.claim(&request).unwrap_err();
+    assert!(error.to_string().contains("from 10ms to 86400s"), "{error}");
+    let locks = lock_core::MemoryLock::new();
+    let zero = locks.permit("k", 0).await.unwrap_err();
+    assert_eq!(zero.kind(), lock_core::ErrorKind::Config);
+}

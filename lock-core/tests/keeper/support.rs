@@ -1,0 +1,112 @@
+//! A lease whose store does what a test tells it to.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lock_core::{
+    Capabilities, Claim, Clock, Error, ErrorKind, FencingToken, HoldId, Keeper, Lease, LockGuard,
+    LockRequest, LossReason, Released, Renewal, Result,
+};
+
+pub(crate) const TTL: Duration = Duration::from_secs(30);
+
+/// What a lease under test answers, and what it was asked.
+#[derive(Debug, Default)]
+pub(crate) struct ScriptedLease {
+    pub(crate) renewal: Mutex<Answer>,
+    pub(crate) release: Mutex<Answer>,
+    /// How many holds each renewal asked for.
+    pub(crate) renewals: Mutex<Vec<usize>>,
+    pub(crate) releases: Mutex<usize>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) enum Answer {
+    #[default]
+    Yes,
+    No,
+    Error,
+    /// The answer comes after this time.
+    After(Duration),
+    Never,
+}
+
+impl ScriptedLease {
+    pub(crate) fn renewal_answers(&self, answer: Answer) {
+        *self.renewal.lock().unwrap() = answer;
+    }
+
+    pub(crate) fn release_answers(&self, answer: Answer) {
+        *self.release.lock().unwrap() = answer;
+    }
+
+    pub(crate) fn renewals(&self) -> usize {
+        self.renewals.lock().unwrap().len()
+    }
+
+    pub(crate) fn releases(&self) -> usize {
+        *self.releases.lock().unwrap()
+    }
+}
+
+async fn answer(answer: Answer) -> Result<bool> {
+    match answer {
+        Answer::Yes => Ok(true),
+        Answer::No => Ok(false),
+        Answer::Error => Err(Error::new(ErrorKind::Unavailable, "scripted")),
+        Answer::After(delay) => {
+            tokio::time::sleep(delay).await;
+            Ok(true)
+        }
+        Answer::Never => std::future::pending().await,
+    }
+}
+
+#[async_trait]
+impl Lease for ScriptedLease {
+    async fn renew(&self, holds: &[HoldId]) -> Result<Vec<Renewal>> {
+        self.renewals.lock().unwrap().push(holds.len());
+        let sent = Clock::Runtime.now();
+        let script = *self.renewal.lock().unwrap();
+        let renewal = if answer(script).await? {
+            Renewal::Held { sent, ttl: TTL }
+        } else {
+            Renewal::Lost(LossReason::Removed)
+        };
+        Ok(vec![renewal; holds.len()])
+    }
+
+    async fn release(&self, _hold: &HoldId) -> Result<Released> {
+        *self.releases.lock().unwrap() += 1;
+        let script = *self.release.lock().unwrap();
+        let released = answer(script).await?;
+        Ok(if released {
+            Released::Released
+        } else {
+            Released::AlreadyLost
+        })
+    }
+}
+
+/// A keeper on tokio's clock, and the lease it works with.
+pub(crate) fn keeper() -> (Arc<ScriptedLease>, Keeper) {
+    let lease = Arc::<ScriptedLease>::default();
+    let keeper = Keeper::in_process(Capabilities::new("scripted"), lease.clone());
+    (lease, keeper)
+}
+
+pub(crate) fn claim(keeper: &Keeper, key: &str) -> Claim {
+    keeper
+        .claim(&LockRequest::exclusive(key).unwrap().with_ttl(TTL))
+        .unwrap()
+}
+
+/// A hold that the store granted just now.
+pub(crate) fn hold(keeper: &Keeper, key: &str) -> LockGuard {
+    let mut claim = claim(keeper, key);
+    let sent = claim.sending();
+    claim
+        .granted(FencingToken::from_grant(1).unwrap(), sent, TTL)
+        .expect("granted in time")
+}

@@ -1,0 +1,259 @@
+//! The two connections of a client, and the requests that travel on them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lock_core::{
+    Clock, Error, ErrorKind, HoldId, KeeperHome, LockKey, LossReason, Mode, Released, Renewal,
+    Result,
+};
+use redis::{AsyncConnectionConfig, ProtocolVersion, RedisResult, Value};
+use tokio::time::timeout;
+
+use crate::RedisConfig;
+use crate::error::{BACKEND, no_answer, translate};
+use crate::layout::{Layout, owner_mark};
+use crate::link::{Connection, Greeting, Link, Place};
+use crate::script::{
+    self, Call, FLOOR, RELEASE_EXCLUSIVE, RELEASE_MANY, RENEW_EXCLUSIVE, RENEW_MANY,
+    TAKE_EXCLUSIVE, TAKE_MANY,
+};
+use crate::wake::Hub;
+
+/// How long a request waits for its answer, if nothing shorter applies.
+pub(crate) const REPLY_LIMIT: Duration = Duration::from_secs(1);
+
+/// How long a release waits on each of the two connections, so that it ends within a second.
+const RELEASE_LIMIT: Duration = Duration::from_millis(450);
+
+#[derive(Debug)]
+pub(crate) struct Client {
+    layout: Layout,
+    command: Arc<Link>,
+    background: Arc<Link>,
+    pub(crate) hub: Arc<Hub>,
+}
+
+/// What the server says about a key that somebody waits for.
+pub(crate) enum KeyState {
+    Free,
+    HeldFor(Duration),
+    /// Held without an expiry, by another client.
+    Held,
+}
+
+impl Client {
+    /// Opens both connections.
+    pub(crate) async fn connect(config: &RedisConfig, home: &KeeperHome) -> Result<Self> {
+        let layout = Layout::new(&config.namespace);
+        let hub = Arc::new(Hub::default());
+        let pushes = Arc::clone(&hub);
+        let push_options = AsyncConnectionConfig::new().set_push_sender(move |push| {
+            pushes.pushed(&push);
+            Ok::<(), std::convert::Infallible>(())
+        });
+        let tracking = redis::cmd("CLIENT")
+            .arg("TRACKING")
+            .arg("ON")
+            .arg("NOLOOP")
+            .take();
+        let client = Self {
+            command: Link::new(
+                open_client(&config.url, ProtocolVersion::RESP2)?,
+                AsyncConnectionConfig::new(),
+                Greeting::Script(FLOOR.call().argument(layout.counter())),
+                Place::Opener,
+                home.clone(),
+            ),
+            background: Link::new(
+                open_client(&config.url, ProtocolVersion::RESP3)?,
+                push_options,
+                Greeting::Command(tracking),
+                Place::Home,
+                home.clone(),
+            ),
+            layout,
+            hub,
+        };
+        client.command.connection().await?;
+        client.background.connection().await?;
+        Ok(client)
+    }
+
+    /// The server's key of a lock.
+    pub(crate) fn lock_key(&self, key: &LockKey) -> Vec<u8> {
+        self.layout.lock(key)
+    }
+
+    /// The command connection, opened on the caller's runtime if need be.
+    pub(crate) async fn command(&self, limit: Duration) -> Result<Connection> {
+        match timeout(limit, self.command.connection()).await {
+            Ok(connection) => connection,
+            Err(_) => Err(no_answer(limit)),
+        }
+    }
+
+    /// Asks for the key once; the grant's number, or `None` while it is held.
+    pub(crate) async fn take(
+        &self,
+        hold: &HoldId,
+        connection: &mut Connection,
+        limit: Duration,
+    ) -> Result<Option<u64>> {
+        match self
+            .command
+            .call(connection, &self.take_call(hold), limit)
+            .await?
+        {
+            Value::Nil => Ok(None),
+            Value::Int(grant) => u64::try_from(grant)
+                .map(Some)
+                .map_err(|_| unexpected(&Value::Int(grant))),
+            answer => Err(unexpected(&answer)),
+        }
+    }
+
+    /// Looks at a key so that the server tells of its next change.
+    pub(crate) async fn look(&self, key: &[u8], limit: Duration) -> Result<KeyState> {
+        let looking = async {
+            let mut connection = self.background.connection().await?;
+            let mut pttl = redis::cmd("PTTL");
+            let answer: RedisResult<i64> = pttl.arg(key).query_async(&mut connection.redis).await;
+            answer.map_err(|error| self.background.failed(&connection, error))
+        };
+        match timeout(limit, looking).await {
+            Err(_) => Err(no_answer(limit)),
+            Ok(Err(error)) => Err(error),
+            Ok(Ok(-2)) => Ok(KeyState::Free),
+            Ok(Ok(left)) => Ok(u64::try_from(left).map_or(KeyState::Held, |ms| {
+                KeyState::HeldFor(Duration::from_millis(ms))
+            })),
+        }
+    }
+
+    /// Renews all holds in one go, on the background connection.
+    pub(crate) async fn renew(&self, holds: &[HoldId]) -> Result<Vec<Renewal>> {
+        let mut connection = self.background.connection().await?;
+        let calls: Vec<Call> = holds.iter().map(|hold| self.renew_call(hold)).collect();
+        let limit = holds.iter().map(HoldId::ttl).min().unwrap_or(REPLY_LIMIT) / 4;
+        let sent = Clock::Boot.now();
+        let answers = match timeout(limit, script::send_all(&calls, &mut connection.redis)).await {
+            Ok(Ok(answers)) => answers,
+            Ok(Err(error)) => return Err(self.background.failed(&connection, error)),
+            Err(_) => {
+                // Nothing has to travel behind a renewal, so the next one tries a new connection.
+                self.background.forget(&connection);
+                self.hub.wake_all();
+                return Err(no_answer(limit));
+            }
+        };
+        let renewals = holds.iter().zip(answers).map(|(hold, answer)| {
+            match answer.map_err(|error| self.background.failed(&connection, error))? {
+                Value::Int(1) => Ok(Renewal::Held {
+                    sent,
+                    ttl: hold.ttl(),
+                }),
+                Value::Int(0) => Ok(Renewal::Lost(LossReason::Removed)),
+                answer => Err(unexpected(&answer)),
+            }
+        });
+        renewals.collect()
+    }
+
+    /// Releases on the connection that the take travelled on, if it still lives, since there it
+    /// cannot overtake the take; else on the background connection.
+    pub(crate) async fn release(&self, hold: &HoldId) -> Result<Released> {
+        let call = self.release_call(hold);
+        if let Some(mut connection) = self.command.current() {
+            match self
+                .command
+                .call(&mut connection, &call, RELEASE_LIMIT)
+                .await
+            {
+                Ok(answer) => return released(&answer),
+                Err(error) if error.is_retryable() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let releasing = async {
+            let mut connection = self.background.connection().await?;
+            self.background
+                .call(&mut connection, &call, RELEASE_LIMIT)
+                .await
+        };
+        match timeout(RELEASE_LIMIT, releasing).await {
+            Ok(answer) => released(&answer?),
+            Err(_) => Err(no_answer(RELEASE_LIMIT * 2)),
+        }
+    }
+
+    fn take_call(&self, hold: &HoldId) -> Call {
+        let script = match hold.mode() {
+            Mode::Exclusive => &TAKE_EXCLUSIVE,
+            Mode::Shared | Mode::Permit { .. } => &TAKE_MANY,
+        };
+        let call = self
+            .keys(script.call(), hold)
+            .argument(owner_mark(hold))
+            .argument(milliseconds(hold.ttl()))
+            .argument(self.layout.counter());
+        match hold.mode() {
+            Mode::Exclusive => call,
+            Mode::Shared => call.argument("0"),
+            Mode::Permit { of } => call.argument(of.to_string()),
+        }
+    }
+
+    fn renew_call(&self, hold: &HoldId) -> Call {
+        let script = match hold.mode() {
+            Mode::Exclusive => &RENEW_EXCLUSIVE,
+            Mode::Shared | Mode::Permit { .. } => &RENEW_MANY,
+        };
+        self.keys(script.call(), hold)
+            .argument(owner_mark(hold))
+            .argument(milliseconds(hold.ttl()))
+    }
+
+    fn release_call(&self, hold: &HoldId) -> Call {
+        let script = match hold.mode() {
+            Mode::Exclusive => &RELEASE_EXCLUSIVE,
+            Mode::Shared | Mode::Permit { .. } => &RELEASE_MANY,
+        };
+        self.keys(script.call(), hold).argument(owner_mark(hold))
+    }
+
+    fn keys(&self, call: Call, hold: &HoldId) -> Call {
+        let call = call.key(self.layout.lock(hold.key()));
+        match hold.mode() {
+            Mode::Exclusive => call,
+            Mode::Shared | Mode::Permit { .. } => call.key(self.layout.tokens(hold.key())),
+        }
+    }
+}
+
+fn open_client(url: &str, protocol: ProtocolVersion) -> Result<redis::Client> {
+    let info = redis::IntoConnectionInfo::into_connection_info(url).map_err(translate)?;
+    let settings = info.redis_settings().clone().set_protocol(protocol);
+    redis::Client::open(info.set_redis_settings(settings)).map_err(translate)
+}
+
+/// Rounded up, so that the server never expires a hold before we do.
+fn milliseconds(ttl: Duration) -> String {
+    ttl.as_nanos().div_ceil(1_000_000).to_string()
+}
+
+fn released(answer: &Value) -> Result<Released> {
+    match answer {
+        Value::Int(1) => Ok(Released::Released),
+        Value::Int(0) => Ok(Released::AlreadyLost),
+        answer => Err(unexpected(answer)),
+    }
+}
+
+fn unexpected(answer: &Value) -> Error {
+    Error::new(
+        ErrorKind::Backend,
+        format!("unexpected answer {answer:?}: is this really a Redis server?"),
+    )
+    .with_backend(BACKEND)
+}

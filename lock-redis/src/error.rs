@@ -1,0 +1,84 @@
+//! From the driver's errors to ours: one visible match.
+
+use std::time::Duration;
+
+use lock_core::{Error, ErrorKind};
+use redis::{ErrorKind as RedisErrorKind, RedisError, ServerErrorKind};
+
+pub(crate) const BACKEND: &str = "redis";
+
+/// The server did not answer in time; what it made of the request is unknown.
+pub(crate) fn no_answer(limit: Duration) -> Error {
+    Error::new(
+        ErrorKind::Unavailable,
+        format!("no answer within {limit:?}: check that the server runs and is reachable"),
+    )
+    .with_backend(BACKEND)
+}
+
+/// Tells by what it says what a driver error means to the caller.
+pub(crate) fn translate(error: RedisError) -> Error {
+    let (kind, advice) = classify(&error);
+    Error::new(kind, format!("{error}: {advice}"))
+        .with_backend(BACKEND)
+        .with_source(error)
+}
+
+fn classify(error: &RedisError) -> (ErrorKind, &'static str) {
+    match error.code() {
+        Some("NOAUTH" | "WRONGPASS" | "NOPERM") => return DENIED,
+        Some("OOM") => {
+            return (
+                ErrorKind::Unavailable,
+                "the server is out of memory; raise maxmemory or free some",
+            );
+        }
+        Some("MISCONF") => {
+            return (
+                ErrorKind::Unavailable,
+                "the server refuses writes; look at its log",
+            );
+        }
+        Some("BUSY" | "LOADING" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "NOREPLICAS") => {
+            return (ErrorKind::Unavailable, "the server is not ready; try again");
+        }
+        Some("FOREIGN" | "WRONGTYPE") => {
+            return (
+                ErrorKind::Backend,
+                "use another key or namespace, or remove it",
+            );
+        }
+        _ => {}
+    }
+    match error.kind() {
+        RedisErrorKind::AuthenticationFailed | RedisErrorKind::Server(ServerErrorKind::NoPerm) => {
+            DENIED
+        }
+        RedisErrorKind::InvalidClientConfig => (
+            ErrorKind::Config,
+            "write the url like redis://user:password@host:6379/0",
+        ),
+        RedisErrorKind::RESP3NotSupported => (
+            ErrorKind::Unsupported,
+            "polylock needs Redis 6 or later, or Valkey",
+        ),
+        RedisErrorKind::Server(ServerErrorKind::ReadOnly) => (
+            ErrorKind::Unavailable,
+            "this server is a replica; connect to the master",
+        ),
+        RedisErrorKind::Io => (
+            ErrorKind::Unavailable,
+            "check that the server runs and is reachable",
+        ),
+        _ if error.is_connection_dropped() || error.is_timeout() => (
+            ErrorKind::Unavailable,
+            "check that the server runs and is reachable",
+        ),
+        _ => (ErrorKind::Backend, "look at the server's log"),
+    }
+}
+
+const DENIED: (ErrorKind, &str) = (
+    ErrorKind::Denied,
+    "check user and password in the url, and the user's permissions (ACL)",
+);

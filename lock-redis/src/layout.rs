@@ -1,0 +1,69 @@
+//! What stands where on the server.
+
+use lock_core::{HoldId, LockKey, Mode, Namespace};
+
+/// A byte that no UTF-8 text has, so that our companion keys can never be a lock's name.
+const COMPANION: u8 = 0xFF;
+
+/// How names become keys.
+#[derive(Clone, Debug)]
+pub(crate) struct Layout {
+    prefix: Vec<u8>,
+}
+
+impl Layout {
+    pub(crate) fn new(namespace: &Namespace) -> Self {
+        let prefix = namespace
+            .as_str()
+            .map_or_else(String::new, |name| format!("{name}:"));
+        Self {
+            prefix: prefix.into_bytes(),
+        }
+    }
+
+    /// The key of a lock: `namespace:key`, or the bare key that other clients use too.
+    pub(crate) fn lock(&self, key: &LockKey) -> Vec<u8> {
+        [&self.prefix, key.as_str().as_bytes()].concat()
+    }
+
+    /// Where the tokens of shared and permit holders stand.
+    pub(crate) fn tokens(&self, key: &LockKey) -> Vec<u8> {
+        [
+            &self.prefix,
+            key.as_str().as_bytes(),
+            &[COMPANION],
+            b"tokens",
+        ]
+        .concat()
+    }
+
+    /// The counter of all grants in the namespace: one key, however many locks there are.
+    pub(crate) fn counter(&self) -> Vec<u8> {
+        [self.prefix.as_slice(), &[COMPANION], b"grants"].concat()
+    }
+}
+
+/// What stands for a claim on the server. Exclusive: the start of the key's value, before the grant
+/// number. Otherwise: its member in the set of holders, whose first character is the kind.
+pub(crate) fn owner_mark(hold: &HoldId) -> String {
+    match hold.mode() {
+        Mode::Exclusive => format!("{}:", hold.owner()),
+        Mode::Shared => format!("s{}", hold.owner()),
+        Mode::Permit { .. } => format!("p{}", hold.owner()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn companions_can_never_be_a_lock() {
+        let layout = Layout::new(&Namespace::new("shop").unwrap());
+        let key = LockKey::new("coupon").unwrap();
+        assert_eq!(layout.lock(&key), b"shop:coupon");
+        assert!(String::from_utf8(layout.tokens(&key)).is_err());
+        assert!(String::from_utf8(layout.counter()).is_err());
+        assert_eq!(Layout::new(&Namespace::none()).lock(&key), b"coupon");
+    }
+}

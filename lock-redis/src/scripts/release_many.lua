@@ -1,0 +1,9 @@
+-- KEYS: lock, tokens   ARGV: owner mark
+-- Answers 1, or 0 when we were not among the holders.
+if redis.call('TYPE', KEYS[1]).ok ~= 'zset' then
+  return 0
+end
+local removed = redis.call('ZREM', KEYS[1], ARGV[1])
+redis.call('HDEL', KEYS[2], ARGV[1])
+expire_with_last()
+return removed

@@ -1,0 +1,31 @@
+-- Takes the key together with others of the same kind: a sorted set of holders by expiry.
+-- KEYS: lock, tokens   ARGV: owner mark, ttl in ms, counter, limit (0: none)
+-- The first character of the owner mark tells shared from permit claims.
+-- Answers the grant number, or nil while the key is held otherwise or the limit is reached.
+local kind = redis.call('TYPE', KEYS[1]).ok
+if kind ~= 'none' and kind ~= 'zset' then
+  return busy_or_foreign(KEYS[1])
+end
+local now = redis.call('TIME')
+local now_ms = now[1] * 1000 + math.floor(now[2] / 1000)
+local expires = now_ms + tonumber(ARGV[2])
+local grant
+if kind == 'zset' then
+  drop_expired(now_ms)
+  local first = redis.call('ZRANGE', KEYS[1], 0, 0)[1]
+  if redis.call('ZSCORE', KEYS[1], ARGV[1]) then
+    -- A resend: the first request was granted and its answer lost.
+    grant = tonumber(redis.call('HGET', KEYS[2], ARGV[1]))
+  elseif first and string.sub(first, 1, 1) ~= string.sub(ARGV[1], 1, 1) then
+    return false
+  elseif tonumber(ARGV[4]) > 0 and redis.call('ZCARD', KEYS[1]) >= tonumber(ARGV[4]) then
+    return false
+  end
+end
+if not grant then
+  grant = mint(ARGV[3])
+  redis.call('HSET', KEYS[2], ARGV[1], string.format('%.0f', grant))
+end
+redis.call('ZADD', KEYS[1], expires, ARGV[1])
+expire_with_last()
+return grant

@@ -1,0 +1,92 @@
+//! Who waits for which key of the server, and how they are woken.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use redis::{PushInfo, PushKind, Value};
+use tokio::sync::Notify;
+
+/// The waiters of one client, by the server's key.
+///
+/// The server tells the background connection when a key changes that was read on it
+/// (`CLIENT TRACKING`), also by a plain `DEL` of another client and by expiry, once a read. So a
+/// waiter first enters here, then reads the key, and reads it again after every wake-up.
+#[derive(Debug, Default)]
+pub(crate) struct Hub {
+    waiters: Mutex<HashMap<Vec<u8>, Arc<Notify>>>,
+}
+
+impl Hub {
+    /// Enters a waiter for `key`. The line lets one waiter a key through, so there is one entry.
+    pub(crate) fn watch(self: &Arc<Self>, key: Vec<u8>) -> Watcher {
+        let changed = Arc::new(Notify::new());
+        self.lock_waiters()
+            .insert(key.clone(), Arc::clone(&changed));
+        Watcher {
+            hub: Arc::clone(self),
+            key,
+            changed,
+        }
+    }
+
+    /// Takes what the server pushed.
+    pub(crate) fn pushed(&self, push: &PushInfo) {
+        match &push.kind {
+            PushKind::Invalidate => match push.data.first() {
+                Some(Value::Array(keys)) => keys.iter().for_each(|key| self.key_changed(key)),
+                // `nil` instead of a list means every key: FLUSHALL and FLUSHDB.
+                _ => self.wake_all(),
+            },
+            // What changes from now on is not told: everybody has to look again.
+            PushKind::Disconnection => self.wake_all(),
+            _ => {}
+        }
+    }
+
+    /// Lets every waiter look again.
+    pub(crate) fn wake_all(&self) {
+        self.lock_waiters()
+            .values()
+            .for_each(|changed| changed.notify_one());
+    }
+
+    fn key_changed(&self, key: &Value) {
+        let Value::BulkString(key) = key else {
+            return;
+        };
+        if let Some(changed) = self.lock_waiters().get(key) {
+            changed.notify_one();
+        }
+    }
+
+    fn lock_waiters(&self) -> MutexGuard<'_, HashMap<Vec<u8>, Arc<Notify>>> {
+        self.waiters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A waiter's entry; dropping it takes it out.
+#[derive(Debug)]
+pub(crate) struct Watcher {
+    hub: Arc<Hub>,
+    key: Vec<u8>,
+    changed: Arc<Notify>,
+}
+
+impl Watcher {
+    /// Waits for the next change. One that came since the last call counts.
+    pub(crate) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        let mut waiters = self.hub.lock_waiters();
+        if waiters
+            .get(&self.key)
+            .is_some_and(|changed| Arc::ptr_eq(changed, &self.changed))
+        {
+            waiters.remove(&self.key);
+        }
+    }
+}
