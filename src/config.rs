@@ -44,11 +44,15 @@ pub struct Config {
     /// a wait of their own (`lock`, `try_lock`, `lock_within`) keep it.
     #[serde(default, deserialize_with = "duration::deserialize")]
     pub wait: Option<Duration>,
+    /// How long an exclusive lock may be handed on between waiters of this process before it goes
+    /// back to the store, see [`HandOff`](crate::HandOff). Default: 10 ms; `0s`: not at all.
+    #[serde(default, deserialize_with = "duration::deserialize")]
+    pub hand_off: Option<Duration>,
 }
 
 impl Config {
     /// The fields that a configuration can have, as they are written.
-    pub(crate) const FIELDS: [&'static str; 4] = ["url", "namespace", "ttl", "wait"];
+    pub(crate) const FIELDS: [&'static str; 5] = ["url", "namespace", "ttl", "wait", "hand_off"];
 
     /// A configuration with this URL and every default.
     pub fn new(url: impl Into<String>) -> Self {
@@ -57,6 +61,7 @@ impl Config {
             namespace: None,
             ttl: None,
             wait: None,
+            hand_off: None,
         }
     }
 }
@@ -68,6 +73,7 @@ impl fmt::Debug for Config {
             .field("namespace", &self.namespace)
             .field("ttl", &self.ttl)
             .field("wait", &self.wait)
+            .field("hand_off", &self.hand_off)
             .finish()
     }
 }

@@ -1,8 +1,9 @@
 //! From a configuration to a lock service: the one place that knows every backend.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use lock_core::{DistributedLock, Error, ErrorKind, MemoryLock, Namespace, Result};
+use lock_core::{DistributedLock, Error, ErrorKind, HandOff, MemoryLock, Namespace, Result};
 
 use crate::Config;
 use crate::configured::Configured;
@@ -46,6 +47,10 @@ pub async fn connect(config: impl IntoConfig) -> Result<Arc<dyn DistributedLock>
         _ => return Err(unknown_scheme(&url.scheme)),
     };
     check_ttl(&config, &*locks)?;
+    let locks = match config.hand_off.unwrap_or(HandOff::DEFAULT_BUDGET) {
+        Duration::ZERO => locks,
+        budget => Arc::new(HandOff::new(locks, budget)),
+    };
     Ok(Arc::new(Configured {
         locks,
         ttl: config.ttl,

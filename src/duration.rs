@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use serde::de::{Deserializer, Visitor};
+use serde::de::{Deserializer, Error as DeserializeError, Visitor};
 
 use crate::{Error, ErrorKind, Result};
 
@@ -18,7 +18,7 @@ pub(crate) fn parse(name: &str, text: &str) -> Result<Duration> {
 pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> std::result::Result<Option<Duration>, D::Error> {
-    deserializer.deserialize_any(DurationText).map(Some)
+    deserializer.deserialize_any(DurationText)
 }
 
 fn malformed(text: &str) -> String {
@@ -30,18 +30,34 @@ fn malformed(text: &str) -> String {
 struct DurationText;
 
 impl Visitor<'_> for DurationText {
-    type Value = Duration;
+    type Value = Option<Duration>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a duration as text with a unit, such as \"30s\", \"500ms\" or \"2m\"")
     }
 
-    fn visit_str<E: serde::de::Error>(self, text: &str) -> std::result::Result<Duration, E> {
-        humantime::parse_duration(text).map_err(|_| E::custom(malformed(text)))
+    fn visit_str<E: DeserializeError>(self, text: &str) -> std::result::Result<Self::Value, E> {
+        match humantime::parse_duration(text) {
+            Ok(duration) => Ok(Some(duration)),
+            Err(_) => Err(E::custom(malformed(text))),
+        }
     }
 
-    fn visit_u64<E: serde::de::Error>(self, number: u64) -> std::result::Result<Duration, E> {
-        Err(E::custom(malformed(&number.to_string())))
+    fn visit_unit<E: DeserializeError>(self) -> std::result::Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    // A bare number is the likely mistake, so it gets the same advice as malformed text.
+    fn visit_i64<E: DeserializeError>(self, number: i64) -> std::result::Result<Self::Value, E> {
+        self.visit_str(&number.to_string())
+    }
+
+    fn visit_u64<E: DeserializeError>(self, number: u64) -> std::result::Result<Self::Value, E> {
+        self.visit_str(&number.to_string())
+    }
+
+    fn visit_f64<E: DeserializeError>(self, number: f64) -> std::result::Result<Self::Value, E> {
+        self.visit_str(&number.to_string())
     }
 }
 

@@ -6,7 +6,7 @@ const PREFIX: &str = "POLYLOCK_";
 
 impl Config {
     /// Reads `POLYLOCK_URL` and, where set, `POLYLOCK_NAMESPACE`, `POLYLOCK_TTL`, `POLYLOCK_WAIT`
-    /// and so on: every field of [`Config`] in capitals.
+    /// and `POLYLOCK_HAND_OFF`: the fields of [`Config`] in capitals.
     ///
     /// # Errors
     ///
@@ -29,6 +29,7 @@ impl Config {
                 "namespace" => config.namespace = Some(value),
                 "ttl" => config.ttl = Some(duration::parse(&name, &value)?),
                 "wait" => config.wait = Some(duration::parse(&name, &value)?),
+                "hand_off" => config.hand_off = Some(duration::parse(&name, &value)?),
                 _ => return Err(unknown_variable(&name)),
             }
         }
@@ -78,12 +79,14 @@ mod tests {
             ("namespace", "shop"),
             ("ttl", "5s"),
             ("wait", "0s"),
+            ("hand_off", "5ms"),
         ])
         .unwrap();
         assert_eq!(config.url, "memory://");
         assert_eq!(config.namespace.as_deref(), Some("shop"));
         assert_eq!(config.ttl, Some(Duration::from_secs(5)));
         assert_eq!(config.wait, Some(Duration::ZERO));
+        assert_eq!(config.hand_off, Some(Duration::from_millis(5)));
     }
 
     #[test]

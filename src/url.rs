@@ -49,6 +49,9 @@ impl StoreUrl {
             "wait" => {
                 config.wait.get_or_insert(duration::parse(name, value)?);
             }
+            "hand_off" => {
+                config.hand_off.get_or_insert(duration::parse(name, value)?);
+            }
             _ => self.parameters.push((name.to_owned(), value.to_owned())),
         }
         Ok(())
@@ -106,7 +109,7 @@ mod tests {
         let error = url.allow_parameters(&["db"]).unwrap_err().to_string();
         assert_eq!(
             error,
-            "unknown setting \"tls\" in the url of redis: known are namespace, ttl, wait, db"
+            "unknown setting \"tls\" in the url of redis: known are namespace, ttl, wait, hand_off, db"
         );
     }
 

@@ -80,7 +80,7 @@ impl Claim {
 impl Drop for Claim {
     fn drop(&mut self) {
         if self.armed {
-            self.hold.release_in_background();
+            self.hold.release_in_background(None);
         }
     }
 }

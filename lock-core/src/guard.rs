@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use crate::hold::Hold;
+use crate::hand_off::Place;
+use crate::hold::{Hold, Turn};
 use crate::{Backoff, FencingToken, HoldWatch, LockKey, LossReason, Mode, Released, Result};
 
 /// A held lock: valid until it is released, dropped or lost.
@@ -37,7 +38,10 @@ use crate::{Backoff, FencingToken, HoldWatch, LockKey, LossReason, Mode, Release
 #[clippy::has_significant_drop]
 pub struct LockGuard {
     hold: Arc<Hold>,
+    turn: Turn,
     token: FencingToken,
+    /// Where the hold may be handed on to the next waiter of this process.
+    place: Option<Place>,
     released: bool,
 }
 
@@ -45,9 +49,24 @@ impl LockGuard {
     pub(crate) fn new(hold: Arc<Hold>, token: FencingToken) -> Self {
         Self {
             hold,
+            turn: 0,
             token,
+            place: None,
             released: false,
         }
+    }
+
+    /// Lets the guard hand its hold on at `place` when it is released.
+    pub(crate) fn at(mut self, place: Place) -> Self {
+        let lost = place.forfeiter();
+        self.hold.on_loss(move || lost.forfeit());
+        // It may have been lost before anybody listened.
+        self.hold
+            .look()
+            .map_err(|_| place.forfeiter().forfeit())
+            .ok();
+        self.place = Some(place);
+        self
     }
 
     /// The locked resource.
@@ -68,7 +87,7 @@ impl LockGuard {
     /// Whether the lock is held at this very moment. It asks the local clock, not the store, so
     /// it is cheap enough to ask before every step, and it cannot hang.
     pub fn is_held(&self) -> bool {
-        self.hold.is_held()
+        self.hold.look_in(self.turn).is_ok()
     }
 
     /// How long it stays held without another renewal; zero once it is lost.
@@ -86,12 +105,12 @@ impl LockGuard {
     ///
     /// Cancel safe, and any number of callers may wait.
     pub async fn lost(&self) -> LossReason {
-        self.hold.ended().await
+        self.hold.ended(self.turn).await
     }
 
     /// A view of this hold that can be cloned and sent into blocking work.
     pub fn watch(&self) -> HoldWatch {
-        HoldWatch::new(Arc::clone(&self.hold))
+        HoldWatch::new(Arc::clone(&self.hold), self.turn)
     }
 
     /// Releases the lock and waits for the store's answer.
@@ -107,6 +126,9 @@ impl LockGuard {
     ///
     /// Dropping the future does not stop the release: it goes on in the background.
     pub async fn release(mut self) -> Result<Released> {
+        if self.hand_on() {
+            return Ok(Released::Released);
+        }
         let was_held = self.end();
         let outcome = self.hold.keeper.lease.release(&self.hold.id).await?;
         self.released = true;
@@ -117,18 +139,52 @@ impl LockGuard {
         })
     }
 
+    /// Gives the hold to the next waiter of this process, if there is one that may have it.
+    fn hand_on(&mut self) -> bool {
+        while let Some(waiter) = self
+            .place
+            .as_mut()
+            .and_then(|place| place.next_waiter(&self.hold))
+        {
+            let Some((token, turn)) = self.token.next_hand_off().zip(self.hold.next_turn()) else {
+                return false;
+            };
+            let successor = Self {
+                hold: Arc::clone(&self.hold),
+                turn,
+                token,
+                place: self.place.take(),
+                released: false,
+            };
+            match waiter.give(successor) {
+                Ok(()) => {
+                    self.released = true;
+                    return true;
+                }
+                Err(mut refused) => {
+                    // Its waiter has gone: the hold comes back, together with the new turn.
+                    refused.released = true;
+                    self.turn = turn;
+                    self.token = token;
+                    self.place = refused.place.take();
+                }
+            }
+        }
+        false
+    }
+
     /// Ends the hold locally; returns whether it was still held.
     fn end(&self) -> bool {
         self.hold.roster.remove(&self.hold);
-        self.hold.is_held() && self.hold.end(LossReason::Released)
+        self.is_held() && self.hold.end(LossReason::Released)
     }
 }
 
 impl Drop for LockGuard {
     fn drop(&mut self) {
-        if !self.released {
+        if !self.released && !self.hand_on() {
             self.end();
-            self.hold.release_in_background();
+            self.hold.release_in_background(self.place.take());
         }
     }
 }
@@ -146,8 +202,9 @@ impl fmt::Debug for LockGuard {
 
 impl Hold {
     /// Releases without anybody waiting for it, from any thread, also in `Drop`.
-    pub(crate) fn release_in_background(self: &Arc<Self>) {
-        let mut release = Box::pin(release_until_confirmed(Arc::clone(self)));
+    /// Only then somebody else in this process may claim at `place`.
+    pub(crate) fn release_in_background(self: &Arc<Self>, place: Option<Place>) {
+        let mut release = Box::pin(release_until_confirmed(Arc::clone(self), place));
         if self.keeper.home.outlives_callers() {
             self.handle.spawn(release);
             return;
@@ -164,7 +221,7 @@ impl Hold {
 
 /// Repeats the release until the store has answered, at most for one ttl: by then the store has
 /// ended the hold by itself.
-async fn release_until_confirmed(hold: Arc<Hold>) {
+async fn release_until_confirmed(hold: Arc<Hold>, place: Option<Place>) {
     let clock = hold.keeper.clock;
     let end = clock.now().plus(hold.id.ttl());
     let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_secs(1));
@@ -176,4 +233,5 @@ async fn release_until_confirmed(hold: Arc<Hold>) {
         }
         tokio::time::sleep(pause).await;
     }
+    drop(place);
 }

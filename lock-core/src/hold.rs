@@ -2,7 +2,7 @@
 //! and why it ended.
 
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -21,16 +21,22 @@ pub(crate) struct Hold {
     pub(crate) handle: Handle,
     state: Mutex<State>,
     changed: Notify,
+    on_loss: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 #[derive(Debug)]
 struct State {
     deadline: Moment,
     end: Option<LossReason>,
+    /// Which guard the hold belongs to: it changes when it is handed on.
+    turn: Turn,
     renewing: bool,
     /// Where the roster keeps it; only the roster reads and writes it.
     due: Option<Moment>,
 }
+
+/// Counts the guards that a hold belonged to, one after the other.
+pub(crate) type Turn = u64;
 
 /// What the keeper has to do for a hold whose time has come.
 pub(crate) enum Step {
@@ -60,10 +66,12 @@ impl Hold {
             state: Mutex::new(State {
                 deadline,
                 end: None,
+                turn: 0,
                 renewing: false,
                 due: None,
             }),
             changed: Notify::new(),
+            on_loss: OnceLock::new(),
         }
     }
 
@@ -72,12 +80,7 @@ impl Hold {
         locked(&self.state).deadline = deadline;
     }
 
-    /// Whether the hold is still valid at this very moment.
-    pub(crate) fn is_held(&self) -> bool {
-        self.look().is_ok()
-    }
-
-    /// How long it stays valid without another renewal.
+    /// How long the hold stays valid without another renewal.
     pub(crate) fn remaining(&self) -> Duration {
         match self.look() {
             Ok(deadline) => deadline.since(self.keeper.clock.now()),
@@ -88,7 +91,19 @@ impl Hold {
     /// The deadline of a valid hold, or why it is none. Reading a deadline that has passed makes
     /// the loss final: no later renewal brings the hold back.
     pub(crate) fn look(&self) -> Result<Moment, LossReason> {
+        self.look_in_turn(None)
+    }
+
+    /// The same for the guard of one turn: for it, a hold that was handed on is released.
+    pub(crate) fn look_in(&self, turn: Turn) -> Result<Moment, LossReason> {
+        self.look_in_turn(Some(turn))
+    }
+
+    fn look_in_turn(&self, turn: Option<Turn>) -> Result<Moment, LossReason> {
         let mut state = locked(&self.state);
+        if turn.is_some_and(|turn| turn != state.turn) {
+            return Err(LossReason::Released);
+        }
         if let Some(reason) = state.end {
             return Err(reason);
         }
@@ -97,7 +112,7 @@ impl Hold {
         }
         state.end = Some(LossReason::Expired);
         drop(state);
-        self.changed.notify_waiters();
+        self.tell_end(LossReason::Expired);
         Err(LossReason::Expired)
     }
 
@@ -109,8 +124,37 @@ impl Hold {
         }
         state.end = Some(reason);
         drop(state);
-        self.changed.notify_waiters();
+        self.tell_end(reason);
         true
+    }
+
+    /// Has `action` done when the hold is lost, however late its guard is dropped.
+    pub(crate) fn on_loss(&self, action: impl Fn() + Send + Sync + 'static) {
+        // A hold meets one desk in its life, so nothing is ever overwritten.
+        let _first = self.on_loss.set(Box::new(action));
+    }
+
+    fn tell_end(&self, reason: LossReason) {
+        self.changed.notify_waiters();
+        if reason != LossReason::Released
+            && let Some(action) = self.on_loss.get()
+        {
+            action();
+        }
+    }
+
+    /// Ends the turn of a valid hold's guard and starts the next guard's.
+    pub(crate) fn next_turn(&self) -> Option<Turn> {
+        self.look().ok()?;
+        let mut state = locked(&self.state);
+        if state.end.is_some() {
+            return None;
+        }
+        state.turn += 1;
+        let turn = state.turn;
+        drop(state);
+        self.changed.notify_waiters();
+        Some(turn)
     }
 
     /// Moves the deadline after a confirmed renewal, unless the hold has ended meanwhile.
@@ -151,11 +195,11 @@ impl Hold {
         std::mem::replace(&mut locked(&self.state).due, due)
     }
 
-    /// Waits for the end of the hold.
-    pub(crate) async fn ended(&self) -> LossReason {
+    /// Waits for the end of the hold, or of its guard's turn.
+    pub(crate) async fn ended(&self, turn: Turn) -> LossReason {
         loop {
             let changed = self.changed.notified();
-            let deadline = match self.look() {
+            let deadline = match self.look_in(turn) {
                 Ok(deadline) => deadline,
                 Err(reason) => return reason,
             };
@@ -204,21 +248,26 @@ impl fmt::Debug for Hold {
 #[derive(Clone, Debug)]
 pub struct HoldWatch {
     hold: Arc<Hold>,
+    turn: Turn,
 }
 
 impl HoldWatch {
-    pub(crate) fn new(hold: Arc<Hold>) -> Self {
-        Self { hold }
+    pub(crate) fn new(hold: Arc<Hold>, turn: Turn) -> Self {
+        Self { hold, turn }
     }
 
     /// Whether the lock is held at this very moment, by the local clock alone.
     pub fn is_held(&self) -> bool {
-        self.hold.is_held()
+        self.hold.look_in(self.turn).is_ok()
     }
 
     /// How long it stays held without another renewal; zero when it is not held.
     pub fn remaining(&self) -> Duration {
-        self.hold.remaining()
+        if self.is_held() {
+            self.hold.remaining()
+        } else {
+            Duration::ZERO
+        }
     }
 
     /// Waits until the lock is not held any more, and says why.
@@ -227,6 +276,6 @@ impl HoldWatch {
     ///
     /// Cancel safe, and any number of callers may wait.
     pub async fn lost(&self) -> LossReason {
-        self.hold.ended().await
+        self.hold.ended(self.turn).await
     }
 }

@@ -43,6 +43,12 @@ impl FencingToken {
         Ok(Self(grant << HAND_OFF_BITS))
     }
 
+    /// The token of the next guard of the same grant; `None` when the bits for it are used up.
+    pub(crate) fn next_hand_off(self) -> Option<Self> {
+        let next = self.0 + 1;
+        (next >> HAND_OFF_BITS == self.0 >> HAND_OFF_BITS).then_some(Self(next))
+    }
+
     /// The token as a number.
     pub fn value(self) -> u64 {
         self.0
@@ -80,5 +86,19 @@ mod tests {
         let last = FencingToken::from_grant(FencingToken::GRANT_MAX).unwrap();
         assert!(i64::try_from(last.value()).is_ok());
         assert!(FencingToken::from_grant(FencingToken::GRANT_MAX + 1).is_err());
+    }
+
+    #[test]
+    fn hand_offs_count_up_to_the_next_grant_and_never_into_it() {
+        let grant = FencingToken::from_grant(7).unwrap();
+        let next_grant = FencingToken::from_grant(8).unwrap();
+        let mut last = grant;
+        let mut hand_offs = 0;
+        while let Some(next) = last.next_hand_off() {
+            assert!(last < next && next < next_grant);
+            last = next;
+            hand_offs += 1;
+        }
+        assert_eq!(hand_offs, 16_383);
     }
 }

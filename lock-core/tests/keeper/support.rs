@@ -34,19 +34,19 @@ pub(crate) enum Answer {
 
 impl ScriptedLease {
     pub(crate) fn renewal_answers(&self, answer: Answer) {
-        *self.renewal.lock().unwrap() = answer;
+        *self.renewal.lock().expect("no test panics with it") = answer;
     }
 
     pub(crate) fn release_answers(&self, answer: Answer) {
-        *self.release.lock().unwrap() = answer;
+        *self.release.lock().expect("no test panics with it") = answer;
     }
 
     pub(crate) fn renewals(&self) -> usize {
-        self.renewals.lock().unwrap().len()
+        self.renewals.lock().expect("no test panics with it").len()
     }
 
     pub(crate) fn releases(&self) -> usize {
-        *self.releases.lock().unwrap()
+        *self.releases.lock().expect("no test panics with it")
     }
 }
 
@@ -66,9 +66,12 @@ async fn answer(answer: Answer) -> Result<bool> {
 #[async_trait]
 impl Lease for ScriptedLease {
     async fn renew(&self, holds: &[HoldId]) -> Result<Vec<Renewal>> {
-        self.renewals.lock().unwrap().push(holds.len());
+        self.renewals
+            .lock()
+            .expect("no test panics with it")
+            .push(holds.len());
         let sent = Clock::Runtime.now();
-        let script = *self.renewal.lock().unwrap();
+        let script = *self.renewal.lock().expect("no test panics with it");
         let renewal = if answer(script).await? {
             Renewal::Held { sent, ttl: TTL }
         } else {
@@ -78,8 +81,8 @@ impl Lease for ScriptedLease {
     }
 
     async fn release(&self, _hold: &HoldId) -> Result<Released> {
-        *self.releases.lock().unwrap() += 1;
-        let script = *self.release.lock().unwrap();
+        *self.releases.lock().expect("no test panics with it") += 1;
+        let script = *self.release.lock().expect("no test panics with it");
         let released = answer(script).await?;
         Ok(if released {
             Released::Released
@@ -98,8 +101,8 @@ pub(crate) fn keeper() -> (Arc<ScriptedLease>, Keeper) {
 
 pub(crate) fn claim(keeper: &Keeper, key: &str) -> Claim {
     keeper
-        .claim(&LockRequest::exclusive(key).unwrap().with_ttl(TTL))
-        .unwrap()
+        .claim(&LockRequest::exclusive(key).expect("a key").with_ttl(TTL))
+        .expect("a claim")
 }
 
 /// A hold that the store granted just now.
@@ -107,6 +110,6 @@ pub(crate) fn hold(keeper: &Keeper, key: &str) -> LockGuard {
     let mut claim = claim(keeper, key);
     let sent = claim.sending();
     claim
-        .granted(FencingToken::from_grant(1).unwrap(), sent, TTL)
+        .granted(FencingToken::from_grant(1).expect("in range"), sent, TTL)
         .expect("granted in time")
 }

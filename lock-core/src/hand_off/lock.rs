@@ -1,0 +1,102 @@
+//! [`HandOff`]: a backend whose exclusive locks are handed on inside the process.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+use super::desk::{Arrival, Baton, Desks, Place};
+use crate::{Capabilities, DistributedLock, LockGuard, LockRequest, Mode, Result, Wait};
+
+/// Any backend, with hot keys handed on inside this process.
+///
+/// The process asks the store once for a key; when the lock is released while others of this
+/// process wait for it, it goes to the first of them without a round trip, with a fencing token of
+/// its own. After the budget it goes back to the store, so that other processes get their turn.
+/// Shared locks and permits go to the store each time.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::time::Duration;
+/// use lock_core::{DistributedLockExt, HandOff, MemoryLock};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> lock_core::Result<()> {
+/// let locks = HandOff::new(Arc::new(MemoryLock::new()), Duration::from_millis(10));
+/// let first = locks.lock("hot").await?;
+/// let token = first.token();
+/// let (second, released) = tokio::join!(locks.lock("hot"), first.release());
+/// released?;
+/// assert_eq!(second?.token().value(), token.value() + 1);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct HandOff {
+    locks: Arc<dyn DistributedLock>,
+    desks: Arc<Desks>,
+}
+
+impl HandOff {
+    /// The budget of a client that is configured without one: 10 milliseconds.
+    pub const DEFAULT_BUDGET: Duration = Duration::from_millis(10);
+
+    /// Hands each hold on for at most `budget`. A budget of zero hands nothing on, but still lines
+    /// the waiters of the process up.
+    pub fn new(locks: Arc<dyn DistributedLock>, budget: Duration) -> Self {
+        // Where the store keeps the order, asking again puts us behind the others anyway.
+        let rest = if locks.capabilities().fair {
+            Duration::ZERO
+        } else {
+            budget / 4
+        };
+        Self {
+            locks,
+            desks: Arc::new(Desks::new(budget, rest)),
+        }
+    }
+
+    /// Waits for the first place, or for the held key; `None` when the wait ran out.
+    async fn stand_in_line(&self, request: &LockRequest, ends: Option<Instant>) -> Option<Baton> {
+        let receiver = match self.desks.arrive(&request.key, request.ttl()) {
+            Arrival::First(place) => return Some(Baton::Place(place)),
+            Arrival::Behind(receiver) => receiver,
+        };
+        // A sender is dropped only with its desk, which this client keeps.
+        match ends {
+            None => receiver.await.ok(),
+            Some(ends) => timeout_at(ends, receiver).await.ok()?.ok(),
+        }
+    }
+
+    async fn claim(&self, request: LockRequest, place: Place) -> Result<Option<LockGuard>> {
+        if let Some(rested) = place.rests_until {
+            let ends = request.wait().deadline();
+            sleep_until(ends.map_or(rested, |ends| ends.min(rested))).await;
+        }
+        let guard = self.locks.acquire(request).await?;
+        Ok(guard.map(|guard| guard.at(place.holding())))
+    }
+}
+
+#[async_trait]
+impl DistributedLock for HandOff {
+    fn capabilities(&self) -> Capabilities {
+        self.locks.capabilities()
+    }
+
+    async fn acquire(&self, request: LockRequest) -> Result<Option<LockGuard>> {
+        let wait = request.wait();
+        if request.mode != Mode::Exclusive || wait == Wait::No {
+            return self.locks.acquire(request).await;
+        }
+        match self.stand_in_line(&request, wait.deadline()).await {
+            Some(Baton::Guard(guard)) => Ok(Some(guard)),
+            Some(Baton::Place(place)) => self.claim(request, place).await,
+            None if self.desks.is_held(&request.key) => Ok(None),
+            // Nobody here holds it: only the store can say whether it is busy or broken.
+            None => self.locks.acquire(request).await,
+        }
+    }
+}

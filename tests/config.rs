@@ -1,0 +1,155 @@
+//! Configuration as users write it, in every form, right and wrong.
+
+use std::time::Duration;
+
+use polylock::{Config, DistributedLockExt, ErrorKind, LockRequest, connect};
+
+async fn refusal(config: impl polylock::IntoConfig) -> polylock::Error {
+    match connect(config).await {
+        Ok(locks) => panic!("connected to {locks:?}"),
+        Err(error) => error,
+    }
+}
+
+#[test]
+fn toml_json_and_url_give_the_same_configuration() {
+    let from_toml: Config = toml::from_str(
+        "url = 'memory://'\nnamespace = 'shop'\nttl = '1m 30s'\nwait = '500ms'\nhand_off = '0s'",
+    )
+    .unwrap();
+    let from_json: Config = serde_json::from_str(
+        r#"{"url":"memory://","namespace":"shop","ttl":"90s","wait":"500ms","hand_off":"0s"}"#,
+    )
+    .unwrap();
+    assert_eq!(from_toml, from_json);
+    assert_eq!(from_toml.ttl, Some(Duration::from_secs(90)));
+    assert_eq!(from_toml.wait, Some(Duration::from_millis(500)));
+}
+
+#[test]
+fn an_unknown_field_is_named_together_with_the_known_ones() {
+    let error = toml::from_str::<Config>("url = 'memory://'\ntll = '5s'")
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("unknown field `tll`"), "{error}");
+    for known in ["url", "namespace", "ttl", "wait", "hand_off"] {
+        assert!(error.contains(&format!("`{known}`")), "{error}");
+    }
+}
+
+#[test]
+fn a_malformed_duration_says_how_to_write_one() {
+    for value in ["'30'", "30", "1.5", "'soon'", "''"] {
+        let error = toml::from_str::<Config>(&format!("url = 'memory://'\nttl = {value}"))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("malformed duration") && error.contains("\"30s\""),
+            "{error}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn wrong_urls_are_refused_by_name() {
+    for (url, kind, part) in [
+        ("", ErrorKind::Config, "no scheme"),
+        ("localhost:6379", ErrorKind::Config, "no scheme"),
+        (
+            "carrier-pigeon://loft",
+            ErrorKind::Config,
+            "unknown scheme \"carrier-pigeon\"",
+        ),
+        ("memory://host", ErrorKind::Config, "no host or path"),
+        (
+            "memory://?colour=blue",
+            ErrorKind::Config,
+            "unknown setting \"colour\"",
+        ),
+        (
+            "memory://?ttl=5",
+            ErrorKind::Config,
+            "malformed duration \"5\"",
+        ),
+        ("memory://?ttl=1ms", ErrorKind::Unsupported, "from 10ms"),
+        (
+            "memory://?namespace=",
+            ErrorKind::InvalidKey,
+            "namespace is empty",
+        ),
+    ] {
+        let error = refusal(url).await;
+        assert_eq!(error.kind(), kind, "{url}: {error}");
+        assert!(error.to_string().contains(part), "{url}: {error}");
+    }
+}
+
+#[cfg(not(feature = "redis"))]
+#[tokio::test]
+async fn a_backend_that_is_not_compiled_in_names_its_feature() {
+    let error = refusal("redis://:secret@localhost").await;
+    assert_eq!(error.kind(), ErrorKind::Config);
+    assert!(
+        error.to_string().contains("cargo feature `redis`"),
+        "{error}"
+    );
+    assert!(!format!("{error} {error:?}").contains("secret"));
+}
+
+#[tokio::test]
+async fn memory_stores_are_shared_by_namespace() {
+    let here = connect("memory://?namespace=shared-by-namespace")
+        .await
+        .unwrap();
+    let there = connect(Config {
+        namespace: Some("shared-by-namespace".into()),
+        ..Config::new("memory://")
+    })
+    .await
+    .unwrap();
+    let elsewhere = connect("memory://?namespace=another").await.unwrap();
+    let guard = here.lock("k").await.unwrap();
+    assert!(there.try_lock("k").await.unwrap().is_none());
+    assert!(elsewhere.try_lock("k").await.unwrap().is_some());
+    guard.release().await.unwrap();
+    assert!(there.try_lock("k").await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn defaults_apply_to_requests_that_do_not_say_otherwise() {
+    let locks = connect("memory://?namespace=defaults&ttl=5s&wait=0s")
+        .await
+        .unwrap();
+    let request = LockRequest::exclusive("k").unwrap();
+    let guard = locks.acquire(request.clone()).await.unwrap().expect("free");
+    assert!(guard.remaining() <= Duration::from_secs(5));
+    assert!(
+        locks.acquire(request.clone()).await.unwrap().is_none(),
+        "waited"
+    );
+    let own = request
+        .with_ttl(Duration::from_secs(9))
+        .waiting_at_most(Duration::from_secs(5));
+    let (own, released) = tokio::join!(locks.acquire(own), guard.release());
+    released.unwrap();
+    let remaining = own.unwrap().expect("released").remaining();
+    assert!(remaining > Duration::from_secs(5), "{remaining:?}");
+}
+
+#[tokio::test]
+async fn keys_are_checked_before_anything_is_sent() {
+    let locks = connect("memory://?namespace=keys").await.unwrap();
+    let empty = locks.lock("").await.unwrap_err();
+    assert_eq!(empty.kind(), ErrorKind::InvalidKey);
+    let long = locks.try_lock(&"k".repeat(256)).await.unwrap_err();
+    assert!(
+        long.to_string().contains("256 bytes and the limit is 255"),
+        "{long}"
+    );
+}
+
+#[test]
+fn secrets_stay_out_of_debug() {
+    let config = Config::new("redis://user:s3cret@host:6379/0");
+    assert!(!format!("{config:?}").contains("s3cret"));
+}
