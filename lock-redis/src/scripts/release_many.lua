@@ -1,9 +1,10 @@
 -- KEYS: lock, tokens   ARGV: owner mark
 -- Answers 1, or 0 when we were not among the holders.
+-- Our token goes in any case: an operator may have deleted the lock and left the tokens.
+redis.call('HDEL', KEYS[2], ARGV[1])
 if redis.call('TYPE', KEYS[1]).ok ~= 'zset' then
   return 0
 end
 local removed = redis.call('ZREM', KEYS[1], ARGV[1])
-redis.call('HDEL', KEYS[2], ARGV[1])
 expire_with_last()
 return removed

@@ -1,0 +1,114 @@
+//! The contract, on a real server.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lock_core::{DistributedLock, LockKey, LockRequest, Mode, Namespace};
+use lock_redis::{RedisConfig, RedisLock};
+use lock_testkit::servers::{RedisServer, Reply, RespClient};
+use lock_testkit::{Case, Need, Store};
+
+/// A namespace on a server: its own one where the case freezes it, else the shared one.
+struct RedisStore {
+    own: Option<RedisServer>,
+    namespace: String,
+}
+
+async fn new_store(case: Case) -> RedisStore {
+    RedisStore {
+        own: case.needs(Need::Freeze).then(RedisServer::start),
+        namespace: case.to_string(),
+    }
+}
+
+impl RedisStore {
+    fn server(&self) -> &RedisServer {
+        self.own.as_ref().unwrap_or_else(|| RedisServer::shared())
+    }
+
+    fn admin(&self) -> RespClient {
+        self.server().client()
+    }
+
+    fn wire_key(&self, key: &LockKey) -> String {
+        format!("{}:{key}", self.namespace)
+    }
+}
+
+#[async_trait]
+impl Store for RedisStore {
+    async fn client(&self) -> Arc<dyn DistributedLock> {
+        let namespace = Namespace::new(&self.namespace).expect("a case's name is one");
+        let config = RedisConfig::new(self.server().url()).with_namespace(namespace);
+        Arc::new(RedisLock::connect(config).await.expect("the server runs"))
+    }
+
+    async fn residue(&self) -> Vec<String> {
+        let keys = self
+            .admin()
+            .command(&["KEYS", &format!("{}:*", self.namespace)])
+            .expect("the server runs");
+        let Reply::Array(keys) = keys else {
+            panic!("KEYS answers a list, not {keys:?}");
+        };
+        let counter = Reply::Text([self.namespace.as_bytes(), b":\xffgrants"].concat());
+        let left = keys.into_iter().filter(|key| *key != counter).collect();
+        Reply::Array(left).texts()
+    }
+
+    async fn remove(&self, key: &LockKey) -> bool {
+        let removed = self.admin().command(&["DEL", &self.wire_key(key)]);
+        removed.expect("the server runs").integer() == Some(1)
+    }
+
+    async fn crash(&self, request: LockRequest) -> bool {
+        let (key, ttl) = (
+            self.wire_key(&request.key),
+            request.ttl().as_millis().to_string(),
+        );
+        let reply = match request.mode {
+            Mode::Exclusive => {
+                self.admin()
+                    .command(&["SET", &key, "of the dead", "NX", "PX", &ttl])
+            }
+            Mode::Shared => self
+                .admin()
+                .command(&["EVAL", CRASHED_SHARED, "1", &key, &ttl]),
+            Mode::Permit { .. } => return false,
+        };
+        !matches!(
+            reply.expect("the server runs"),
+            Reply::Nil | Reply::Error(_)
+        )
+    }
+
+    async fn freeze(&self) -> bool {
+        match &self.own {
+            Some(server) => {
+                server.freeze();
+                true
+            }
+            None => false,
+        }
+    }
+
+    async fn thaw(&self) {
+        if let Some(server) = &self.own {
+            server.thaw();
+        }
+    }
+
+    fn ttl(&self) -> Duration {
+        Duration::from_secs(1)
+    }
+}
+
+/// What a reader leaves behind that dies.
+const CRASHED_SHARED: &str = "
+local now = redis.call('TIME')
+local expires = now[1] * 1000 + math.floor(now[2] / 1000) + ARGV[1]
+redis.call('ZADD', KEYS[1], expires, 's00000000000000000000000000000dead')
+return redis.call('PEXPIREAT', KEYS[1], expires)";
+
+lock_testkit::conformance!(new_store);
