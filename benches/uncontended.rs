@@ -1,7 +1,7 @@
 //! What an uncontended lock and release cost on Redis, against the same two commands sent raw over
 //! the same client library, interleaved in one process.
 //!
-//! `cargo bench --features redis --bench uncontended`; `POLYLOCK_BENCH_REDIS=redis://...` measures
+//! `cargo bench --features redis --bench uncontended`; `LOCK_BENCH_REDIS=redis://...` measures
 //! a server of yours instead of a private one. Every round is printed; the verdict is the median.
 
 use std::time::Duration;
@@ -13,55 +13,61 @@ use redis::aio::MultiplexedConnection;
 use tokio::time::Instant;
 
 const ROUNDS: usize = 5;
-const OPERATIONS: u32 = 20_000;
-const WARM_UP: u32 = 2_000;
+
+/// Within a round the two take turns in blocks, so that a drift of the machine hits both alike.
+const BLOCKS: u32 = 80;
+const BLOCK: u32 = 250;
 
 type Failure = Box<dyn std::error::Error>;
 
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
-    let given = std::env::var("POLYLOCK_BENCH_REDIS").ok();
-    let server = if given.is_none() {
-        Some(RedisServer::start()?)
-    } else {
-        None
-    };
+    let given = std::env::var("LOCK_BENCH_REDIS").ok();
+    let server = given.is_none().then(RedisServer::start);
     let url = given
         .or(server.as_ref().map(RedisServer::url))
         .unwrap_or_default();
 
     let locks = polylock::connect(&url).await?;
     let raw = Raw::connect(&url).await?;
-    time_ours(&*locks, WARM_UP).await?;
-    time_raw(&raw, WARM_UP).await?;
+    round(&*locks, &raw).await?;
 
-    println!("lock + release, {OPERATIONS} a round, one task, {url}");
+    println!(
+        "lock + release against SET NX PX + scripted delete, {} a round, one task",
+        BLOCKS * BLOCK
+    );
     println!("round   raw p50   ours p50   ratio of p50   raw mean   ours mean   ratio of means");
-    let mut ratios = Vec::new();
-    let mut p50_ratios = Vec::new();
-    for round in 1..=ROUNDS {
-        // Which one goes first alternates, so that a drift of the machine hits both.
-        let (raw, ours) = if round % 2 == 1 {
-            let raw = time_raw(&raw, OPERATIONS).await?;
-            (raw, time_ours(&*locks, OPERATIONS).await?)
-        } else {
-            let ours = time_ours(&*locks, OPERATIONS).await?;
-            (time_raw(&raw, OPERATIONS).await?, ours)
-        };
-        let (p50_ratio, ratio) = (ours.p50 / raw.p50, ours.mean / raw.mean);
+    let (mut p50_ratios, mut mean_ratios) = (Vec::new(), Vec::new());
+    for number in 1..=ROUNDS {
+        let (raw, ours) = round(&*locks, &raw).await?;
+        let (p50_ratio, mean_ratio) = (ours.p50 / raw.p50, ours.mean / raw.mean);
         println!(
-            "{round:>5} {:>7.1}us {:>8.1}us {p50_ratio:>14.3} {:>8.1}us {:>9.1}us {ratio:>16.3}",
+            "{number:>5} {:>7.1}us {:>8.1}us {p50_ratio:>14.3} {:>8.1}us {:>9.1}us {mean_ratio:>16.3}",
             raw.p50, ours.p50, raw.mean, ours.mean
         );
-        ratios.push(ratio);
         p50_ratios.push(p50_ratio);
+        mean_ratios.push(mean_ratio);
     }
     println!(
         "median of {ROUNDS}: p50 {:.3} times raw, mean {:.3} times raw",
         median(p50_ratios),
-        median(ratios)
+        median(mean_ratios)
     );
     Ok(())
+}
+
+async fn round(locks: &dyn DistributedLock, raw: &Raw) -> Result<(Timing, Timing), Failure> {
+    let (mut theirs, mut ours) = (Vec::new(), Vec::new());
+    for block in 0..BLOCKS {
+        if block % 2 == 0 {
+            time_raw(raw, &mut theirs).await?;
+            time_ours(locks, &mut ours).await?;
+        } else {
+            time_ours(locks, &mut ours).await?;
+            time_raw(raw, &mut theirs).await?;
+        }
+    }
+    Ok((Timing::of(theirs), Timing::of(ours)))
 }
 
 /// Microseconds.
@@ -82,16 +88,18 @@ impl Timing {
     }
 }
 
-async fn time_ours(locks: &dyn DistributedLock, operations: u32) -> Result<Timing, Failure> {
-    let mut samples = Vec::with_capacity(operations as usize);
-    for number in 0..operations {
-        let key = format!("bench/ours/{}", number % 1000);
+async fn time_ours(
+    locks: &dyn DistributedLock,
+    samples: &mut Vec<Duration>,
+) -> Result<(), Failure> {
+    for number in 0..BLOCK {
+        let key = format!("bench/ours/{number}");
         let started = Instant::now();
         let guard = locks.lock(&key).await?;
         guard.release().await?;
         samples.push(started.elapsed());
     }
-    Ok(Timing::of(samples))
+    Ok(())
 }
 
 /// `SET key owner NX PX ttl` and the scripted compare-and-delete that every careful client uses.
@@ -135,16 +143,15 @@ impl Raw {
     }
 }
 
-async fn time_raw(raw: &Raw, operations: u32) -> Result<Timing, Failure> {
-    let mut samples = Vec::with_capacity(operations as usize);
-    for number in 0..operations {
-        let key = format!("bench/raw/{}", number % 1000);
+async fn time_raw(raw: &Raw, samples: &mut Vec<Duration>) -> Result<(), Failure> {
+    for number in 0..BLOCK {
+        let key = format!("bench/raw/{number}");
         let owner = format!("{number:032x}");
         let started = Instant::now();
         raw.lock_and_release(&key, &owner).await?;
         samples.push(started.elapsed());
     }
-    Ok(Timing::of(samples))
+    Ok(())
 }
 
 fn median(mut values: Vec<f64>) -> f64 {

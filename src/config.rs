@@ -45,7 +45,8 @@ pub struct Config {
     #[serde(default, deserialize_with = "duration::deserialize")]
     pub wait: Option<Duration>,
     /// How long an exclusive lock may be handed on between waiters of this process before it goes
-    /// back to the store, see [`HandOff`](crate::HandOff). Default: 10 ms; `0s`: not at all.
+    /// back to the store, see [`HandOff`](crate::HandOff). Default: 10 ms; `0s`: not at all, which keeps the order
+    /// among processes on stores that have one.
     #[serde(default, deserialize_with = "duration::deserialize")]
     pub hand_off: Option<Duration>,
 }

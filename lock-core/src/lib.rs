@@ -46,6 +46,8 @@ mod scoped;
 mod sync;
 mod token;
 
+/// Backends and stores under test are written with it; here so that they need no dependency more.
+pub use async_trait::async_trait;
 pub use backoff::Backoff;
 pub use capabilities::{Capabilities, TokenOrder};
 pub use claim::Claim;

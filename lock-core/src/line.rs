@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::{Mutex as FairMutex, OwnedMutexGuard};
+use tokio::time::{Instant, timeout_at};
 
 use crate::LockKey;
 use crate::sync::locked;
@@ -30,22 +31,26 @@ impl Line {
         locked(&self.keys).contains_key(key)
     }
 
-    /// Stands in line for `key` and returns when everybody before has left.
+    /// Stands in line for `key` until everybody before has left, or until `ends`; `None` then.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future gives the place up.
-    pub async fn enter(&self, key: &LockKey) -> Turn {
+    pub async fn enter(&self, key: &LockKey, ends: Option<Instant>) -> Option<Turn> {
         let place = Place {
             line: self.clone(),
             key: key.clone(),
             turns: Arc::clone(locked(&self.keys).entry(key.clone()).or_default()),
         };
-        let turn = Arc::clone(&place.turns).lock_owned().await;
-        Turn {
+        let turn = Arc::clone(&place.turns).lock_owned();
+        let turn = match ends {
+            None => turn.await,
+            Some(ends) => timeout_at(ends, turn).await.ok()?,
+        };
+        Some(Turn {
             _turn: turn,
             _place: place,
-        }
+        })
     }
 }
 
@@ -89,9 +94,9 @@ mod tests {
     #[tokio::test]
     async fn serves_in_order_and_leaves_nothing_behind() {
         let (line, key) = (Line::new(), LockKey::new("k").unwrap());
-        let first = line.enter(&key).await;
-        let mut second = Box::pin(line.enter(&key));
-        let mut third = Box::pin(line.enter(&key));
+        let first = line.enter(&key, None).await;
+        let mut second = Box::pin(line.enter(&key, None));
+        let mut third = Box::pin(line.enter(&key, None));
         assert!(futures_poll(&mut second).is_none());
         assert!(futures_poll(&mut third).is_none());
         drop(first);

@@ -25,6 +25,13 @@ pub(crate) fn translate(error: RedisError) -> Error {
 }
 
 fn classify(error: &RedisError) -> (ErrorKind, &'static str) {
+    // Inside a script a missing permission is a general error, known by its words only.
+    if error
+        .detail()
+        .is_some_and(|detail| detail.contains("The user executing the script can't"))
+    {
+        return DENIED;
+    }
     match error.code() {
         Some("NOAUTH" | "WRONGPASS" | "NOPERM") => return DENIED,
         Some("OOM") => {

@@ -8,7 +8,7 @@ use lock_core::{
     Backoff, Capabilities, Claim, DistributedLock, Error, ErrorKind, FencingToken, Keeper,
     KeeperHome, Line, LockGuard, LockRequest, Result, TokenOrder, Turn, Wait,
 };
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 use crate::RedisConfig;
 use crate::client::{Client, KeyState, REPLY_LIMIT};
@@ -111,14 +111,9 @@ impl<'a> Acquisition<'a> {
                 return Ok(Some(guard));
             }
         }
-        let line = self.lock.line.enter(&self.request.key);
-        let turn = match self.ends {
-            None => line.await,
-            Some(ends) => match timeout_at(ends, line).await {
-                Ok(turn) => turn,
-                // The store has the last word: it may be down rather than busy.
-                Err(_) => return self.attempt(GRACE).await,
-            },
+        let Some(turn) = self.lock.line.enter(&self.request.key, self.ends).await else {
+            // The store has the last word: it may be down rather than busy.
+            return self.attempt(GRACE).await;
         };
         self.wait(turn).await
     }

@@ -16,6 +16,9 @@ use crate::{Capabilities, DistributedLock, LockGuard, LockRequest, Mode, Result,
 /// its own. After the budget it goes back to the store, so that other processes get their turn.
 /// Shared locks and permits go to the store each time.
 ///
+/// It trades the order among processes, where the store keeps one, for speed: within a process
+/// waiters are served in order, and no process waits for longer than the others' budgets.
+///
 /// ```
 /// use std::sync::Arc;
 /// use std::time::Duration;
@@ -83,7 +86,11 @@ impl HandOff {
 #[async_trait]
 impl DistributedLock for HandOff {
     fn capabilities(&self) -> Capabilities {
-        self.locks.capabilities()
+        // Only the first waiter of a process stands in the store's queue; the others come before
+        // waiters of other processes that came earlier.
+        let mut capabilities = self.locks.capabilities();
+        capabilities.fair = false;
+        capabilities
     }
 
     async fn acquire(&self, request: LockRequest) -> Result<Option<LockGuard>> {

@@ -1,28 +1,34 @@
-//! The contract, on a real server.
+//! A Redis server as the conformance cases see it.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::{DistributedLock, LockKey, LockRequest, Mode, Namespace};
-use lock_redis::{RedisConfig, RedisLock};
+use lock_core::{DistributedLock, LockKey, LockRequest, Mode};
 use lock_testkit::servers::{RedisServer, Reply, RespClient};
 use lock_testkit::{Case, Need, Store};
 
-/// A namespace on a server: its own one where the case freezes it, else the shared one.
-struct RedisStore {
+/// Makes a client of the server at a URL, in a namespace.
+pub(crate) type Connect =
+    fn(String, String) -> Pin<Box<dyn Future<Output = Arc<dyn DistributedLock>> + Send>>;
+
+/// A namespace on a server: on one of its own where the case freezes it, else on the shared one.
+pub(crate) struct RedisStore {
     own: Option<RedisServer>,
     namespace: String,
-}
-
-async fn new_store(case: Case) -> RedisStore {
-    RedisStore {
-        own: case.needs(Need::Freeze).then(RedisServer::start),
-        namespace: case.to_string(),
-    }
+    connect: Connect,
 }
 
 impl RedisStore {
+    pub(crate) fn for_case(case: Case, connect: Connect) -> Self {
+        Self {
+            own: case.needs(Need::Freeze).then(RedisServer::start),
+            namespace: case.to_string(),
+            connect,
+        }
+    }
+
     fn server(&self) -> &RedisServer {
         self.own.as_ref().unwrap_or_else(|| RedisServer::shared())
     }
@@ -39,9 +45,7 @@ impl RedisStore {
 #[async_trait]
 impl Store for RedisStore {
     async fn client(&self) -> Arc<dyn DistributedLock> {
-        let namespace = Namespace::new(&self.namespace).expect("a case's name is one");
-        let config = RedisConfig::new(self.server().url()).with_namespace(namespace);
-        Arc::new(RedisLock::connect(config).await.expect("the server runs"))
+        (self.connect)(self.server().url(), self.namespace.clone()).await
     }
 
     async fn residue(&self) -> Vec<String> {
@@ -110,5 +114,3 @@ local now = redis.call('TIME')
 local expires = now[1] * 1000 + math.floor(now[2] / 1000) + ARGV[1]
 redis.call('ZADD', KEYS[1], expires, 's00000000000000000000000000000dead')
 return redis.call('PEXPIREAT', KEYS[1], expires)";
-
-lock_testkit::conformance!(new_store);

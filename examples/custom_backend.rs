@@ -1,0 +1,167 @@
+//! A backend of your own in about 60 lines, and the proof that it keeps the contract.
+//!
+//! The store is a map in this process; put your own client in its place. It can do exclusive locks
+//! only and cannot push, so that is what it declares, and waiters poll. `cargo run --example
+//! custom_backend` runs every case of the conformance kit against it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use lock_testkit::{Case, Outcome, Store};
+use polylock::{
+    Backoff, Capabilities, Clock, DistributedLock, FencingToken, HoldId, Keeper, Lease, Line,
+    LockGuard, LockKey, LockRequest, LossReason, Moment, OwnerId, Released, Renewal, Result, Wait,
+    async_trait,
+};
+
+/// The store.
+#[derive(Debug, Default)]
+struct Shelf(Mutex<Content>);
+
+#[derive(Debug, Default)]
+struct Content {
+    /// Who holds each key, and until when.
+    holders: HashMap<LockKey, (OwnerId, Moment)>,
+    grants: u64,
+}
+
+impl Shelf {
+    fn open(&self) -> MutexGuard<'_, Content> {
+        let mut content = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        content
+            .holders
+            .retain(|_, (_, expires)| *expires > Clock::Runtime.now());
+        content
+    }
+
+    fn take(&self, hold: &HoldId) -> Option<u64> {
+        let mut content = self.open();
+        if content.holders.contains_key(hold.key()) {
+            return None;
+        }
+        let expires = Clock::Runtime.now().plus(hold.ttl());
+        content
+            .holders
+            .insert(hold.key().clone(), (hold.owner(), expires));
+        content.grants += 1;
+        Some(content.grants)
+    }
+}
+
+#[async_trait]
+impl Lease for Shelf {
+    async fn renew(&self, holds: &[HoldId]) -> Result<Vec<Renewal>> {
+        let (mut content, sent) = (self.open(), Clock::Runtime.now());
+        let renew = |hold: &HoldId| match content.holders.get_mut(hold.key()) {
+            Some((owner, expires)) if *owner == hold.owner() => {
+                *expires = sent.plus(hold.ttl());
+                Renewal::Held {
+                    sent,
+                    ttl: hold.ttl(),
+                }
+            }
+            _ => Renewal::Lost(LossReason::Removed),
+        };
+        Ok(holds.iter().map(renew).collect())
+    }
+
+    async fn release(&self, hold: &HoldId) -> Result<Released> {
+        let mut content = self.open();
+        if content
+            .holders
+            .get(hold.key())
+            .is_none_or(|(owner, _)| *owner != hold.owner())
+        {
+            return Ok(Released::AlreadyLost);
+        }
+        content.holders.remove(hold.key());
+        Ok(Released::Released)
+    }
+}
+
+/// A client of the store.
+#[derive(Debug)]
+struct ShelfLock {
+    shelf: Arc<Shelf>,
+    keeper: Keeper,
+    line: Line,
+}
+
+#[async_trait]
+impl DistributedLock for ShelfLock {
+    fn capabilities(&self) -> Capabilities {
+        self.keeper.capabilities()
+    }
+
+    async fn acquire(&self, request: LockRequest) -> Result<Option<LockGuard>> {
+        let wait = request.wait();
+        // Waiters of one process are served in order, and only the first of them polls.
+        let Some(_turn) = self.line.enter(&request.key, wait.deadline()).await else {
+            return Ok(None);
+        };
+        let mut backoff = Backoff::new(Duration::from_millis(1), Duration::from_millis(20));
+        let mut claim = self.keeper.claim(&request)?;
+        loop {
+            let sent = claim.sending();
+            if let Some(grant) = self.shelf.take(claim.id()) {
+                let ttl = claim.id().ttl();
+                return Ok(claim.granted(FencingToken::from_grant(grant)?, sent, ttl));
+            }
+            claim.refused();
+            let over = wait
+                .deadline()
+                .is_some_and(|end| end <= tokio::time::Instant::now());
+            if wait == Wait::No || over {
+                return Ok(None);
+            }
+            tokio::time::sleep(backoff.next_pause()).await;
+        }
+    }
+}
+
+/// What the kit needs to know: how to get a client, and what is left on the store.
+struct UnderTest(Arc<Shelf>);
+
+#[async_trait]
+impl Store for UnderTest {
+    async fn client(&self) -> Arc<dyn DistributedLock> {
+        let (shelf, lease) = (Arc::clone(&self.0), Arc::<Shelf>::clone(&self.0));
+        let keeper = Keeper::in_process(Capabilities::new("shelf"), lease);
+        Arc::new(ShelfLock {
+            shelf,
+            keeper,
+            line: Line::new(),
+        })
+    }
+
+    async fn residue(&self) -> Vec<String> {
+        self.0
+            .open()
+            .holders
+            .keys()
+            .map(ToString::to_string)
+            .collect()
+    }
+
+    async fn remove(&self, key: &LockKey) -> bool {
+        self.0.open().holders.remove(key).is_some()
+    }
+}
+
+async fn new_store(_case: Case) -> UnderTest {
+    UnderTest(Arc::default())
+}
+
+fn main() {
+    for case in lock_testkit::cases() {
+        match lock_testkit::run(case, new_store) {
+            Outcome::Proved => println!("proved       {case}"),
+            Outcome::Unsupported(need) => println!("refused      {case}: {need:?} is not declared"),
+            outcome => println!("not tried    {case}: {outcome:?}"),
+        }
+    }
+}
+
+#[cfg(test)]
+lock_testkit::conformance!(new_store);

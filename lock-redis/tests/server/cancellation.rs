@@ -1,0 +1,94 @@
+//! What is dropped leaves nothing on the server.
+
+use std::time::Duration;
+
+use lock_core::{DistributedLockExt, LossReason};
+use lock_testkit::eventually;
+use lock_testkit::servers::RedisServer;
+
+use crate::{connect, lock_for};
+
+/// Only the counter of grants may stay.
+async fn assert_empty_within(server: &RedisServer, limit: Duration) {
+    eventually(limit, "nothing but the counter is left", || async {
+        server.client().command(&["DBSIZE"]).unwrap().integer() <= Some(1)
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_dropped_together_with_its_guard_still_releases() {
+    let server = RedisServer::start();
+    for _ in 0..200 {
+        let locks = connect(server.url()).await;
+        let guard = locks.lock("k").await.unwrap();
+        drop((locks, guard));
+        assert_empty_within(&server, Duration::from_secs(5)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn acquisitions_cancelled_while_the_server_stands_still_leave_nothing() {
+    let server = RedisServer::start();
+    let locks = connect(server.url()).await;
+    for round in 0..10 {
+        server.freeze();
+        for number in 0..20 {
+            let limit = Duration::from_millis(5);
+            let key = format!("k{round}/{number}");
+            let outcome = tokio::time::timeout(limit, locks.lock(&key)).await;
+            assert!(outcome.is_err(), "granted by a server that stands still");
+        }
+        server.thaw();
+        assert_empty_within(&server, Duration::from_secs(5)).await;
+    }
+}
+
+#[test]
+fn a_guard_dropped_after_its_runtime_is_gone_is_released() {
+    let server = RedisServer::start();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let (guard, other) = runtime.block_on(async {
+        let locks = connect(server.url()).await;
+        let guard = lock_for(&locks, "k", Duration::from_secs(30)).await;
+        (
+            guard,
+            lock_for(&locks, "renewed", Duration::from_millis(600)).await,
+        )
+    });
+    drop(runtime);
+    drop(guard);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        eventually(
+            Duration::from_secs(5),
+            "the dropped guard's key is free",
+            || async { server.client().command(&["EXISTS", "k"]).unwrap().integer() == Some(0) },
+        )
+        .await;
+        tokio::time::timeout(Duration::from_millis(1500), other.lost())
+            .await
+            .expect_err("a hold does not need the runtime that acquired it");
+        assert!(other.is_held());
+        server.client().command(&["DEL", "renewed"]).unwrap();
+        assert_eq!(other.lost().await, LossReason::Removed);
+    });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_outlives_the_runtime_it_was_connected_on() {
+    let server = RedisServer::start();
+    let url = server.url();
+    let locks = std::thread::spawn(|| {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(connect(url))
+    });
+    let locks = locks.join().unwrap();
+    let limit = Duration::from_secs(5);
+    let guard = locks.lock_within("k", limit).await.unwrap().expect("free");
+    guard.release().await.unwrap();
+    assert!(locks.lock("k").await.unwrap().is_held());
+}

@@ -1,0 +1,127 @@
+//! Other clients' plain locks on the same server.
+
+use std::time::Duration;
+
+use lock_core::{DistributedLockExt, ErrorKind};
+use lock_testkit::servers::{RedisServer, Reply};
+use tokio::time::Instant;
+
+use crate::connect;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plain_set_excludes_us_in_every_mode_and_its_del_wakes_us() {
+    let server = RedisServer::start();
+    let locks = connect(server.url()).await;
+    let mut other = server.client();
+    assert_eq!(
+        other
+            .command(&["SET", "k", "theirs", "NX", "PX", "30000"])
+            .unwrap(),
+        Reply::Text(b"OK".into())
+    );
+    assert!(locks.try_lock("k").await.unwrap().is_none());
+    assert!(locks.try_lock_shared("k").await.unwrap().is_none());
+    assert!(locks.try_permit("k", 5).await.unwrap().is_none());
+
+    let waiting = locks.lock("k");
+    let freeing = async {
+        // The waiter has read the key on the connection that the server pushes to.
+        lock_testkit::eventually(
+            Duration::from_secs(5),
+            "the server tracks the key",
+            || async { tracked_keys(&server) > 0 },
+        )
+        .await;
+        let freed = Instant::now();
+        assert_eq!(other.command(&["DEL", "k"]).unwrap().integer(), Some(1));
+        freed
+    };
+    let (guard, freed) = tokio::join!(async { (waiting.await.unwrap(), Instant::now()) }, freeing);
+    let (guard, granted) = guard;
+    assert!(
+        granted - freed < Duration::from_millis(500),
+        "{:?} after the DEL",
+        granted - freed
+    );
+    guard.release().await.unwrap();
+}
+
+fn tracked_keys(server: &RedisServer) -> i64 {
+    let info = server
+        .client()
+        .command(&["INFO", "stats"])
+        .unwrap()
+        .text()
+        .unwrap_or_default();
+    let line = info
+        .lines()
+        .find_map(|line| line.strip_prefix("tracking_total_keys:"));
+    line.and_then(|count| count.trim().parse().ok())
+        .unwrap_or(0)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn our_lock_excludes_a_plain_set_in_every_mode_and_is_a_plain_string_with_an_expiry() {
+    let server = RedisServer::start();
+    let locks = connect(server.url()).await;
+    let mut other = server.client();
+    let mut set = || {
+        other
+            .command(&["SET", "k", "theirs", "NX", "PX", "30000"])
+            .unwrap()
+    };
+    let exclusive = locks.lock("k").await.unwrap();
+    assert_eq!(set(), Reply::Nil);
+    exclusive.release().await.unwrap();
+    let shared = locks.lock_shared("k").await.unwrap();
+    assert_eq!(set(), Reply::Nil);
+    shared.release().await.unwrap();
+    let permit = locks.permit("k", 2).await.unwrap();
+    assert_eq!(set(), Reply::Nil);
+    permit.release().await.unwrap();
+
+    let _exclusive = locks.lock("k").await.unwrap();
+    let mut admin = server.client();
+    assert_eq!(
+        admin.command(&["TYPE", "k"]).unwrap().text().as_deref(),
+        Some("string")
+    );
+    let left = admin.command(&["PTTL", "k"]).unwrap().integer().unwrap();
+    assert!((28_000..=30_000).contains(&left), "{left}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_without_an_expiry_is_waited_for_too() {
+    let server = RedisServer::start();
+    let locks = connect(server.url()).await;
+    server
+        .client()
+        .command(&["SETNX", "k", "for ever"])
+        .unwrap();
+    let limit = Duration::from_millis(300);
+    assert!(locks.lock_within("k", limit).await.unwrap().is_none());
+    let freeing = async { server.client().command(&["DEL", "k"]).unwrap() };
+    let (guard, _) = tokio::join!(locks.lock_within("k", Duration::from_secs(10)), freeing);
+    assert!(guard.unwrap().is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_is_no_lock_is_an_error_and_is_left_alone() {
+    let server = RedisServer::start();
+    let locks = connect(server.url()).await;
+    let mut other = server.client();
+    other.command(&["RPUSH", "k", "a list"]).unwrap();
+    for error in [
+        locks.lock("k").await.unwrap_err(),
+        locks.lock_shared("k").await.unwrap_err(),
+        locks.permit("k", 3).await.unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::Backend);
+        let text = error.to_string();
+        assert!(
+            text.contains("holds a list") && text.contains("use another key"),
+            "{text}"
+        );
+    }
+    assert_eq!(other.command(&["LLEN", "k"]).unwrap().integer(), Some(1));
+}

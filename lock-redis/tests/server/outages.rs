@@ -1,0 +1,157 @@
+//! Servers that restart, forget scripts, close connections or stand still.
+
+use std::time::Duration;
+
+use lock_core::{DistributedLockExt, ErrorKind, LossReason, Released};
+use lock_testkit::eventually;
+use lock_testkit::servers::RedisServer;
+use tokio::time::Instant;
+
+use crate::{connect, lock_for};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn forgotten_scripts_are_sent_again() {
+    let server = RedisServer::start();
+    let locks = connect(server.url()).await;
+    let mut admin = server.client();
+    for _ in 0..20 {
+        admin.command(&["SCRIPT", "FLUSH"]).unwrap();
+        let guard = lock_for(&locks, "k", Duration::from_millis(300)).await;
+        let shared = locks.lock_shared("s").await.unwrap();
+        admin.command(&["SCRIPT", "FLUSH"]).unwrap();
+        assert_eq!(shared.release().await.unwrap(), Released::Released);
+        assert_eq!(guard.release().await.unwrap(), Released::Released);
+    }
+    let held = lock_for(&locks, "k", Duration::from_millis(300)).await;
+    for _ in 0..10 {
+        admin.command(&["SCRIPT", "FLUSH"]).unwrap();
+        assert!(
+            tokio::time::timeout(Duration::from_millis(100), held.lost())
+                .await
+                .is_err()
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restart_loses_the_holds_and_nothing_else() {
+    let server = RedisServer::start();
+    let locks = connect(server.url()).await;
+    let guard = lock_for(&locks, "k", Duration::from_secs(2)).await;
+    server.restart();
+    let begin = Instant::now();
+    assert_eq!(guard.lost().await, LossReason::Removed);
+    assert!(
+        begin.elapsed() < Duration::from_secs(1),
+        "{:?}",
+        begin.elapsed()
+    );
+    assert_eq!(guard.release().await.unwrap(), Released::AlreadyLost);
+    let next = locks
+        .lock_within("k", Duration::from_secs(5))
+        .await
+        .unwrap()
+        .expect("free");
+    next.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_rides_out_a_restart() {
+    let server = RedisServer::start();
+    let locks = connect(server.url()).await;
+    server.client().command(&["SET", "k", "theirs"]).unwrap();
+    let restarting = async {
+        eventually(Duration::from_secs(5), "the waiter has asked", || async {
+            let info = server.client().command(&["INFO", "stats"]).unwrap().text();
+            info.is_some_and(|info| !info.contains("tracking_total_keys:0"))
+        })
+        .await;
+        server.restart();
+    };
+    let (guard, ()) = tokio::join!(locks.lock_within("k", Duration::from_secs(10)), restarting);
+    assert!(guard.unwrap().is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_connections_are_replaced_and_holds_survive() {
+    let server = RedisServer::start();
+    let locks = connect(server.url()).await;
+    let guard = lock_for(&locks, "k", Duration::from_millis(900)).await;
+    let mut admin = server.client();
+    for _ in 0..10 {
+        admin
+            .command(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"])
+            .unwrap();
+        let lost = tokio::time::timeout(Duration::from_millis(200), guard.lost()).await;
+        assert!(lost.is_err(), "{lost:?}");
+        let other = locks
+            .lock_within("other", Duration::from_secs(2))
+            .await
+            .unwrap();
+        drop(other.expect("free"));
+    }
+    assert_eq!(guard.release().await.unwrap(), Released::Released);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_stands_still_is_broken_and_not_busy() {
+    let server = RedisServer::start();
+    let locks = connect(server.url()).await;
+    let held = locks.lock("held").await.unwrap();
+    server.freeze();
+
+    let begin = Instant::now();
+    let error = locks.try_lock("free").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(
+        begin.elapsed() < Duration::from_millis(1500),
+        "{:?}",
+        begin.elapsed()
+    );
+
+    let (limit, begin) = (Duration::from_millis(200), Instant::now());
+    let error = locks.lock_within("free", limit).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(
+        begin.elapsed() < limit + Duration::from_millis(250),
+        "{:?}",
+        begin.elapsed()
+    );
+
+    let begin = Instant::now();
+    let error = held.release().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(
+        begin.elapsed() < Duration::from_millis(1500),
+        "{:?}",
+        begin.elapsed()
+    );
+
+    server.thaw();
+    for key in ["held", "free"] {
+        let limit = Duration::from_secs(5);
+        assert!(
+            locks.lock_within(key, limit).await.unwrap().is_some(),
+            "{key} is stuck"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn waiters_in_line_are_told_that_the_server_is_broken() {
+    let server = RedisServer::start();
+    let locks = connect(server.url()).await;
+    let _held = locks.lock("k").await.unwrap();
+    let limit = Duration::from_millis(700);
+    let (first, second, third, ()) = tokio::join!(
+        locks.lock_within("k", limit),
+        locks.lock_within("k", limit),
+        locks.lock_within("k", limit),
+        async { server.freeze() }
+    );
+    for outcome in [first, second, third] {
+        let error = outcome.expect_err("frozen is not busy");
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    }
+    server.thaw();
+}

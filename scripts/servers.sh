@@ -1,0 +1,37 @@
+# Sourced by the other scripts: installs the servers that the tests start, without starting any
+# system service.
+
+# program:Debian package
+servers='redis-server:redis-server redis-cli:redis-tools'
+
+install_servers() {
+    local missing=() server
+    for server in $servers; do
+        command -v "${server%%:*}" >/dev/null || missing+=("${server##*:}")
+    done
+    [ ${#missing[@]} -gt 0 ] || return 0
+
+    local as_root=()
+    if [ "$(id -u)" -ne 0 ]; then
+        as_root=(sudo)
+    fi
+    if ! command -v apt-get >/dev/null || { [ ${#as_root[@]} -gt 0 ] && ! command -v sudo >/dev/null; }; then
+        echo "Please install: ${missing[*]} (the programs have to be on the PATH), then run this again." >&2
+        return 1
+    fi
+    # Debian starts a service when it is installed, unless this file says that it may not.
+    local policy=/usr/sbin/policy-rc.d ours=
+    if [ ! -e "$policy" ]; then
+        ours=yes
+        printf '#!/bin/sh\nexit 101\n' | "${as_root[@]}" tee "$policy" >/dev/null
+        "${as_root[@]}" chmod +x "$policy"
+    fi
+    local status=0
+    "${as_root[@]}" apt-get update -qq &&
+        "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+            apt-get install -y -qq --no-install-recommends "${missing[@]}" </dev/null >/dev/null || status=$?
+    if [ -n "$ours" ]; then
+        "${as_root[@]}" rm -f "$policy"
+    fi
+    return "$status"
+}

@@ -1,0 +1,71 @@
+//! The contract, through the facade: every compiled-in backend as users connect to it, with
+//! hand-off.
+
+#[cfg(feature = "redis")]
+#[path = "../lock-redis/tests/conformance/store.rs"]
+mod redis_store;
+
+mod memory {
+    use std::sync::Arc;
+
+    use lock_testkit::{Case, Store};
+    use polylock::{DistributedLock, LockKey, LockRequest, MemoryLock, async_trait};
+
+    struct Memory {
+        url: String,
+        store: MemoryLock,
+    }
+
+    async fn new_store(case: Case) -> Memory {
+        let namespace = format!("conformance/{case}");
+        Memory {
+            url: format!("memory://?namespace={namespace}"),
+            store: MemoryLock::shared(&namespace),
+        }
+    }
+
+    #[async_trait]
+    impl Store for Memory {
+        async fn client(&self) -> Arc<dyn DistributedLock> {
+            polylock::connect(&self.url).await.expect("always there")
+        }
+
+        async fn residue(&self) -> Vec<String> {
+            self.store.claims()
+        }
+
+        async fn remove(&self, key: &LockKey) -> bool {
+            self.store.evict(key)
+        }
+
+        async fn crash(&self, request: LockRequest) -> bool {
+            lock_testkit::crash_with_runtime(Arc::new(self.store.clone()), request).await
+        }
+    }
+
+    lock_testkit::conformance!(new_store);
+}
+
+#[cfg(feature = "redis")]
+mod redis {
+    use std::sync::Arc;
+
+    use lock_testkit::Case;
+    use polylock::{Config, DistributedLock};
+
+    use crate::redis_store::RedisStore;
+
+    async fn new_store(case: Case) -> RedisStore {
+        RedisStore::for_case(case, |url, namespace| Box::pin(connect(url, namespace)))
+    }
+
+    async fn connect(url: String, namespace: String) -> Arc<dyn DistributedLock> {
+        let config = Config {
+            namespace: Some(namespace),
+            ..Config::new(url)
+        };
+        polylock::connect(config).await.expect("the server runs")
+    }
+
+    lock_testkit::conformance!(new_store);
+}
