@@ -1,0 +1,175 @@
+//! The house rules that a machine can check.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Lines of code in a file, comments and blank lines left out.
+const FILE_LINES_MAX: usize = 300;
+
+/// Lines in a function, from its name to its closing brace.
+const FUNCTION_LINES_MAX: usize = 70;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Every Rust file of the workspace with its text; paths are relative to the root.
+fn rust_files() -> Vec<(PathBuf, String)> {
+    let mut files = Vec::new();
+    let mut directories = vec![root().to_owned()];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(&directory).expect("a directory of the workspace") {
+            let path = entry.expect("an entry of it").path();
+            let name = path
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned();
+            if path.is_dir() && name != "target" && !name.starts_with('.') {
+                directories.push(path);
+            } else if name.ends_with(".rs") {
+                let text = fs::read_to_string(&path).expect("a source file");
+                files.push((path.strip_prefix(root()).unwrap_or(&path).to_owned(), text));
+            }
+        }
+    }
+    assert!(files.len() > 30, "the walk misses the sources");
+    files
+}
+
+fn is_code(line: &str) -> bool {
+    let line = line.trim();
+    !line.is_empty() && !line.starts_with("//")
+}
+
+/// The files whose text `is_bad`, with what it says of them.
+fn offenders(is_bad: impl Fn(&Path, &str) -> Vec<String>) -> Vec<String> {
+    let check = |(path, text): (PathBuf, String)| {
+        let complaints = is_bad(&path, &text);
+        complaints
+            .into_iter()
+            .map(move |complaint| format!("{}: {complaint}", path.display()))
+    };
+    rust_files().into_iter().flat_map(check).collect()
+}
+
+fn assert_none(rule: &str, offenders: &[String]) {
+    assert!(offenders.is_empty(), "{rule}:\n{}", offenders.join("\n"));
+}
+
+#[test]
+fn files_are_small() {
+    let large = offenders(|_, text| {
+        let lines = text.lines().filter(|line| is_code(line)).count();
+        (lines > FILE_LINES_MAX)
+            .then(|| format!("{lines} lines of code"))
+            .into_iter()
+            .collect()
+    });
+    assert_none("one idea a file", &large);
+}
+
+#[test]
+fn functions_are_short() {
+    let long = offenders(|_, text| {
+        let lines: Vec<&str> = text.lines().collect();
+        let mut long = Vec::new();
+        for (start, line) in lines.iter().enumerate() {
+            let indent = line.len() - line.trim_start().len();
+            let code = line
+                .trim_start()
+                .trim_start_matches("pub ")
+                .trim_start_matches("pub(crate) ");
+            if !code.trim_start_matches("async ").starts_with("fn ") {
+                continue;
+            }
+            let closing = format!("{}}}", " ".repeat(indent));
+            let length = lines[start..]
+                .iter()
+                .position(|line| *line == closing)
+                .unwrap_or(0);
+            if length > FUNCTION_LINES_MAX {
+                long.push(format!("line {}: {length} lines", start + 1));
+            }
+        }
+        long
+    });
+    assert_none("functions stay on one screen", &long);
+}
+
+#[test]
+fn nothing_is_ignored_or_left_unfinished() {
+    let marks = [
+        "#[ignore",
+        "todo!(",
+        "unimplemented!(",
+        "dbg!(",
+        "FIXME",
+        "XXX",
+    ];
+    let unfinished = offenders(|path, text| {
+        if path.ends_with("tests/tidy.rs") {
+            return Vec::new();
+        }
+        let code = |line: &&str| is_code(line);
+        let hits = text
+            .lines()
+            .filter(code)
+            .filter(|line| marks.iter().any(|mark| line.contains(mark)));
+        hits.map(str::to_owned).collect()
+    });
+    assert_none("finish it, or leave it out", &unfinished);
+}
+
+#[test]
+fn locks_never_look_at_the_wall_clock() {
+    let lookers = offenders(|path, text| {
+        let library = path.components().any(|part| part.as_os_str() == "src");
+        let hits = text
+            .lines()
+            .filter(|line| is_code(line) && line.contains("SystemTime"));
+        hits.filter(|_| library).map(str::to_owned).collect()
+    });
+    assert_none(
+        "time is read in lock-core/src/clock.rs, and never from the wall clock",
+        &lookers,
+    );
+}
+
+#[test]
+fn backends_depend_on_core_and_core_on_no_backend() {
+    let backends = ["lock-redis", "lock-mysql", "lock-etcd", "lock-zookeeper"];
+    for package in backends.iter().chain(&["lock-core", "lock-testkit"]) {
+        let Ok(manifest) = fs::read_to_string(root().join(package).join("Cargo.toml")) else {
+            continue;
+        };
+        for line in manifest.lines() {
+            let dependency = line.split(['.', ' ', '=']).next().unwrap_or_default();
+            assert!(
+                !backends.contains(&dependency),
+                "{package} depends on {dependency}"
+            );
+        }
+    }
+}
+
+/// What one backend calls `lock.rs`, every backend calls so.
+#[test]
+fn backends_have_the_same_files() {
+    for backend in ["lock-redis", "lock-mysql", "lock-etcd", "lock-zookeeper"] {
+        let sources = root().join(backend).join("src");
+        if !sources.exists() {
+            continue;
+        }
+        for file in [
+            "lib.rs",
+            "config.rs",
+            "lock.rs",
+            "lease.rs",
+            "client.rs",
+            "error.rs",
+        ] {
+            assert!(sources.join(file).exists(), "{backend} has no {file}");
+        }
+    }
+}
