@@ -4,6 +4,7 @@ mod access;
 mod cancellation;
 mod interoperability;
 mod outages;
+mod resends;
 mod tokens;
 
 use std::time::Duration;

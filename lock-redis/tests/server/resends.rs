@@ -1,0 +1,87 @@
+//! A take whose answer was lost is sent again, by us or by a driver: it must not become a second
+//! grant. The scripts are called here as the client calls them.
+
+use lock_testkit::servers::{RedisServer, Reply, RespClient};
+
+const TAKE_EXCLUSIVE: &str = concat!(
+    include_str!("../../src/scripts/mint.lua"),
+    include_str!("../../src/scripts/foreign.lua"),
+    include_str!("../../src/scripts/take_exclusive.lua"),
+);
+
+const TAKE_MANY: &str = concat!(
+    include_str!("../../src/scripts/mint.lua"),
+    include_str!("../../src/scripts/foreign.lua"),
+    include_str!("../../src/scripts/holders.lua"),
+    include_str!("../../src/scripts/take_many.lua"),
+);
+
+fn take(server: &mut RespClient, mark: &str, ttl: &str) -> Reply {
+    let reply = if mark.ends_with(':') {
+        server.command(&["EVAL", TAKE_EXCLUSIVE, "1", "k", mark, ttl, "counter"])
+    } else {
+        server.command(&[
+            "EVAL", TAKE_MANY, "2", "k", "tokens", mark, ttl, "counter", "2",
+        ])
+    };
+    reply.expect("the server runs")
+}
+
+fn counter(server: &mut RespClient) -> Option<i64> {
+    let text = server
+        .command(&["GET", "counter"])
+        .expect("the server runs")
+        .text();
+    text.and_then(|text| text.parse().ok())
+}
+
+fn assert_resend_is_harmless(own: &str, other: &str) {
+    let server = RedisServer::start();
+    let mut server = server.client();
+    let first = take(&mut server, own, "5000");
+    let grants = counter(&mut server);
+    assert_eq!(first.integer(), grants, "{first:?}");
+
+    assert_eq!(
+        take(&mut server, own, "60000"),
+        first,
+        "a resend answers the same token"
+    );
+    assert_eq!(counter(&mut server), grants, "a resend counts as a grant");
+    let left = server
+        .command(&["PTTL", "k"])
+        .expect("the server runs")
+        .integer();
+    assert!(
+        left > Some(50_000),
+        "the lease counts from the resend, which the client measures"
+    );
+
+    assert_eq!(take(&mut server, other, "5000"), Reply::Nil);
+    assert_eq!(counter(&mut server), grants, "a refusal counts as a grant");
+}
+
+#[test]
+fn an_exclusive_resend_gets_the_same_token() {
+    assert_resend_is_harmless("0123:", "4567:");
+}
+
+#[test]
+fn a_shared_resend_gets_the_same_token() {
+    assert_resend_is_harmless("s0123", "p4567");
+}
+
+#[test]
+fn a_permit_resend_takes_one_permit_only() {
+    assert_resend_is_harmless("p0123", "s4567");
+    let server = RedisServer::start();
+    let mut server = server.client();
+    for _ in 0..3 {
+        assert!(take(&mut server, "pA", "5000").integer().is_some());
+    }
+    assert!(
+        take(&mut server, "pB", "5000").integer().is_some(),
+        "resends used both permits up"
+    );
+    assert_eq!(take(&mut server, "pC", "5000"), Reply::Nil);
+}
