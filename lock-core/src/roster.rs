@@ -31,6 +31,8 @@ enum Task {
     NotRunning,
     Working,
     SleepsUntil(Moment),
+    /// Without an appointment, while renewals are under way.
+    FinishesWork,
 }
 
 impl Roster {
@@ -49,13 +51,14 @@ impl Roster {
                 timetable.task = Task::Working;
                 true
             }
-            Task::SleepsUntil(wake) if due < wake => {
+            Task::SleepsUntil(wake) if due >= wake => false,
+            Task::SleepsUntil(_) | Task::FinishesWork => {
                 timetable.task = Task::Working;
                 drop(timetable);
                 self.changed.notify_one();
                 false
             }
-            Task::Working | Task::SleepsUntil(_) => false,
+            Task::Working => false,
         }
     }
 
@@ -87,7 +90,10 @@ impl Roster {
                 timetable.task = Task::SleepsUntil(due);
                 Plan::SleepUntil(due)
             }
-            None if busy => Plan::FinishWork,
+            None if busy => {
+                timetable.task = Task::FinishesWork;
+                Plan::FinishWork
+            }
             None => {
                 timetable.task = Task::NotRunning;
                 Plan::Stop

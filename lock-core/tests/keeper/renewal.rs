@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::support::{Answer, TTL, hold, keeper};
+use crate::support::{Answer, TTL, hold, hold_for, keeper};
 use lock_core::{Capabilities, DistributedLockExt, LockGuard, LossReason, Released};
 use tokio::time::{Instant, advance, sleep};
 
@@ -106,6 +106,28 @@ async fn a_hung_renewal_does_not_hold_a_release_up() {
     let start = Instant::now();
     assert_eq!(guard.release().await.unwrap(), Released::Released);
     assert_eq!(start.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_hangs_for_a_released_hold_delays_nobody_else() {
+    let (lease, keeper) = keeper();
+    lease.renewal_answers(Answer::Never);
+    let slow = hold(&keeper, "slow");
+    sleep(TTL / 3 + Duration::from_millis(1)).await;
+    assert_eq!(lease.renewals(), 1);
+    drop(slow);
+    // The keeper's next appointment is with a hold that is gone by then, so that it has nothing
+    // but the hung renewal to wait for.
+    drop(hold_for(&keeper, "gone", Duration::from_millis(30)));
+    sleep(Duration::from_millis(20)).await;
+
+    let quick = Duration::from_millis(90);
+    let start = Instant::now();
+    let guard = hold_for(&keeper, "quick", quick);
+    let (reason, after) = lost_after(&guard, start).await;
+    assert_eq!(reason, LossReason::Expired);
+    assert!(after <= quick, "told after {after:?} of {quick:?}");
+    assert!(lease.renewals() > 1, "nobody tried to renew it");
 }
 
 #[tokio::test(start_paused = true)]

@@ -107,9 +107,14 @@ pub(crate) fn claim(keeper: &Keeper, key: &str) -> Claim {
 
 /// A hold that the store granted just now.
 pub(crate) fn hold(keeper: &Keeper, key: &str) -> LockGuard {
-    let mut claim = claim(keeper, key);
+    hold_for(keeper, key, TTL)
+}
+
+/// The same with a ttl of its own.
+pub(crate) fn hold_for(keeper: &Keeper, key: &str, ttl: Duration) -> LockGuard {
+    let request = LockRequest::exclusive(key).expect("a key").with_ttl(ttl);
+    let mut claim = keeper.claim(&request).expect("a claim");
     let sent = claim.sending();
-    claim
-        .granted(FencingToken::from_grant(1).expect("in range"), sent, TTL)
-        .expect("granted in time")
+    let token = FencingToken::from_grant(1).expect("in range");
+    claim.granted(token, sent, ttl).expect("granted in time")
 }
