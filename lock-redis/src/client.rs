@@ -4,11 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::{
-    Clock, Error, ErrorKind, HoldId, KeeperHome, LockKey, LossReason, Mode, Released, Renewal,
-    Result,
+    Clock, Error, ErrorKind, HoldId, KeeperHome, LockKey, LossReason, Mode, Patrol, Released,
+    Renewal, Result,
 };
 use redis::{AsyncConnectionConfig, ProtocolVersion, RedisResult, Value};
-use tokio::time::timeout;
 
 use crate::RedisConfig;
 use crate::error::{BACKEND, no_answer, translate};
@@ -32,6 +31,7 @@ pub(crate) struct Client {
     command: Arc<Link>,
     background: Arc<Link>,
     pub(crate) hub: Arc<Hub>,
+    patrol: Patrol,
 }
 
 /// What the server says about a key that somebody waits for.
@@ -47,6 +47,7 @@ impl Client {
     pub(crate) async fn connect(config: &RedisConfig, home: &KeeperHome) -> Result<Self> {
         let layout = Layout::new(&config.namespace);
         let hub = Arc::new(Hub::default());
+        let patrol = Patrol::new(home.clone());
         let pushes = Arc::clone(&hub);
         let push_options = AsyncConnectionConfig::new().set_push_sender(move |push| {
             pushes.pushed(&push);
@@ -64,6 +65,7 @@ impl Client {
                 Greeting::Script(FLOOR.call().argument(layout.counter())),
                 Place::Opener,
                 home.clone(),
+                patrol.clone(),
             ),
             background: Link::new(
                 open_client(&config.url, ProtocolVersion::RESP3)?,
@@ -71,9 +73,11 @@ impl Client {
                 Greeting::Command(tracking),
                 Place::Home,
                 home.clone(),
+                patrol.clone(),
             ),
             layout,
             hub,
+            patrol,
         };
         client.command.connection().await?;
         client.background.connection().await?;
@@ -87,9 +91,9 @@ impl Client {
 
     /// The command connection, opened on the caller's runtime if need be.
     pub(crate) async fn command(&self, limit: Duration) -> Result<Connection> {
-        match timeout(limit, self.command.connection()).await {
-            Ok(connection) => connection,
-            Err(_) => Err(no_answer(limit)),
+        match self.patrol.within(limit, self.command.connection()).await {
+            Some(connection) => connection,
+            None => Err(no_answer(limit)),
         }
     }
 
@@ -121,11 +125,11 @@ impl Client {
             let answer: RedisResult<i64> = pttl.arg(key).query_async(&mut connection.redis).await;
             answer.map_err(|error| self.background.failed(&connection, error))
         };
-        match timeout(limit, looking).await {
-            Err(_) => Err(no_answer(limit)),
-            Ok(Err(error)) => Err(error),
-            Ok(Ok(-2)) => Ok(KeyState::Free),
-            Ok(Ok(left)) => Ok(u64::try_from(left).map_or(KeyState::Held, |ms| {
+        match self.patrol.within(limit, looking).await {
+            None => Err(no_answer(limit)),
+            Some(Err(error)) => Err(error),
+            Some(Ok(-2)) => Ok(KeyState::Free),
+            Some(Ok(left)) => Ok(u64::try_from(left).map_or(KeyState::Held, |ms| {
                 KeyState::HeldFor(Duration::from_millis(ms))
             })),
         }
@@ -137,10 +141,11 @@ impl Client {
         let calls: Vec<Call> = holds.iter().map(|hold| self.renew_call(hold)).collect();
         let limit = holds.iter().map(HoldId::ttl).min().unwrap_or(REPLY_LIMIT) / 4;
         let sent = Clock::Boot.now();
-        let answers = match timeout(limit, script::send_all(&calls, &mut connection.redis)).await {
-            Ok(Ok(answers)) => answers,
-            Ok(Err(error)) => return Err(self.background.failed(&connection, error)),
-            Err(_) => {
+        let sending = script::send_all(&calls, &mut connection.redis);
+        let answers = match self.patrol.within(limit, sending).await {
+            Some(Ok(answers)) => answers,
+            Some(Err(error)) => return Err(self.background.failed(&connection, error)),
+            None => {
                 // Nothing has to travel behind a renewal, so the next one tries a new connection.
                 self.background.forget(&connection);
                 self.hub.wake_all();
@@ -181,9 +186,9 @@ impl Client {
                 .call(&mut connection, &call, RELEASE_LIMIT)
                 .await
         };
-        match timeout(RELEASE_LIMIT, releasing).await {
-            Ok(answer) => released(&answer?),
-            Err(_) => Err(no_answer(RELEASE_LIMIT * 2)),
+        match self.patrol.within(RELEASE_LIMIT, releasing).await {
+            Some(answer) => released(&answer?),
+            None => Err(no_answer(RELEASE_LIMIT * 2)),
         }
     }
 

@@ -5,10 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use lock_core::{Error, ErrorKind, KeeperHome, Result};
+use lock_core::{Error, ErrorKind, KeeperHome, Patrol, Result};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, RedisError, Value};
-use tokio::time::timeout;
 
 use crate::error::{BACKEND, no_answer, translate};
 use crate::script::Call;
@@ -30,6 +29,7 @@ pub(crate) struct Link {
     greeting: Greeting,
     place: Place,
     home: KeeperHome,
+    patrol: Patrol,
     current: Mutex<Option<Connection>>,
     connecting: tokio::sync::Mutex<()>,
     opened: AtomicU64,
@@ -65,6 +65,7 @@ impl Link {
         greeting: Greeting,
         place: Place,
         home: KeeperHome,
+        patrol: Patrol,
     ) -> Arc<Self> {
         Arc::new(Self {
             client,
@@ -75,6 +76,7 @@ impl Link {
             greeting,
             place,
             home,
+            patrol,
             current: Mutex::new(None),
             connecting: tokio::sync::Mutex::new(()),
             opened: AtomicU64::new(0),
@@ -123,10 +125,14 @@ impl Link {
         call: &Call,
         limit: Duration,
     ) -> Result<Value> {
-        match timeout(limit, call.send(&mut connection.redis)).await {
-            Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(error)) => Err(self.failed(connection, error)),
-            Err(_) => {
+        match self
+            .patrol
+            .within(limit, call.send(&mut connection.redis))
+            .await
+        {
+            Some(Ok(answer)) => Ok(answer),
+            Some(Err(error)) => Err(self.failed(connection, error)),
+            None => {
                 self.probe(connection.clone());
                 Err(no_answer(limit))
             }
@@ -161,14 +167,10 @@ impl Link {
         let link = Arc::clone(self);
         let probing = async move {
             let ping = redis::cmd("PING");
-            let answer = timeout(
-                PROBE_LIMIT,
-                ping.query_async::<Value>(&mut connection.redis),
-            )
-            .await;
-            match answer {
-                Ok(Ok(_)) => connection.probed.store(false, Ordering::Relaxed),
-                Ok(Err(_)) | Err(_) => {
+            let asking = ping.query_async::<Value>(&mut connection.redis);
+            match link.patrol.within(PROBE_LIMIT, asking).await {
+                Some(Ok(_)) => connection.probed.store(false, Ordering::Relaxed),
+                Some(Err(_)) | None => {
                     tracing::warn!("a redis connection stays silent and is replaced");
                     link.forget(&connection);
                 }
@@ -191,9 +193,9 @@ impl Link {
             };
             Ok(connection)
         };
-        match timeout(CONNECT_LIMIT, opening).await {
-            Ok(opened) => opened.map_err(translate),
-            Err(_) => Err(no_answer(CONNECT_LIMIT)),
+        match self.patrol.within(CONNECT_LIMIT, opening).await {
+            Some(opened) => opened.map_err(translate),
+            None => Err(no_answer(CONNECT_LIMIT)),
         }
         .map_err(|error| error.with_operation("connect"))
     }

@@ -29,6 +29,10 @@ const OUTAGE_LIMIT: Duration = Duration::from_secs(30);
 ///
 /// All three modes, taken in one round trip each. Waiters of one process are served in order; among
 /// processes whoever asks first after a release gets the lock.
+///
+/// A request without a wait fails when the server has not answered within a second (a third of the
+/// ttl, if that is less). A wait rides out a server that cannot be reached until the wait ends; one
+/// that has no end of its own, for 30 seconds.
 #[derive(Clone, Debug)]
 pub struct RedisLock {
     client: Arc<Client>,

@@ -50,7 +50,7 @@ fn tracked_keys(server: &RedisServer) -> i64 {
     let info = server
         .client()
         .command(&["INFO", "stats"])
-        .unwrap()
+        .expect("the server runs")
         .text()
         .unwrap_or_default();
     let line = info

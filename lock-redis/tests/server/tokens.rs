@@ -12,10 +12,10 @@ async fn next_token(locks: &RedisLock) -> FencingToken {
     let guard = locks
         .lock_within("k", Duration::from_secs(10))
         .await
-        .unwrap()
+        .expect("the server runs")
         .expect("free");
     let token = guard.token();
-    guard.release().await.unwrap();
+    guard.release().await.expect("the server runs");
     token
 }
 

@@ -1,0 +1,23 @@
+//! The commands of the headquarters, for instances that have no Redis.
+
+use async_trait::async_trait;
+
+use super::{Command, Commands, Outcome};
+use crate::client::Client;
+use crate::problem::Problem;
+
+/// Has the headquarters execute them.
+pub(crate) struct RemoteCommands(Client);
+
+impl RemoteCommands {
+    pub(crate) fn of(headquarters: Client) -> Self {
+        Self(headquarters)
+    }
+}
+
+#[async_trait]
+impl Commands for RemoteCommands {
+    async fn run(&self, command: Command) -> Result<Outcome, Problem> {
+        self.0.command(command).await
+    }
+}

@@ -1,0 +1,148 @@
+//! The side that stays the same for every strategy and every lock store: the shop, the accidents,
+//! the keys of the in-memory commands, and the register of answers.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use tokio::sync::watch;
+
+use crate::accident::{Accident, Mishap, Pause, Point, Until};
+use crate::commands::{Commands, MemoryCommands};
+use crate::problem::Problem;
+use crate::protocol::{Call, Job, Reply, Transport};
+use crate::register::Register;
+use crate::script::Script;
+use crate::shop::{Shop, User};
+use crate::submissions::FIRST_IMPATIENT;
+
+/// One run of one strategy, as seen from the centre.
+pub(crate) struct Headquarters {
+    job: Job,
+    instances: u32,
+    // Watched, so that whoever waits for something to happen is woken by every change.
+    state: watch::Sender<State>,
+    register: Mutex<Register>,
+    commands: MemoryCommands,
+}
+
+struct State {
+    shop: Shop,
+    script: Script,
+    ready: u32,
+}
+
+impl Headquarters {
+    /// Opens a shop with `stock` coupons; `job` holds the submissions of all instances.
+    pub(crate) fn new(job: Job, stock: u32, instances: u32, register: Register) -> Self {
+        let (state, _) = watch::channel(State {
+            shop: Shop::with_stock(stock),
+            script: Script::of(job.strategy, stock, job.ttl),
+            ready: 0,
+        });
+        Self {
+            job,
+            instances,
+            state,
+            register: Mutex::new(register),
+            commands: MemoryCommands::default(),
+        }
+    }
+
+    /// Looks into the books.
+    pub(crate) fn inspect<T>(&self, look: impl FnOnce(&Shop, &Register) -> T) -> T {
+        look(&self.state.borrow().shop, &self.register())
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        let mut result = None;
+        self.state.send_modify(|state| result = Some(change(state)));
+        result.expect("send_modify always calls its closure")
+    }
+
+    fn register(&self) -> MutexGuard<'_, Register> {
+        // It only counts, so that a panic in between leaves nothing half done.
+        self.register.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The unanswered submissions of an instance: after a crash those that it left behind, which a
+    /// load balancer would send again, too.
+    fn job_of(&self, instance: u32) -> Job {
+        let register = self.register();
+        let mut job = self.job.clone();
+        job.submissions
+            .retain(|one| one.instance == instance && !register.is_answered(one.id));
+        job
+    }
+
+    async fn all_ready(&self) {
+        self.change(|state| state.ready += 1);
+        self.until(|state| state.ready >= self.instances).await;
+        self.register().open();
+    }
+
+    async fn come_by(&self, point: Point, user: User) -> Mishap {
+        let (accident, sold, drawn) = self.change(|state| {
+            let sold = state.shop.sold();
+            let accident = state.script.draw(point, sold);
+            (accident, sold, state.script.drawn())
+        });
+        match accident {
+            None => Mishap::None,
+            Some(Accident::Exception) => Mishap::Exception,
+            Some(Accident::Crash) => Mishap::Crash,
+            Some(Accident::Pause(Pause { until, at_most })) => {
+                let over = self.until(|state| match until {
+                    Until::AnotherOrder => state.shop.sold() > sold,
+                    Until::NextAccident => state.script.drawn() > drawn,
+                    Until::OrderedTwice if user == FIRST_IMPATIENT => {
+                        state.shop.looks_for(user) >= 2
+                    }
+                    Until::OrderedTwice => state.shop.orders_of(FIRST_IMPATIENT) >= 2,
+                });
+                // The pause ends one way or the other: a limit that was reached is no error.
+                let _in_time = tokio::time::timeout(at_most, over).await;
+                Mishap::None
+            }
+        }
+    }
+
+    async fn until(&self, happened: impl FnMut(&State) -> bool) {
+        let mut changes = self.state.subscribe();
+        // It fails only when the sender is gone, and the sender is ours.
+        drop(changes.wait_for(happened).await);
+    }
+}
+
+#[async_trait]
+impl Transport for Headquarters {
+    async fn exchange(&self, call: Call) -> Result<Reply, Problem> {
+        // Stands for the way to the database: others get their turn between any two steps.
+        tokio::task::yield_now().await;
+        Ok(match call {
+            Call::Apply { instance } => Reply::Job(self.job_of(instance)),
+            Call::Ready => {
+                self.all_ready().await;
+                Reply::Done
+            }
+            Call::Answered { submission } => {
+                self.register().record(submission);
+                Reply::Done
+            }
+            Call::ComeBy { point, user } => Reply::Mishap(self.come_by(point, user).await),
+            Call::ReadStock => Reply::Stock(self.state.borrow().shop.stock()),
+            Call::WriteStock { stock } => {
+                self.change(|state| state.shop.write_stock(stock));
+                Reply::Done
+            }
+            Call::DecrementIfPositive => {
+                Reply::Yes(self.change(|state| state.shop.decrement_if_positive()))
+            }
+            Call::HasOrder { user } => Reply::Yes(self.change(|state| state.shop.has_order(user))),
+            Call::WriteOrder { user } => {
+                self.change(|state| state.shop.write_order(user));
+                Reply::Done
+            }
+            Call::Command(command) => Reply::Command(self.commands.run(command).await?),
+        })
+    }
+}

@@ -1,0 +1,70 @@
+//! One instance of the service: answers its submissions, all at the same time.
+
+use std::sync::Arc;
+
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+
+use crate::claim::{Claim, Failure};
+use crate::client::Client;
+use crate::crash::{Crash, CrashBy, End};
+use crate::problem::Problem;
+use crate::strategies;
+use crate::submissions::Submission;
+use crate::tools::Tools;
+
+/// Serves instance `number` until all its submissions are answered or it crashes.
+pub(crate) async fn serve(
+    number: u32,
+    headquarters: Client,
+    crash_by: CrashBy,
+) -> Result<End, Problem> {
+    let job = headquarters.apply(number).await?;
+    let tools = Arc::new(Tools::connect(&job, headquarters).await?);
+    tools.headquarters.ready().await?;
+    let crashed = Arc::new(Notify::new());
+    let mut claims = JoinSet::new();
+    for submission in job.submissions {
+        let (tools, crashed) = (Arc::clone(&tools), Arc::clone(&crashed));
+        claims.spawn(answer(submission, tools, crash_by, crashed));
+    }
+    loop {
+        tokio::select! {
+            () = crashed.notified() => return Ok(End::Crashed),
+            answered = claims.join_next() => match answered {
+                Some(answered) => answered??,
+                None => return Ok(End::Finished),
+            },
+        }
+    }
+}
+
+async fn answer(
+    submission: Submission,
+    tools: Arc<Tools>,
+    crash_by: CrashBy,
+    crashed: Arc<Notify>,
+) -> Result<(), Problem> {
+    let crash = Crash::new(crash_by);
+    let claim = Claim {
+        user: submission.user,
+        tools: Arc::clone(&tools),
+        crash: crash.clone(),
+    };
+    let mut buying = Box::pin(async move { strategies::buy(&claim).await });
+    let result = tokio::select! {
+        result = &mut buying => result,
+        () = crash.happened() => {
+            // A crash runs no destructor: what the claim holds stays as it is, locks included.
+            std::mem::forget(buying);
+            crashed.notify_one();
+            return std::future::pending().await;
+        }
+    };
+    match result {
+        Ok(_) | Err(Failure::Business) => {}
+        Err(Failure::LockLost(error)) => eprintln!("coupon: {error}"),
+        Err(Failure::Broken(problem)) => return Err(problem),
+    }
+    tools.headquarters.answered(submission.id).await
+}

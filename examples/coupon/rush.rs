@@ -1,0 +1,152 @@
+//! One strategy after the other through the same rush.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use polylock::{DistributedLock, DistributedLockExt, LockRequest};
+use tokio::task::JoinSet;
+
+use crate::arguments::Arguments;
+use crate::client::Client;
+use crate::commands::{self, TimeToLive};
+use crate::crash::End;
+use crate::figures::Figures;
+use crate::headquarters::Headquarters;
+use crate::hosts::Host;
+use crate::problem::Problem;
+use crate::progress;
+use crate::protocol::Job;
+use crate::register::Register;
+use crate::strategy::Strategy;
+use crate::submissions::submissions;
+use crate::wire::Server;
+
+/// Short, so that a crashed holder is soon forgotten; a store may need it longer.
+const TTL: Duration = Duration::from_secs(1);
+
+/// No strategy takes nearly as long, whatever happens in it.
+const TIME_LIMIT: Duration = Duration::from_secs(90);
+
+/// The rush that every strategy goes through.
+pub(crate) struct Rush<'a> {
+    arguments: &'a Arguments,
+    locks: Arc<dyn DistributedLock>,
+    ttl: Duration,
+    run: String,
+}
+
+impl<'a> Rush<'a> {
+    /// Connects to the lock store, so that one which cannot be reached is told at once.
+    pub(crate) async fn prepare(arguments: &'a Arguments) -> Result<Self, Problem> {
+        let locks = polylock::connect(&arguments.lock).await?;
+        let ttl = TTL.max(*locks.capabilities().ttl.start());
+        // No other run, here or elsewhere on the same store, has these keys.
+        let run = format!("{:016x}-{:x}", fastrand::u64(..), std::process::id());
+        Ok(Self {
+            arguments,
+            locks,
+            ttl,
+            run,
+        })
+    }
+
+    /// Takes one strategy through the rush and measures it.
+    pub(crate) async fn run(&self, strategy: Strategy) -> Result<Figures, Problem> {
+        let headquarters = Arc::new(self.headquarters(strategy)?);
+        let client = Client::over(headquarters.clone());
+        let commands = commands::connect(&self.arguments.lock, &client).await?;
+        let key = self.key(strategy);
+        let figures = tokio::select! {
+            figures = self.measure(strategy, &headquarters, &*commands) => figures,
+            _ = tokio::signal::ctrl_c() => Err("interrupted".into()),
+        };
+        if strategy.uses_commands() {
+            // A lock that is stuck would stay on the store for ever.
+            let cleaned_up = commands.del(&key).await;
+            // What went wrong before is the better explanation.
+            return figures.and_then(|figures| cleaned_up.map(|_| figures));
+        }
+        figures
+    }
+
+    async fn measure(
+        &self,
+        strategy: Strategy,
+        headquarters: &Arc<Headquarters>,
+        commands: &dyn commands::Commands,
+    ) -> Result<Figures, Problem> {
+        let rush = self.rush_in(headquarters);
+        let in_time = tokio::time::timeout(TIME_LIMIT, rush).await;
+        in_time.map_err(|_| format!("{} did not end in {TIME_LIMIT:?}", strategy.name()))??;
+        let unanswered = headquarters.inspect(|_, register| register.unanswered());
+        if unanswered > 0 {
+            return Err(format!("{}: {unanswered} got no answer", strategy.name()).into());
+        }
+        let key = self.key(strategy);
+        let stuck = match strategy {
+            Strategy::Polylock => self.cannot_be_locked(&key).await?,
+            _ => commands.ttl(&key).await? == TimeToLive::ForEver,
+        };
+        Ok(Figures::of(strategy, headquarters, stuck))
+    }
+
+    /// Runs the instances until each has finished. One that crashes is started again, as a service
+    /// manager would.
+    async fn rush_in(&self, headquarters: &Arc<Headquarters>) -> Result<(), Problem> {
+        let server = match self.arguments.separate_processes() {
+            true => Some(Server::start(headquarters.clone()).await?),
+            false => None,
+        };
+        let host = match &server {
+            Some(server) => Host::Processes(server.address),
+            None => Host::Threads(Arc::clone(headquarters)),
+        };
+        let mut instances = JoinSet::new();
+        let start = |instances: &mut JoinSet<_>, number| {
+            let host = host.clone();
+            instances.spawn(async move { (number, host.run(number).await) });
+        };
+        for number in 0..self.arguments.instances {
+            start(&mut instances, number);
+        }
+        while let Some(ended) = instances.join_next().await {
+            let (number, end) = ended?;
+            if end? == End::Crashed {
+                start(&mut instances, number);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the lock stays out of reach although nobody holds it who is alive.
+    async fn cannot_be_locked(&self, key: &str) -> Result<bool, Problem> {
+        let request = LockRequest::exclusive(key)?
+            .with_ttl(self.ttl)
+            .waiting_at_most(self.ttl + Duration::from_secs(1));
+        let taken = self.locks.with_lock(request, async |_held| ()).await?;
+        Ok(taken.is_none())
+    }
+
+    fn headquarters(&self, strategy: Strategy) -> Result<Headquarters, Problem> {
+        let Arguments {
+            stock,
+            buyers,
+            instances,
+            ..
+        } = *self.arguments;
+        let job = Job {
+            strategy,
+            url: self.arguments.lock.clone(),
+            key: self.key(strategy),
+            ttl: self.ttl,
+            submissions: submissions(buyers, instances),
+        };
+        let count = job.submissions.len();
+        let register = Register::new(count, progress::bar(strategy, count)?)?;
+        Ok(Headquarters::new(job, stock, instances, register))
+    }
+
+    fn key(&self, strategy: Strategy) -> String {
+        format!("coupon/voucher-1/{}/{}", self.run, strategy.name())
+    }
+}

@@ -1,0 +1,39 @@
+//! What the strategies of one instance work with.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use polylock::DistributedLock;
+use tokio::sync::Mutex;
+
+use crate::client::Client;
+use crate::commands::{self, Commands};
+use crate::problem::Problem;
+use crate::protocol::Job;
+use crate::strategy::Strategy;
+
+/// The connections of one instance, and the one lock key of the run.
+pub(crate) struct Tools {
+    pub(crate) strategy: Strategy,
+    pub(crate) headquarters: Client,
+    /// A lock that ends where the instance ends.
+    pub(crate) local_mutex: Mutex<()>,
+    pub(crate) commands: Arc<dyn Commands>,
+    pub(crate) locks: Arc<dyn DistributedLock>,
+    pub(crate) key: String,
+    pub(crate) ttl: Duration,
+}
+
+impl Tools {
+    pub(crate) async fn connect(job: &Job, headquarters: Client) -> Result<Self, Problem> {
+        Ok(Self {
+            strategy: job.strategy,
+            local_mutex: Mutex::new(()),
+            commands: commands::connect(&job.url, &headquarters).await?,
+            locks: polylock::connect(&job.url).await?,
+            headquarters,
+            key: job.key.clone(),
+            ttl: job.ttl,
+        })
+    }
+}
