@@ -99,10 +99,9 @@ fn report(output: &Output) -> Vec<Figures> {
     report.strategies
 }
 
-#[test]
-fn every_flawed_strategy_fails_as_known_and_polylock_does_not() {
-    let output = run(&["--json"]);
-    let rows = report(&output);
+/// The whole comparison, as the documents tell it.
+fn assert_only_polylock_is_clean(output: &Output) {
+    let rows = report(output);
     let (polylock, flawed) = rows.split_last().expect("ten strategies");
     let names: Vec<&str> = flawed.iter().map(|row| row.name.as_str()).collect();
     assert_eq!(names, FLAWED);
@@ -118,6 +117,28 @@ fn every_flawed_strategy_fails_as_known_and_polylock_does_not() {
     );
     assert!(output.status.success(), "{output:?}");
     assert!(output.stderr.is_empty(), "{output:?}");
+}
+
+#[test]
+fn every_flawed_strategy_fails_as_known_and_polylock_does_not() {
+    assert_only_polylock_is_clean(&run(&["--json"]));
+}
+
+/// The same with separate processes on a real server: the URL is all that changes.
+#[cfg(feature = "redis")]
+#[test]
+fn on_redis_too() {
+    use lock_testkit::servers::{RedisServer, Reply};
+
+    let server = RedisServer::start();
+    assert_only_polylock_is_clean(&run(&["--json", "--lock", &server.url()]));
+    let left = server.client().command(&["DBSIZE"]);
+    let left = left.expect("the server runs");
+    assert_eq!(
+        left,
+        Reply::Integer(1),
+        "something besides the counter of grants is left"
+    );
 }
 
 #[test]
