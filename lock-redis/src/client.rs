@@ -97,6 +97,11 @@ impl Client {
         }
     }
 
+    /// How long the last answer on the command connection took.
+    pub(crate) fn latency(&self) -> Duration {
+        self.command.latency()
+    }
+
     /// Asks for the key once; the grant's number, or `None` while it is held.
     pub(crate) async fn take(
         &self,

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use lock_core::{Error, ErrorKind, KeeperHome, Patrol, Result};
+use lock_core::{Clock, Error, ErrorKind, KeeperHome, Patrol, Result};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, RedisError, Value};
 
@@ -33,6 +33,8 @@ pub(crate) struct Link {
     current: Mutex<Option<Connection>>,
     connecting: tokio::sync::Mutex<()>,
     opened: AtomicU64,
+    /// In microseconds.
+    latency: AtomicU64,
 }
 
 /// What is sent first on every new connection.
@@ -80,6 +82,7 @@ impl Link {
             current: Mutex::new(None),
             connecting: tokio::sync::Mutex::new(()),
             opened: AtomicU64::new(0),
+            latency: AtomicU64::new(0),
         })
     }
 
@@ -125,18 +128,32 @@ impl Link {
         call: &Call,
         limit: Duration,
     ) -> Result<Value> {
+        let sent = Clock::Boot.now();
         match self
             .patrol
             .within(limit, call.send(&mut connection.redis))
             .await
         {
-            Some(Ok(answer)) => Ok(answer),
+            Some(Ok(answer)) => {
+                self.note_latency(Clock::Boot.now().since(sent));
+                Ok(answer)
+            }
             Some(Err(error)) => Err(self.failed(connection, error)),
             None => {
                 self.probe(connection.clone());
                 Err(no_answer(limit))
             }
         }
+    }
+
+    /// How long the last answer took.
+    pub(crate) fn latency(&self) -> Duration {
+        Duration::from_micros(self.latency.load(Ordering::Relaxed))
+    }
+
+    fn note_latency(&self, latency: Duration) {
+        let microseconds = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
+        self.latency.store(microseconds, Ordering::Relaxed);
     }
 
     /// Notes what an error says about the connection, and translates it.
@@ -187,10 +204,12 @@ impl Link {
                 .client
                 .get_multiplexed_async_connection_with_config(&self.options)
                 .await?;
+            let sent = Clock::Boot.now();
             match &self.greeting {
                 Greeting::Script(call) => call.send(&mut connection).await?,
                 Greeting::Command(command) => command.query_async(&mut connection).await?,
             };
+            self.note_latency(Clock::Boot.now().since(sent));
             Ok(connection)
         };
         match self.patrol.within(CONNECT_LIMIT, opening).await {

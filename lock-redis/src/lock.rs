@@ -18,8 +18,8 @@ use crate::wake::Watcher;
 /// How long a waiter trusts the server to tell of a change before it looks by itself.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// How far an answer may come after the end of a wait: a request that was sent in time is better
-/// waited for than misread.
+/// How far an answer may come after the end of a wait, at least: a request that was sent in time is
+/// better waited for than misread.
 const GRACE: Duration = Duration::from_millis(40);
 
 /// How long a wait that has no end of its own rides out a server that cannot be reached.
@@ -116,8 +116,7 @@ impl<'a> Acquisition<'a> {
             }
         }
         let Some(turn) = self.lock.line.enter(&self.request.key, self.ends).await else {
-            // The store has the last word: it may be down rather than busy.
-            return self.attempt(GRACE).await;
+            return self.last_word().await;
         };
         self.wait(turn).await
     }
@@ -137,12 +136,15 @@ impl<'a> Acquisition<'a> {
                 None => self.until_next_look(&key).await,
             };
             if !self.pause(pause, &watcher).await {
-                return match self.trouble.take() {
-                    Some((error, _)) => Err(error),
-                    None => Ok(None),
-                };
+                return self.last_word().await;
             }
         }
+    }
+
+    /// Asks once more at the end of a wait: what was busy when we last heard of it may be free by
+    /// now, or the server may be gone, which is not the same as busy.
+    async fn last_word(&mut self) -> Result<Option<LockGuard>> {
+        self.attempt(self.patience_in_wait()).await
     }
 
     /// One request for the key. Dropping it here, at any point, drops the armed claim.
@@ -226,12 +228,17 @@ impl<'a> Acquisition<'a> {
         REPLY_LIMIT.min(self.request.ttl() / 3)
     }
 
+    /// On a long line an answer is no sign of trouble until it takes far longer than usual.
+    fn grace(&self) -> Duration {
+        GRACE.max(self.lock.client.latency() * 3)
+    }
+
     fn patience_in_wait(&self) -> Duration {
         match self.ends {
             None => self.patience(),
             Some(ends) => {
                 let left = ends.saturating_duration_since(Instant::now());
-                self.patience().min(left + GRACE)
+                self.patience().min(left + self.grace())
             }
         }
     }
