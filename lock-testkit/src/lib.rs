@@ -1,1 +1,61 @@
-//! kit
+//! Proves that a lock backend keeps the contract of polylock, and starts real servers to prove it
+//! on.
+//!
+//! For authors of a backend, here or elsewhere: say how to reach a store ([`Store`]), write one
+//! line, and `cargo test` runs every case of the contract against it, each under its own name.
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use lock_core::{DistributedLock, MemoryLock};
+//! use lock_testkit::{Case, Store};
+//!
+//! struct Memory(MemoryLock);
+//!
+//! #[lock_testkit::async_trait]
+//! impl Store for Memory {
+//!     async fn client(&self) -> Arc<dyn DistributedLock> {
+//!         Arc::new(self.0.clone())
+//!     }
+//!     async fn residue(&self) -> Vec<String> {
+//!         self.0.claims()
+//!     }
+//! }
+//!
+//! async fn new_store(_case: Case) -> Memory {
+//!     Memory(MemoryLock::new())
+//! }
+//!
+//! lock_testkit::conformance!(new_store);
+//! # fn main() {}
+//! ```
+//!
+//! - What a backend declares in its [`Capabilities`](lock_core::Capabilities) is proved; a mode that
+//!   it does not declare has to answer [`Unsupported`](lock_core::ErrorKind::Unsupported).
+//! - Every case ends with nothing left on the store, or fails naming what is left.
+//! - A case that draws random numbers fails with its seed; `LOCK_TESTKIT_SEED` repeats it.
+//!
+//! [`servers`] starts real servers as child processes; [`eventually`] is how to wait in a test.
+
+mod bench;
+mod case;
+mod cases;
+mod client;
+mod conformance;
+mod eventually;
+mod join;
+mod polls;
+mod run;
+mod section;
+mod store;
+
+pub mod servers;
+
+pub use async_trait::async_trait;
+pub use case::{Case, Group, Need, Outcome};
+pub use conformance::cases;
+pub use eventually::eventually;
+pub use run::run;
+#[doc(hidden)]
+pub use run::run_named as __run_named;
+pub use store::{Store, crash_with_runtime};

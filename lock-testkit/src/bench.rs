@@ -1,0 +1,165 @@
+//! What a case works with: the store, its clients, requests and the case's random numbers.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use lock_core::{Capabilities, LockKey, LockRequest, Mode};
+use tokio::time::{Instant, sleep};
+
+use crate::client::Client;
+use crate::{Need, Store};
+
+/// The ttl where expiry must not do the work of a release: far above any store's patience.
+const LONG_TTL: Duration = Duration::from_secs(40);
+
+#[derive(Clone)]
+pub(crate) struct Bench(Arc<Inner>);
+
+struct Inner {
+    store: Arc<dyn Store>,
+    capabilities: Capabilities,
+    seed: u64,
+    missing: Mutex<Option<Need>>,
+}
+
+impl Bench {
+    pub(crate) async fn new(store: Arc<dyn Store>, seed: u64) -> Self {
+        let capabilities = store.client().await.capabilities();
+        Self(Arc::new(Inner {
+            store,
+            capabilities,
+            seed,
+            missing: Mutex::default(),
+        }))
+    }
+
+    pub(crate) fn capabilities(&self) -> &Capabilities {
+        &self.0.capabilities
+    }
+
+    pub(crate) async fn client(&self) -> Client {
+        Client::new(self.0.store.client().await, self.prompt())
+    }
+
+    pub(crate) async fn clients<const N: usize>(&self) -> [Client; N] {
+        let mut clients = Vec::with_capacity(N);
+        for _ in 0..N {
+            clients.push(self.client().await);
+        }
+        clients.try_into().expect("as many as were asked for")
+    }
+
+    /// How long anything may take that takes a few round trips: an answer, a wake-up, a clean-up.
+    pub(crate) fn prompt(&self) -> Duration {
+        self.0.store.patience()
+    }
+
+    /// The ttl of leases that are to be renewed or lost.
+    pub(crate) fn short(&self) -> Duration {
+        self.possible(self.0.store.ttl())
+    }
+
+    /// A request whose hold does not expire while the case runs.
+    pub(crate) fn request(&self, key: &str, mode: Mode) -> LockRequest {
+        let key = LockKey::new(key).expect("a valid key");
+        LockRequest::new(key, mode).with_ttl(self.possible(LONG_TTL))
+    }
+
+    pub(crate) fn exclusive(&self, key: &str) -> LockRequest {
+        self.request(key, Mode::Exclusive)
+    }
+
+    /// A request whose hold expires soon unless it is renewed.
+    pub(crate) fn brief(&self, key: &str, mode: Mode) -> LockRequest {
+        self.request(key, mode).with_ttl(self.short())
+    }
+
+    fn possible(&self, ttl: Duration) -> Duration {
+        let range = &self.capabilities().ttl;
+        ttl.clamp(*range.start(), *range.end())
+    }
+
+    /// Every mode that is declared.
+    pub(crate) fn modes(&self) -> Vec<Mode> {
+        let mut modes = vec![Mode::Exclusive];
+        if self.capabilities().shared {
+            modes.push(Mode::Shared);
+        }
+        if self.capabilities().permits {
+            modes.push(permit(2));
+        }
+        modes
+    }
+
+    /// The random numbers of one part of the case: the same for the same seed and part.
+    pub(crate) fn random(&self, part: u64) -> fastrand::Rng {
+        fastrand::Rng::with_seed(self.0.seed ^ part.wrapping_mul(0x9E37_79B9_7F4A_7C15))
+    }
+
+    pub(crate) async fn residue(&self) -> Vec<String> {
+        self.0.store.residue().await
+    }
+
+    /// Asserts that within a few round trips nothing is left on the store.
+    pub(crate) async fn nothing_is_left(&self) {
+        self.nothing_is_left_within(self.prompt()).await;
+    }
+
+    pub(crate) async fn nothing_is_left_within(&self, limit: Duration) {
+        let end = Instant::now() + limit;
+        let mut empty_looks = 0;
+        // More than one, for what arrives late because it was overtaken by its own clean-up.
+        while empty_looks < 3 {
+            let left = self.residue().await;
+            assert!(
+                left.is_empty() || Instant::now() < end,
+                "{} left on the store {limit:?} after everything was released: {left:?}",
+                left.len()
+            );
+            empty_looks = if left.is_empty() { empty_looks + 1 } else { 0 };
+            sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Removes the hold on `key`; `false` after noting that the store cannot.
+    pub(crate) async fn remove(&self, key: &str) -> bool {
+        let key = LockKey::new(key).expect("a valid key");
+        self.has(Need::Remove, self.0.store.remove(&key).await)
+    }
+
+    pub(crate) async fn crash(&self, request: LockRequest) -> bool {
+        self.has(Need::Crash, self.0.store.crash(request).await)
+    }
+
+    pub(crate) async fn freeze(&self) -> bool {
+        self.has(Need::Freeze, self.0.store.freeze().await)
+    }
+
+    pub(crate) async fn thaw(&self) {
+        self.0.store.thaw().await;
+    }
+
+    fn has(&self, need: Need, could: bool) -> bool {
+        if !could {
+            *self
+                .0
+                .missing
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner) = Some(need);
+        }
+        could
+    }
+
+    /// What the case went without, if that was why it ended.
+    pub(crate) fn missing(&self) -> Option<Need> {
+        *self
+            .0
+            .missing
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+pub(crate) fn permit(of: u32) -> Mode {
+    Mode::permit(of).expect("more than zero")
+}

@@ -1,0 +1,16 @@
+//! The cases: one module a group, one function a case.
+
+pub(crate) mod cancellation;
+mod dropped;
+pub(crate) mod exclusion;
+pub(crate) mod fencing;
+mod frozen;
+pub(crate) mod lease;
+pub(crate) mod modes;
+mod names;
+mod permits;
+mod readers;
+mod removed;
+pub(crate) mod residue;
+pub(crate) mod waiting;
+mod woken;

@@ -1,0 +1,185 @@
+//! Waiters are let go in time, and served in order.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use lock_core::{Released, Wait};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+
+pub(crate) use super::woken::*;
+use crate::bench::Bench;
+use crate::client::{Client, SETTLE, Waiting, keeps_waiting, release};
+use crate::eventually::{becomes_true, within};
+use crate::join::join_all;
+use crate::polls::poll_once;
+
+pub(crate) async fn no_wait_answers_at_once(bench: Bench) {
+    let [ours, theirs] = bench.clients().await;
+    let guard = ours.take(&bench.exclusive("held")).await;
+    let now = Instant::now();
+    let past = now.checked_sub(Duration::from_secs(1)).unwrap_or(now);
+    for wait in [Wait::No, Wait::within(Duration::ZERO), Wait::Until(past)] {
+        let request = bench.exclusive("held").with_wait(wait);
+        let what = format!("an answer to {wait:?}");
+        let answer = within(bench.prompt() / 2, &what, theirs.acquire(request)).await;
+        assert!(answer.is_none(), "granted although another client holds it");
+    }
+    drop(guard);
+}
+
+pub(crate) async fn a_limited_wait_ends_in_time(bench: Bench) {
+    const LIMIT: Duration = Duration::from_millis(300);
+    let [ours, theirs] = bench.clients().await;
+    let guard = ours.take(&bench.exclusive("held")).await;
+    let mut excesses = Vec::new();
+    for _ in 0..3 {
+        let began = Instant::now();
+        let request = bench.exclusive("held").waiting_at_most(LIMIT);
+        let answer = within(
+            bench.prompt(),
+            "the end of a wait of 300 ms",
+            theirs.acquire(request),
+        )
+        .await;
+        assert!(answer.is_none(), "granted although another client holds it");
+        let took = began.elapsed();
+        assert!(
+            took + Duration::from_millis(20) >= LIMIT,
+            "a wait of {LIMIT:?} was given up after {took:?}"
+        );
+        excesses.push(took.saturating_sub(LIMIT));
+    }
+    // The machine may be busy for one of them.
+    let best = excesses.iter().min().expect("three");
+    assert!(
+        *best < Duration::from_millis(200),
+        "waits of {LIMIT:?} end late, by {excesses:?}"
+    );
+    drop(guard);
+}
+
+pub(crate) async fn a_very_long_wait_is_a_wait(bench: Bench) {
+    let [ours, theirs] = bench.clients().await;
+    // A little over what fits in milliseconds and in seconds of 31 and 32 bits, and over any clock.
+    let bits = [1 << 31, 1 << 32].map(|bits| bits + 10);
+    let limits = bits.map(Duration::from_millis).into_iter();
+    let limits = limits.chain(bits.map(Duration::from_secs));
+    for limit in limits.chain([Duration::MAX]) {
+        let guard = ours.take(&bench.exclusive("held")).await;
+        let request = bench.exclusive("held").waiting_at_most(limit);
+        let mut waiting: Waiting = Box::pin(theirs.acquire(request));
+        keeps_waiting(&mut waiting, SETTLE).await;
+        release(guard).await;
+        let next = theirs.served(waiting, "a very patient waiter served").await;
+        release(next).await;
+    }
+}
+
+pub(crate) async fn a_wait_outlasts_its_ttl(bench: Bench) {
+    let [ours, theirs] = bench.clients().await;
+    let mut tasks = JoinSet::new();
+    for mode in bench.modes() {
+        let (bench, ours, theirs) = (bench.clone(), ours.clone(), theirs.clone());
+        tasks.spawn(async move {
+            let key = format!("held/{mode:?}");
+            let guard = ours.take(&bench.exclusive(&key)).await;
+            let mut waiting = theirs.line_up(&bench.brief(&key, mode)).await;
+            keeps_waiting(&mut waiting, bench.short() * 3 / 2).await;
+            release(guard).await;
+            let what = "a waiter served that waited for longer than its ttl";
+            let next = theirs.served(waiting, what).await;
+            // What it is granted is as good as new.
+            let left = next.remaining();
+            assert!(left > bench.short() / 3, "only {left:?} remain at once");
+            sleep(bench.short() / 2).await;
+            assert_eq!(release(next).await, Released::Released);
+        });
+    }
+    join_all(tasks).await;
+}
+
+pub(crate) async fn waiters_of_one_client_are_served_in_order(bench: Bench) {
+    let [holder, client] = bench.clients().await;
+    served_in_order(&bench, &holder, &[client]).await;
+}
+
+pub(crate) async fn waiters_of_all_clients_are_served_in_order(bench: Bench) {
+    let holder = bench.client().await;
+    let clients: [Client; 3] = bench.clients().await;
+    served_in_order(&bench, &holder, &clients).await;
+}
+
+async fn served_in_order(bench: &Bench, holder: &Client, clients: &[Client]) {
+    const WAITERS: usize = 9;
+    let guard = holder.take(&bench.exclusive("queue")).await;
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let mut tasks = JoinSet::new();
+    for waiter in 0..WAITERS {
+        let request = bench.exclusive("queue").with_wait(Wait::Forever);
+        let mut waiting = Box::pin(clients[waiter % clients.len()].acquire(request));
+        assert!(
+            poll_once(waiting.as_mut()).is_none(),
+            "granted although it is held"
+        );
+        let order = Arc::clone(&order);
+        tasks.spawn(async move {
+            let guard = waiting.await.expect("no end");
+            order.lock().expect("no panic under it").push(waiter);
+            release(guard).await;
+        });
+        // A store that keeps the queue shows the newcomer; one that does not is given some time.
+        becomes_true(SETTLE, || async {
+            bench.residue().await.len() > waiter + 1
+        })
+        .await;
+    }
+    release(guard).await;
+    within(2 * bench.prompt(), "all waiters served", join_all(tasks)).await;
+    let order = order.lock().expect("no panic under it");
+    assert!(
+        order.is_sorted(),
+        "waiters came in order 0, 1, 2 … and were served as {order:?}"
+    );
+}
+
+pub(crate) async fn a_busy_client_starves_nobody(bench: Bench) {
+    let [busy, patient] = bench.clients().await;
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut tasks = JoinSet::new();
+    for _ in 0..4 {
+        let (busy, stop) = (busy.clone(), Arc::clone(&stop));
+        let request = bench.exclusive("busy").with_wait(Wait::Forever);
+        tasks.spawn(async move {
+            while !stop.load(Ordering::Relaxed) {
+                let guard = busy.acquire(request.clone()).await.expect("no end");
+                tokio::task::yield_now().await;
+                release(guard).await;
+            }
+        });
+    }
+    for _ in 0..5 {
+        let request = bench.exclusive("busy").with_wait(Wait::Forever);
+        let what = "a client served while another one takes the lock again and again";
+        drop(within(4 * bench.prompt(), what, patient.acquire(request)).await);
+    }
+    stop.store(true, Ordering::Relaxed);
+    within(bench.prompt(), "the busy client done", join_all(tasks)).await;
+}
+
+pub(crate) async fn a_waiter_blocks_no_other_key(bench: Bench) {
+    let [ours, theirs] = bench.clients().await;
+    let guard = ours.take(&bench.exclusive("held")).await;
+    let mut waiters = Vec::new();
+    for _ in 0..4 {
+        waiters.push(theirs.line_up(&bench.exclusive("held")).await);
+    }
+    for number in 0..20 {
+        let request = bench.exclusive(&format!("free/{number}"));
+        let free = theirs.take(&request).await;
+        release(free).await;
+    }
+    drop(waiters);
+    drop(guard);
+}

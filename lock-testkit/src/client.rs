@@ -1,0 +1,126 @@
+//! A client of the store, with the checks that most steps need.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lock_core::{DistributedLock, LockGuard, LockRequest, Released, Wait};
+use tokio::time::timeout;
+
+use crate::eventually::within;
+
+/// An acquisition that has to wait.
+pub(crate) type Waiting = Pin<Box<dyn Future<Output = Option<LockGuard>> + Send>>;
+
+/// How long an acquisition that has to wait is given to get in line. Nothing tells from outside
+/// that it is; a case that is too quick for it tests less, but does not fail.
+pub(crate) const SETTLE: Duration = Duration::from_millis(50);
+
+#[derive(Clone, Debug)]
+pub(crate) struct Client {
+    locks: Arc<dyn DistributedLock>,
+    /// How long an answer may take.
+    prompt: Duration,
+}
+
+impl Client {
+    pub(crate) fn new(locks: Arc<dyn DistributedLock>, prompt: Duration) -> Self {
+        Self { locks, prompt }
+    }
+
+    pub(crate) fn locks(&self) -> Arc<dyn DistributedLock> {
+        Arc::clone(&self.locks)
+    }
+
+    /// An acquisition that owns all it needs, so that it can be spawned, polled or dropped.
+    pub(crate) fn acquire(
+        &self,
+        request: LockRequest,
+    ) -> impl Future<Output = Option<LockGuard>> + Send + use<> {
+        let locks = self.locks();
+        async move {
+            let key = request.key.clone();
+            match locks.acquire(request).await {
+                Ok(answer) => answer,
+                Err(error) => panic!(
+                    "acquiring {key:?} failed, which is never how a held lock is told: {error:?}"
+                ),
+            }
+        }
+    }
+
+    /// Takes a lock if it is free.
+    pub(crate) async fn try_take(&self, request: &LockRequest) -> Option<LockGuard> {
+        let what = format!(
+            "an answer to a request for {:?} that does not wait",
+            request.key
+        );
+        let request = request.clone().with_wait(Wait::No);
+        within(self.prompt, &what, self.acquire(request)).await
+    }
+
+    /// Takes a lock that is free.
+    pub(crate) async fn take(&self, request: &LockRequest) -> LockGuard {
+        match self.try_take(request).await {
+            Some(guard) => guard,
+            None => panic!(
+                "{:?} {:?} was refused although it is free",
+                request.mode, request.key
+            ),
+        }
+    }
+
+    /// Takes a lock that is or soon becomes free.
+    pub(crate) async fn wait_for(&self, request: &LockRequest) -> LockGuard {
+        let what = format!("{:?} {:?} granted to a waiter", request.mode, request.key);
+        let request = request.clone().with_wait(Wait::Forever);
+        within(self.prompt, &what, self.acquire(request))
+            .await
+            .unwrap_or_else(|| panic!("a wait without end was given up"))
+    }
+
+    /// Asserts that a lock is not to be had.
+    pub(crate) async fn is_refused(&self, request: &LockRequest, why: &str) {
+        let guard = self.try_take(request).await;
+        assert!(
+            guard.is_none(),
+            "{:?} {:?} was granted although {why}",
+            request.mode,
+            request.key
+        );
+    }
+
+    /// Begins to wait for a lock that someone else holds.
+    pub(crate) async fn line_up(&self, request: &LockRequest) -> Waiting {
+        let request = request.clone().with_wait(Wait::Forever);
+        let mut waiting: Waiting = Box::pin(self.acquire(request));
+        keeps_waiting(&mut waiting, SETTLE).await;
+        waiting
+    }
+
+    /// The lock that a waiter gets once nobody is in its way any more.
+    pub(crate) async fn served(&self, waiting: Waiting, what: &str) -> LockGuard {
+        within(self.prompt, what, waiting)
+            .await
+            .unwrap_or_else(|| panic!("a wait without end was given up instead of: {what}"))
+    }
+}
+
+/// Releases a lock on a store that answers.
+pub(crate) async fn release(guard: LockGuard) -> Released {
+    let key = guard.key().clone();
+    match guard.release().await {
+        Ok(released) => released,
+        Err(error) => panic!("the release of {key:?} was not confirmed: {error:?}"),
+    }
+}
+
+/// Asserts that a waiter goes on waiting for a lock that someone else holds.
+pub(crate) async fn keeps_waiting(waiting: &mut Waiting, duration: Duration) {
+    match timeout(duration, waiting).await {
+        Err(_) => {}
+        Ok(Some(guard)) => panic!("{guard:?} was granted although it is held by someone else"),
+        Ok(None) => panic!("a waiter gave up within {duration:?}, long before its wait is over"),
+    }
+}

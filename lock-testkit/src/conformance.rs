@@ -1,0 +1,194 @@
+//! The list of cases, and the macro that makes a test function of each.
+
+use crate::{Case, Group, Need};
+
+/// The one list of all cases: calls the macro `$then` with `$with`, and then with the groups, the
+/// cases and what each needs.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __for_every_case {
+    ([$($then:tt)+] [$($with:tt)*]) => {
+        $($then)+! {
+            [$($with)*]
+            Exclusion exclusion {
+                a_held_lock_is_refused: [],
+                critical_sections_never_overlap: [],
+                one_thread_is_enough: [],
+                keys_are_independent: [],
+                similar_names_are_different_locks: [],
+                odd_names_exclude: [],
+                refused_clients_free_nothing: [],
+                late_releases_free_nobody_else: [],
+                stale_guards_free_nobody_else: [Remove],
+            }
+            Waiting waiting {
+                no_wait_answers_at_once: [],
+                a_limited_wait_ends_in_time: [],
+                a_very_long_wait_is_a_wait: [],
+                a_wait_outlasts_its_ttl: [],
+                a_release_wakes_the_waiter: [],
+                every_waiter_is_served: [],
+                many_keys_are_waited_for_at_once: [],
+                no_wake_up_is_lost: [Push],
+                waiters_of_one_client_are_served_in_order: [],
+                waiters_of_all_clients_are_served_in_order: [Fair],
+                cancelled_waiters_pass_the_wake_up_on: [],
+                a_removal_wakes_the_waiter: [Remove],
+                a_crash_is_waited_out: [Crash],
+                a_busy_client_starves_nobody: [],
+                a_waiter_blocks_no_other_key: [],
+            }
+            Lease lease {
+                a_hold_outlives_its_ttl: [],
+                a_hold_outlives_its_client: [],
+                many_holds_are_renewed_together: [],
+                a_short_lease_beside_long_ones_is_renewed: [],
+                nothing_is_renewed_after_its_release: [],
+                a_watch_hears_of_the_release: [],
+                a_blocked_runtime_is_not_deceived: [],
+                a_ttl_out_of_range_is_refused: [],
+                every_declared_ttl_can_be_had: [],
+                a_removal_is_noticed: [Remove],
+                every_watcher_hears_of_a_loss: [Remove],
+                with_lock_stops_removed_work: [Remove],
+                a_frozen_store_ends_holds_in_time: [Freeze],
+                with_lock_stops_frozen_work: [Freeze],
+                a_short_freeze_loses_nothing: [Freeze],
+                everything_works_after_a_thaw: [Freeze],
+                waits_end_on_a_frozen_store: [Freeze],
+                what_is_dropped_on_a_frozen_store_is_undone: [Freeze],
+            }
+            Cancellation cancellation {
+                acquire_dropped_at_every_poll: [],
+                shared_acquire_dropped_at_every_poll: [Shared],
+                permit_acquire_dropped_at_every_poll: [Permits],
+                waiting_dropped_at_every_poll: [],
+                shared_waiting_dropped_at_every_poll: [Shared],
+                permit_waiting_dropped_at_every_poll: [Permits],
+                a_thousand_cancelled_acquisitions_leave_nothing: [],
+                a_dropped_release_still_releases: [],
+                a_dropped_guard_releases: [],
+                a_guard_dropped_outside_a_runtime_releases: [],
+                a_panic_releases: [],
+                an_aborted_task_releases: [],
+                a_client_dropped_after_its_guard_releases: [],
+                a_hold_ends_with_its_runtime: [],
+                a_waiter_ends_with_its_runtime: [],
+                a_guard_outlives_its_runtime: [],
+            }
+            Modes modes {
+                undeclared_modes_are_unsupported: [],
+                readers_share: [Shared],
+                readers_and_writers_exclude: [Shared],
+                readers_enter_together_after_a_writer: [Shared],
+                permits_up_to_their_number: [Permits],
+                waiters_get_all_permits_that_come_back: [Permits],
+                each_permit_counts_against_its_own_number: [Permits],
+                permits_and_writers_exclude: [Permits],
+                permits_and_readers_exclude: [Shared, Permits],
+                mixed_modes_never_conflict: [],
+                a_writer_is_served_while_readers_come_and_go: [Shared, Fair],
+                a_crashed_reader_frees_only_itself: [Shared, Crash],
+                a_crashed_permit_comes_back: [Permits, Crash],
+            }
+            Fencing fencing {
+                tokens_grow_over_clients: [],
+                tokens_grow_over_new_clients: [],
+                tokens_grow_over_modes: [],
+                tokens_grow_under_contention: [],
+                tokens_grow_after_a_removal: [Remove],
+                tokens_grow_after_a_crash: [Crash],
+                tokens_are_decimal_text: [],
+            }
+            Residue residue {
+                holds_are_seen: [],
+                a_thousand_names_leave_nothing: [],
+                given_up_waits_leave_nothing: [],
+                abandoned_permits_leave_nothing: [Permits],
+            }
+        }
+    };
+}
+
+macro_rules! list {
+    ([] $($group:ident $module:ident { $($case:ident: [$($need:ident),*],)+ })+) => {
+        vec![$($(
+            Case {
+                group: Group::$group,
+                name: stringify!($case),
+                needs: &[$(Need::$need),*],
+                steps: |bench| Box::pin(crate::cases::$module::$case(bench)),
+            },
+        )+)+]
+    };
+}
+
+/// Every case of the contract, group by group.
+///
+/// ```
+/// for case in lock_testkit::cases() {
+///     println!("{case}, which needs {:?}", case.needs);
+/// }
+/// ```
+pub fn cases() -> Vec<Case> {
+    crate::__for_every_case!([list] [])
+}
+
+/// Makes a test function of every case of the contract, in a module for each group:
+/// `exclusion::a_held_lock_is_refused` and so on.
+///
+/// It takes an async function, `async fn(Case) -> impl Store`, that is called once for each case
+/// and makes a store that nobody else uses meanwhile. The [`Case`](crate::Case) tells its name, fit
+/// for a namespace, and what it needs, for example a server that can be frozen.
+///
+/// Use it once in a module. The crate needs `lock-testkit` as a dev-dependency and, to write the
+/// function, nothing else but what it uses itself.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use lock_core::{DistributedLock, MemoryLock};
+/// # use lock_testkit::{Case, Store};
+/// # struct Memory(MemoryLock);
+/// # #[lock_testkit::async_trait]
+/// # impl Store for Memory {
+/// #     async fn client(&self) -> Arc<dyn DistributedLock> { Arc::new(self.0.clone()) }
+/// #     async fn residue(&self) -> Vec<String> { self.0.claims() }
+/// # }
+/// async fn new_store(_case: Case) -> Memory {
+///     Memory(MemoryLock::new())
+/// }
+///
+/// lock_testkit::conformance!(new_store);
+/// # fn main() {}
+/// ```
+#[macro_export]
+macro_rules! conformance {
+    ($new_store:expr $(,)?) => {
+        async fn __store_under_test(case: $crate::Case) -> impl $crate::Store {
+            ($new_store)(case).await
+        }
+
+        $crate::__for_every_case!([$crate::__test_functions] []);
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __test_functions {
+    ([] $($group:ident $module:ident { $($case:ident: $needs:tt,)+ })+) => {
+        $(
+            mod $module {
+                $(
+                    #[test]
+                    fn $case() {
+                        $crate::__run_named(
+                            stringify!($module),
+                            stringify!($case),
+                            super::__store_under_test,
+                        );
+                    }
+                )+
+            }
+        )+
+    };
+}

@@ -1,0 +1,39 @@
+//! Futures that are dropped in the middle, which is what cancellation is.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+/// Polls `future` at most `times` times, each time it asks for it, and drops it unless that
+/// completed it. A future that does not ask any more is dropped after `patience`.
+pub(crate) async fn poll_times<F: Future>(
+    future: F,
+    times: usize,
+    patience: Duration,
+) -> Option<F::Output> {
+    let mut future = Box::pin(future);
+    let mut polls = 0;
+    let polling = poll_fn(|context| {
+        if polls == times {
+            return Poll::Ready(None);
+        }
+        polls += 1;
+        match future.as_mut().poll(context) {
+            Poll::Ready(output) => Poll::Ready(Some(output)),
+            Poll::Pending if polls == times => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        }
+    });
+    timeout(patience, polling).await.ok().flatten()
+}
+
+/// Polls `future` once, which is when an acquisition begins.
+pub(crate) fn poll_once<F: Future>(future: Pin<&mut F>) -> Option<F::Output> {
+    match future.poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => Some(output),
+        Poll::Pending => None,
+    }
+}

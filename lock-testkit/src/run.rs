@@ -1,0 +1,174 @@
+//! Runs one case: a runtime, a store, the case's steps, and then nothing left behind.
+
+use std::any::Any;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lock_core::{ErrorKind, Mode, Wait};
+
+use crate::bench::{Bench, permit};
+use crate::eventually::within;
+use crate::{Case, Need, Outcome, Store};
+
+/// Longer than any case takes, so that one that hangs is a failure with a name.
+const CASE_LIMIT: Duration = Duration::from_secs(120);
+
+/// The environment variable that repeats a case's random choices.
+const SEED: &str = "LOCK_TESTKIT_SEED";
+
+/// Runs `case` on the store that `new_store` makes for it, on a runtime of its own with two
+/// workers.
+///
+/// [`conformance!`](crate::conformance) calls it for every case. By itself it is for a test that
+/// wants to look at the [`Outcome`]. Call it outside of any runtime.
+///
+/// # Panics
+///
+/// When the case fails, with what was wrong and with the seed that repeats its random choices; it
+/// is drawn anew each time unless the environment variable `LOCK_TESTKIT_SEED` names one.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use lock_core::{DistributedLock, MemoryLock};
+/// # use lock_testkit::{Case, Store};
+/// # struct Memory(MemoryLock);
+/// # #[lock_testkit::async_trait]
+/// # impl Store for Memory {
+/// #     async fn client(&self) -> Arc<dyn DistributedLock> { Arc::new(self.0.clone()) }
+/// #     async fn residue(&self) -> Vec<String> { self.0.claims() }
+/// # }
+/// # async fn new_store(_: Case) -> Memory { Memory(MemoryLock::new()) }
+/// use lock_testkit::{Group, Outcome, cases, run};
+///
+/// for case in cases().into_iter().filter(|case| case.group == Group::Residue) {
+///     assert_eq!(run(case, new_store), Outcome::Proved, "{case}");
+/// }
+/// ```
+pub fn run<M, F, S>(case: Case, new_store: M) -> Outcome
+where
+    M: FnOnce(Case) -> F,
+    F: Future<Output = S>,
+    S: Store,
+{
+    let seed = seed();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime for the case");
+    let store: Arc<dyn Store> = Arc::new(runtime.block_on(new_store(case)));
+    let task = runtime.spawn(perform(case, Arc::clone(&store), seed));
+    let outcome = runtime.block_on(task);
+    // A store that stays frozen could not even be shut down.
+    runtime.block_on(store.thaw());
+    let inside = runtime.enter();
+    drop(store);
+    drop(inside);
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    match outcome {
+        Ok(outcome) => {
+            if let Outcome::Skipped(need) = outcome {
+                eprintln!("{case} skipped: it needs {need:?}");
+            }
+            outcome
+        }
+        Err(failure) => {
+            let panic = failure.try_into_panic().ok();
+            let reason = panic.as_deref().map_or("it was cancelled", message);
+            panic!("{case} failed: {reason}\n({SEED}={seed} repeats its random choices)")
+        }
+    }
+}
+
+/// Runs the case of that name.
+#[doc(hidden)]
+pub fn run_named<M, F, S>(group: &str, name: &str, new_store: M)
+where
+    M: FnOnce(Case) -> F,
+    F: Future<Output = S>,
+    S: Store,
+{
+    let case = crate::cases()
+        .into_iter()
+        .find(|case| case.name == name && case.group.to_string() == group)
+        .expect("the macro and the list have the same cases");
+    run(case, new_store);
+}
+
+fn seed() -> u64 {
+    match std::env::var(SEED) {
+        Ok(seed) => seed
+            .parse()
+            .unwrap_or_else(|_| panic!("{SEED}={seed} is not a number")),
+        Err(_) => fastrand::u64(..),
+    }
+}
+
+fn message(panic: &(dyn Any + Send)) -> &str {
+    match (panic.downcast_ref::<String>(), panic.downcast_ref::<&str>()) {
+        (Some(message), _) => message,
+        (None, Some(message)) => message,
+        (None, None) => "it panicked",
+    }
+}
+
+async fn perform(case: Case, store: Arc<dyn Store>, seed: u64) -> Outcome {
+    let bench = Bench::new(Arc::clone(&store), seed).await;
+    let capabilities = bench.capabilities();
+    let refused = [
+        (Need::Shared, capabilities.shared, Mode::Shared),
+        (Need::Permits, capabilities.permits, permit(2)),
+    ]
+    .into_iter()
+    .find(|(need, declared, _)| case.needs(*need) && !declared);
+    if let Some((need, _, mode)) = refused {
+        assert_unsupported(&bench, mode).await;
+        return Outcome::Unsupported(need);
+    }
+    let promised = [
+        (Need::Fair, capabilities.fair),
+        (Need::Push, capabilities.push),
+    ];
+    for (need, declared) in promised {
+        if case.needs(need) && !declared {
+            return Outcome::Skipped(need);
+        }
+    }
+    within(
+        CASE_LIMIT,
+        "the end of the case",
+        (case.steps)(bench.clone()),
+    )
+    .await;
+    store.thaw().await;
+    bench.nothing_is_left().await;
+    match bench.missing() {
+        Some(need) => Outcome::Skipped(need),
+        None => Outcome::Proved,
+    }
+}
+
+/// Asserts that a mode which is not declared is refused, and not emulated or taken for a conflict.
+pub(crate) async fn assert_unsupported(bench: &Bench, mode: Mode) {
+    let locks = bench.client().await.locks();
+    for wait in [
+        Wait::No,
+        Wait::within(Duration::from_secs(1)),
+        Wait::Forever,
+    ] {
+        let request = bench.request("undeclared", mode).with_wait(wait);
+        let answer = within(
+            bench.prompt(),
+            "the refusal of an undeclared mode",
+            locks.acquire(request),
+        )
+        .await;
+        match answer {
+            Err(error) if error.kind() == ErrorKind::Unsupported => {}
+            other => panic!(
+                "{mode:?} is not declared, so it has to be refused as unsupported: {other:?}"
+            ),
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Where the servers of this process live: a thread that starts them and a directory for their
+//! files, which both go with the process.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use tempfile::TempDir;
+
+type Job = (Command, Sender<io::Result<Child>>);
+
+/// Starts `command` from a thread that lives as long as the process.
+///
+/// Linux sends a child its death signal when the *thread* that started it ends, and the threads of
+/// a test harness end with each test, but a shared server stays for the next one.
+pub(super) fn spawn(command: Command) -> io::Result<Child> {
+    static SPAWNER: OnceLock<Mutex<Sender<Job>>> = OnceLock::new();
+
+    let spawner = SPAWNER.get_or_init(|| {
+        let (jobs, inbox) = channel::<Job>();
+        let spawning = move || {
+            for (mut command, reply) in inbox {
+                // Nobody waits for the reply if the test has panicked meanwhile.
+                let _unheard = reply.send(command.spawn());
+            }
+        };
+        std::thread::Builder::new()
+            .name("lock-testkit-spawner".into())
+            .spawn(spawning)
+            .expect("a thread that starts servers");
+        Mutex::new(jobs)
+    });
+    let (reply, outcome) = channel();
+    let jobs = spawner.lock().unwrap_or_else(PoisonError::into_inner);
+    jobs.send((command, reply)).expect("the spawner lives on");
+    drop(jobs);
+    outcome.recv().expect("the spawner answers")
+}
+
+/// A directory for one server, removed when it is dropped.
+pub(super) fn directory(server: &str) -> TempDir {
+    tempfile::Builder::new()
+        .prefix(server)
+        .tempdir_in(base())
+        .expect("a directory for the server")
+}
+
+/// The directory of all servers of this process.
+fn base() -> &'static Path {
+    static BASE: OnceLock<PathBuf> = OnceLock::new();
+
+    BASE.get_or_init(|| {
+        let base = tempfile::Builder::new()
+            .prefix("lock-testkit-")
+            .tempdir()
+            .expect("a directory for servers")
+            .keep();
+        remove_with_process(&base);
+        base
+    })
+}
+
+/// Leaves a shell behind that removes `base` as soon as this process has ended, however it did:
+/// by then the shell's standard input is closed.
+fn remove_with_process(base: &Path) {
+    let mut command = Command::new("sh");
+    command
+        .args([
+            "-c",
+            r#"trap '' HUP INT TERM; cat >/dev/null; rm -rf "$1""#,
+            "sh",
+        ])
+        .arg(base)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    match spawn(command) {
+        // Forgotten so that the pipe stays open until the end.
+        Ok(child) => std::mem::forget(child),
+        Err(error) => eprintln!("{} will be left behind: {error}", base.display()),
+    }
+}

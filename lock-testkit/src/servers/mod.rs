@@ -1,0 +1,18 @@
+//! Real servers as child processes: each on a free port of the loopback interface, with a directory
+//! of its own.
+//!
+//! A server is stopped by its own process id when its value is dropped. Should the test process be
+//! killed, its servers go with it as far as `setpriv` is installed (it is on any Debian), and its
+//! files by themselves.
+//!
+//! Everything here blocks the calling thread, for the few milliseconds that it takes, and panics
+//! with a message that says what to do: it is meant for tests.
+
+mod ground;
+mod port;
+mod process;
+mod redis;
+mod resp;
+
+pub use redis::RedisServer;
+pub use resp::{Reply, RespClient};

@@ -1,0 +1,220 @@
+//! `redis-server` as a child process.
+
+use std::io;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use tempfile::TempDir;
+
+use super::ground;
+use super::port::free_port;
+use super::process::{Process, is_installed};
+use super::resp::RespClient;
+
+const PROGRAM: &str = "redis-server";
+
+/// How many ports are tried in case someone else is faster.
+const ATTEMPTS: u32 = 5;
+
+/// A Redis server of its own: no persistence, no configuration file, nothing on it.
+///
+/// Ready in about 15 ms, 12 MB large.
+///
+/// ```no_run
+/// use lock_testkit::servers::RedisServer;
+///
+/// let server = RedisServer::start();
+/// println!("{} is process {}", server.url(), server.pid());
+/// server.freeze(); // it does not answer, and closes nothing
+/// server.thaw();
+/// server.kill(); // as a crash would
+/// server.restart(); // empty, on the same port
+/// ```
+#[derive(Debug)]
+pub struct RedisServer {
+    // Declared first, so dropped first: the process goes before its directory.
+    process: Mutex<Process>,
+    directory: TempDir,
+    port: u16,
+    arguments: Vec<String>,
+}
+
+impl RedisServer {
+    /// Starts a server.
+    ///
+    /// # Panics
+    ///
+    /// When `redis-server` is not installed or does not start.
+    pub fn start() -> Self {
+        Self::start_with::<&str>(&[])
+    }
+
+    /// Starts a server with more command-line arguments, which win over the usual ones.
+    ///
+    /// # Panics
+    ///
+    /// When `redis-server` is not installed or does not start with them.
+    ///
+    /// ```no_run
+    /// use lock_testkit::servers::RedisServer;
+    ///
+    /// let with_password = RedisServer::start_with(&["--requirepass", "secret"]);
+    /// let with_user = RedisServer::start_with(&["--user", "locker", "on", ">secret", "~*", "+@all"]);
+    /// let kept = RedisServer::start_with(&["--appendonly", "yes", "--appendfsync", "always"]);
+    /// ```
+    pub fn start_with<A: AsRef<str>>(arguments: &[A]) -> Self {
+        assert!(
+            is_installed(PROGRAM),
+            "{PROGRAM} is not on the path: `apt-get install redis-server` brings it, and scripts/test installs whatever the tests need"
+        );
+        let more: Vec<String> = arguments
+            .iter()
+            .map(|argument| argument.as_ref().to_owned())
+            .collect();
+        for _ in 0..ATTEMPTS {
+            let (directory, port) = (ground::directory(PROGRAM), free_port());
+            let arguments = [usual_arguments(port), more.clone()].concat();
+            match start_process(&arguments, directory.path(), port) {
+                Ok(process) => {
+                    return Self {
+                        process: Mutex::new(process),
+                        directory,
+                        port,
+                        arguments,
+                    };
+                }
+                Err(_) if log(directory.path()).contains("Address already in use") => {}
+                Err(error) => panic!(
+                    "{PROGRAM} does not start: {error}\n{}",
+                    log(directory.path())
+                ),
+            }
+        }
+        panic!("{PROGRAM} does not start: {ATTEMPTS} ports were taken by others meanwhile");
+    }
+
+    /// The one server of this process, started by the first call and living until the process ends.
+    ///
+    /// For tests that keep to names of their own, never freeze it and never look at all of it.
+    pub fn shared() -> &'static Self {
+        static SHARED: OnceLock<RedisServer> = OnceLock::new();
+
+        SHARED.get_or_init(Self::start)
+    }
+
+    /// Where it is, as drivers want it: `redis://127.0.0.1:port`.
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// Its port on the loopback interface.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Its process id; another one after [`restart`](Self::restart).
+    pub fn pid(&self) -> u32 {
+        self.process().id()
+    }
+
+    /// Its directory, with the file `log` and whatever it persists.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// A new connection for looking at it.
+    ///
+    /// # Panics
+    ///
+    /// When the server is not running.
+    pub fn client(&self) -> RespClient {
+        RespClient::connect(self.port).expect("the server is running")
+    }
+
+    /// Stops it where it stands: connections stay open, and nothing is answered. Returns when it
+    /// has stopped.
+    ///
+    /// # Panics
+    ///
+    /// When the server was [killed](Self::kill).
+    pub fn freeze(&self) {
+        self.process().freeze();
+    }
+
+    /// Lets it go on after [`freeze`](Self::freeze); harmless when it is not frozen.
+    ///
+    /// # Panics
+    ///
+    /// When the server was [killed](Self::kill).
+    pub fn thaw(&self) {
+        self.process().thaw();
+    }
+
+    /// Ends it at once, as a crash would; harmless when it has ended.
+    ///
+    /// # Panics
+    ///
+    /// When the operating system does not let us.
+    pub fn kill(&self) {
+        self.process().kill().expect("the server is our child");
+    }
+
+    /// Starts it anew, on the same port and in the same directory, killing it if it is running. It
+    /// is empty then, unless it was told to persist.
+    ///
+    /// # Panics
+    ///
+    /// When it does not start again.
+    pub fn restart(&self) {
+        let mut process = self.process();
+        process.kill().expect("the server is our child");
+        *process =
+            start_process(&self.arguments, self.directory(), self.port).unwrap_or_else(|error| {
+                panic!(
+                    "{PROGRAM} does not start again: {error}\n{}",
+                    log(self.directory())
+                )
+            });
+    }
+
+    fn process(&self) -> MutexGuard<'_, Process> {
+        self.process.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn usual_arguments(port: u16) -> Vec<String> {
+    let port = port.to_string();
+    [
+        "--port",
+        &port,
+        "--bind",
+        "127.0.0.1",
+        "--save",
+        "",
+        "--appendonly",
+        "no",
+        "--daemonize",
+        "no",
+    ]
+    .map(str::to_owned)
+    .to_vec()
+}
+
+fn start_process(arguments: &[String], directory: &Path, port: u16) -> io::Result<Process> {
+    let mut process = Process::start(PROGRAM, arguments, directory)?;
+    // Its log tells that the port is its own, and not that of a server which was there first.
+    process
+        .wait_until(|| log(directory).contains("Ready to accept connections") && answers(port))?;
+    Ok(process)
+}
+
+/// Whether the server answers, be it only that it wants to know who asks.
+fn answers(port: u16) -> bool {
+    RespClient::connect(port)
+        .and_then(|mut client| client.command(&["PING"]))
+        .is_ok()
+}
+
+fn log(directory: &Path) -> String {
+    std::fs::read_to_string(directory.join("log")).unwrap_or_default()
+}

@@ -1,0 +1,62 @@
+//! Whether a case catches a mistake.
+
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use lock_core::Capabilities;
+use lock_testkit::{Case, cases, run};
+
+use crate::bites::CAUGHT;
+use crate::client::{everything, modest};
+use crate::fault::Fault;
+use crate::store::Shelf;
+
+/// Cases about what the core does for every backend, which none can get wrong.
+const NOT_UP_TO_BACKENDS: [&str; 2] = [
+    "lease::a_watch_hears_of_the_release",
+    "fencing::tokens_are_decimal_text",
+];
+
+#[test]
+fn every_case_catches_something() {
+    let caught: BTreeSet<&str> = CAUGHT.iter().copied().chain(NOT_UP_TO_BACKENDS).collect();
+    let names: Vec<String> = cases().iter().map(Case::to_string).collect();
+    let unproved: Vec<_> = names
+        .iter()
+        .filter(|name| !caught.contains(&***name))
+        .collect();
+    assert!(
+        unproved.is_empty(),
+        "no fault shows that these bite: {unproved:?}"
+    );
+}
+
+pub(crate) fn assert_caught(fault: Fault, name: &str, says: &str) {
+    let named = |case: &Case| case.to_string() == name;
+    let case = cases()
+        .into_iter()
+        .find(named)
+        .expect("a case of that name");
+    let new_store = |_case| async move { Shelf::new(fault, declared(fault)) };
+    let outcome = catch_unwind(AssertUnwindSafe(|| run(case, new_store)));
+    let panic = match outcome {
+        Ok(outcome) => panic!("{name} does not notice {fault:?}: {outcome:?}"),
+        Err(panic) => panic,
+    };
+    let message = panic.downcast_ref::<String>().expect("a message");
+    assert!(
+        message.contains(name) && message.contains(says),
+        "{fault:?} is to fail with {says:?}, not: {message}"
+    );
+    assert!(
+        message.contains("LOCK_TESTKIT_SEED="),
+        "it can be repeated: {message}"
+    );
+}
+
+fn declared(fault: Fault) -> Capabilities {
+    match fault {
+        Fault::EmulatesModes | Fault::UndeclaredIsBusy => modest(),
+        _ => everything(),
+    }
+}

@@ -1,0 +1,262 @@
+//! A client of the store: how it takes and waits, right and wrong.
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lock_core::{
+    Capabilities, Claim, DistributedLock, Error, ErrorKind, FencingToken, Keeper, KeeperHome,
+    LockGuard, LockKey, LockRequest, Result, TTL_RANGE, Wait,
+};
+use tokio::sync::Mutex;
+use tokio::time::{Instant, sleep, timeout_at};
+
+use crate::fault::Fault;
+use crate::lease::ShelfLease;
+use crate::rules::{CLOCK, Grant, Standing};
+use crate::server::Server;
+
+/// How long a request that does not wait may take.
+pub(crate) const ANSWER_LIMIT: Duration = Duration::from_millis(600);
+
+const TTL_RANGE_TAKEN: RangeInclusive<Duration> =
+    Duration::from_millis(500)..=Duration::from_secs(60 * 60);
+
+#[derive(Debug)]
+pub(crate) struct ShelfLock {
+    server: Arc<Server>,
+    keeper: Keeper,
+    declared: Capabilities,
+    number: u64,
+    door: Mutex<()>,
+    waits_for: std::sync::Mutex<Option<LockKey>>,
+    alive: Arc<AtomicBool>,
+}
+
+impl ShelfLock {
+    pub(crate) fn new(server: Arc<Server>, declared: Capabilities) -> Self {
+        static CLIENTS: AtomicU64 = AtomicU64::new(1);
+
+        let (fault, alive) = (server.fault, Arc::new(AtomicBool::new(true)));
+        let lease = Arc::new(ShelfLease {
+            server: Arc::clone(&server),
+            client_lives: Arc::clone(&alive),
+        });
+        let home = match fault {
+            Fault::BelievesInLongerTtl => KeeperHome::caller(),
+            _ => KeeperHome::thread().expect("a thread"),
+        };
+        let checked = match fault {
+            Fault::TakesFewTtls => declared.clone().with_ttl(TTL_RANGE_TAKEN),
+            Fault::TakesAnyTtl => declared.clone().with_ttl(Duration::ZERO..=Duration::MAX),
+            Fault::EmulatesModes => declared.clone().with_shared().with_permits(),
+            _ => declared.clone(),
+        };
+        Self {
+            keeper: Keeper::new(checked, lease, home),
+            server,
+            declared,
+            number: CLIENTS.fetch_add(1, Ordering::Relaxed),
+            door: Mutex::new(()),
+            waits_for: std::sync::Mutex::default(),
+            alive,
+        }
+    }
+
+    fn is(&self, fault: Fault) -> bool {
+        self.server.fault == fault
+    }
+
+    /// Takes a lock as a client does that dies before it could release or renew.
+    pub(crate) fn crash(&self, request: &LockRequest) -> bool {
+        // A claim that was never armed releases nothing.
+        let claim = self.keeper.claim(request).expect("a valid request");
+        let standing = self.server.rules().take(claim.id(), self.number, false);
+        matches!(standing, Standing::Granted(_))
+    }
+
+    async fn take(&self, claim: &Claim, waits: bool) -> Standing {
+        let (server, id, number) = (Arc::clone(&self.server), claim.id().clone(), self.number);
+        if self.is(Fault::LooksBeforeItTakes) {
+            let free = self
+                .server
+                .request(|rules| rules.residue().is_empty())
+                .await;
+            self.server.travel().await;
+            let fault = if free {
+                Fault::GrantsEverything
+            } else {
+                Fault::Nothing
+            };
+            return self
+                .server
+                .request(|rules| {
+                    rules.fault = fault;
+                    rules.take(&id, number, waits)
+                })
+                .await;
+        }
+        if self.is(Fault::CleanUpOvertakes) {
+            let take = async move {
+                server.travel().await;
+                sleep(Duration::from_millis(30)).await;
+                server.request(|rules| rules.take(&id, number, waits)).await
+            };
+            let home = KeeperHome::thread().expect("a thread");
+            return home.spawn(take).expect("a thread").await.expect("no panic");
+        }
+        server.request(|rules| rules.take(&id, number, waits)).await
+    }
+
+    async fn attempt(&self, claim: &mut Claim, wait: Wait) -> Option<Grant> {
+        let mut pushes = self.server.pushes();
+        let waits = wait != Wait::No || self.is(Fault::TriesForEver);
+        let mut standing = self.take(claim, waits).await;
+        if self.is(Fault::LooksBeforeItListens) {
+            self.server.travel().await;
+            pushes = self.server.pushes();
+        }
+        loop {
+            let expiry = match standing {
+                Standing::Granted(grant) => return Some(grant),
+                Standing::Absent if !waits => {
+                    claim.refused();
+                    return None;
+                }
+                // Granted and expired before anyone looked.
+                Standing::Absent => {
+                    standing = self.take(claim, true).await;
+                    continue;
+                }
+                Standing::Waiting(expiry) => expiry,
+            };
+            if self.is(Fault::ForgetsWaiters) {
+                claim.refused();
+            }
+            let deaf = matches!(
+                self.server.fault,
+                Fault::CleansUpSilently | Fault::IgnoresRemovals
+            );
+            let listens = self.listens(claim.id().key());
+            tokio::select! {
+                pushed = pushes.changed(), if listens => pushed.expect("the server lives"),
+                () = sleep(Duration::from_millis(300)), if self.is(Fault::PollsSlowly) => {}
+                () = CLOCK.sleep_until(expiry), if !deaf => {}
+            }
+            standing = self.server.request(|rules| rules.look(claim.id())).await;
+        }
+    }
+
+    /// Whether a waiter for `key` hears of releases.
+    fn listens(&self, key: &LockKey) -> bool {
+        let mut waits_for = self.waits_for.lock().expect("no panic under it");
+        match self.server.fault {
+            Fault::PollsSlowly => false,
+            Fault::HearsOfOneKey => waits_for.get_or_insert_with(|| key.clone()) == key,
+            _ => true,
+        }
+    }
+
+    /// When an attempt ends that has not been answered.
+    fn end(&self, wait: Wait, ttl: Duration) -> Option<Instant> {
+        let now = Instant::now();
+        match wait {
+            _ if self.is(Fault::HangsOnFrozenStore) || self.is(Fault::TriesForEver) => None,
+            Wait::No => Some(now + ANSWER_LIMIT),
+            Wait::Until(end) if self.is(Fault::WaitsTooLong) => Some(end + (end - now)),
+            Wait::Until(end) if self.is(Fault::GivesUpEarly) => Some(end - (end - now) / 2),
+            Wait::Until(end) if self.is(Fault::LongWaitsOverflow) => {
+                let wait = (end - now).as_millis() % (1 << 32);
+                Some(now + Duration::from_millis(wait as u64))
+            }
+            Wait::Until(end) => Some(end),
+            Wait::Forever if self.is(Fault::WaitsForOneTtl) => Some(now + ttl),
+            Wait::Forever => None,
+        }
+    }
+}
+
+impl Drop for ShelfLock {
+    fn drop(&mut self) {
+        self.alive.store(false, Ordering::Relaxed);
+    }
+}
+
+#[async_trait]
+impl DistributedLock for ShelfLock {
+    fn capabilities(&self) -> Capabilities {
+        self.declared.clone()
+    }
+
+    async fn acquire(&self, request: LockRequest) -> Result<Option<LockGuard>> {
+        let end = self.end(request.wait(), request.ttl());
+        if self.is(Fault::BlocksTheThread) {
+            tokio::task::block_in_place(|| {});
+        }
+        let _door = match self.is(Fault::WaitsInTheDoor) {
+            true => Some(self.door.lock().await),
+            false => None,
+        };
+        loop {
+            let mut claim = match self.keeper.claim(&request) {
+                Err(error)
+                    if self.is(Fault::UndeclaredIsBusy)
+                        && error.kind() == ErrorKind::Unsupported =>
+                {
+                    return Ok(None);
+                }
+                claim => claim?,
+            };
+            if !self.is(Fault::ArmsTooLate) {
+                claim.sending();
+            }
+            let attempt = self.attempt(&mut claim, request.wait());
+            let answer = match end {
+                Some(end) => timeout_at(end, attempt).await,
+                None => Ok(attempt.await),
+            };
+            let grant = match answer {
+                Ok(Some(grant)) => grant,
+                Ok(None) if self.is(Fault::BusyIsAnError) => {
+                    return Err(Error::new(ErrorKind::Backend, "the lock is held"));
+                }
+                Err(_) if request.wait() == Wait::No => {
+                    return Err(Error::new(ErrorKind::Unavailable, "no answer"));
+                }
+                Ok(None) | Err(_) => {
+                    if self.is(Fault::KeepsPlacesOfWhoGaveUp) {
+                        claim.refused();
+                    }
+                    return Ok(None);
+                }
+            };
+            claim.sending();
+            let ttl = claim.id().ttl();
+            let believed = if self.is(Fault::BelievesInLongerTtl) {
+                ttl * 4
+            } else {
+                ttl
+            };
+            let token = FencingToken::from_grant(grant.number)?;
+            if let Some(guard) = claim.granted(token, grant.at, believed) {
+                return Ok(Some(guard));
+            }
+        }
+    }
+}
+
+/// Everything that the store can do.
+pub(crate) fn everything() -> Capabilities {
+    modest()
+        .with_shared()
+        .with_permits()
+        .with_fairness()
+        .with_push()
+}
+
+/// As little as a backend may declare.
+pub(crate) fn modest() -> Capabilities {
+    Capabilities::new("shelf").with_ttl(TTL_RANGE)
+}

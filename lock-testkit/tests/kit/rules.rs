@@ -1,0 +1,265 @@
+//! The state of the store and its rules, right and wrong.
+
+use std::collections::{BTreeMap, HashSet};
+
+use lock_core::{Clock, HoldId, Mode, Moment, Released};
+
+use crate::admission::admits;
+use crate::fault::Fault;
+
+pub(crate) const CLOCK: Clock = Clock::Boot;
+
+/// A queue of claims for each key: whoever is in nobody's way holds it.
+#[derive(Debug)]
+pub(crate) struct Rules {
+    pub(crate) fault: Fault,
+    queues: BTreeMap<String, Vec<Entry>>,
+    grants: BTreeMap<String, u64>,
+    /// Releases that were begun, by owner.
+    begun: HashSet<String>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) id: HoldId,
+    pub(crate) client: u64,
+    arrival: u64,
+    pub(crate) grant: Option<Grant>,
+    expires: Moment,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Grant {
+    pub(crate) number: u64,
+    pub(crate) at: Moment,
+}
+
+#[derive(Debug)]
+pub(crate) enum Standing {
+    Granted(Grant),
+    /// In the queue; the first hold expires then.
+    Waiting(Moment),
+    Absent,
+}
+
+impl Rules {
+    pub(crate) fn new(fault: Fault) -> Self {
+        Self {
+            fault,
+            queues: BTreeMap::new(),
+            grants: BTreeMap::new(),
+            begun: HashSet::new(),
+        }
+    }
+
+    fn is(&self, fault: Fault) -> bool {
+        self.fault == fault
+    }
+
+    fn place(&self, id: &HoldId) -> String {
+        let key = id.key().as_str();
+        match self.fault {
+            Fault::OneLockForAll => String::new(),
+            Fault::FoldsNames => key.to_lowercase().trim_end().to_owned(),
+            Fault::LosesOddNames if key.contains(char::is_control) => format!("{}", id.owner()),
+            _ => key.to_owned(),
+        }
+    }
+
+    /// Puts a claim in the queue; it stays there ungranted only if it `waits`.
+    pub(crate) fn take(&mut self, id: &HoldId, client: u64, waits: bool) -> Standing {
+        let (place, now) = (self.place(id), CLOCK.now());
+        let arrival = self.next_number("arrivals".into());
+        let queue = self.queues.entry(place.clone()).or_default();
+        let holders = queue.iter().filter(|entry| entry.grant.is_some());
+        let first = match self.fault {
+            Fault::LastComesFirst | Fault::TokensOfArrival => true,
+            Fault::FavoursTheHolder => holders.clone().any(|holder| holder.client == client),
+            _ => false,
+        };
+        let index = if first { holders.count() } else { queue.len() };
+        let entry = Entry {
+            id: id.clone(),
+            client,
+            arrival,
+            grant: None,
+            expires: now,
+        };
+        queue.insert(index, entry);
+        self.settle(&place);
+        let standing = self.look(id);
+        if !waits && !matches!(standing, Standing::Granted(_)) {
+            self.remove(&place, |entry| entry.id.owner() == id.owner());
+            return Standing::Absent;
+        }
+        standing
+    }
+
+    pub(crate) fn look(&mut self, id: &HoldId) -> Standing {
+        let place = self.place(id);
+        self.settle(&place);
+        let queue = self.queues.get(&place).map_or(&[][..], Vec::as_slice);
+        match queue.iter().find(|entry| entry.id.owner() == id.owner()) {
+            Some(Entry {
+                grant: Some(grant), ..
+            }) => Standing::Granted(*grant),
+            Some(_) => {
+                let holders = queue.iter().filter(|entry| entry.grant.is_some());
+                Standing::Waiting(
+                    holders
+                        .map(|holder| holder.expires)
+                        .min()
+                        .unwrap_or(CLOCK.now()),
+                )
+            }
+            None => Standing::Absent,
+        }
+    }
+
+    /// Extends a hold; returns whether it is there.
+    pub(crate) fn renew(&mut self, id: &HoldId, resurrect: bool) -> bool {
+        let place = self.place(id);
+        self.settle(&place);
+        let expires = CLOCK.now().plus(id.ttl());
+        let queue = self.queues.entry(place.clone()).or_default();
+        match queue
+            .iter_mut()
+            .find(|entry| entry.id.owner() == id.owner())
+        {
+            Some(entry) => entry.expires = expires,
+            None if resurrect => {
+                self.take(id, 0, true);
+            }
+            None => {
+                self.forget_empty(&place);
+                return self.is(Fault::IgnoresLosses);
+            }
+        }
+        true
+    }
+
+    pub(crate) fn release(&mut self, id: &HoldId) -> Released {
+        let place = self.place(id);
+        self.settle(&place);
+        let mode = id.mode();
+        let fault = self.fault;
+        let before = self.queues.get(&place).map_or(0, Vec::len);
+        if fault == Fault::LosesPermits
+            && mode != Mode::Exclusive
+            && mode != Mode::Shared
+            && before > 1
+        {
+            return Released::Released;
+        }
+        let removed = self.remove(&place, |entry| match fault {
+            Fault::FreesWhoeverHolds => entry.grant.is_some(),
+            Fault::ReadersLeaveTogether if mode == Mode::Shared => entry.id.mode() == mode,
+            _ => entry.id.owner() == id.owner(),
+        });
+        if fault == Fault::RemembersKeys {
+            self.queues.entry(place).or_default();
+        }
+        if removed {
+            Released::Released
+        } else {
+            Released::AlreadyLost
+        }
+    }
+
+    /// Notes that a release has begun; returns whether it had before.
+    pub(crate) fn begin_release(&mut self, id: &HoldId) -> bool {
+        !self.begun.insert(id.owner().to_string())
+    }
+
+    /// Takes a key away from its holders, as an operator does.
+    pub(crate) fn evict(&mut self, key: &str) -> bool {
+        if self.is(Fault::TokensForgetRemoval) {
+            self.grants.clear();
+        }
+        self.remove(key, |entry| entry.grant.is_some())
+    }
+
+    pub(crate) fn residue(&self) -> Vec<String> {
+        let mut residue = Vec::new();
+        for (place, queue) in &self.queues {
+            residue.extend(
+                queue
+                    .iter()
+                    .map(|entry| format!("{place} {}", entry.id.owner())),
+            );
+            if queue.is_empty() {
+                residue.push(place.clone());
+            }
+        }
+        residue
+    }
+
+    fn remove(&mut self, place: &str, matches: impl Fn(&Entry) -> bool) -> bool {
+        let Some(queue) = self.queues.get_mut(place) else {
+            return false;
+        };
+        let before = queue.len();
+        queue.retain(|entry| !matches(entry));
+        let removed = queue.len() < before;
+        self.settle(place);
+        self.forget_empty(place);
+        removed
+    }
+
+    fn forget_empty(&mut self, place: &str) {
+        if self.queues.get(place).is_some_and(Vec::is_empty) {
+            self.queues.remove(place);
+        }
+    }
+
+    /// Drops expired holds, then grants every claim that may be.
+    fn settle(&mut self, place: &str) {
+        let now = CLOCK.now();
+        let Some(mut queue) = self.queues.remove(place) else {
+            return;
+        };
+        self.expire(&mut queue, now);
+        for index in 0..queue.len() {
+            if queue[index].grant.is_none() && admits(self.fault, &queue, index) {
+                let number = self.grant_number(&queue[index]);
+                let entry = &mut queue[index];
+                entry.grant = Some(Grant { number, at: now });
+                entry.expires = now.plus(entry.id.ttl());
+            }
+        }
+        self.queues.insert(place.to_owned(), queue);
+        self.forget_empty(place);
+    }
+
+    fn expire(&mut self, queue: &mut Vec<Entry>, now: Moment) {
+        let expired = |entry: &Entry| entry.grant.is_some() && entry.expires <= now;
+        let Some(first) = queue.iter().find(|entry| expired(entry)).cloned() else {
+            return;
+        };
+        match self.fault {
+            Fault::NeverExpires | Fault::ReleasesOnlyWhenAsked => return,
+            Fault::ReadersExpireTogether if first.id.mode() == Mode::Shared => {
+                queue.retain(|entry| entry.id.mode() != Mode::Shared);
+            }
+            Fault::TokensForgetExpiry => self.grants.clear(),
+            _ => {}
+        }
+        queue.retain(|entry| !expired(entry));
+    }
+
+    fn grant_number(&mut self, entry: &Entry) -> u64 {
+        match self.fault {
+            Fault::TokensStandStill => 1,
+            Fault::TokensOfArrival => entry.arrival,
+            Fault::TokensOfClient => self.next_number(format!("grants of {}", entry.client)),
+            Fault::TokensOfMode => self.next_number(format!("grants of {:?}", entry.id.mode())),
+            _ => self.next_number("grants".into()),
+        }
+    }
+
+    fn next_number(&mut self, counter: String) -> u64 {
+        let number = self.grants.entry(counter).or_default();
+        *number += 1;
+        *number
+    }
+}

@@ -1,0 +1,72 @@
+//! The shelf as a store under test.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lock_core::{Capabilities, DistributedLock, LockKey, LockRequest};
+use lock_testkit::Store;
+
+use crate::client::ShelfLock;
+use crate::fault::Fault;
+use crate::server::Server;
+
+pub(crate) struct Shelf {
+    server: Arc<Server>,
+    declared: Capabilities,
+    patience: Duration,
+}
+
+impl Shelf {
+    pub(crate) fn new(fault: Fault, declared: Capabilities) -> Self {
+        Self {
+            server: Arc::new(Server::new(fault)),
+            declared,
+            // What is known to fail need not be waited for as long as on a busy machine.
+            patience: Duration::from_secs(if fault == Fault::Nothing { 5 } else { 1 }),
+        }
+    }
+
+    fn new_client(&self) -> ShelfLock {
+        ShelfLock::new(Arc::clone(&self.server), self.declared.clone())
+    }
+}
+
+#[async_trait]
+impl Store for Shelf {
+    async fn client(&self) -> Arc<dyn DistributedLock> {
+        Arc::new(self.new_client())
+    }
+
+    async fn residue(&self) -> Vec<String> {
+        match self.server.fault {
+            Fault::ShowsNothing => Vec::new(),
+            _ => self.server.rules().residue(),
+        }
+    }
+
+    async fn remove(&self, key: &LockKey) -> bool {
+        let removed = self.server.rules().evict(key.as_str());
+        if self.server.fault != Fault::IgnoresRemovals {
+            self.server.push(key.as_str());
+        }
+        removed
+    }
+
+    async fn crash(&self, request: LockRequest) -> bool {
+        self.new_client().crash(&request)
+    }
+
+    async fn freeze(&self) -> bool {
+        self.server.freeze();
+        true
+    }
+
+    async fn thaw(&self) {
+        self.server.thaw();
+    }
+
+    fn patience(&self) -> Duration {
+        self.patience
+    }
+}
