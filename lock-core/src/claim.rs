@@ -16,12 +16,19 @@ use crate::{FencingToken, HoldId, LockGuard, LossSender, Moment};
 /// timeout, a panic or a cancelled future, releases in the background whatever the unanswered
 /// request may have won.
 ///
-/// ```ignore
-/// let mut claim = self.keeper.claim(&request)?;
-/// let sent = claim.sending();
-/// match self.store.take(claim.id()).await? {
-///     Some(grant) => return Ok(claim.granted(FencingToken::from_grant(grant)?, sent, ttl)),
-///     None => claim.refused(),
+/// ```
+/// use lock_core::{FencingToken, Keeper, LockGuard, LockRequest, Result};
+///
+/// # async fn ask_the_store(_: &lock_core::HoldId) -> Result<Option<u64>> { Ok(None) }
+/// async fn take(keeper: &Keeper, request: &LockRequest) -> Result<Option<LockGuard>> {
+///     let mut claim = keeper.claim(request)?;
+///     let sent = claim.sending();
+///     let Some(grant) = ask_the_store(claim.id()).await? else {
+///         claim.refused();
+///         return Ok(None);
+///     };
+///     let ttl = claim.id().ttl();
+///     Ok(claim.granted(FencingToken::from_grant(grant)?, sent, ttl))
 /// }
 /// ```
 #[derive(Debug)]

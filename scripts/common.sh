@@ -1,5 +1,8 @@
-# Sourced by the other scripts: installs the servers that the tests start, without starting any
-# system service.
+# Sourced by the other scripts: how the tests run, and the servers that they start, installed without
+# starting any system service.
+
+# The tests wait for leases and servers far more than they compute.
+export RUST_TEST_THREADS=${RUST_TEST_THREADS:-8}
 
 # program:Debian package
 servers='redis-server:redis-server redis-cli:redis-tools'
