@@ -57,7 +57,12 @@ impl LockGuard {
     }
 
     /// Lets the guard hand its hold on at `place` when it is released.
+    ///
+    /// A guard that has a place already, because one hand-off was put upon another, keeps it.
     pub(crate) fn at(mut self, place: Place) -> Self {
+        if self.place.is_some() {
+            return self;
+        }
         let lost = place.forfeiter();
         self.hold.on_loss(move || lost.forfeit());
         // It may have been lost before anybody listened.
@@ -141,12 +146,16 @@ impl LockGuard {
 
     /// Gives the hold to the next waiter of this process, if there is one that may have it.
     fn hand_on(&mut self) -> bool {
-        while let Some(waiter) = self
-            .place
-            .as_mut()
-            .and_then(|place| place.next_waiter(&self.hold))
-        {
-            let Some((token, turn)) = self.token.next_hand_off().zip(self.hold.next_turn()) else {
+        while let Some(token) = self.token.next_hand_off() {
+            let next = self
+                .place
+                .as_mut()
+                .and_then(|place| place.next_waiter(&self.hold));
+            let Some(waiter) = next else {
+                return false;
+            };
+            // A waiter that is dropped here, because the hold was lost just now, lines up again.
+            let Some(turn) = self.hold.next_turn() else {
                 return false;
             };
             let successor = Self {
@@ -175,6 +184,9 @@ impl LockGuard {
 
     /// Ends the hold locally; returns whether it was still held.
     fn end(&self) -> bool {
+        if let Some(place) = &self.place {
+            place.gives_up();
+        }
         self.hold.roster.remove(&self.hold);
         self.is_held() && self.hold.end(LossReason::Released)
     }

@@ -142,7 +142,17 @@ impl Hold {
                 }
             }
             Renewal::Lost(reason) => self.declare_lost(reason),
+            Renewal::Unknown => self.renew_again(),
         }
+    }
+
+    /// Tries again after a pause, and looks at the hold at its deadline at the latest.
+    fn renew_again(self: &Arc<Self>) {
+        self.renewal_failed();
+        let Ok(deadline) = self.look() else { return };
+        let pause = (self.remaining() / 8).clamp(Duration::from_millis(5), Duration::from_secs(1));
+        let again = self.keeper.clock.now().plus(pause);
+        self.attend_at(again.min(deadline));
     }
 
     fn declare_lost(&self, reason: LossReason) {
@@ -175,7 +185,7 @@ async fn keep(roster: Arc<Roster>, clock: Clock) {
     loop {
         let batch = attend(&roster, clock);
         if !batch.is_empty() {
-            renewals.spawn(renew(batch, clock));
+            renewals.spawn(renew(batch));
         }
         let appointment = match roster.plan(!renewals.is_empty()) {
             Plan::SleepUntil(due) => Some(due),
@@ -232,7 +242,7 @@ fn attend(roster: &Roster, clock: Clock) -> Vec<Arc<Hold>> {
 
 /// One renewal of several holds of one client, bounded by half the time that the first of them has
 /// left, so that there is time for another attempt.
-async fn renew(holds: Vec<Arc<Hold>>, clock: Clock) {
+async fn renew(holds: Vec<Arc<Hold>>) {
     let Some(first) = holds.first() else { return };
     let ids: Vec<HoldId> = holds.iter().map(|hold| hold.id.clone()).collect();
     let left = holds.iter().map(|hold| hold.remaining()).min();
@@ -253,9 +263,5 @@ async fn renew(holds: Vec<Arc<Hold>>, clock: Clock) {
         Ok(Err(error)) => tracing::debug!(%error, "renewal failed; trying again"),
         Err(_) => tracing::debug!(?limit, "renewal took too long; trying again"),
     }
-    for hold in &holds {
-        hold.renewal_failed();
-        let pause = (hold.remaining() / 8).clamp(Duration::from_millis(5), Duration::from_secs(1));
-        hold.attend_at(clock.now().plus(pause));
-    }
+    holds.iter().for_each(Hold::renew_again);
 }

@@ -20,7 +20,7 @@ pub trait Lease: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// An error means that the outcome is unknown. It is neither success nor loss.
+    /// An error means that the outcome is unknown for all of them. It is neither success nor loss.
     ///
     /// # Cancel safety
     ///
@@ -42,7 +42,7 @@ pub trait Lease: fmt::Debug + Send + Sync + 'static {
     async fn release(&self, hold: &HoldId) -> Result<Released>;
 }
 
-/// The outcome of a renewal that the store answered.
+/// The outcome of a renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Renewal {
     /// Still ours, for `ttl` from `sent` on.
@@ -55,6 +55,8 @@ pub enum Renewal {
     },
     /// Not ours any more.
     Lost(LossReason),
+    /// The store did not say, for this one hold: neither success nor loss.
+    Unknown,
 }
 
 /// The outcome of a release that the store answered.

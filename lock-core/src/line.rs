@@ -17,7 +17,14 @@ use crate::sync::locked;
 /// stampede of all local waiters at each release into one request.
 #[derive(Clone, Default)]
 pub struct Line {
-    keys: Arc<Mutex<HashMap<LockKey, Arc<FairMutex<()>>>>>,
+    keys: Arc<Mutex<HashMap<LockKey, Queue>>>,
+}
+
+/// Who stands in line for one key.
+#[derive(Debug, Default)]
+struct Queue {
+    turns: Arc<FairMutex<()>>,
+    places: usize,
 }
 
 impl Line {
@@ -37,12 +44,8 @@ impl Line {
     ///
     /// Dropping the future gives the place up.
     pub async fn enter(&self, key: &LockKey, ends: Option<Instant>) -> Option<Turn> {
-        let place = Place {
-            line: self.clone(),
-            key: key.clone(),
-            turns: Arc::clone(locked(&self.keys).entry(key.clone()).or_default()),
-        };
-        let turn = Arc::clone(&place.turns).lock_owned();
+        let (place, turns) = self.take_place(key);
+        let turn = turns.lock_owned();
         let turn = match ends {
             None => turn.await,
             Some(ends) => timeout_at(ends, turn).await.ok()?,
@@ -51,6 +54,20 @@ impl Line {
             _turn: turn,
             _place: place,
         })
+    }
+}
+
+impl Line {
+    fn take_place(&self, key: &LockKey) -> (Place, Arc<FairMutex<()>>) {
+        let mut keys = locked(&self.keys);
+        let queue = keys.entry(key.clone()).or_default();
+        queue.places += 1;
+        let turns = Arc::clone(&queue.turns);
+        let place = Place {
+            line: self.clone(),
+            key: key.clone(),
+        };
+        (place, turns)
     }
 }
 
@@ -64,7 +81,7 @@ impl fmt::Debug for Line {
 #[derive(Debug)]
 #[must_use = "dropping a turn lets the next one have it"]
 pub struct Turn {
-    // Declared first, so dropped first: the place then sees who else is left in line.
+    // Declared first, so dropped first: a key is forgotten only when nobody has a turn.
     _turn: OwnedMutexGuard<()>,
     _place: Place,
 }
@@ -73,15 +90,16 @@ pub struct Turn {
 struct Place {
     line: Line,
     key: LockKey,
-    turns: Arc<FairMutex<()>>,
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
         let mut keys = locked(&self.line.keys);
-        // Places are only taken under this mutex, so nobody can join between the count and the
-        // removal. The two are the map's own and this one.
-        if Arc::strong_count(&self.turns) <= 2 {
+        let Some(queue) = keys.get_mut(&self.key) else {
+            return;
+        };
+        queue.places -= 1;
+        if queue.places == 0 {
             keys.remove(&self.key);
         }
     }

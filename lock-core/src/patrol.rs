@@ -108,12 +108,13 @@ impl Patrol {
                 self.rounds.changed.notify_one();
             }
             Sleeper::Absent => {
+                // Without a runtime there is nobody to send; the next poll tries again.
+                let Ok(home) = self.home.handle() else { return };
                 state.sleeper = Sleeper::Awake;
                 drop(state);
-                let patrolling = patrol(Arc::clone(&self.rounds));
-                if let Err(error) = self.home.spawn(patrolling) {
-                    tracing::debug!(%error, "requests go on without a limit");
-                }
+                // Made before the task, which may be dropped before its first turn.
+                let leaving = Leaving(Some(Arc::clone(&self.rounds)));
+                home.spawn(patrol(leaving));
             }
         }
     }
@@ -167,9 +168,10 @@ impl Rounds {
 }
 
 /// The sleeper: makes rounds until nobody needs it.
-async fn patrol(rounds: Arc<Rounds>) {
-    let mut leaving = Leaving(Some(&rounds));
-    while let Some(next) = rounds.make() {
+async fn patrol(mut leaving: Leaving) {
+    while let Some(rounds) = &leaving.0
+        && let Some(next) = rounds.make()
+    {
         // Both are cancel safe: a notification that is not consumed stays for the next turn.
         tokio::select! {
             () = rounds.changed.notified() => {}
@@ -179,13 +181,18 @@ async fn patrol(rounds: Arc<Rounds>) {
     leaving.0 = None;
 }
 
-/// Says that the sleeper is gone when it is dropped together with its runtime.
-struct Leaving<'a>(Option<&'a Rounds>);
+/// Says that the sleeper is gone when it is dropped together with its runtime, and lets whoever is
+/// still there send another one.
+struct Leaving(Option<Arc<Rounds>>);
 
-impl Drop for Leaving<'_> {
+impl Drop for Leaving {
     fn drop(&mut self) {
-        if let Some(rounds) = self.0 {
-            locked(&rounds.state).sleeper = Sleeper::Absent;
+        if let Some(rounds) = &self.0 {
+            let mut state = locked(&rounds.state);
+            state.sleeper = Sleeper::Absent;
+            let watched: Vec<Waker> = state.watched.values().cloned().collect();
+            drop(state);
+            watched.into_iter().for_each(Waker::wake);
         }
     }
 }

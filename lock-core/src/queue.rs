@@ -35,6 +35,26 @@ pub fn blocker(modes: &[Mode], index: usize) -> Option<usize> {
     }
 }
 
+/// For each claim of a queue whether it may hold the key: the same rule, for all of them in one
+/// pass.
+pub(crate) fn admitted(modes: impl Iterator<Item = Mode>) -> impl Iterator<Item = bool> {
+    let (mut exclusive, mut shared, mut permits) = (0, 0, 0);
+    modes.map(move |mode| match mode {
+        Mode::Exclusive => {
+            exclusive += 1;
+            exclusive + shared + permits == 1
+        }
+        Mode::Shared => {
+            shared += 1;
+            exclusive + permits == 0
+        }
+        Mode::Permit { of } => {
+            permits += 1;
+            exclusive + shared == 0 && permits <= of.get()
+        }
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -76,6 +96,9 @@ mod tests {
                 .filter(|i| blocker(&queue, *i).is_none())
                 .map(|i| queue[i])
                 .collect();
+            let admitted: Vec<bool> = admitted(queue.iter().copied()).collect();
+            let free: Vec<bool> = (0..5).map(|i| blocker(&queue, i).is_none()).collect();
+            assert_eq!(admitted, free, "{queue:?}");
             assert!(!holders.is_empty(), "the head of {queue:?} waits");
             for (i, holder) in holders.iter().enumerate() {
                 assert!(

@@ -188,6 +188,23 @@ async fn a_lost_guard_that_is_dropped_late_does_not_disturb_the_next_turn() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_last_hand_off_of_a_grant_goes_back_to_the_store_and_nobody_is_forgotten() {
+    let store = Arc::new(Counted {
+        memory: MemoryLock::new(),
+        asked: AtomicUsize::new(0),
+    });
+    let locks = HandOff::new(store.clone(), Duration::from_secs(3600));
+    let mut guard = locks.lock("k").await.unwrap();
+    for _ in 0..16_400 {
+        let mut next = pin!(locks.lock("k"));
+        tokio::select! { biased; _ = &mut next => panic!("held"), () = std::future::ready(()) => {} }
+        assert_eq!(guard.release().await.unwrap(), Released::Released);
+        guard = next.await.unwrap();
+    }
+    assert_eq!(asked(&store), 2);
+}
+
+#[tokio::test(start_paused = true)]
 async fn another_ttl_ends_the_turn() {
     let (store, locks) = store();
     let first = locks.lock("k").await.unwrap();

@@ -131,7 +131,12 @@ impl Client {
             answer.map_err(|error| self.background.failed(&connection, error))
         };
         match self.patrol.within(limit, looking).await {
-            None => Err(no_answer(limit)),
+            None => {
+                if let Some(connection) = self.background.current() {
+                    self.background.probe(connection);
+                }
+                Err(no_answer(limit))
+            }
             Some(Err(error)) => Err(error),
             Some(Ok(-2)) => Ok(KeyState::Free),
             Some(Ok(left)) => Ok(u64::try_from(left).map_or(KeyState::Held, |ms| {
@@ -157,17 +162,20 @@ impl Client {
                 return Err(no_answer(limit));
             }
         };
-        let renewals = holds.iter().zip(answers).map(|(hold, answer)| {
-            match answer.map_err(|error| self.background.failed(&connection, error))? {
-                Value::Int(1) => Ok(Renewal::Held {
+        let renewals = holds
+            .iter()
+            .zip(answers)
+            .map(|(hold, answer)| match answer {
+                Ok(Value::Int(1)) => Renewal::Held {
                     sent,
                     ttl: hold.ttl(),
-                }),
-                Value::Int(0) => Ok(Renewal::Lost(LossReason::Removed)),
-                answer => Err(unexpected(&answer)),
-            }
-        });
-        renewals.collect()
+                },
+                Ok(Value::Int(0)) => Renewal::Lost(LossReason::Removed),
+                // One hold's trouble, such as a permission that was withdrawn, is not the others'.
+                Ok(answer) => unclear(unexpected(&answer)),
+                Err(error) => unclear(self.background.failed(&connection, error)),
+            });
+        Ok(renewals.collect())
     }
 
     /// Releases on the connection that the take travelled on, if it still lives, since there it
@@ -250,6 +258,11 @@ fn open_client(url: &str, protocol: ProtocolVersion) -> Result<redis::Client> {
 /// Rounded up, so that the server never expires a hold before we do.
 fn milliseconds(ttl: Duration) -> String {
     ttl.as_nanos().div_ceil(1_000_000).to_string()
+}
+
+fn unclear(error: Error) -> Renewal {
+    tracing::debug!(%error, "a hold was not renewed; trying again");
+    Renewal::Unknown
 }
 
 fn released(answer: &Value) -> Result<Released> {

@@ -177,7 +177,7 @@ impl Link {
 
     /// Asks a connection that did not answer in time once more, with patience, and forgets it if it
     /// stays silent. Its clean-ups have to travel on it, so it is not given up lightly.
-    fn probe(self: &Arc<Self>, mut connection: Connection) {
+    pub(crate) fn probe(self: &Arc<Self>, mut connection: Connection) {
         if connection.probed.swap(true, Ordering::Relaxed) {
             return;
         }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use tokio::runtime::{Handle, Id};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -60,6 +61,7 @@ pub(crate) struct Forfeiter {
 #[derive(Debug)]
 pub(crate) struct Waiter {
     ttl: Duration,
+    runtime: Option<Id>,
     baton: oneshot::Sender<Baton>,
 }
 
@@ -93,7 +95,12 @@ impl Desks {
         if let Some(line) = lines.get_mut(key) {
             let (baton, receiver) = oneshot::channel();
             line.forget_the_gone();
-            line.waiters.push_back(Waiter { ttl, baton });
+            let runtime = Handle::try_current().ok().map(|handle| handle.id());
+            line.waiters.push_back(Waiter {
+                ttl,
+                runtime,
+                baton,
+            });
             return Arrival::Behind(receiver);
         }
         let number = self.next_number();
@@ -167,6 +174,17 @@ impl Place {
         self
     }
 
+    /// Says that the guard at this place has ended, although its release may take a while.
+    pub(crate) fn gives_up(&self) {
+        let mut lines = locked(&self.desks.lines);
+        if let Some(line) = lines
+            .get_mut(&self.key)
+            .filter(|line| line.place == self.number)
+        {
+            line.held = false;
+        }
+    }
+
     /// The next waiter, if it may have `hold` as it is: within the budget, with the ttl it asked
     /// for, and with most of the lease ahead.
     pub(crate) fn next_waiter(&mut self, hold: &Hold) -> Option<Waiter> {
@@ -181,7 +199,10 @@ impl Place {
         while line.waiters.front().is_some_and(Waiter::is_gone) {
             line.waiters.pop_front();
         }
-        if line.waiters.front()?.ttl != ttl {
+        let next = line.waiters.front()?;
+        // A hold that is kept on its owner's runtime cannot leave it.
+        let at_home = hold.keeper.home.outlives_callers() || next.runtime == Some(hold.handle.id());
+        if next.ttl != ttl || !at_home {
             return None;
         }
         line.waiters.pop_front()

@@ -9,6 +9,9 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use super::desk::{Arrival, Baton, Desks, Place};
 use crate::{Capabilities, DistributedLock, LockGuard, LockRequest, Mode, Result, Wait};
 
+/// How long a process stays away from the store after a spent budget, at most.
+const REST_MAX: Duration = Duration::from_millis(10);
+
 /// Any backend, with hot keys handed on inside this process.
 ///
 /// The process asks the store once for a key; when the lock is released while others of this
@@ -52,7 +55,7 @@ impl HandOff {
         let rest = if locks.capabilities().fair {
             Duration::ZERO
         } else {
-            budget / 4
+            (budget / 4).min(REST_MAX)
         };
         Self {
             locks,
@@ -62,14 +65,19 @@ impl HandOff {
 
     /// Waits for the first place, or for the held key; `None` when the wait ran out.
     async fn stand_in_line(&self, request: &LockRequest, ends: Option<Instant>) -> Option<Baton> {
-        let receiver = match self.desks.arrive(&request.key, request.ttl()) {
-            Arrival::First(place) => return Some(Baton::Place(place)),
-            Arrival::Behind(receiver) => receiver,
-        };
-        // A sender is dropped only with its desk, which this client keeps.
-        match ends {
-            None => receiver.await.ok(),
-            Some(ends) => timeout_at(ends, receiver).await.ok()?.ok(),
+        loop {
+            let receiver = match self.desks.arrive(&request.key, request.ttl()) {
+                Arrival::First(place) => return Some(Baton::Place(place)),
+                Arrival::Behind(receiver) => receiver,
+            };
+            let received = match ends {
+                None => receiver.await,
+                Some(ends) => timeout_at(ends, receiver).await.ok()?,
+            };
+            // Without a baton: the hold was lost while it was being handed to us.
+            if let Ok(baton) = received {
+                return Some(baton);
+            }
         }
     }
 

@@ -1,11 +1,12 @@
 //! The store behind [`MemoryLock`](super::MemoryLock): a queue of claims for each key.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use tokio::sync::Notify;
 
-use crate::queue::blocker;
+use crate::queue::admitted;
 use crate::sync::locked;
 use crate::{
     Clock, FencingToken, HoldId, LockKey, LossReason, Mode, Moment, OwnerId, Released, Renewal,
@@ -13,6 +14,9 @@ use crate::{
 };
 
 pub(super) const CLOCK: Clock = Clock::Runtime;
+
+/// The grants of all stores, so that tokens also grow over the end of a store that nobody used.
+static GRANTS: AtomicU64 = AtomicU64::new(0);
 
 #[derive(Debug, Default)]
 pub(super) struct Store {
@@ -22,7 +26,6 @@ pub(super) struct Store {
 #[derive(Debug, Default)]
 struct State {
     queues: HashMap<LockKey, Vec<Entry>>,
-    grants: u64,
 }
 
 /// A claim in the queue of its key, holder or waiter.
@@ -153,18 +156,16 @@ impl State {
             return;
         };
         let modes: Vec<Mode> = queue.iter().map(|entry| entry.id.mode()).collect();
-        for (index, entry) in queue.iter_mut().enumerate() {
-            let blocked = blocker(&modes, index).is_some();
-            if !blocked && entry.granted.is_none() {
-                self.grants += 1;
+        for (entry, admitted) in queue.iter_mut().zip(admitted(modes.into_iter())) {
+            if admitted && entry.granted.is_none() {
                 entry.granted = Some(Grant {
-                    number: self.grants,
+                    number: GRANTS.fetch_add(1, Ordering::Relaxed) + 1,
                     at: now,
                 });
                 entry.expires = now.plus(entry.id.ttl());
                 entry.changed.notify_one();
             }
-            if blocked && entry.id.mode() == Mode::Exclusive {
+            if !admitted && entry.id.mode() == Mode::Exclusive {
                 return;
             }
         }

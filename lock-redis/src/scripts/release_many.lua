@@ -6,5 +6,7 @@ if redis.call('TYPE', KEYS[1]).ok ~= 'zset' then
   return 0
 end
 local removed = redis.call('ZREM', KEYS[1], ARGV[1])
-expire_with_last()
+if removed == 1 then
+  expire_with_last()
+end
 return removed

@@ -3,8 +3,11 @@
 -- The first character of the owner mark tells shared from permit claims.
 -- Answers the grant number, or nil while the key is held otherwise or the limit is reached.
 local kind = redis.call('TYPE', KEYS[1]).ok
-if kind ~= 'none' and kind ~= 'zset' then
-  return busy_or_foreign(KEYS[1])
+if kind ~= 'none' then
+  local obstacle = busy_or_foreign(KEYS[1])
+  if obstacle or kind ~= 'zset' then
+    return obstacle
+  end
 end
 local now = redis.call('TIME')
 local now_ms = now[1] * 1000 + math.floor(now[2] / 1000)

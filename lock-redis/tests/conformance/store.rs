@@ -112,5 +112,5 @@ impl Store for RedisStore {
 const CRASHED_SHARED: &str = "
 local now = redis.call('TIME')
 local expires = now[1] * 1000 + math.floor(now[2] / 1000) + ARGV[1]
-redis.call('ZADD', KEYS[1], expires, 's00000000000000000000000000000dead')
+redis.call('ZADD', KEYS[1], expires, 's0000000000000000000000000000dead')
 return redis.call('PEXPIREAT', KEYS[1], expires)";

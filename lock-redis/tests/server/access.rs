@@ -43,7 +43,7 @@ async fn a_password_is_taken_from_the_url_and_never_shown() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_user_with_just_the_permissions_that_are_needed_can_lock() {
     let user = "locker on >pw resetkeys ~shop:* resetchannels -@all \
-        +evalsha +eval +get +set +incr +del +pexpire +pexpireat +pttl +type +time \
+        +evalsha +eval +get +set +incr +del +pexpire +pexpireat +persist +pttl +type +time \
         +zadd +zrem +zrange +zrangebyscore +zscore +zcard +hset +hget +hdel \
         +hello +auth +ping +client|tracking +client|setinfo";
     let server = RedisServer::start();

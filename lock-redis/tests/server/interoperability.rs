@@ -125,3 +125,24 @@ async fn a_key_that_is_no_lock_is_an_error_and_is_left_alone() {
     }
     assert_eq!(other.command(&["LLEN", "k"]).unwrap().integer(), Some(1));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_foreign_sorted_set_is_an_error_in_every_mode_and_is_left_alone() {
+    let server = RedisServer::start();
+    let locks = connect(server.url()).await;
+    let mut other = server.client();
+    // One whose scores look like expiries of long ago, and one whose member looks like a reader.
+    for (key, score, member) in [("board", "100", "alice"), ("jobs", "99999999999999", "sam")] {
+        other.command(&["ZADD", key, score, member]).unwrap();
+        for error in [
+            locks.lock(key).await.unwrap_err(),
+            locks.lock_shared(key).await.unwrap_err(),
+            locks.permit(key, 3).await.unwrap_err(),
+        ] {
+            assert_eq!(error.kind(), ErrorKind::Backend, "{error}");
+        }
+        let score = other.command(&["ZSCORE", key, member]).unwrap();
+        assert!(score.text().is_some(), "{member} is gone from {key}");
+        assert_eq!(other.command(&["PTTL", key]).unwrap().integer(), Some(-1));
+    }
+}

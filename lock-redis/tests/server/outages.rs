@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use lock_core::{DistributedLockExt, ErrorKind, LossReason, Released};
+use lock_core::{
+    DistributedLock, DistributedLockExt, ErrorKind, LockRequest, LossReason, Released,
+};
 use lock_testkit::eventually;
 use lock_testkit::servers::RedisServer;
 use tokio::time::Instant;
@@ -154,4 +156,46 @@ async fn waiters_in_line_are_told_that_the_server_is_broken() {
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     }
     server.thaw();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn holds_survive_a_server_that_is_out_of_memory() {
+    let server = RedisServer::start();
+    let locks = connect(server.url()).await;
+    let ttl = Duration::from_millis(900);
+    let exclusive = lock_for(&locks, "exclusive", ttl).await;
+    let shared = LockRequest::shared("shared").unwrap().with_ttl(ttl);
+    let shared = locks.acquire(shared).await.unwrap().expect("free");
+    let mut admin = server.client();
+    admin
+        .command(&["CONFIG", "SET", "maxmemory", "100kb"])
+        .unwrap();
+    let error = locks.try_lock("another").await.unwrap_err();
+    assert!(error.to_string().contains("out of memory"), "{error}");
+    tokio::select! {
+        reason = exclusive.lost() => panic!("exclusive: {reason}"),
+        reason = shared.lost() => panic!("shared: {reason}"),
+        () = tokio::time::sleep(ttl * 3) => {}
+    }
+    assert_eq!(exclusive.release().await.unwrap(), Released::Released);
+    assert_eq!(shared.release().await.unwrap(), Released::Released);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hold_that_cannot_be_renewed_takes_no_other_along() {
+    let server = RedisServer::start();
+    let mut admin = server.client();
+    let user = ["ACL", "SETUSER", "u", "on", ">p", "~*", "+@all"];
+    admin.command(&user).unwrap();
+    let locks = connect(format!("redis://u:p@127.0.0.1:{}", server.port())).await;
+    let ttl = Duration::from_millis(900);
+    let good = lock_for(&locks, "good", ttl).await;
+    let bad = lock_for(&locks, "bad", ttl).await;
+    admin
+        .command(&["ACL", "SETUSER", "u", "resetkeys", "~good", "~*grants"])
+        .unwrap();
+    assert_eq!(bad.lost().await, LossReason::Expired);
+    assert!(good.is_held());
+    let lost = tokio::time::timeout(ttl * 2, good.lost()).await;
+    assert!(lost.is_err(), "{lost:?}");
 }
