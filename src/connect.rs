@@ -43,7 +43,8 @@ pub async fn connect(config: impl IntoConfig) -> Result<Arc<dyn DistributedLock>
     };
     let locks: Arc<dyn DistributedLock> = match url.scheme.as_str() {
         "memory" => memory(&url, &namespace)?,
-        "redis" | "rediss" => redis(&url, namespace).await?,
+        "redis" => redis(&url, namespace).await?,
+        "rediss" => return Err(no_tls(&url.scheme)),
         _ => return Err(unknown_scheme(&url.scheme)),
     };
     check_ttl(&config, &*locks)?;
@@ -132,10 +133,19 @@ fn not_compiled_in(scheme: &str, feature: &str) -> Error {
     )
 }
 
+fn no_tls(scheme: &str) -> Error {
+    Error::new(
+        ErrorKind::Unsupported,
+        format!(
+            "{scheme}:// asks for TLS, which cannot be had yet: use redis:// within a private network or through a tunnel"
+        ),
+    )
+}
+
 fn unknown_scheme(scheme: &str) -> Error {
     Error::new(
         ErrorKind::Config,
-        format!("unknown scheme {scheme:?} in the lock url: known are memory, redis, rediss"),
+        format!("unknown scheme {scheme:?} in the lock url: known are memory, redis"),
     )
 }
 

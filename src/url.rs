@@ -30,6 +30,13 @@ impl StoreUrl {
             location: location.to_owned(),
             parameters: Vec::new(),
         };
+        if query.contains('@') {
+            // It is likely part of a password, so it is not repeated here.
+            return Err(Error::new(
+                ErrorKind::Config,
+                "the lock url has an @ after a question mark: write ? as %3F and @ as %40 in passwords and settings",
+            ));
+        }
         let query = query.to_owned();
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
             url.assign(config, &name, &value)?;
@@ -77,15 +84,18 @@ impl StoreUrl {
     }
 }
 
-/// `url` without its password.
+/// `url` without its password and without the values of its query, which may hold one.
 pub(crate) fn redacted(url: &str) -> String {
     let start = url.find("://").map_or(0, |at| at + 3);
-    // A password may hold an unescaped `@` or `/`: rather hide too much than too little.
-    let Some(at) = url[start..].rfind('@').map(|at| start + at) else {
-        return url.to_owned();
+    // A password may hold an unescaped `@`, `/` or `?`: rather hide too much than too little.
+    let host = url[start..].rfind('@').map_or(start, |at| start + at + 1);
+    let user = match url[start..host].split(':').next() {
+        Some(user) if host > start => format!("{}:***@", user.trim_end_matches('@')),
+        _ => String::new(),
     };
-    let user = url[start..at].split(':').next().unwrap_or_default();
-    format!("{}{user}:***{}", &url[..start], &url[at..])
+    let (location, query) = url[host..].split_once('?').unwrap_or((&url[host..], ""));
+    let query = if query.is_empty() { "" } else { "?***" };
+    format!("{}{user}{location}{query}", &url[..start])
 }
 
 #[cfg(test)]
@@ -121,6 +131,12 @@ mod tests {
             ("redis://:secret@host", "redis://:***@host"),
             ("redis://user:se/cr@et@host", "redis://user:***@host"),
             ("user:secret@host", "user:***@host"),
+            ("redis://user:top?secret@host", "redis://user:***@host"),
+            (
+                "unix:///run/redis.sock?pass=secret",
+                "unix:///run/redis.sock?***",
+            ),
+            ("memory://?namespace=shop", "memory://?***"),
         ] {
             assert_eq!(redacted(url), shown);
         }

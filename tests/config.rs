@@ -62,6 +62,11 @@ async fn wrong_urls_are_refused_by_name() {
         ),
         ("memory://host", ErrorKind::Config, "no host or path"),
         (
+            "rediss://host",
+            ErrorKind::Unsupported,
+            "TLS, which cannot be had yet",
+        ),
+        (
             "memory://?colour=blue",
             ErrorKind::Config,
             "unknown setting \"colour\"",
@@ -152,4 +157,19 @@ async fn keys_are_checked_before_anything_is_sent() {
 fn secrets_stay_out_of_debug() {
     let config = Config::new("redis://user:s3cret@host:6379/0");
     assert!(!format!("{config:?}").contains("s3cret"));
+}
+
+#[tokio::test]
+async fn a_password_with_a_question_mark_is_not_repeated_in_the_error() {
+    for url in [
+        "redis://user:top?secret@host:6379/0",
+        "redis://u:a?ttl=secret@host",
+        "redis://u:a?namespace=secret@host",
+    ] {
+        let error = refusal(url).await;
+        assert_eq!(error.kind(), ErrorKind::Config);
+        let shown = format!("{error} {error:?} {:?}", Config::new(url));
+        assert!(!shown.contains("secret"), "{shown}");
+        assert!(shown.contains("%3F"), "{shown}");
+    }
 }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt;
+use std::sync::Arc;
 
 use crate::LockKey;
 
@@ -34,15 +35,17 @@ pub enum ErrorKind {
 }
 
 /// Why a lock operation failed: one sentence that says what to do, with its parts to look at.
+#[derive(Clone)]
 pub struct Error(Box<Inner>);
 
+#[derive(Clone)]
 struct Inner {
     kind: ErrorKind,
     message: Cow<'static, str>,
     operation: Option<&'static str>,
     key: Option<LockKey>,
     backend: Option<&'static str>,
-    source: Option<Box<dyn StdError + Send + Sync>>,
+    source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
 impl Error {
@@ -82,7 +85,7 @@ impl Error {
     /// Keeps the driver's error behind it.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        self.0.source = Some(source.into());
+        self.0.source = Some(Arc::from(source.into()));
         self
     }
 

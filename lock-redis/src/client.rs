@@ -12,7 +12,7 @@ use redis::{AsyncConnectionConfig, ProtocolVersion, RedisResult, Value};
 use crate::RedisConfig;
 use crate::error::{BACKEND, no_answer, translate};
 use crate::layout::{Layout, owner_mark};
-use crate::link::{Connection, Greeting, Link, Place};
+use crate::link::{Connection, Greeting, Heard, Link, Place};
 use crate::script::{
     self, Call, FLOOR, RELEASE_EXCLUSIVE, RELEASE_MANY, RENEW_EXCLUSIVE, RENEW_MANY,
     TAKE_EXCLUSIVE, TAKE_MANY,
@@ -97,9 +97,14 @@ impl Client {
         }
     }
 
-    /// How long the last answer on the command connection took.
-    pub(crate) fn latency(&self) -> Duration {
-        self.command.latency()
+    /// What is known of the last answer on the command connection.
+    pub(crate) fn heard(&self) -> Heard {
+        self.command.heard()
+    }
+
+    /// Whether the command connection is known to be broken, or was never open.
+    pub(crate) fn is_disconnected(&self) -> bool {
+        self.command.current().is_none()
     }
 
     /// Asks for the key once; the grant's number, or `None` while it is held.
@@ -194,15 +199,25 @@ impl Client {
             }
         }
         let releasing = async {
-            let mut connection = self.background.connection().await?;
-            self.background
-                .call(&mut connection, &call, RELEASE_LIMIT)
-                .await
+            match self.release_in_background(&call).await {
+                // It had been closed while it was idle; on a new connection it is just as good.
+                Err(error) if error.is_retryable() && self.background.current().is_none() => {
+                    self.release_in_background(&call).await
+                }
+                answer => answer,
+            }
         };
         match self.patrol.within(RELEASE_LIMIT, releasing).await {
             Some(answer) => released(&answer?),
             None => Err(no_answer(RELEASE_LIMIT * 2)),
         }
+    }
+
+    async fn release_in_background(&self, call: &Call) -> Result<Value> {
+        let mut connection = self.background.connection().await?;
+        self.background
+            .call(&mut connection, call, RELEASE_LIMIT)
+            .await
     }
 
     fn take_call(&self, hold: &HoldId) -> Call {

@@ -12,6 +12,9 @@ pub struct RedisConfig {
     /// left out. `unix:///path/to/socket` works as well.
     pub url: String,
     /// What stands before every key, joined by a colon. Default: nothing.
+    ///
+    /// Namespaces that are the beginning of one another up to a colon meet: `shop` with the key
+    /// `eu:42` is `shop:eu` with the key `42`. They exclude each other, but count their tokens apart.
     pub namespace: Namespace,
 }
 
@@ -36,6 +39,7 @@ impl fmt::Debug for RedisConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The url may hold a password, and not only where one expects it.
         let host = self.url.rsplit('@').next().unwrap_or_default();
+        let host = host.split('?').next().unwrap_or_default();
         f.debug_struct("RedisConfig")
             .field("host", &host)
             .field("namespace", &self.namespace)

@@ -1,15 +1,16 @@
 //! A connection that is opened again when it breaks.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lock_core::{Clock, Error, ErrorKind, KeeperHome, Patrol, Result};
+use lock_core::{Clock, Error, KeeperHome, Moment, Patrol, Result};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, RedisError, Value};
+use tokio::sync::watch;
 
-use crate::error::{BACKEND, no_answer, translate};
+use crate::error::{no_answer, translate};
 use crate::script::Call;
 
 /// How long opening a connection may take.
@@ -30,11 +31,25 @@ pub(crate) struct Link {
     place: Place,
     home: KeeperHome,
     patrol: Patrol,
-    current: Mutex<Option<Connection>>,
-    connecting: tokio::sync::Mutex<()>,
-    opened: AtomicU64,
-    /// In microseconds.
-    latency: AtomicU64,
+    state: Mutex<State>,
+    heard: Mutex<Heard>,
+}
+
+enum State {
+    Closed,
+    /// Somebody opens it; all who need it wait for the same outcome.
+    Opening(Outcome),
+    Open(Connection),
+}
+
+type Outcome = watch::Receiver<Option<Result<Connection>>>;
+
+/// What is known of the server's last answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Heard {
+    pub(crate) at: Moment,
+    /// How long it took.
+    pub(crate) latency: Duration,
 }
 
 /// What is sent first on every new connection.
@@ -52,11 +67,11 @@ pub(crate) enum Place {
     Home,
 }
 
-/// A handle of the connection; one generation a time it was opened.
+/// A handle of the connection.
 #[derive(Clone)]
 pub(crate) struct Connection {
     pub(crate) redis: MultiplexedConnection,
-    generation: u64,
+    /// Also tells one opening from another.
     probed: Arc<AtomicBool>,
 }
 
@@ -79,46 +94,67 @@ impl Link {
             place,
             home,
             patrol,
-            current: Mutex::new(None),
-            connecting: tokio::sync::Mutex::new(()),
-            opened: AtomicU64::new(0),
-            latency: AtomicU64::new(0),
+            state: Mutex::new(State::Closed),
+            heard: Mutex::new(Heard {
+                at: Clock::Boot.now(),
+                latency: Duration::ZERO,
+            }),
         })
     }
 
     /// The open connection, if there is one.
     pub(crate) fn current(&self) -> Option<Connection> {
-        self.lock_current().clone()
+        match &*locked(&self.state) {
+            State::Open(connection) => Some(connection.clone()),
+            State::Closed | State::Opening(_) => None,
+        }
     }
 
     /// The open connection, opened now if there is none.
+    ///
+    /// It is opened in a task of its own: whoever gives up waiting for it, or is not polled for a
+    /// while, neither stops it nor holds the others up.
     pub(crate) async fn connection(self: &Arc<Self>) -> Result<Connection> {
-        if let Some(connection) = self.current() {
-            return Ok(connection);
-        }
-        let _only_one = self.connecting.lock().await;
-        if let Some(connection) = self.current() {
-            return Ok(connection);
-        }
-        let redis = match self.place {
-            Place::Opener => self.open().await?,
-            Place::Home => {
-                let link = Arc::clone(self);
-                let opening = self.home.spawn(async move { link.open().await })?;
-                opening.await.map_err(|source| {
-                    Error::new(ErrorKind::Closed, "the keeper's runtime is shutting down")
-                        .with_backend(BACKEND)
-                        .with_source(source)
-                })??
+        loop {
+            let mut outcome = match self.join_opening()? {
+                Joined::Open(connection) => return Ok(connection),
+                Joined::Opening(outcome) => outcome,
+            };
+            // Without an outcome, the opener's runtime was dropped: the next turn opens anew.
+            if let Ok(outcome) = outcome.wait_for(Option::is_some).await
+                && let Some(opened) = &*outcome
+            {
+                return opened.clone();
             }
+        }
+    }
+
+    fn join_opening(self: &Arc<Self>) -> Result<Joined> {
+        let mut state = locked(&self.state);
+        match &*state {
+            State::Open(connection) => return Ok(Joined::Open(connection.clone())),
+            State::Opening(outcome) if outcome.has_changed().is_ok() => {
+                return Ok(Joined::Opening(outcome.clone()));
+            }
+            State::Opening(_) | State::Closed => {}
+        }
+        let (sender, outcome) = watch::channel(None);
+        let home = match self.place {
+            Place::Opener => KeeperHome::caller(),
+            Place::Home => self.home.clone(),
         };
-        let connection = Connection {
-            redis,
-            generation: self.opened.fetch_add(1, Ordering::Relaxed),
-            probed: Arc::default(),
-        };
-        *self.lock_current() = Some(connection.clone());
-        Ok(connection)
+        let link = Arc::clone(self);
+        home.spawn(async move {
+            let opened = link.open().await;
+            *locked(&link.state) = match &opened {
+                Ok(connection) => State::Open(connection.clone()),
+                Err(_) => State::Closed,
+            };
+            // Nobody may be waiting any more.
+            let _ = sender.send(Some(opened));
+        })?;
+        *state = State::Opening(outcome.clone());
+        Ok(Joined::Opening(outcome))
     }
 
     /// Sends one call on `connection` and waits at most `limit` for its answer.
@@ -135,7 +171,7 @@ impl Link {
             .await
         {
             Some(Ok(answer)) => {
-                self.note_latency(Clock::Boot.now().since(sent));
+                self.note_answer(sent);
                 Ok(answer)
             }
             Some(Err(error)) => Err(self.failed(connection, error)),
@@ -146,14 +182,15 @@ impl Link {
         }
     }
 
-    /// How long the last answer took.
-    pub(crate) fn latency(&self) -> Duration {
-        Duration::from_micros(self.latency.load(Ordering::Relaxed))
+    /// What is known of the server's last answer.
+    pub(crate) fn heard(&self) -> Heard {
+        *locked(&self.heard)
     }
 
-    fn note_latency(&self, latency: Duration) {
-        let microseconds = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
-        self.latency.store(microseconds, Ordering::Relaxed);
+    fn note_answer(&self, sent: Moment) {
+        let at = Clock::Boot.now();
+        let latency = at.since(sent);
+        *locked(&self.heard) = Heard { at, latency };
     }
 
     /// Notes what an error says about the connection, and translates it.
@@ -166,12 +203,11 @@ impl Link {
 
     /// Lets the next user open a new connection, unless somebody has already.
     pub(crate) fn forget(&self, connection: &Connection) {
-        let mut current = self.lock_current();
-        if current
-            .as_ref()
-            .is_some_and(|open| open.generation == connection.generation)
+        let mut state = locked(&self.state);
+        if let State::Open(open) = &*state
+            && Arc::ptr_eq(&open.probed, &connection.probed)
         {
-            *current = None;
+            *state = State::Closed;
         }
     }
 
@@ -198,7 +234,7 @@ impl Link {
         }
     }
 
-    async fn open(&self) -> Result<MultiplexedConnection> {
+    async fn open(&self) -> Result<Connection> {
         let opening = async {
             let mut connection = self
                 .client
@@ -209,8 +245,11 @@ impl Link {
                 Greeting::Script(call) => call.send(&mut connection).await?,
                 Greeting::Command(command) => command.query_async(&mut connection).await?,
             };
-            self.note_latency(Clock::Boot.now().since(sent));
-            Ok(connection)
+            self.note_answer(sent);
+            Ok(Connection {
+                redis: connection,
+                probed: Arc::default(),
+            })
         };
         match self.patrol.within(CONNECT_LIMIT, opening).await {
             Some(opened) => opened.map_err(translate),
@@ -218,15 +257,20 @@ impl Link {
         }
         .map_err(|error| error.with_operation("connect"))
     }
+}
 
-    fn lock_current(&self) -> std::sync::MutexGuard<'_, Option<Connection>> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+enum Joined {
+    Open(Connection),
+    Opening(Outcome),
 }
 
 /// A master that became a replica keeps its connections, but takes no more writes.
 fn is_demoted(error: &RedisError) -> bool {
     error.code() == Some("READONLY")
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl fmt::Debug for Link {
@@ -236,7 +280,7 @@ impl fmt::Debug for Link {
                 "address",
                 &self.client.get_connection_info().addr().to_string(),
             )
-            .field("opened", &self.opened)
+            .field("heard", &self.heard())
             .finish_non_exhaustive()
     }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::{
-    Backoff, Capabilities, Claim, DistributedLock, Error, ErrorKind, FencingToken, Keeper,
-    KeeperHome, Line, LockGuard, LockRequest, Result, TokenOrder, Turn, Wait,
+    Backoff, Capabilities, Claim, Clock, DistributedLock, Error, ErrorKind, FencingToken, Keeper,
+    KeeperHome, Line, LockGuard, LockRequest, Moment, Result, TokenOrder, Turn, Wait,
 };
 use tokio::time::Instant;
 
@@ -89,8 +89,9 @@ struct Acquisition<'a> {
     /// Kept over attempts without a definite answer, so that a resend is known as one.
     claim: Option<Claim>,
     ends: Option<Instant>,
-    /// The last attempt's error, if it had no definite answer, and since when it is so.
-    trouble: Option<(Error, Instant)>,
+    begun: Moment,
+    /// Whether the last attempt had no definite answer.
+    troubled: bool,
 }
 
 impl<'a> Acquisition<'a> {
@@ -99,18 +100,22 @@ impl<'a> Acquisition<'a> {
             lock,
             request,
             claim: Some(lock.keeper.claim(request)?),
-            ends: request.wait().deadline(),
-            trouble: None,
+            ends: match request.wait() {
+                Wait::No => None,
+                wait => wait.deadline(),
+            },
+            begun: Clock::Boot.now(),
+            troubled: false,
         })
     }
 
     async fn run(&mut self, wait: Wait) -> Result<Option<LockGuard>> {
         if wait == Wait::No {
-            return self.attempt(self.patience()).await;
+            return self.attempt().await;
         }
         // Whoever comes while others wait in this process lines up behind them.
         if !self.lock.line.is_waited_for(&self.request.key) {
-            let attempt = self.attempt(self.patience_in_wait()).await;
+            let attempt = self.attempt().await;
             if let Some(guard) = self.note(attempt)? {
                 return Ok(Some(guard));
             }
@@ -127,13 +132,14 @@ impl<'a> Acquisition<'a> {
         let watcher = self.lock.client.hub.watch(key.clone());
         let mut backoff = Backoff::new(Duration::from_millis(5), LOOK_AGAIN);
         loop {
-            let attempt = self.attempt(self.patience_in_wait()).await;
+            let attempt = self.attempt().await;
             if let Some(guard) = self.note(attempt)? {
                 return Ok(Some(guard));
             }
-            let pause = match self.trouble {
-                Some(_) => backoff.next_pause(),
-                None => self.until_next_look(&key).await,
+            let pause = if self.troubled {
+                backoff.next_pause()
+            } else {
+                self.until_next_look(&key).await
             };
             if !self.pause(pause, &watcher).await {
                 return self.last_word().await;
@@ -144,11 +150,23 @@ impl<'a> Acquisition<'a> {
     /// Asks once more at the end of a wait: what was busy when we last heard of it may be free by
     /// now, or the server may be gone, which is not the same as busy.
     async fn last_word(&mut self) -> Result<Option<LockGuard>> {
-        self.attempt(self.patience_in_wait()).await
+        self.attempt().await
+    }
+
+    /// Asks for the key. A connection that the server had closed while it was idle shows only when
+    /// it is used: then the request is sent again on a new one, and is known as the same.
+    async fn attempt(&mut self) -> Result<Option<LockGuard>> {
+        match self.ask().await {
+            Err(error) if error.is_retryable() && self.lock.client.is_disconnected() => {
+                self.ask().await
+            }
+            outcome => outcome,
+        }
     }
 
     /// One request for the key. Dropping it here, at any point, drops the armed claim.
-    async fn attempt(&mut self, limit: Duration) -> Result<Option<LockGuard>> {
+    async fn ask(&mut self) -> Result<Option<LockGuard>> {
+        let limit = self.patience();
         let mut connection = self.lock.client.command(limit).await?;
         let mut claim = match self.claim.take() {
             Some(claim) => claim,
@@ -179,26 +197,25 @@ impl<'a> Acquisition<'a> {
     fn note(&mut self, attempt: Result<Option<LockGuard>>) -> Result<Option<LockGuard>> {
         let error = match attempt {
             Ok(answer) => {
-                self.trouble = None;
+                self.troubled = false;
                 return Ok(answer);
             }
             Err(error) => error,
         };
-        let since = self
-            .trouble
-            .take()
-            .map_or_else(Instant::now, |(_, since)| since);
-        if !error.is_retryable() || since.elapsed() > OUTAGE_LIMIT {
+        // Those who stood in line behind us were cut off for as long as we.
+        let heard = self.lock.client.heard().at.max(self.begun);
+        let outlasted = self.ends.is_none() && Clock::Boot.now().since(heard) > OUTAGE_LIMIT;
+        if !error.is_retryable() || outlasted {
             return Err(error);
         }
         tracing::debug!(key = %self.request.key, %error, "trying again");
-        self.trouble = Some((error, since));
+        self.troubled = true;
         Ok(None)
     }
 
     /// How long to sleep if nothing wakes us: until the holder's lease would end.
     async fn until_next_look(&self, key: &[u8]) -> Duration {
-        match self.lock.client.look(key, self.patience_in_wait()).await {
+        match self.lock.client.look(key, self.patience()).await {
             Ok(KeyState::Free) => Duration::ZERO,
             Ok(KeyState::HeldFor(left)) => left
                 .saturating_add(Duration::from_millis(1))
@@ -223,24 +240,17 @@ impl<'a> Acquisition<'a> {
         self.ends.is_none_or(|ends| Instant::now() < ends)
     }
 
-    /// How long an answer may take: a later grant would have to be renewed before its first use.
+    /// How long an answer may take. A grant after a third of the ttl would have to be renewed before
+    /// its first use; and at the end of a wait, an answer is no sign of trouble until it takes far
+    /// longer than usual.
     fn patience(&self) -> Duration {
-        REPLY_LIMIT.min(self.request.ttl() / 3)
-    }
-
-    /// On a long line an answer is no sign of trouble until it takes far longer than usual.
-    fn grace(&self) -> Duration {
-        GRACE.max(self.lock.client.latency() * 3)
-    }
-
-    fn patience_in_wait(&self) -> Duration {
-        match self.ends {
-            None => self.patience(),
-            Some(ends) => {
-                let left = ends.saturating_duration_since(Instant::now());
-                self.patience().min(left + self.grace())
-            }
-        }
+        let patience = REPLY_LIMIT.min(self.request.ttl() / 3);
+        let Some(ends) = self.ends else {
+            return patience;
+        };
+        let left = ends.saturating_duration_since(Instant::now());
+        let grace = GRACE.max(self.lock.client.heard().latency * 3);
+        patience.min(left + grace)
     }
 }
 

@@ -199,3 +199,48 @@ async fn a_hold_that_cannot_be_renewed_takes_no_other_along() {
     let lost = tokio::time::timeout(ttl * 2, good.lost()).await;
     assert!(lost.is_err(), "{lost:?}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_was_closed_while_it_was_idle_is_no_error() {
+    let server = RedisServer::start();
+    let locks = connect(server.url()).await;
+    for round in 0..10 {
+        server
+            .client()
+            .command(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"])
+            .unwrap();
+        let guard = locks.try_lock("k").await.unwrap().expect("free");
+        server
+            .client()
+            .command(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"])
+            .unwrap();
+        assert_eq!(
+            guard.release().await.unwrap(),
+            Released::Released,
+            "round {round}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_acquisition_that_rests_keeps_nobody_from_reconnecting() {
+    let server = RedisServer::start();
+    let locks = connect(server.url()).await;
+    server.restart();
+    let mut resting = std::pin::pin!(locks.lock("resting"));
+    tokio::select! {
+        biased;
+        _ = &mut resting => panic!("granted at the first poll, over a connection that is gone"),
+        () = std::future::ready(()) => {}
+    }
+    for _ in 0..20 {
+        let limit = Duration::from_secs(5);
+        let guard = locks
+            .lock_within("other", limit)
+            .await
+            .unwrap()
+            .expect("free");
+        guard.release().await.unwrap();
+    }
+    assert!(resting.await.unwrap().is_held());
+}
