@@ -15,13 +15,16 @@ pub(crate) struct StoreUrl {
 impl StoreUrl {
     /// Takes the URL of `config` apart and moves its common settings into `config`.
     pub(crate) fn take_from(config: &mut Config) -> Result<Self> {
-        let Some((scheme, rest)) = config.url.split_once("://") else {
+        let is_scheme = |text: &str| {
+            text.chars()
+                .all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
+        };
+        let parts = config.url.split_once("://");
+        let Some((scheme, rest)) = parts.filter(|(scheme, _)| is_scheme(scheme)) else {
             return Err(Error::new(
                 ErrorKind::Config,
-                format!(
-                    "the lock url {:?} has no scheme: write it like memory:// or redis://host:6379",
-                    redacted(&config.url)
-                ),
+                // Not repeated here: without a scheme there is no telling what is a password.
+                "the lock url has no scheme: write it like memory:// or redis://host:6379",
             ));
         };
         let (location, query) = rest.split_once('?').unwrap_or((rest, ""));

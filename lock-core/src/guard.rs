@@ -144,6 +144,12 @@ impl LockGuard {
         })
     }
 
+    /// Says that the waiter has received what was handed on to it.
+    pub(crate) fn received(self) -> Self {
+        self.hold.arrived();
+        self
+    }
+
     /// Gives the hold to the next waiter of this process, if there is one that may have it.
     fn hand_on(&mut self) -> bool {
         while let Some(token) = self.token.next_hand_off() {

@@ -31,6 +31,9 @@ struct State {
     /// Which guard the hold belongs to: it changes when it is handed on.
     turn: Turn,
     renewing: bool,
+    /// Handed on to a guard that its waiter has not received yet. Nobody may ever look at it, so
+    /// it is not renewed meanwhile.
+    underway: bool,
     /// Where the roster keeps it; only the roster reads and writes it.
     due: Option<Moment>,
 }
@@ -68,6 +71,7 @@ impl Hold {
                 end: None,
                 turn: 0,
                 renewing: false,
+                underway: false,
                 due: None,
             }),
             changed: Notify::new(),
@@ -151,10 +155,16 @@ impl Hold {
             return None;
         }
         state.turn += 1;
+        state.underway = true;
         let turn = state.turn;
         drop(state);
         self.changed.notify_waiters();
         Some(turn)
+    }
+
+    /// Notes that the next turn's guard has arrived.
+    pub(crate) fn arrived(&self) {
+        locked(&self.state).underway = false;
     }
 
     /// Moves the deadline after a confirmed renewal, unless the hold has ended meanwhile.
@@ -186,6 +196,11 @@ impl Hold {
         let mut state = locked(&self.state);
         if state.renewing {
             return Step::WaitUntil(deadline);
+        }
+        if state.underway {
+            // Well before the deadline, since it nearly always arrives at once.
+            let soon = self.keeper.clock.now().plus(self.id.ttl() / 30);
+            return Step::WaitUntil(soon.min(deadline));
         }
         state.renewing = true;
         Step::Renew(deadline)

@@ -107,7 +107,7 @@ impl DistributedLock for HandOff {
             return self.locks.acquire(request).await;
         }
         match self.stand_in_line(&request, wait.deadline()).await {
-            Some(Baton::Guard(guard)) => Ok(Some(guard)),
+            Some(Baton::Guard(guard)) => Ok(Some(guard.received())),
             Some(Baton::Place(place)) => self.claim(request, place).await,
             None if self.desks.is_held(&request.key) => Ok(None),
             // Nobody here holds it: only the store can say whether it is busy or broken.

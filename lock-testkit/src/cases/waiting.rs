@@ -1,6 +1,6 @@
 //! Waiters are let go in time, and served in order.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 pub(crate) use super::woken::*;
 use crate::bench::Bench;
 use crate::client::{Client, SETTLE, Waiting, keeps_waiting, release};
-use crate::eventually::{becomes_true, within};
+use crate::eventually::{becomes_true, eventually, within};
 use crate::join::join_all;
 use crate::polls::poll_once;
 
@@ -146,23 +146,31 @@ async fn served_in_order(bench: &Bench, holder: &Client, clients: &[Client]) {
 
 pub(crate) async fn a_busy_client_starves_nobody(bench: Bench) {
     let [busy, patient] = bench.clients().await;
-    let stop = Arc::new(AtomicBool::new(false));
+    let (stop, grants) = (
+        Arc::new(AtomicBool::new(false)),
+        Arc::new(AtomicU64::new(0)),
+    );
     let mut tasks = JoinSet::new();
     for _ in 0..4 {
-        let (busy, stop) = (busy.clone(), Arc::clone(&stop));
+        let (busy, stop, grants) = (busy.clone(), Arc::clone(&stop), Arc::clone(&grants));
         let request = bench.exclusive("busy").with_wait(Wait::Forever);
         tasks.spawn(async move {
             while !stop.load(Ordering::Relaxed) {
                 let guard = busy.acquire(request.clone()).await.expect("no end");
+                grants.fetch_add(1, Ordering::Relaxed);
                 tokio::task::yield_now().await;
                 release(guard).await;
             }
         });
     }
+    let limit = 4 * bench.prompt();
     for _ in 0..5 {
-        let request = bench.exclusive("busy").with_wait(Wait::Forever);
+        let goal = grants.load(Ordering::Relaxed) + 5;
+        let at_work = || async { goal <= grants.load(Ordering::Relaxed) };
+        eventually(limit, "the busy client at work", at_work).await;
+        let waiting = patient.acquire(bench.exclusive("busy").with_wait(Wait::Forever));
         let what = "a client served while another one takes the lock again and again";
-        drop(within(4 * bench.prompt(), what, patient.acquire(request)).await);
+        release(within(limit, what, waiting).await.expect("no end")).await;
     }
     stop.store(true, Ordering::Relaxed);
     within(bench.prompt(), "the busy client done", join_all(tasks)).await;

@@ -43,7 +43,7 @@ pub(crate) enum Fault {
     IgnoresRemovals,
     /// Whoever came last is served first.
     LastComesFirst,
-    /// A client that holds the lock stands in line before all others.
+    /// Who held the lock last stands in line before all others, and gets some time to come back.
     FavoursTheHolder,
     /// Someone who waits keeps everybody else of the client from doing anything.
     WaitsInTheDoor,

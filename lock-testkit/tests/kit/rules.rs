@@ -1,6 +1,7 @@
 //! The state of the store and its rules, right and wrong.
 
 use std::collections::{BTreeMap, HashSet};
+use std::time::Duration;
 
 use lock_core::{Clock, HoldId, Mode, Moment, Released};
 
@@ -15,6 +16,8 @@ pub(crate) struct Rules {
     pub(crate) fault: Fault,
     queues: BTreeMap<String, Vec<Entry>>,
     grants: BTreeMap<String, u64>,
+    /// Which client was granted something last, and when.
+    last: Option<(u64, Moment)>,
     /// Releases that were begun, by owner.
     begun: HashSet<String>,
 }
@@ -48,6 +51,7 @@ impl Rules {
             fault,
             queues: BTreeMap::new(),
             grants: BTreeMap::new(),
+            last: None,
             begun: HashSet::new(),
         }
     }
@@ -74,7 +78,7 @@ impl Rules {
         let holders = queue.iter().filter(|entry| entry.grant.is_some());
         let first = match self.fault {
             Fault::LastComesFirst | Fault::TokensOfArrival => true,
-            Fault::FavoursTheHolder => holders.clone().any(|holder| holder.client == client),
+            Fault::FavoursTheHolder => self.last.is_some_and(|last| last.0 == client),
             _ => false,
         };
         let index = if first { holders.count() } else { queue.len() };
@@ -220,8 +224,12 @@ impl Rules {
         };
         self.expire(&mut queue, now);
         for index in 0..queue.len() {
+            if self.keeps_for_favourite(queue[index].client, now) {
+                continue;
+            }
             if queue[index].grant.is_none() && admits(self.fault, &queue, index) {
                 let number = self.grant_number(&queue[index]);
+                self.last = Some((queue[index].client, now));
                 let entry = &mut queue[index];
                 entry.grant = Some(Grant { number, at: now });
                 entry.expires = now.plus(entry.id.ttl());
@@ -229,6 +237,12 @@ impl Rules {
         }
         self.queues.insert(place.to_owned(), queue);
         self.forget_empty(place);
+    }
+
+    fn keeps_for_favourite(&self, client: u64, now: Moment) -> bool {
+        let given = Duration::from_millis(300);
+        let last = self.last.filter(|last| last.0 != client);
+        self.is(Fault::FavoursTheHolder) && last.is_some_and(|last| now < last.1.plus(given))
     }
 
     fn expire(&mut self, queue: &mut Vec<Entry>, now: Moment) {
