@@ -2,7 +2,7 @@
 # starting any system service.
 
 # The tests wait for leases and servers far more than they compute.
-export RUST_TEST_THREADS=${RUST_TEST_THREADS:-8}
+export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$(($(nproc) * 4))}
 
 # program:Debian package
 servers='redis-server:redis-server redis-cli:redis-tools'

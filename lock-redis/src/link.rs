@@ -48,7 +48,7 @@ type Outcome = watch::Receiver<Option<Result<Connection>>>;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Heard {
     pub(crate) at: Moment,
-    /// How long it took.
+    /// The longest that answers took lately: it falls by an eighth with each quicker answer.
     pub(crate) latency: Duration,
 }
 
@@ -189,8 +189,9 @@ impl Link {
 
     fn note_answer(&self, sent: Moment) {
         let at = Clock::Boot.now();
-        let latency = at.since(sent);
-        *locked(&self.heard) = Heard { at, latency };
+        let mut heard = locked(&self.heard);
+        let latency = at.since(sent).max(heard.latency * 7 / 8);
+        *heard = Heard { at, latency };
     }
 
     /// Notes what an error says about the connection, and translates it.

@@ -249,7 +249,7 @@ impl<'a> Acquisition<'a> {
             return patience;
         };
         let left = ends.saturating_duration_since(Instant::now());
-        let grace = GRACE.max(self.lock.client.heard().latency * 3);
+        let grace = GRACE.max(self.lock.client.heard().latency * 4);
         patience.min(left + grace)
     }
 }
