@@ -1,6 +1,7 @@
 //! What an application holds while it holds a lock.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Waker};
@@ -230,8 +231,12 @@ impl Hold {
         // At the caller's home the runtime may be shutting down, and would drop a new task
         // silently. A backend without I/O is done at the first poll.
         let _runtime = self.handle.enter();
-        let finished = Pin::new(&mut release).poll(&mut Context::from_waker(Waker::noop()));
-        if finished.is_pending() {
+        // A release that needs a timer or a socket of a runtime that is gone panics, and a panic in
+        // `Drop` may end the process: then the ttl ends the hold.
+        let first_poll = AssertUnwindSafe(|| {
+            Pin::new(&mut release).poll(&mut Context::from_waker(Waker::noop()))
+        });
+        if catch_unwind(first_poll).is_ok_and(|finished| finished.is_pending()) {
             self.handle.spawn(release);
         }
     }

@@ -180,3 +180,17 @@ async fn a_hold_whose_runtime_is_gone_is_reported_lost_elsewhere() {
         .unwrap();
     assert!(next.is_some_and(|next| next.token() > guard.token()));
 }
+
+#[test]
+fn a_release_that_needs_a_runtime_that_is_gone_does_not_panic_in_drop() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let (lease, keeper) = keeper();
+    lease.release_answers(Answer::After(Duration::from_millis(1)));
+    let guard = runtime.block_on(async { hold(&keeper, "k") });
+    drop(runtime);
+    drop(guard);
+    assert_eq!(lease.releases(), 1);
+}
