@@ -17,6 +17,10 @@ const NOT_UP_TO_BACKENDS: [&str; 2] = [
     "fencing::tokens_are_decimal_text",
 ];
 
+/// Faults that only show when two clients meet by chance are not met in every run of a case that
+/// draws its schedule at random; what matters is that repeating it finds them.
+const ATTEMPTS: u32 = 5;
+
 #[test]
 fn every_case_catches_something() {
     let caught: BTreeSet<&str> = CAUGHT.iter().copied().chain(NOT_UP_TO_BACKENDS).collect();
@@ -38,10 +42,9 @@ pub(crate) fn assert_caught(fault: Fault, name: &str, says: &str) {
         .find(named)
         .expect("a case of that name");
     let new_store = |_case| async move { Shelf::new(fault, declared(fault)) };
-    let outcome = catch_unwind(AssertUnwindSafe(|| run(case, new_store)));
-    let panic = match outcome {
-        Ok(outcome) => panic!("{name} does not notice {fault:?}: {outcome:?}"),
-        Err(panic) => panic,
+    let attempt = |_| catch_unwind(AssertUnwindSafe(|| run(case, new_store))).err();
+    let Some(panic) = (0..ATTEMPTS).find_map(attempt) else {
+        panic!("{name} does not notice {fault:?} in {ATTEMPTS} attempts");
     };
     let message = panic.downcast_ref::<String>().expect("a message");
     assert!(
