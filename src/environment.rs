@@ -11,7 +11,9 @@ impl Config {
     /// # Errors
     ///
     /// [`ErrorKind::Config`] when `POLYLOCK_URL` is not set, for a malformed value, and for a
-    /// variable that starts with `POLYLOCK_` and is none of them, since that is a typing error.
+    /// variable that starts with `POLYLOCK_` and is none of them, since that is a typing error. What
+    /// Kubernetes sets for a service called `polylock` (`POLYLOCK_SERVICE_…`, `POLYLOCK_PORT…`) is
+    /// passed over.
     pub fn from_env() -> Result<Self> {
         let variables = std::env::vars_os().filter_map(|(name, value)| {
             let field = name.to_str()?.strip_prefix(PREFIX)?.to_ascii_lowercase();
@@ -30,6 +32,7 @@ impl Config {
                 "ttl" => config.ttl = Some(duration::parse(&name, &value)?),
                 "wait" => config.wait = Some(duration::parse(&name, &value)?),
                 "hand_off" => config.hand_off = Some(duration::parse(&name, &value)?),
+                _ if is_of_kubernetes(&field) => {}
                 _ => return Err(unknown_variable(&name)),
             }
         }
@@ -43,6 +46,11 @@ impl Config {
         }
         Ok(config)
     }
+}
+
+/// Kubernetes tells each container where the services of its namespace are.
+fn is_of_kubernetes(field: &str) -> bool {
+    field.starts_with("service_") || field == "port" || field.starts_with("port_")
 }
 
 fn unknown_variable(name: &str) -> Error {
@@ -87,6 +95,18 @@ mod tests {
         assert_eq!(config.ttl, Some(Duration::from_secs(5)));
         assert_eq!(config.wait, Some(Duration::ZERO));
         assert_eq!(config.hand_off, Some(Duration::from_millis(5)));
+    }
+
+    #[test]
+    fn what_kubernetes_sets_is_no_mistake() {
+        let config = read(&[
+            ("url", "memory://"),
+            ("service_host", "10.0.0.1"),
+            ("port", "tcp://10.0.0.1:80"),
+            ("port_80_tcp_addr", "10.0.0.1"),
+        ]);
+        assert_eq!(config.unwrap().url, "memory://");
+        assert!(read(&[("url", "memory://"), ("ports", "80")]).is_err());
     }
 
     #[test]

@@ -2,6 +2,10 @@
 
 use std::time::Duration;
 
+/// Tokio's timers stand still while the machine is suspended: made of naps, a sleep on
+/// [`Clock::Boot`] is late by no more than one of them.
+const NAP_MAX: Duration = Duration::from_millis(250);
+
 /// Which clock the deadlines of a backend's holds are read on.
 ///
 /// The wall clock is neither: setting it changes nothing.
@@ -38,13 +42,17 @@ impl Clock {
     ///
     /// Cancel safe: it only waits.
     pub async fn sleep_until(self, moment: Moment) {
-        // A timer may fire early by the difference between its clock and ours.
         loop {
             let left = moment.since(self.now());
             if left.is_zero() {
                 return;
             }
-            tokio::time::sleep(left).await;
+            // The timer's clock and ours need not agree, so it may fire early.
+            tokio::time::sleep(match self {
+                Self::Runtime => left,
+                Self::Boot => left.min(NAP_MAX),
+            })
+            .await;
         }
     }
 }

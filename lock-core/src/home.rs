@@ -64,7 +64,12 @@ impl KeeperHome {
         Ok(self.handle()?.spawn(future))
     }
 
-    pub(crate) fn handle(&self) -> Result<Handle> {
+    /// The runtime it stands for now.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`] at the caller's home when the caller is in no runtime.
+    pub fn handle(&self) -> Result<Handle> {
         match &self.0 {
             Place::Thread(handle) => Ok(handle.clone()),
             Place::Caller => Handle::try_current().map_err(|source| {

@@ -81,7 +81,8 @@ impl Keeper {
     pub fn claim(&self, request: &LockRequest) -> Result<Claim> {
         self.0.capabilities.check(request)?;
         let handle = self.0.home.handle()?;
-        let id = HoldId::new(request.key.clone(), request.mode, request.ttl())?;
+        let runtime = KeeperHome::caller().handle()?.id();
+        let id = HoldId::new(request.key.clone(), request.mode, request.ttl(), runtime)?;
         let roster = self.0.roster(&handle);
         Ok(Claim::new(Hold::new(
             id,

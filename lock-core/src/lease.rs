@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use tokio::runtime::Id;
 
 use crate::{Error, ErrorKind, LockKey, LossReason, Mode, Moment, Result};
 
@@ -75,15 +76,17 @@ pub struct HoldId {
     mode: Mode,
     ttl: Duration,
     owner: OwnerId,
+    runtime: Id,
 }
 
 impl HoldId {
-    pub(crate) fn new(key: LockKey, mode: Mode, ttl: Duration) -> Result<Self> {
+    pub(crate) fn new(key: LockKey, mode: Mode, ttl: Duration, runtime: Id) -> Result<Self> {
         Ok(Self {
             key,
             mode,
             ttl,
             owner: OwnerId::random()?,
+            runtime,
         })
     }
 
@@ -105,6 +108,13 @@ impl HoldId {
     /// Who asks: new for every acquisition.
     pub fn owner(&self) -> OwnerId {
         self.owner
+    }
+
+    /// Which runtime claimed it, for backends that keep a connection on each: a clean-up that has to
+    /// stay behind its take travels on the same connection. The runtime may be gone by now, and
+    /// another one may have its number.
+    pub fn runtime(&self) -> Id {
+        self.runtime
     }
 }
 

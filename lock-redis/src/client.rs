@@ -1,4 +1,4 @@
-//! The two connections of a client, and the requests that travel on them.
+//! The connections of a client, and the requests that travel on them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +11,9 @@ use redis::{AsyncConnectionConfig, ProtocolVersion, RedisResult, Value};
 
 use crate::RedisConfig;
 use crate::error::{BACKEND, no_answer, translate};
+use crate::lanes::Lanes;
 use crate::layout::{Layout, owner_mark};
-use crate::link::{Connection, Greeting, Heard, Link, Place};
+use crate::link::{Connection, Greeting, Link, Place, Terms};
 use crate::script::{
     self, Call, FLOOR, RELEASE_EXCLUSIVE, RELEASE_MANY, RENEW_EXCLUSIVE, RENEW_MANY,
     TAKE_EXCLUSIVE, TAKE_MANY,
@@ -28,7 +29,7 @@ const RELEASE_LIMIT: Duration = Duration::from_millis(450);
 #[derive(Debug)]
 pub(crate) struct Client {
     layout: Layout,
-    command: Arc<Link>,
+    command: Lanes,
     background: Arc<Link>,
     pub(crate) hub: Arc<Hub>,
     patrol: Patrol,
@@ -59,27 +60,27 @@ impl Client {
             .arg("NOLOOP")
             .take();
         let client = Self {
-            command: Link::new(
-                open_client(&config.url, ProtocolVersion::RESP2)?,
-                AsyncConnectionConfig::new(),
-                Greeting::Script(FLOOR.call().argument(layout.counter())),
-                Place::Opener,
-                home.clone(),
-                patrol.clone(),
-            ),
-            background: Link::new(
-                open_client(&config.url, ProtocolVersion::RESP3)?,
-                push_options,
-                Greeting::Command(tracking),
-                Place::Home,
-                home.clone(),
-                patrol.clone(),
-            ),
+            command: Lanes::new(Terms {
+                client: open_client(&config.url, ProtocolVersion::RESP2)?,
+                options: AsyncConnectionConfig::new(),
+                greeting: Greeting::Script(FLOOR.call().argument(layout.counter())),
+                place: Place::Opener,
+                home: home.clone(),
+                patrol: patrol.clone(),
+            }),
+            background: Link::new(Terms {
+                client: open_client(&config.url, ProtocolVersion::RESP3)?,
+                options: push_options,
+                greeting: Greeting::Command(tracking),
+                place: Place::Home,
+                home: home.clone(),
+                patrol: patrol.clone(),
+            }),
             layout,
             hub,
             patrol,
         };
-        client.command.connection().await?;
+        client.lane()?.connection().await?;
         client.background.connection().await?;
         Ok(client)
     }
@@ -89,36 +90,20 @@ impl Client {
         self.layout.lock(key)
     }
 
-    /// The command connection, opened on the caller's runtime if need be.
-    pub(crate) async fn command(&self, limit: Duration) -> Result<Connection> {
-        match self.patrol.within(limit, self.command.connection()).await {
-            Some(connection) => connection,
-            None => Err(no_answer(limit)),
-        }
-    }
-
-    /// What is known of the last answer on the command connection.
-    pub(crate) fn heard(&self) -> Heard {
-        self.command.heard()
-    }
-
-    /// Whether the command connection is known to be broken, or was never open.
-    pub(crate) fn is_disconnected(&self) -> bool {
-        self.command.current().is_none()
+    /// The command connection of the caller's runtime.
+    pub(crate) fn lane(&self) -> Result<Arc<Link>> {
+        self.command.here()
     }
 
     /// Asks for the key once; the grant's number, or `None` while it is held.
     pub(crate) async fn take(
         &self,
         hold: &HoldId,
+        lane: &Arc<Link>,
         connection: &mut Connection,
         limit: Duration,
     ) -> Result<Option<u64>> {
-        match self
-            .command
-            .call(connection, &self.take_call(hold), limit)
-            .await?
-        {
+        match lane.call(connection, &self.take_call(hold), limit).await? {
             Value::Nil => Ok(None),
             Value::Int(grant) => u64::try_from(grant)
                 .map(Some)
@@ -187,12 +172,10 @@ impl Client {
     /// cannot overtake the take; else on the background connection.
     pub(crate) async fn release(&self, hold: &HoldId) -> Result<Released> {
         let call = self.release_call(hold);
-        if let Some(mut connection) = self.command.current() {
-            match self
-                .command
-                .call(&mut connection, &call, RELEASE_LIMIT)
-                .await
-            {
+        if let Some(lane) = self.command.of(hold.runtime())
+            && let Some(mut connection) = lane.current()
+        {
+            match lane.call(&mut connection, &call, RELEASE_LIMIT).await {
                 Ok(answer) => return released(&answer),
                 Err(error) if error.is_retryable() => {}
                 Err(error) => return Err(error),

@@ -11,10 +11,11 @@ pub struct RedisConfig {
     /// `redis://user:password@host:6379/0`: user, password, port (6379) and database (0) may be
     /// left out. `unix:///path/to/socket` works as well.
     pub url: String,
-    /// What stands before every key, joined by a colon. Default: nothing.
+    /// What stands before every key, joined by a colon; colons of its own are written `%3A`, and
+    /// percent signs `%25`. Default: nothing.
     ///
-    /// Namespaces that are the beginning of one another up to a colon meet: `shop` with the key
-    /// `eu:42` is `shop:eu` with the key `42`. They exclude each other, but count their tokens apart.
+    /// Tokens are counted for each namespace. A client without one can name the keys of all others
+    /// and excludes them, but its tokens cannot be compared with theirs.
     pub namespace: Namespace,
 }
 

@@ -15,13 +15,13 @@ impl Layout {
     pub(crate) fn new(namespace: &Namespace) -> Self {
         let prefix = namespace
             .as_str()
-            .map_or_else(String::new, |name| format!("{name}:"));
+            .map_or_else(String::new, |name| format!("{}:", escaped(name)));
         Self {
             prefix: prefix.into_bytes(),
         }
     }
 
-    /// The key of a lock: `namespace:key`, or the bare key that other clients use too.
+    /// The key of a lock: `namespace:key` with the namespace's own colons escaped, or the bare key that other clients use too.
     pub(crate) fn lock(&self, key: &LockKey) -> Vec<u8> {
         [&self.prefix, key.as_str().as_bytes()].concat()
     }
@@ -41,6 +41,12 @@ impl Layout {
     pub(crate) fn counter(&self) -> Vec<u8> {
         [self.prefix.as_slice(), &[COMPANION], b"grants"].concat()
     }
+}
+
+/// Without a colon, so that the first colon of a key ends its namespace: `a` with the key `b:c` and
+/// `a:b` with the key `c` are different locks.
+fn escaped(namespace: &str) -> String {
+    namespace.replace('%', "%25").replace(':', "%3A")
 }
 
 /// What stands for a claim on the server. Exclusive: the start of the key's value, before the grant
@@ -65,5 +71,16 @@ mod tests {
         assert!(String::from_utf8(layout.tokens(&key)).is_err());
         assert!(String::from_utf8(layout.counter()).is_err());
         assert_eq!(Layout::new(&Namespace::none()).lock(&key), b"coupon");
+    }
+
+    #[test]
+    fn namespaces_never_meet() {
+        let at = |namespace: &str, key: &str| {
+            let layout = Layout::new(&Namespace::new(namespace).unwrap());
+            layout.lock(&LockKey::new(key).unwrap())
+        };
+        assert_eq!(at("a:b", "c"), b"a%3Ab:c");
+        assert_ne!(at("a", "b:c"), at("a:b", "c"));
+        assert_ne!(at("a%3Ab", "c"), at("a:b", "c"));
     }
 }

@@ -16,6 +16,7 @@
 mod client;
 mod config;
 mod error;
+mod lanes;
 mod layout;
 mod lease;
 mod link;

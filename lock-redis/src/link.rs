@@ -24,15 +24,21 @@ const PROBE_LIMIT: Duration = Duration::from_secs(2);
 /// Many requests share it at once, and the server answers them in the order they were sent. That is
 /// what lets a clean-up travel behind the take that it cleans up.
 pub(crate) struct Link {
-    client: redis::Client,
-    options: AsyncConnectionConfig,
-    /// What is sent first on every new connection.
-    greeting: Greeting,
-    place: Place,
-    home: KeeperHome,
-    patrol: Patrol,
+    terms: Terms,
     state: Mutex<State>,
     heard: Mutex<Heard>,
+}
+
+/// How a connection is opened.
+#[derive(Clone)]
+pub(crate) struct Terms {
+    pub(crate) client: redis::Client,
+    pub(crate) options: AsyncConnectionConfig,
+    /// What is sent first on every new connection.
+    pub(crate) greeting: Greeting,
+    pub(crate) place: Place,
+    pub(crate) home: KeeperHome,
+    pub(crate) patrol: Patrol,
 }
 
 enum State {
@@ -53,6 +59,7 @@ pub(crate) struct Heard {
 }
 
 /// What is sent first on every new connection.
+#[derive(Clone)]
 pub(crate) enum Greeting {
     Script(Call),
     Command(redis::Cmd),
@@ -76,24 +83,14 @@ pub(crate) struct Connection {
 }
 
 impl Link {
-    pub(crate) fn new(
-        client: redis::Client,
-        options: AsyncConnectionConfig,
-        greeting: Greeting,
-        place: Place,
-        home: KeeperHome,
-        patrol: Patrol,
-    ) -> Arc<Self> {
+    pub(crate) fn new(mut terms: Terms) -> Arc<Self> {
+        // Each call has its own limit; the driver's would cut across it.
+        terms.options = terms
+            .options
+            .set_connection_timeout(None)
+            .set_response_timeout(None);
         Arc::new(Self {
-            client,
-            // Each call has its own limit; the driver's would cut across it.
-            options: options
-                .set_connection_timeout(None)
-                .set_response_timeout(None),
-            greeting,
-            place,
-            home,
-            patrol,
+            terms,
             state: Mutex::new(State::Closed),
             heard: Mutex::new(Heard {
                 at: Clock::Boot.now(),
@@ -120,12 +117,14 @@ impl Link {
                 Joined::Open(connection) => return Ok(connection),
                 Joined::Opening(outcome) => outcome,
             };
-            // Without an outcome, the opener's runtime was dropped: the next turn opens anew.
+            // Without an outcome, the opener's runtime was dropped: the next turn opens anew, after
+            // those that may be dropping it.
             if let Ok(outcome) = outcome.wait_for(Option::is_some).await
                 && let Some(opened) = &*outcome
             {
                 return opened.clone();
             }
+            tokio::task::yield_now().await;
         }
     }
 
@@ -139,9 +138,9 @@ impl Link {
             State::Opening(_) | State::Closed => {}
         }
         let (sender, outcome) = watch::channel(None);
-        let home = match self.place {
+        let home = match self.terms.place {
             Place::Opener => KeeperHome::caller(),
-            Place::Home => self.home.clone(),
+            Place::Home => self.terms.home.clone(),
         };
         let link = Arc::clone(self);
         home.spawn(async move {
@@ -157,6 +156,14 @@ impl Link {
         Ok(Joined::Opening(outcome))
     }
 
+    /// The open connection, opened within `limit` if there is none.
+    pub(crate) async fn connection_within(self: &Arc<Self>, limit: Duration) -> Result<Connection> {
+        match self.terms.patrol.within(limit, self.connection()).await {
+            Some(connection) => connection,
+            None => Err(no_answer(limit)),
+        }
+    }
+
     /// Sends one call on `connection` and waits at most `limit` for its answer.
     pub(crate) async fn call(
         self: &Arc<Self>,
@@ -166,6 +173,7 @@ impl Link {
     ) -> Result<Value> {
         let sent = Clock::Boot.now();
         match self
+            .terms
             .patrol
             .within(limit, call.send(&mut connection.redis))
             .await
@@ -222,7 +230,7 @@ impl Link {
         let probing = async move {
             let ping = redis::cmd("PING");
             let asking = ping.query_async::<Value>(&mut connection.redis);
-            match link.patrol.within(PROBE_LIMIT, asking).await {
+            match link.terms.patrol.within(PROBE_LIMIT, asking).await {
                 Some(Ok(_)) => connection.probed.store(false, Ordering::Relaxed),
                 Some(Err(_)) | None => {
                     tracing::warn!("a redis connection stays silent and is replaced");
@@ -230,7 +238,7 @@ impl Link {
                 }
             }
         };
-        if let Err(error) = self.home.spawn(probing) {
+        if let Err(error) = self.terms.home.spawn(probing) {
             tracing::debug!(%error, "a silent redis connection cannot be probed");
         }
     }
@@ -238,11 +246,12 @@ impl Link {
     async fn open(&self) -> Result<Connection> {
         let opening = async {
             let mut connection = self
+                .terms
                 .client
-                .get_multiplexed_async_connection_with_config(&self.options)
+                .get_multiplexed_async_connection_with_config(&self.terms.options)
                 .await?;
             let sent = Clock::Boot.now();
-            match &self.greeting {
+            match &self.terms.greeting {
                 Greeting::Script(call) => call.send(&mut connection).await?,
                 Greeting::Command(command) => command.query_async(&mut connection).await?,
             };
@@ -252,7 +261,7 @@ impl Link {
                 probed: Arc::default(),
             })
         };
-        match self.patrol.within(CONNECT_LIMIT, opening).await {
+        match self.terms.patrol.within(CONNECT_LIMIT, opening).await {
             Some(opened) => opened.map_err(translate),
             None => Err(no_answer(CONNECT_LIMIT)),
         }
@@ -270,7 +279,7 @@ fn is_demoted(error: &RedisError) -> bool {
     error.code() == Some("READONLY")
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -279,7 +288,7 @@ impl fmt::Debug for Link {
         f.debug_struct("Link")
             .field(
                 "address",
-                &self.client.get_connection_info().addr().to_string(),
+                &self.terms.client.get_connection_info().addr().to_string(),
             )
             .field("heard", &self.heard())
             .finish_non_exhaustive()

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use crate::RedisConfig;
 use crate::client::{Client, KeyState, REPLY_LIMIT};
 use crate::error::BACKEND;
+use crate::link::Link;
 use crate::wake::Watcher;
 
 /// How long a waiter trusts the server to tell of a change before it looks by itself.
@@ -86,6 +87,7 @@ impl DistributedLock for RedisLock {
 struct Acquisition<'a> {
     lock: &'a RedisLock,
     request: &'a LockRequest,
+    lane: Arc<Link>,
     /// Kept over attempts without a definite answer, so that a resend is known as one.
     claim: Option<Claim>,
     ends: Option<Instant>,
@@ -99,6 +101,7 @@ impl<'a> Acquisition<'a> {
         Ok(Self {
             lock,
             request,
+            lane: lock.client.lane()?,
             claim: Some(lock.keeper.claim(request)?),
             ends: match request.wait() {
                 Wait::No => None,
@@ -157,9 +160,7 @@ impl<'a> Acquisition<'a> {
     /// it is used: then the request is sent again on a new one, and is known as the same.
     async fn attempt(&mut self) -> Result<Option<LockGuard>> {
         match self.ask().await {
-            Err(error) if error.is_retryable() && self.lock.client.is_disconnected() => {
-                self.ask().await
-            }
+            Err(error) if error.is_retryable() && self.lane.current().is_none() => self.ask().await,
             outcome => outcome,
         }
     }
@@ -167,7 +168,7 @@ impl<'a> Acquisition<'a> {
     /// One request for the key. Dropping it here, at any point, drops the armed claim.
     async fn ask(&mut self) -> Result<Option<LockGuard>> {
         let limit = self.patience();
-        let mut connection = self.lock.client.command(limit).await?;
+        let mut connection = self.lane.connection_within(limit).await?;
         let mut claim = match self.claim.take() {
             Some(claim) => claim,
             None => self.lock.keeper.claim(self.request)?,
@@ -176,7 +177,7 @@ impl<'a> Acquisition<'a> {
         let answer = self
             .lock
             .client
-            .take(claim.id(), &mut connection, limit)
+            .take(claim.id(), &self.lane, &mut connection, limit)
             .await;
         if let Ok(Some(grant)) = answer {
             let token = FencingToken::from_grant(grant)?;
@@ -203,7 +204,7 @@ impl<'a> Acquisition<'a> {
             Err(error) => error,
         };
         // Those who stood in line behind us were cut off for as long as we.
-        let heard = self.lock.client.heard().at.max(self.begun);
+        let heard = self.lane.heard().at.max(self.begun);
         let outlasted = self.ends.is_none() && Clock::Boot.now().since(heard) > OUTAGE_LIMIT;
         if !error.is_retryable() || outlasted {
             return Err(error);
@@ -249,7 +250,7 @@ impl<'a> Acquisition<'a> {
             return patience;
         };
         let left = ends.saturating_duration_since(Instant::now());
-        let grace = GRACE.max(self.lock.client.heard().latency * 4);
+        let grace = GRACE.max(self.lane.heard().latency * 4);
         patience.min(left + grace)
     }
 }

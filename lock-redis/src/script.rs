@@ -38,6 +38,7 @@ pub(crate) struct Script {
 
 /// One call of a script, ready to be sent by its hash, or with its source where the server does not
 /// know the hash: after a restart, a promotion or `SCRIPT FLUSH`.
+#[derive(Clone)]
 pub(crate) struct Call {
     script: &'static Script,
     keys: Vec<Vec<u8>>,

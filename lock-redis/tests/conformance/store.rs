@@ -24,7 +24,8 @@ impl RedisStore {
     pub(crate) fn for_case(case: Case, connect: Connect) -> Self {
         Self {
             own: case.needs(Need::Freeze).then(RedisServer::start),
-            namespace: case.to_string(),
+            // A plain name, since colons are escaped on the server.
+            namespace: case.to_string().replace("::", "."),
             connect,
         }
     }
@@ -71,15 +72,19 @@ impl Store for RedisStore {
             self.wire_key(&request.key),
             request.ttl().as_millis().to_string(),
         );
-        let reply = match request.mode {
-            Mode::Exclusive => {
-                self.admin()
-                    .command(&["SET", &key, "of the dead", "NX", "PX", &ttl])
-            }
-            Mode::Shared => self
+        let kind = match request.mode {
+            Mode::Exclusive => None,
+            Mode::Shared => Some("s"),
+            Mode::Permit { .. } => Some("p"),
+        };
+        let reply = match kind {
+            None => self
                 .admin()
-                .command(&["EVAL", CRASHED_SHARED, "1", &key, &ttl]),
-            Mode::Permit { .. } => return false,
+                .command(&["SET", &key, "of the dead", "NX", "PX", &ttl]),
+            Some(kind) => {
+                self.admin()
+                    .command(&["EVAL", CRASHED_AMONG_MANY, "1", &key, &ttl, kind])
+            }
         };
         !matches!(
             reply.expect("the server runs"),
@@ -108,9 +113,9 @@ impl Store for RedisStore {
     }
 }
 
-/// What a reader leaves behind that dies.
-const CRASHED_SHARED: &str = "
+/// What a reader or the holder of a permit leaves behind that dies.
+const CRASHED_AMONG_MANY: &str = "
 local now = redis.call('TIME')
 local expires = now[1] * 1000 + math.floor(now[2] / 1000) + ARGV[1]
-redis.call('ZADD', KEYS[1], expires, 's0000000000000000000000000000dead')
+redis.call('ZADD', KEYS[1], expires, ARGV[2] .. '0000000000000000000000000000dead')
 return redis.call('PEXPIREAT', KEYS[1], expires)";

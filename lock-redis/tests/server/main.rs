@@ -5,6 +5,7 @@ mod cancellation;
 mod interoperability;
 mod outages;
 mod resends;
+mod runtimes;
 mod tokens;
 
 use std::time::Duration;

@@ -1,0 +1,78 @@
+//! Clients that are used from several runtimes.
+
+use std::time::Duration;
+
+use lock_core::DistributedLockExt;
+use lock_redis::RedisLock;
+use lock_testkit::servers::RedisServer;
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::timeout;
+
+use crate::{connect, lock_for};
+
+fn runtime() -> Runtime {
+    Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime")
+}
+
+/// Takes and releases a lock, sooner than a silent connection would be given up.
+async fn works(locks: &RedisLock, key: &str) {
+    let using = async {
+        let guard = lock_for(locks, key, Duration::from_secs(30)).await;
+        guard.release().await.expect("the server runs");
+    };
+    timeout(Duration::from_secs(1), using)
+        .await
+        .expect("no runtime waits for another one");
+}
+
+#[test]
+fn a_runtime_that_nobody_drives_holds_nobody_up() {
+    let server = RedisServer::start();
+    let first = runtime();
+    let locks = first.block_on(connect(server.url()));
+    // The first runtime exists, but from now on nobody drives it.
+    runtime().block_on(works(&locks, "a"));
+    first.block_on(works(&locks, "b"));
+}
+
+#[test]
+fn a_guard_of_a_runtime_that_nobody_drives_is_released_elsewhere() {
+    let server = RedisServer::start();
+    let (first, second) = (runtime(), runtime());
+    let locks = first.block_on(connect(server.url()));
+    let guard = first.block_on(lock_for(&locks, "k", Duration::from_secs(30)));
+    drop(guard);
+    second.block_on(async {
+        let next = locks.lock_within("k", Duration::from_secs(5)).await;
+        assert!(next.expect("the server runs").is_some(), "still held");
+    });
+}
+
+#[test]
+fn connections_end_with_their_runtimes() {
+    let server = RedisServer::start();
+    let first = runtime();
+    let locks = first.block_on(connect(server.url()));
+    for key in ["a", "b", "c", "d", "e"] {
+        runtime().block_on(works(&locks, key));
+    }
+    let connections = || {
+        let clients = server.client().command(&["CLIENT", "LIST"]).unwrap();
+        clients.text().unwrap_or_default().lines().count()
+    };
+    // Two of the client, one of the runtime that ended last, until the server has seen its end, and
+    // ours that asks.
+    first.block_on(async {
+        timeout(Duration::from_secs(5), async {
+            while connections() > 3 {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await
+        .expect("the connections of dropped runtimes are closed");
+        works(&locks, "f").await;
+    });
+}
