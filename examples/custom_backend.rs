@@ -95,13 +95,23 @@ impl DistributedLock for ShelfLock {
     }
 
     async fn acquire(&self, request: LockRequest) -> Result<Option<LockGuard>> {
+        self.keeper.acquiring(&request, self.wait(&request)).await
+    }
+
+    async fn shutdown(&self, within: Duration) -> Result<()> {
+        self.keeper.shutdown(within).await
+    }
+}
+
+impl ShelfLock {
+    async fn wait(&self, request: &LockRequest) -> Result<Option<LockGuard>> {
         let wait = request.wait();
         // Waiters of one process are served in order, and only the first of them polls.
         let Some(_turn) = self.line.enter(&request.key, wait.deadline()).await else {
             return Ok(None);
         };
         let mut backoff = Backoff::new(Duration::from_millis(1), Duration::from_millis(20));
-        let mut claim = self.keeper.claim(&request)?;
+        let mut claim = self.keeper.claim(request)?;
         loop {
             let sent = claim.sending();
             if let Some(grant) = self.shelf.take(claim.id()) {

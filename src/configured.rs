@@ -25,6 +25,10 @@ impl DistributedLock for Configured {
         request.wait = request.wait.or_else(|| self.wait.map(wait_at_most));
         self.locks.acquire(request).await
     }
+
+    async fn shutdown(&self, within: Duration) -> Result<()> {
+        self.locks.shutdown(within).await
+    }
 }
 
 fn wait_at_most(limit: Duration) -> Wait {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::hold::Hold;
 use crate::keeper::renewal_due;
-use crate::{FencingToken, HoldId, LockGuard, LossSender, Moment};
+use crate::{FencingToken, HoldId, LockGuard, LossReason, LossSender, Moment};
 
 /// An acquisition under way.
 ///
@@ -67,14 +67,20 @@ impl Claim {
     ///
     /// `None` when the answer came so late that a third of the ttl is gone: its holder would have
     /// to be renewed before it did anything, or has expired. What was won is then released in the
-    /// background; try again with a new claim while there is time.
+    /// background; try again with a new claim while there is time. Also `None` when the client was
+    /// shut down meanwhile.
     pub fn granted(self, token: FencingToken, sent: Moment, ttl: Duration) -> Option<LockGuard> {
         if self.hold.keeper.clock.now() > renewal_due(sent, ttl) {
             return None;
         }
         let mut claim = self;
-        claim.armed = false;
         claim.hold.keep(sent, ttl);
+        if claim.hold.keeper.gate.is_closed() {
+            // The shutdown may have passed by before the hold was there to be ended.
+            claim.hold.end(LossReason::Closed);
+            return None;
+        }
+        claim.armed = false;
         Some(LockGuard::new(Arc::clone(&claim.hold), token))
     }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
+use crate::gate::UnderWay;
 use crate::hand_off::Place;
 use crate::hold::{Hold, Turn};
 use crate::{Backoff, FencingToken, HoldWatch, LockKey, LossReason, Mode, Released, Result};
@@ -135,6 +136,7 @@ impl LockGuard {
         if self.hand_on() {
             return Ok(Released::Released);
         }
+        let _under_way = self.hold.keeper.gate.enter();
         let was_held = self.end();
         let outcome = self.hold.keeper.lease.release(&self.hold.id).await?;
         self.released = true;
@@ -203,7 +205,10 @@ impl Drop for LockGuard {
     fn drop(&mut self) {
         if !self.released && !self.hand_on() {
             self.end();
-            self.hold.release_in_background(self.place.take());
+            // A shutdown has seen to the release.
+            if self.hold.look() != Err(LossReason::Closed) {
+                self.hold.release_in_background(self.place.take());
+            }
         }
     }
 }
@@ -223,7 +228,8 @@ impl Hold {
     /// Releases without anybody waiting for it, from any thread, also in `Drop`.
     /// Only then somebody else in this process may claim at `place`.
     pub(crate) fn release_in_background(self: &Arc<Self>, place: Option<Place>) {
-        let mut release = Box::pin(release_until_confirmed(Arc::clone(self), place));
+        let under_way = self.keeper.gate.enter();
+        let mut release = Box::pin(release_until_confirmed(Arc::clone(self), place, under_way));
         if self.keeper.home.outlives_callers() {
             self.handle.spawn(release);
             return;
@@ -244,7 +250,7 @@ impl Hold {
 
 /// Repeats the release until the store has answered, at most for one ttl: by then the store has
 /// ended the hold by itself.
-async fn release_until_confirmed(hold: Arc<Hold>, place: Option<Place>) {
+async fn release_until_confirmed(hold: Arc<Hold>, place: Option<Place>, _under_way: UnderWay) {
     let clock = hold.keeper.clock;
     let end = clock.now().plus(hold.id.ttl());
     let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_secs(1));

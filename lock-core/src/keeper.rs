@@ -9,6 +9,7 @@ use tokio::runtime::{Handle, Id};
 use tokio::task::JoinSet;
 
 use crate::claim::Claim;
+use crate::gate::Gate;
 use crate::hold::{Hold, Step};
 use crate::roster::{Plan, Roster};
 use crate::sync::locked;
@@ -23,13 +24,14 @@ use crate::{
 /// hold's deadline, and ends the hold at the deadline exactly, whatever a renewal may be doing.
 /// There is one task and one timer for all holds of a client.
 #[derive(Clone)]
-pub struct Keeper(Arc<KeeperInner>);
+pub struct Keeper(pub(crate) Arc<KeeperInner>);
 
 pub(crate) struct KeeperInner {
     pub(crate) lease: Arc<dyn Lease>,
     pub(crate) capabilities: Capabilities,
     pub(crate) clock: Clock,
     pub(crate) home: KeeperHome,
+    pub(crate) gate: Arc<Gate>,
     /// One timetable a runtime that holds are kept on: at home on the keeper thread that is one.
     rosters: Mutex<HashMap<Id, Weak<Roster>>>,
 }
@@ -58,6 +60,7 @@ impl Keeper {
             capabilities,
             clock,
             home,
+            gate: Arc::default(),
             rosters: Mutex::default(),
         }))
     }
@@ -77,8 +80,10 @@ impl Keeper {
     /// # Errors
     ///
     /// [`Unsupported`](crate::ErrorKind::Unsupported) for a mode or ttl that the backend cannot
-    /// give, [`Config`](crate::ErrorKind::Config) outside a Tokio runtime.
+    /// give, [`Config`](crate::ErrorKind::Config) outside a Tokio runtime,
+    /// [`Closed`](crate::ErrorKind::Closed) after [`shutdown`](Self::shutdown).
     pub fn claim(&self, request: &LockRequest) -> Result<Claim> {
+        self.0.gate.check()?;
         self.0.capabilities.check(request)?;
         let handle = self.0.home.handle()?;
         let runtime = KeeperHome::caller().handle()?.id();
@@ -118,6 +123,13 @@ impl KeeperInner {
         let roster = Arc::new(Roster::default());
         rosters.insert(handle.id(), Arc::downgrade(&roster));
         roster
+    }
+
+    /// Every hold that is valid, taken out of its timetable.
+    pub(crate) fn all_holds(&self) -> Vec<Arc<Hold>> {
+        let rosters = locked(&self.rosters);
+        let living = rosters.values().filter_map(Weak::upgrade);
+        living.flat_map(|roster| roster.take_all()).collect()
     }
 }
 

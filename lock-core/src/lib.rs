@@ -28,6 +28,7 @@ mod claim;
 mod clock;
 mod error;
 mod ext;
+mod gate;
 mod guard;
 mod hand_off;
 mod hold;
@@ -44,6 +45,7 @@ mod queue;
 mod request;
 mod roster;
 mod scoped;
+mod shutdown;
 mod sync;
 mod token;
 

@@ -1,10 +1,11 @@
 //! The trait that applications hold and backends implement.
 
 use std::fmt;
+use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::{Capabilities, LockGuard, LockRequest, Result};
+use crate::{Capabilities, Error, ErrorKind, LockGuard, LockRequest, Result};
 
 /// A lock service: takes locks by key on one store.
 ///
@@ -40,4 +41,30 @@ pub trait DistributedLock: fmt::Debug + Send + Sync + 'static {
     /// Dropping the future at any await leaves neither a hold nor a place in a queue behind. A
     /// waiter that is dropped loses its place: keep one future across `select!` turns.
     async fn acquire(&self, request: LockRequest) -> Result<Option<LockGuard>>;
+
+    /// Shuts the client down: ends every hold and acquisition at once, and waits at most `within`
+    /// until the store has confirmed that nothing of them is left.
+    ///
+    /// Guards are told before their keys are given back ([`LossReason::Closed`](crate::LossReason::Closed)), so nobody works on
+    /// without the lock who looks at it; to let work finish first, wait for it before. Acquisitions,
+    /// waiting ones and new ones, end with [`Closed`](crate::ErrorKind::Closed). Clones of the client
+    /// are shut down with it; its connections end with the last of them.
+    ///
+    /// # Errors
+    ///
+    /// [`Unavailable`](crate::ErrorKind::Unavailable) when something is unconfirmed by then: it goes
+    /// on in the background, and at the latest the ttl ends it.
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) by a backend that does not pass the call on to
+    /// its [`Keeper::shutdown`](crate::Keeper::shutdown).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future stops the waiting only.
+    async fn shutdown(&self, within: Duration) -> Result<()> {
+        let _ = within;
+        Err(Error::new(
+            ErrorKind::Unsupported,
+            "this backend cannot be shut down: release its guards",
+        ))
+    }
 }

@@ -18,6 +18,8 @@ pub enum LossReason {
     /// The guard was released or dropped. Only a [`HoldWatch`](crate::HoldWatch) that outlives
     /// the guard is told so.
     Released,
+    /// Its client was [shut down](crate::DistributedLock::shutdown), which gives the key back.
+    Closed,
 }
 
 impl fmt::Display for LossReason {
@@ -26,6 +28,7 @@ impl fmt::Display for LossReason {
             Self::Expired => "it could not be renewed in time",
             Self::Removed => "it was removed on the store",
             Self::Released => "it was released",
+            Self::Closed => "its client was shut down",
         })
     }
 }

@@ -81,6 +81,13 @@ impl Roster {
         taken
     }
 
+    /// Takes out every hold.
+    pub(crate) fn take_all(&self) -> Vec<Arc<Hold>> {
+        let due = std::mem::take(&mut locked(&self.timetable).due);
+        let holds = due.into_values();
+        holds.inspect(|hold| _ = hold.replace_due(None)).collect()
+    }
+
     /// The keeper task's next appointment; `None` ends the task, unless it is `busy`.
     pub(crate) fn plan(&self, busy: bool) -> Plan {
         let mut timetable = locked(&self.timetable);

@@ -10,7 +10,7 @@ struct Memory(MemoryLock);
 #[async_trait]
 impl Store for Memory {
     async fn client(&self) -> Arc<dyn DistributedLock> {
-        Arc::new(self.0.clone())
+        Arc::new(self.0.new_client())
     }
 
     async fn residue(&self) -> Vec<String> {

@@ -77,9 +77,12 @@ impl DistributedLock for RedisLock {
     }
 
     async fn acquire(&self, request: LockRequest) -> Result<Option<LockGuard>> {
-        let mut acquisition = Acquisition::new(self, &request)?;
-        let outcome = acquisition.run(request.wait()).await;
-        outcome.map_err(|error| error.with_operation("acquire").with_key(&request.key))
+        let acquiring = async { Acquisition::new(self, &request)?.run(request.wait()).await };
+        self.keeper.acquiring(&request, acquiring).await
+    }
+
+    async fn shutdown(&self, within: Duration) -> Result<()> {
+        self.keeper.shutdown(within).await
     }
 }
 

@@ -60,6 +60,8 @@ pub enum Group {
     Cancellation,
     /// Shared holds and permits.
     Modes,
+    /// A client that is shut down leaves nothing behind.
+    Shutdown,
     /// Tokens grow.
     Fencing,
     /// Nothing piles up on the store.
@@ -74,6 +76,7 @@ impl fmt::Display for Group {
             Self::Lease => "lease",
             Self::Cancellation => "cancellation",
             Self::Modes => "modes",
+            Self::Shutdown => "shutdown",
             Self::Fencing => "fencing",
             Self::Residue => "residue",
         })
@@ -90,6 +93,9 @@ pub enum Need {
     /// [`Capabilities::permits`](lock_core::Capabilities::permits). Without it the case asserts
     /// that permits are refused as unsupported.
     Permits,
+    /// [`DistributedLock::shutdown`](lock_core::DistributedLock::shutdown). A backend without it
+    /// answers that it is unsupported.
+    Shutdown,
     /// [`Capabilities::fair`](lock_core::Capabilities::fair).
     Fair,
     /// [`Capabilities::push`](lock_core::Capabilities::push).

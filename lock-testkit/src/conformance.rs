@@ -76,6 +76,12 @@ macro_rules! __for_every_case {
                 a_waiter_ends_with_its_runtime: [],
                 a_guard_outlives_its_runtime: [],
             }
+            Shutdown shutdown {
+                a_shutdown_gives_everything_back: [Shutdown],
+                a_thousand_holds_are_shut_down_together: [Shutdown],
+                a_shutdown_cuts_acquisitions_off: [Shutdown],
+                a_shutdown_at_any_moment_leaves_nothing: [Shutdown],
+            }
             Modes modes {
                 undeclared_modes_are_unsupported: [],
                 readers_share: [Shared],
@@ -151,7 +157,7 @@ pub fn cases() -> Vec<Case> {
 /// # struct Memory(MemoryLock);
 /// # #[lock_testkit::async_trait]
 /// # impl Store for Memory {
-/// #     async fn client(&self) -> Arc<dyn DistributedLock> { Arc::new(self.0.clone()) }
+/// #     async fn client(&self) -> Arc<dyn DistributedLock> { Arc::new(self.0.new_client()) }
 /// #     async fn residue(&self) -> Vec<String> { self.0.claims() }
 /// # }
 /// async fn new_store(_case: Case) -> Memory {

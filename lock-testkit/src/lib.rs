@@ -15,7 +15,7 @@
 //! #[lock_testkit::async_trait]
 //! impl Store for Memory {
 //!     async fn client(&self) -> Arc<dyn DistributedLock> {
-//!         Arc::new(self.0.clone())
+//!         Arc::new(self.0.new_client())
 //!     }
 //!     async fn residue(&self) -> Vec<String> {
 //!         self.0.claims()

@@ -35,7 +35,7 @@ const SEED: &str = "LOCK_TESTKIT_SEED";
 /// # struct Memory(MemoryLock);
 /// # #[lock_testkit::async_trait]
 /// # impl Store for Memory {
-/// #     async fn client(&self) -> Arc<dyn DistributedLock> { Arc::new(self.0.clone()) }
+/// #     async fn client(&self) -> Arc<dyn DistributedLock> { Arc::new(self.0.new_client()) }
 /// #     async fn residue(&self) -> Vec<String> { self.0.claims() }
 /// # }
 /// # async fn new_store(_: Case) -> Memory { Memory(MemoryLock::new()) }
@@ -126,6 +126,9 @@ async fn perform(case: Case, store: Arc<dyn Store>, seed: u64) -> Outcome {
         assert_unsupported(&bench, mode).await;
         return Outcome::Unsupported(need);
     }
+    if case.needs(Need::Shutdown) && !can_be_shut_down(&bench).await {
+        return Outcome::Unsupported(Need::Shutdown);
+    }
     let promised = [
         (Need::Fair, capabilities.fair),
         (Need::Push, capabilities.push),
@@ -147,6 +150,12 @@ async fn perform(case: Case, store: Arc<dyn Store>, seed: u64) -> Outcome {
         Some(need) => Outcome::Skipped(need),
         None => Outcome::Proved,
     }
+}
+
+async fn can_be_shut_down(bench: &Bench) -> bool {
+    let unused = bench.client().await.locks();
+    let shutdown = unused.shutdown(bench.prompt()).await;
+    !matches!(shutdown, Err(error) if error.kind() == ErrorKind::Unsupported)
 }
 
 /// Asserts that a mode which is not declared is refused, and not emulated or taken for a conflict.

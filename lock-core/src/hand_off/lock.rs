@@ -114,4 +114,9 @@ impl DistributedLock for HandOff {
             None => self.locks.acquire(request).await,
         }
     }
+
+    async fn shutdown(&self, within: Duration) -> Result<()> {
+        // The line moves on as each place in it learns that the store's client is closed.
+        self.locks.shutdown(within).await
+    }
 }

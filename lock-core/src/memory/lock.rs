@@ -1,6 +1,7 @@
 //! [`MemoryLock`]: taking, waiting, and the operator's view.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 
@@ -40,13 +41,21 @@ pub struct MemoryLock {
 }
 
 impl MemoryLock {
-    /// A store of its own: only clones of this value share its locks.
+    /// A store of its own: only clones of this value and its [`new_client`](Self::new_client)s share
+    /// its locks.
     #[expect(
         clippy::new_without_default,
         reason = "a default that shares nothing would surprise"
     )]
     pub fn new() -> Self {
         Self::on(Arc::default())
+    }
+
+    /// Another client of the same store, as another process would be: it can be
+    /// [shut down](DistributedLock::shutdown) by itself, while clones are one client.
+    #[must_use]
+    pub fn new_client(&self) -> Self {
+        Self::on(Arc::clone(&self.store))
     }
 
     /// The store of `namespace` in this process: all values of one namespace exclude each other.
@@ -130,8 +139,18 @@ impl DistributedLock for MemoryLock {
     }
 
     async fn acquire(&self, request: LockRequest) -> Result<Option<LockGuard>> {
+        self.keeper.acquiring(&request, self.take(&request)).await
+    }
+
+    async fn shutdown(&self, within: Duration) -> Result<()> {
+        self.keeper.shutdown(within).await
+    }
+}
+
+impl MemoryLock {
+    async fn take(&self, request: &LockRequest) -> Result<Option<LockGuard>> {
         loop {
-            let mut claim = self.keeper.claim(&request)?;
+            let mut claim = self.keeper.claim(request)?;
             claim.sending();
             let grant = match self.store.enter(claim.id()) {
                 Standing::Granted(grant) => grant,

@@ -2,4 +2,5 @@
 
 mod claims;
 mod renewal;
+mod shutdown;
 mod support;

@@ -12,5 +12,6 @@ mod permits;
 mod readers;
 mod removed;
 pub(crate) mod residue;
+pub(crate) mod shutdown;
 pub(crate) mod waiting;
 mod woken;

@@ -182,6 +182,16 @@ bites! {
     LosesPermits {
         residue::abandoned_permits_leave_nothing: "",
     }
+    WaitsThroughShutdown {
+        shutdown::a_shutdown_cuts_acquisitions_off: "the end of 40 waits",
+    }
+    ShutsNothingDown {
+        shutdown::a_shutdown_gives_everything_back: "says it is held after a shutdown",
+        shutdown::a_shutdown_at_any_moment_leaves_nothing: "",
+    }
+    ShutsDownBlindly {
+        shutdown::a_thousand_holds_are_shut_down_together: "left after a confirmed shutdown",
+    }
     EmulatesModes {
         modes::undeclared_modes_are_unsupported: "has to be refused as unsupported",
         modes::readers_share: "Shared is not declared",

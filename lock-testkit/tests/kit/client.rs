@@ -191,6 +191,27 @@ impl DistributedLock for ShelfLock {
     }
 
     async fn acquire(&self, request: LockRequest) -> Result<Option<LockGuard>> {
+        match self.is(Fault::WaitsThroughShutdown) {
+            true => self.wait(&request).await,
+            false => self.keeper.acquiring(&request, self.wait(&request)).await,
+        }
+    }
+
+    async fn shutdown(&self, within: Duration) -> Result<()> {
+        match self.server.fault {
+            Fault::ShutsNothingDown => Ok(()),
+            // Asked to shut down within no time, it says that it has.
+            Fault::ShutsDownBlindly => {
+                _ = self.keeper.shutdown(Duration::ZERO).await;
+                Ok(())
+            }
+            _ => self.keeper.shutdown(within).await,
+        }
+    }
+}
+
+impl ShelfLock {
+    async fn wait(&self, request: &LockRequest) -> Result<Option<LockGuard>> {
         let end = self.end(request.wait(), request.ttl());
         if self.is(Fault::BlocksTheThread) {
             tokio::task::block_in_place(|| {});
@@ -200,7 +221,7 @@ impl DistributedLock for ShelfLock {
             false => None,
         };
         loop {
-            let mut claim = match self.keeper.claim(&request) {
+            let mut claim = match self.keeper.claim(request) {
                 Err(error)
                     if self.is(Fault::UndeclaredIsBusy)
                         && error.kind() == ErrorKind::Unsupported =>

@@ -106,6 +106,14 @@ pub(crate) enum Fault {
     /// Of two permits of one client one is given back.
     LosesPermits,
 
+    // Shutdown.
+    /// Waiters do not hear of a shutdown.
+    WaitsThroughShutdown,
+    /// Says that it is shut down, and goes on.
+    ShutsNothingDown,
+    /// Says that it is shut down before the store has confirmed it.
+    ShutsDownBlindly,
+
     // Modes.
     /// A mode that is not declared is emulated.
     EmulatesModes,

@@ -72,6 +72,7 @@ mod modest {
         for case in cases().into_iter().filter(|case| !case.needs.is_empty()) {
             let outcome = run(case, new_store);
             match case.needs[0] {
+                Need::Shutdown => assert_eq!(outcome, Outcome::Proved, "{case}"),
                 need @ (Need::Shared | Need::Permits) => {
                     assert_eq!(outcome, Outcome::Unsupported(need), "{case}");
                 }

@@ -1,0 +1,71 @@
+//! The end of a client: what is held is given back, what waits is cut off.
+
+use std::future::Future;
+use std::time::Duration;
+
+use crate::{Error, ErrorKind, Keeper, LockRequest, LossReason, Result};
+
+impl Keeper {
+    /// Runs the acquisition for `request`, cuts it off when the client is shut down, and tells in
+    /// errors what it was about. Backends wrap their
+    /// [`acquire`](crate::DistributedLock::acquire) in it.
+    ///
+    /// # Errors
+    ///
+    /// Those of `work`, and [`Closed`](ErrorKind::Closed) after [`shutdown`](Self::shutdown).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops `work`.
+    pub async fn acquiring<T>(
+        &self,
+        request: &LockRequest,
+        work: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        self.0.gate.pass(work).await.map_err(|error| {
+            error
+                .with_operation("acquire")
+                .with_key(&request.key)
+                .with_backend(self.0.capabilities.backend)
+        })
+    }
+
+    /// Ends every hold and every acquisition of this client, and waits at most `within` until the
+    /// store has confirmed that nothing of them is left; see
+    /// [`DistributedLock::shutdown`](crate::DistributedLock::shutdown).
+    ///
+    /// # Errors
+    ///
+    /// [`Unavailable`](ErrorKind::Unavailable) when something is unconfirmed by then: it goes on in
+    /// the background, and at the latest the ttl ends it.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future stops the waiting only.
+    pub async fn shutdown(&self, within: Duration) -> Result<()> {
+        let keeper = &self.0;
+        keeper.gate.close();
+        for hold in keeper.all_holds() {
+            if hold.end(LossReason::Closed) {
+                hold.release_in_background(None);
+            }
+        }
+        let ends = keeper.clock.now().plus(within);
+        tokio::select! {
+            // First, so that a shutdown that has nothing to wait for succeeds within no time.
+            biased;
+            () = keeper.gate.drained() => Ok(()),
+            () = keeper.clock.sleep_until(ends) => Err(self.not_confirmed(within)),
+        }
+    }
+
+    fn not_confirmed(&self, within: Duration) -> Error {
+        let left = self.0.gate.how_many();
+        Error::new(
+            ErrorKind::Unavailable,
+            format!("{left} releases and acquisitions are not confirmed after {within:?}: they go on, and the ttl ends them at the latest"),
+        )
+        .with_operation("shutdown")
+        .with_backend(self.0.capabilities.backend)
+    }
+}
