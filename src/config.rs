@@ -4,10 +4,11 @@
 use std::fmt;
 use std::time::Duration;
 
+use lock_core::KeeperPlace;
 use serde::Deserialize;
 
-use crate::duration;
 use crate::url::redacted;
+use crate::{duration, keeper};
 
 /// Which store holds the locks, and what applies to requests that do not say otherwise.
 ///
@@ -49,11 +50,17 @@ pub struct Config {
     /// among processes on stores that have one.
     #[serde(default, deserialize_with = "duration::deserialize")]
     pub hand_off: Option<Duration>,
+    /// Where holds are renewed: `"thread"`, a thread of polylock's own, so that an application that
+    /// blocks its runtime keeps its locks, or `"caller"`, the runtime that acquired them. Default:
+    /// `thread`, except on `memory://`, which has nothing but `caller`.
+    #[serde(default, deserialize_with = "keeper::deserialize")]
+    pub keeper: Option<KeeperPlace>,
 }
 
 impl Config {
     /// The fields that a configuration can have, as they are written.
-    pub(crate) const FIELDS: [&'static str; 5] = ["url", "namespace", "ttl", "wait", "hand_off"];
+    pub(crate) const FIELDS: [&'static str; 6] =
+        ["url", "namespace", "ttl", "wait", "hand_off", "keeper"];
 
     /// A configuration with this URL and every default.
     pub fn new(url: impl Into<String>) -> Self {
@@ -63,6 +70,7 @@ impl Config {
             ttl: None,
             wait: None,
             hand_off: None,
+            keeper: None,
         }
     }
 }
@@ -75,6 +83,7 @@ impl fmt::Debug for Config {
             .field("ttl", &self.ttl)
             .field("wait", &self.wait)
             .field("hand_off", &self.hand_off)
+            .field("keeper", &self.keeper)
             .finish()
     }
 }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{DistributedLock, Error, ErrorKind, HandOff, MemoryLock, Namespace, Result};
+use lock_core::{
+    DistributedLock, Error, ErrorKind, HandOff, KeeperPlace, MemoryLock, Namespace, Result,
+};
 
 use crate::Config;
 use crate::configured::Configured;
@@ -42,8 +44,8 @@ pub async fn connect(config: impl IntoConfig) -> Result<Arc<dyn DistributedLock>
         None => Namespace::none(),
     };
     let locks: Arc<dyn DistributedLock> = match url.scheme.as_str() {
-        "memory" => memory(&url, &namespace)?,
-        "redis" => redis(&url, namespace).await?,
+        "memory" => memory(&url, &config, &namespace)?,
+        "redis" => redis(&url, &config, namespace).await?,
         "rediss" => return Err(no_tls(&url.scheme)),
         _ => return Err(unknown_scheme(&url.scheme)),
     };
@@ -95,7 +97,11 @@ impl IntoConfig for &String {
     }
 }
 
-fn memory(url: &StoreUrl, namespace: &Namespace) -> Result<Arc<dyn DistributedLock>> {
+fn memory(
+    url: &StoreUrl,
+    config: &Config,
+    namespace: &Namespace,
+) -> Result<Arc<dyn DistributedLock>> {
     url.allow_parameters(&[])?;
     if !url.location.is_empty() {
         return Err(Error::new(
@@ -103,22 +109,37 @@ fn memory(url: &StoreUrl, namespace: &Namespace) -> Result<Arc<dyn DistributedLo
             "memory:// has no host or path: name a store of its own by memory://?namespace=NAME",
         ));
     }
+    if config.keeper == Some(KeeperPlace::Thread) {
+        return Err(Error::new(
+            ErrorKind::Unsupported,
+            "keeper: memory:// keeps its holds on the caller's runtime: leave it out, or write \"caller\"",
+        ));
+    }
     let store = namespace.as_str().unwrap_or_default();
     Ok(Arc::new(MemoryLock::shared(store)))
 }
 
 #[cfg(feature = "redis")]
-async fn redis(url: &StoreUrl, namespace: Namespace) -> Result<Arc<dyn DistributedLock>> {
+async fn redis(
+    url: &StoreUrl,
+    config: &Config,
+    namespace: Namespace,
+) -> Result<Arc<dyn DistributedLock>> {
     use lock_redis::{RedisConfig, RedisLock};
 
     url.allow_parameters(&[])?;
-    let config =
-        RedisConfig::new(format!("{}://{}", url.scheme, url.location)).with_namespace(namespace);
+    let config = RedisConfig::new(format!("{}://{}", url.scheme, url.location))
+        .with_namespace(namespace)
+        .with_keeper(config.keeper.unwrap_or_default());
     Ok(Arc::new(RedisLock::connect(config).await?))
 }
 
 #[cfg(not(feature = "redis"))]
-async fn redis(url: &StoreUrl, _namespace: Namespace) -> Result<Arc<dyn DistributedLock>> {
+async fn redis(
+    url: &StoreUrl,
+    _config: &Config,
+    _namespace: Namespace,
+) -> Result<Arc<dyn DistributedLock>> {
     Err(not_compiled_in(&url.scheme, "redis"))
 }
 

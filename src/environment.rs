@@ -1,12 +1,12 @@
 //! Configuration from environment variables.
 
-use crate::{Config, Error, ErrorKind, Result, duration};
+use crate::{Config, Error, ErrorKind, Result, duration, keeper};
 
 const PREFIX: &str = "POLYLOCK_";
 
 impl Config {
-    /// Reads `POLYLOCK_URL` and, where set, `POLYLOCK_NAMESPACE`, `POLYLOCK_TTL`, `POLYLOCK_WAIT`
-    /// and `POLYLOCK_HAND_OFF`: the fields of [`Config`] in capitals.
+    /// Reads `POLYLOCK_URL` and, where set, `POLYLOCK_NAMESPACE`, `POLYLOCK_TTL` and so on: the
+    /// fields of [`Config`] in capitals.
     ///
     /// # Errors
     ///
@@ -32,6 +32,7 @@ impl Config {
                 "ttl" => config.ttl = Some(duration::parse(&name, &value)?),
                 "wait" => config.wait = Some(duration::parse(&name, &value)?),
                 "hand_off" => config.hand_off = Some(duration::parse(&name, &value)?),
+                "keeper" => config.keeper = Some(keeper::parse(&name, &value)?),
                 _ if is_of_kubernetes(&field) => {}
                 _ => return Err(unknown_variable(&name)),
             }
@@ -71,6 +72,8 @@ fn unknown_variable(name: &str) -> Error {
 mod tests {
     use std::time::Duration;
 
+    use lock_core::KeeperPlace;
+
     use super::*;
 
     fn read(variables: &[(&str, &str)]) -> Result<Config> {
@@ -88,6 +91,7 @@ mod tests {
             ("ttl", "5s"),
             ("wait", "0s"),
             ("hand_off", "5ms"),
+            ("keeper", "caller"),
         ])
         .unwrap();
         assert_eq!(config.url, "memory://");
@@ -95,6 +99,7 @@ mod tests {
         assert_eq!(config.ttl, Some(Duration::from_secs(5)));
         assert_eq!(config.wait, Some(Duration::ZERO));
         assert_eq!(config.hand_off, Some(Duration::from_millis(5)));
+        assert_eq!(config.keeper, Some(KeeperPlace::Caller));
     }
 
     #[test]

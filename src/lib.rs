@@ -5,6 +5,7 @@ mod configured;
 mod connect;
 mod duration;
 mod environment;
+mod keeper;
 mod url;
 
 pub use config::Config;

@@ -1,6 +1,6 @@
 //! The URL of a store: its scheme chooses the backend, its query holds settings.
 
-use crate::{Config, Error, ErrorKind, Result, duration};
+use crate::{Config, Error, ErrorKind, Result, duration, keeper};
 
 /// A store URL taken apart, its common settings removed.
 pub(crate) struct StoreUrl {
@@ -62,6 +62,9 @@ impl StoreUrl {
             "hand_off" => {
                 config.hand_off.get_or_insert(duration::parse(name, value)?);
             }
+            "keeper" => {
+                config.keeper.get_or_insert(keeper::parse(name, value)?);
+            }
             _ => self.parameters.push((name.to_owned(), value.to_owned())),
         }
         Ok(())
@@ -122,7 +125,7 @@ mod tests {
         let error = url.allow_parameters(&["db"]).unwrap_err().to_string();
         assert_eq!(
             error,
-            "unknown setting \"tls\" in the url of redis: known are namespace, ttl, wait, hand_off, db"
+            "unknown setting \"tls\" in the url of redis: known are namespace, ttl, wait, hand_off, keeper, db"
         );
     }
 

@@ -14,11 +14,11 @@ async fn refusal(config: impl polylock::IntoConfig) -> polylock::Error {
 #[test]
 fn toml_json_and_url_give_the_same_configuration() {
     let from_toml: Config = toml::from_str(
-        "url = 'memory://'\nnamespace = 'shop'\nttl = '1m 30s'\nwait = '500ms'\nhand_off = '0s'",
+        "url = 'memory://'\nnamespace = 'shop'\nttl = '1m 30s'\nwait = '500ms'\nhand_off = '0s'\nkeeper = 'caller'",
     )
     .unwrap();
     let from_json: Config = serde_json::from_str(
-        r#"{"url":"memory://","namespace":"shop","ttl":"90s","wait":"500ms","hand_off":"0s"}"#,
+        r#"{"url":"memory://","namespace":"shop","ttl":"90s","wait":"500ms","hand_off":"0s","keeper":"caller"}"#,
     )
     .unwrap();
     assert_eq!(from_toml, from_json);
@@ -32,7 +32,7 @@ fn an_unknown_field_is_named_together_with_the_known_ones() {
         .unwrap_err()
         .to_string();
     assert!(error.contains("unknown field `tll`"), "{error}");
-    for known in ["url", "namespace", "ttl", "wait", "hand_off"] {
+    for known in ["url", "namespace", "ttl", "wait", "hand_off", "keeper"] {
         assert!(error.contains(&format!("`{known}`")), "{error}");
     }
 }

@@ -18,15 +18,38 @@ use crate::{Error, ErrorKind, Result};
 ///   runtime renews nothing (the holder is told in time), and what is dropped together with its
 ///   runtime is freed by the ttl.
 #[derive(Clone)]
-pub struct KeeperHome(Place);
+pub struct KeeperHome(Home);
 
 #[derive(Clone)]
-enum Place {
+enum Home {
     Thread(Handle),
     Caller,
 }
 
+/// Which [`KeeperHome`] a client is configured to have. Default: the keeper thread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum KeeperPlace {
+    /// [`KeeperHome::thread`].
+    #[default]
+    Thread,
+    /// [`KeeperHome::caller`].
+    Caller,
+}
+
 impl KeeperHome {
+    /// The home at `place`.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Backend`] when the operating system gives no keeper thread.
+    pub fn at(place: KeeperPlace) -> Result<Self> {
+        match place {
+            KeeperPlace::Thread => Self::thread(),
+            KeeperPlace::Caller => Ok(Self::caller()),
+        }
+    }
+
     /// The process's keeper thread; the first call starts it.
     ///
     /// # Errors
@@ -37,18 +60,18 @@ impl KeeperHome {
 
         let mut started = locked(&KEEPER_THREAD);
         if let Some(handle) = &*started {
-            return Ok(Self(Place::Thread(handle.clone())));
+            return Ok(Self(Home::Thread(handle.clone())));
         }
         let handle = start_thread().map_err(|source| {
             Error::new(ErrorKind::Backend, "cannot start the keeper thread").with_source(source)
         })?;
         *started = Some(handle.clone());
-        Ok(Self(Place::Thread(handle)))
+        Ok(Self(Home::Thread(handle)))
     }
 
     /// The runtime of whoever acquires.
     pub fn caller() -> Self {
-        Self(Place::Caller)
+        Self(Home::Caller)
     }
 
     /// Runs `future` there and returns its handle; dropping the handle does not stop it.
@@ -71,8 +94,8 @@ impl KeeperHome {
     /// [`ErrorKind::Config`] at the caller's home when the caller is in no runtime.
     pub fn handle(&self) -> Result<Handle> {
         match &self.0 {
-            Place::Thread(handle) => Ok(handle.clone()),
-            Place::Caller => Handle::try_current().map_err(|source| {
+            Home::Thread(handle) => Ok(handle.clone()),
+            Home::Caller => Handle::try_current().map_err(|source| {
                 Error::new(
                     ErrorKind::Config,
                     "locks are acquired inside a Tokio runtime: call this from one",
@@ -84,15 +107,15 @@ impl KeeperHome {
 
     /// Whether it goes on when the runtime of a caller is blocked or gone.
     pub(crate) fn outlives_callers(&self) -> bool {
-        matches!(self.0, Place::Thread(_))
+        matches!(self.0, Home::Thread(_))
     }
 }
 
 impl fmt::Debug for KeeperHome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.0 {
-            Place::Thread(_) => "KeeperHome::thread",
-            Place::Caller => "KeeperHome::caller",
+            Home::Thread(_) => "KeeperHome::thread",
+            Home::Caller => "KeeperHome::caller",
         })
     }
 }

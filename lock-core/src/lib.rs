@@ -60,7 +60,7 @@ pub use ext::DistributedLockExt;
 pub use guard::LockGuard;
 pub use hand_off::HandOff;
 pub use hold::HoldWatch;
-pub use home::KeeperHome;
+pub use home::{KeeperHome, KeeperPlace};
 pub use keeper::Keeper;
 pub use key::{LockKey, Namespace};
 pub use lease::{HoldId, Lease, OwnerId, Released, Renewal};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use lock_core::Namespace;
+use lock_core::{KeeperPlace, Namespace};
 
 /// Where the server is, and what stands before every key on it.
 #[derive(Clone, PartialEq, Eq)]
@@ -17,6 +17,9 @@ pub struct RedisConfig {
     /// Tokens are counted for each namespace. A client without one can name the keys of all others
     /// and excludes them, but its tokens cannot be compared with theirs.
     pub namespace: Namespace,
+    /// Where holds are renewed. Default: the keeper thread, so that an application that blocks its
+    /// runtime keeps its locks.
+    pub keeper: KeeperPlace,
 }
 
 impl RedisConfig {
@@ -25,6 +28,7 @@ impl RedisConfig {
         Self {
             url: url.into(),
             namespace: Namespace::none(),
+            keeper: KeeperPlace::default(),
         }
     }
 
@@ -32,6 +36,13 @@ impl RedisConfig {
     #[must_use]
     pub fn with_namespace(mut self, namespace: Namespace) -> Self {
         self.namespace = namespace;
+        self
+    }
+
+    /// Renews holds at `place`.
+    #[must_use]
+    pub fn with_keeper(mut self, place: KeeperPlace) -> Self {
+        self.keeper = place;
         self
     }
 }
@@ -44,6 +55,7 @@ impl fmt::Debug for RedisConfig {
         f.debug_struct("RedisConfig")
             .field("host", &host)
             .field("namespace", &self.namespace)
+            .field("keeper", &self.keeper)
             .finish_non_exhaustive()
     }
 }

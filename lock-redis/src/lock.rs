@@ -23,6 +23,9 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// better waited for than misread.
 const GRACE: Duration = Duration::from_millis(40);
 
+/// How long an answer that the key is held stands for a wait that ends meanwhile.
+const RECENT: Duration = Duration::from_millis(500);
+
 /// How long a wait that has no end of its own rides out a server that cannot be reached.
 const OUTAGE_LIMIT: Duration = Duration::from_secs(30);
 
@@ -54,7 +57,7 @@ impl RedisLock {
     ///
     /// Dropping the future closes the connections.
     pub async fn connect(config: RedisConfig) -> Result<Self> {
-        let home = KeeperHome::thread()?;
+        let home = KeeperHome::at(config.keeper)?;
         let client = Arc::new(Client::connect(&config, &home).await?);
         let capabilities = Capabilities::new(BACKEND)
             .with_shared()
@@ -97,6 +100,8 @@ struct Acquisition<'a> {
     begun: Moment,
     /// Whether the last attempt had no definite answer.
     troubled: bool,
+    /// When the last request was sent to which the answer was that the key is held.
+    refused: Option<Moment>,
 }
 
 impl<'a> Acquisition<'a> {
@@ -112,6 +117,7 @@ impl<'a> Acquisition<'a> {
             },
             begun: Clock::Boot.now(),
             troubled: false,
+            refused: None,
         })
     }
 
@@ -154,9 +160,14 @@ impl<'a> Acquisition<'a> {
     }
 
     /// Asks once more at the end of a wait: what was busy when we last heard of it may be free by
-    /// now, or the server may be gone, which is not the same as busy.
+    /// now, or the server may be gone, which is not the same as busy. A moment's silence is no proof
+    /// of that, if it was busy a moment ago.
     async fn last_word(&mut self) -> Result<Option<LockGuard>> {
-        self.attempt().await
+        let refused = self.refused;
+        match self.attempt().await {
+            Err(error) if error.is_retryable() && refused.is_some_and(is_recent) => Ok(None),
+            outcome => outcome,
+        }
     }
 
     /// Asks for the key. A connection that the server had closed while it was idle shows only when
@@ -192,6 +203,7 @@ impl<'a> Acquisition<'a> {
         }
         if answer.is_ok() {
             claim.refused();
+            self.refused = Some(sent);
         }
         self.claim = Some(claim);
         answer.map(|_| None)
@@ -256,6 +268,10 @@ impl<'a> Acquisition<'a> {
         let grace = GRACE.max(self.lane.heard().latency * 4);
         patience.min(left + grace)
     }
+}
+
+fn is_recent(moment: Moment) -> bool {
+    Clock::Boot.now().since(moment) < RECENT
 }
 
 fn came_too_late(ttl: Duration) -> Error {

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{DistributedLock, LockGuard, LockRequest, Released, Wait};
+use lock_core::{DistributedLock, ErrorKind, LockGuard, LockRequest, Released, Wait};
 use tokio::time::timeout;
 
 use crate::eventually::within;
@@ -46,6 +46,23 @@ impl Client {
                 Err(error) => panic!(
                     "acquiring {key:?} failed, which is never how a held lock is told: {error:?}"
                 ),
+            }
+        }
+    }
+
+    /// An acquisition with a wait so short that on a busy machine it may be over before the store has
+    /// answered at all: then nobody knows whether the lock is held, which is an error and no refusal.
+    pub(crate) fn acquire_briefly(
+        &self,
+        request: LockRequest,
+    ) -> impl Future<Output = Option<LockGuard>> + Send + use<> {
+        let locks = self.locks();
+        async move {
+            let key = request.key.clone();
+            match locks.acquire(request).await {
+                Ok(answer) => answer,
+                Err(error) if error.kind() == ErrorKind::Unavailable => None,
+                Err(error) => panic!("waiting shortly for {key:?} failed: {error:?}"),
             }
         }
     }

@@ -151,7 +151,7 @@ pub(crate) async fn refused_clients_free_nothing(bench: Bench) {
         let refused = within(
             bench.prompt(),
             "the end of a short wait",
-            theirs.acquire(limited),
+            theirs.acquire_briefly(limited),
         )
         .await;
         assert!(

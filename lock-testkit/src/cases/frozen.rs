@@ -185,8 +185,8 @@ pub(crate) async fn waits_end_on_a_frozen_store(bench: Bench) {
         let request = bench.exclusive("frozen").with_wait(wait);
         let what = format!("an answer to {wait:?} on a frozen store");
         match within(limit, &what, locks.acquire(request)).await {
-            Ok(None) => {}
             Ok(Some(_)) => panic!("granted by a store that does not answer"),
+            Ok(None) => panic!("called held by a store that does not answer"),
             Err(error) => assert!(error.is_retryable(), "not unavailable: {error:?}"),
         }
     }

@@ -63,7 +63,7 @@ pub(crate) async fn given_up_waits_leave_nothing(bench: Bench) {
             };
             let limit = Duration::from_millis(number as u64);
             let request = bench.request("held", mode).waiting_at_most(limit);
-            waits.spawn(theirs.acquire(request));
+            waits.spawn(theirs.acquire_briefly(request));
         }
         let granted = within(2 * bench.prompt(), "30 short waits over", join_all(waits)).await;
         assert!(

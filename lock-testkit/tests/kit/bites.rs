@@ -97,6 +97,9 @@ bites! {
     HearsOfOneKey {
         waiting::many_keys_are_waited_for_at_once: "50 waiters served",
     }
+    FrozenIsBusy {
+        lease::waits_end_on_a_frozen_store: "called held by a store that does not answer",
+    }
     HangsOnFrozenStore {
         lease::waits_end_on_a_frozen_store: "on a frozen store",
     }

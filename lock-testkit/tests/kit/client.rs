@@ -243,7 +243,7 @@ impl ShelfLock {
                 Ok(None) if self.is(Fault::BusyIsAnError) => {
                     return Err(Error::new(ErrorKind::Backend, "the lock is held"));
                 }
-                Err(_) if request.wait() == Wait::No => {
+                Err(_) if !self.is(Fault::FrozenIsBusy) && self.server.is_frozen() => {
                     return Err(Error::new(ErrorKind::Unavailable, "no answer"));
                 }
                 Ok(None) | Err(_) => {

@@ -59,6 +59,8 @@ pub(crate) enum Fault {
     BlocksTheThread,
     /// A deadline does not count while the store does not answer.
     HangsOnFrozenStore,
+    /// Calls held what a store that does not answer says nothing about.
+    FrozenIsBusy,
 
     // Leases.
     /// Holds never expire.

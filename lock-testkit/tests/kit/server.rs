@@ -56,6 +56,10 @@ impl Server {
         self.frozen.send_replace(true);
     }
 
+    pub(crate) fn is_frozen(&self) -> bool {
+        *self.frozen.borrow()
+    }
+
     pub(crate) fn thaw(&self) {
         self.frozen.send_replace(false);
     }
