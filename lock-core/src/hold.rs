@@ -31,6 +31,8 @@ struct State {
     /// Which guard the hold belongs to: it changes when it is handed on.
     turn: Turn,
     renewing: bool,
+    /// Something happened to the key that a renewal under way may not have seen.
+    doubtful: bool,
     /// Handed on to a guard that its waiter has not received yet. Nobody may ever look at it, so
     /// it is not renewed meanwhile.
     underway: bool,
@@ -71,6 +73,7 @@ impl Hold {
                 end: None,
                 turn: 0,
                 renewing: false,
+                doubtful: false,
                 underway: false,
                 due: None,
             }),
@@ -203,7 +206,18 @@ impl Hold {
             return Step::WaitUntil(soon.min(deadline));
         }
         state.renewing = true;
+        state.doubtful = false;
         Step::Renew(deadline)
+    }
+
+    /// Says that something happened to the key on the store.
+    pub(crate) fn doubt(&self) {
+        locked(&self.state).doubtful = true;
+    }
+
+    /// Whether something happened since the last renewal was sent.
+    pub(crate) fn is_doubtful(&self) -> bool {
+        locked(&self.state).doubtful
     }
 
     pub(crate) fn replace_due(&self, due: Option<Moment>) -> Option<Moment> {

@@ -125,11 +125,11 @@ impl KeeperInner {
         roster
     }
 
-    /// Every hold that is valid, taken out of its timetable.
-    pub(crate) fn all_holds(&self) -> Vec<Arc<Hold>> {
+    /// Those holds under the keeper's care that are meant.
+    pub(crate) fn holds(&self, is_meant: impl Fn(&Hold) -> bool) -> Vec<Arc<Hold>> {
         let rosters = locked(&self.rosters);
         let living = rosters.values().filter_map(Weak::upgrade);
-        living.flat_map(|roster| roster.take_all()).collect()
+        living.flat_map(|roster| roster.holds(&is_meant)).collect()
     }
 }
 
@@ -140,7 +140,7 @@ impl Hold {
         self.attend_at(renewal_due(sent, ttl));
     }
 
-    fn attend_at(self: &Arc<Self>, due: Moment) {
+    pub(crate) fn attend_at(self: &Arc<Self>, due: Moment) {
         if self.roster.enter(self, due) {
             let keeping = keep(Arc::clone(&self.roster), self.keeper.clock);
             self.handle.spawn(keeping);
@@ -152,6 +152,10 @@ impl Hold {
             Renewal::Held { sent, ttl } => {
                 if self.extend(deadline(sent, ttl)) {
                     self.attend_at(renewal_due(sent, ttl));
+                    // Asked after the appointment is made, so that no alarm falls in between.
+                    if self.is_doubtful() {
+                        self.attend_at(self.keeper.clock.now());
+                    }
                 }
             }
             Renewal::Lost(reason) => self.declare_lost(reason),

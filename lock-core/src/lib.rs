@@ -22,6 +22,7 @@
 //! # }
 //! ```
 
+mod alarm;
 mod backoff;
 mod capabilities;
 mod claim;
@@ -49,6 +50,7 @@ mod shutdown;
 mod sync;
 mod token;
 
+pub use alarm::Alarm;
 /// Backends and stores under test are written with it; here so that they need no dependency more.
 pub use async_trait::async_trait;
 pub use backoff::Backoff;

@@ -81,11 +81,10 @@ impl Roster {
         taken
     }
 
-    /// Takes out every hold.
-    pub(crate) fn take_all(&self) -> Vec<Arc<Hold>> {
-        let due = std::mem::take(&mut locked(&self.timetable).due);
-        let holds = due.into_values();
-        holds.inspect(|hold| _ = hold.replace_due(None)).collect()
+    pub(crate) fn holds(&self, is_meant: impl Fn(&Hold) -> bool) -> Vec<Arc<Hold>> {
+        let timetable = locked(&self.timetable);
+        let meant = timetable.due.values().filter(|hold| is_meant(hold));
+        meant.cloned().collect()
     }
 
     /// The keeper task's next appointment; `None` ends the task, unless it is `busy`.

@@ -45,7 +45,8 @@ impl Keeper {
     pub async fn shutdown(&self, within: Duration) -> Result<()> {
         let keeper = &self.0;
         keeper.gate.close();
-        for hold in keeper.all_holds() {
+        for hold in keeper.holds(|_| true) {
+            hold.roster.remove(&hold);
             if hold.end(LossReason::Closed) {
                 hold.release_in_background(None);
             }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::{
-    Clock, Error, ErrorKind, HoldId, KeeperHome, LockKey, LossReason, Mode, Patrol, Released,
-    Renewal, Result,
+    Clock, Error, ErrorKind, HoldId, KeeperHome, LockKey, LossReason, Mode, Moment, Patrol,
+    Released, Renewal, Result,
 };
 use redis::{AsyncConnectionConfig, ProtocolVersion, RedisResult, Value};
 
@@ -18,6 +18,7 @@ use crate::script::{
     self, Call, FLOOR, RELEASE_EXCLUSIVE, RELEASE_MANY, RENEW_EXCLUSIVE, RENEW_MANY,
     TAKE_EXCLUSIVE, TAKE_MANY,
 };
+use crate::server::{self, ServerClock};
 use crate::wake::Hub;
 
 /// How long a request waits for its answer, if nothing shorter applies.
@@ -32,6 +33,7 @@ pub(crate) struct Client {
     command: Lanes,
     background: Arc<Link>,
     pub(crate) hub: Arc<Hub>,
+    server_clock: ServerClock,
     patrol: Patrol,
 }
 
@@ -47,7 +49,7 @@ impl Client {
     /// Opens both connections.
     pub(crate) async fn connect(config: &RedisConfig, home: &KeeperHome) -> Result<Self> {
         let layout = Layout::new(&config.namespace);
-        let hub = Arc::new(Hub::default());
+        let hub = Arc::new(Hub::new(layout.clone()));
         let patrol = Patrol::new(home.clone());
         let pushes = Arc::clone(&hub);
         let push_options = AsyncConnectionConfig::new().set_push_sender(move |push| {
@@ -76,12 +78,17 @@ impl Client {
                 home: home.clone(),
                 patrol: patrol.clone(),
             }),
+            server_clock: ServerClock::new(Clock::Boot.now()),
             layout,
             hub,
             patrol,
         };
         client.lane()?.connection().await?;
-        client.background.connection().await?;
+        let mut connection = client.background.connection().await?;
+        let looking = server::check_eviction(&mut connection.redis);
+        if client.patrol.within(REPLY_LIMIT, looking).await.is_none() {
+            return Err(no_answer(REPLY_LIMIT).with_operation("connect"));
+        }
         Ok(client)
     }
 
@@ -141,10 +148,19 @@ impl Client {
         let calls: Vec<Call> = holds.iter().map(|hold| self.renew_call(hold)).collect();
         let limit = holds.iter().map(HoldId::ttl).min().unwrap_or(REPLY_LIMIT) / 4;
         let sent = Clock::Boot.now();
-        let sending = script::send_all(&calls, &mut connection.redis);
+        let (time, mut beside) = (redis::cmd("TIME"), connection.redis.clone());
+        let sending = async {
+            tokio::join!(
+                script::send_all(&calls, &mut connection.redis),
+                time.query_async::<(u64, u64)>(&mut beside),
+            )
+        };
         let answers = match self.patrol.within(limit, sending).await {
-            Some(Ok(answers)) => answers,
-            Some(Err(error)) => return Err(self.background.failed(&connection, error)),
+            Some((Ok(answers), time)) => {
+                self.note_time(time, sent);
+                answers
+            }
+            Some((Err(error), _)) => return Err(self.background.failed(&connection, error)),
             None => {
                 // Nothing has to travel behind a renewal, so the next one tries a new connection.
                 self.background.forget(&connection);
@@ -166,6 +182,13 @@ impl Client {
                 Err(error) => unclear(self.background.failed(&connection, error)),
             });
         Ok(renewals.collect())
+    }
+
+    fn note_time(&self, time: RedisResult<(u64, u64)>, sent: Moment) {
+        match time {
+            Ok(time) => self.server_clock.read(time, sent, Clock::Boot.now()),
+            Err(error) => tracing::debug!(%error, "the redis server's clock cannot be read"),
+        }
     }
 
     /// Releases on the connection that the take travelled on, if it still lives, since there it

@@ -26,6 +26,12 @@ impl Layout {
         [&self.prefix, key.as_str().as_bytes()].concat()
     }
 
+    /// The lock whose key on the server this is, if it is one of this namespace.
+    pub(crate) fn lock_of(&self, key: &[u8]) -> Option<LockKey> {
+        let name = key.strip_prefix(self.prefix.as_slice())?;
+        LockKey::new(std::str::from_utf8(name).ok()?).ok()
+    }
+
     /// Where the tokens of shared and permit holders stand.
     pub(crate) fn tokens(&self, key: &LockKey) -> Vec<u8> {
         [
@@ -68,6 +74,9 @@ mod tests {
         let layout = Layout::new(&Namespace::new("shop").unwrap());
         let key = LockKey::new("coupon").unwrap();
         assert_eq!(layout.lock(&key), b"shop:coupon");
+        assert_eq!(layout.lock_of(b"shop:coupon"), Some(key.clone()));
+        assert_eq!(layout.lock_of(&layout.counter()), None);
+        assert_eq!(layout.lock_of(b"ship:coupon"), None);
         assert!(String::from_utf8(layout.tokens(&key)).is_err());
         assert!(String::from_utf8(layout.counter()).is_err());
         assert_eq!(Layout::new(&Namespace::none()).lock(&key), b"coupon");

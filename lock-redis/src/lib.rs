@@ -22,6 +22,7 @@ mod lease;
 mod link;
 mod lock;
 mod script;
+mod server;
 mod wake;
 
 pub use config::RedisConfig;

@@ -65,6 +65,7 @@ impl RedisLock {
             .with_push()
             .with_tokens(TokenOrder::ServerClock);
         let keeper = Keeper::new(capabilities, Arc::<Client>::clone(&client), home);
+        client.hub.raise(keeper.alarm());
         Ok(Self {
             client,
             keeper,

@@ -1,22 +1,43 @@
-//! Who waits for which key of the server, and how they are woken.
+//! Who is told when a key of the server changes: its waiters, and the keeper if it is ours.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
+use lock_core::Alarm;
 use redis::{PushInfo, PushKind, Value};
 use tokio::sync::Notify;
+
+use crate::layout::Layout;
+use crate::link::locked;
 
 /// The waiters of one client, by the server's key.
 ///
 /// The server tells the background connection when a key changes that was read on it
 /// (`CLIENT TRACKING`), also by a plain `DEL` of another client and by expiry, once a read. So a
-/// waiter first enters here, then reads the key, and reads it again after every wake-up.
-#[derive(Debug, Default)]
+/// waiter first enters here, then reads the key, and reads it again after every wake-up. A renewal
+/// reads it, too, so a hold that was renewed once hears of its removal at once.
+#[derive(Debug)]
 pub(crate) struct Hub {
+    layout: Layout,
     waiters: Mutex<HashMap<Vec<u8>, Arc<Notify>>>,
+    alarm: OnceLock<Alarm>,
 }
 
 impl Hub {
+    pub(crate) fn new(layout: Layout) -> Self {
+        Self {
+            layout,
+            waiters: Mutex::default(),
+            alarm: OnceLock::new(),
+        }
+    }
+
+    /// Has the keeper told of changes from now on.
+    pub(crate) fn raise(&self, alarm: Alarm) {
+        // A client has one keeper in its life, so nothing is ever overwritten.
+        let _first = self.alarm.set(alarm);
+    }
+
     /// Enters a waiter for `key`. The line lets one waiter a key through, so there is one entry.
     pub(crate) fn watch(self: &Arc<Self>, key: Vec<u8>) -> Watcher {
         let changed = Arc::new(Notify::new());
@@ -35,7 +56,10 @@ impl Hub {
             PushKind::Invalidate => match push.data.first() {
                 Some(Value::Array(keys)) => keys.iter().for_each(|key| self.key_changed(key)),
                 // `nil` instead of a list means every key: FLUSHALL and FLUSHDB.
-                _ => self.wake_all(),
+                _ => {
+                    self.wake_all();
+                    self.alarm.get().inspect(|alarm| alarm.all_changed());
+                }
             },
             // What changes from now on is not told: everybody has to look again.
             PushKind::Disconnection => self.wake_all(),
@@ -57,10 +81,13 @@ impl Hub {
         if let Some(changed) = self.lock_waiters().get(key) {
             changed.notify_one();
         }
+        if let (Some(alarm), Some(lock)) = (self.alarm.get(), self.layout.lock_of(key)) {
+            alarm.changed(&lock);
+        }
     }
 
     fn lock_waiters(&self) -> MutexGuard<'_, HashMap<Vec<u8>, Arc<Notify>>> {
-        self.waiters.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.waiters)
     }
 }
 

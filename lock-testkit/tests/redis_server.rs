@@ -130,6 +130,28 @@ fn replies_of_every_kind_are_read() {
 }
 
 #[test]
+fn a_clock_can_be_set() {
+    let server = RedisServer::start_with_settable_clock::<&str>(&[]);
+    let mut client = server.client();
+    let mut now = || match client.command(&["TIME"]).expect("a reply") {
+        Reply::Array(parts) => parts[0]
+            .text()
+            .expect("seconds")
+            .parse::<i64>()
+            .expect("a number"),
+        reply => panic!("no time: {reply:?}"),
+    };
+    let right = now();
+    let hour = Duration::from_secs(3600);
+    server.set_clock_ahead(hour);
+    assert!((now() - right - 3600).abs() <= 60);
+    server.set_clock_back(hour);
+    assert!((right - now() - 3600).abs() <= 60);
+    server.set_clock_ahead(Duration::ZERO);
+    assert!((now() - right).abs() <= 60);
+}
+
+#[test]
 fn the_shared_server_outlives_the_test_that_started_it() {
     let starting = std::thread::spawn(|| RedisServer::shared().pid());
     let pid = starting.join().expect("it starts");

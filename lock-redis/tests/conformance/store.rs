@@ -2,6 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -22,10 +23,15 @@ pub(crate) struct RedisStore {
 
 impl RedisStore {
     pub(crate) fn for_case(case: Case, connect: Connect) -> Self {
+        static STORES: AtomicU64 = AtomicU64::new(0);
+
+        // A plain name, since colons are escaped on the server, and a number, since a case may be
+        // run in several ways at once.
+        let name = case.to_string().replace("::", ".");
+        let number = STORES.fetch_add(1, Ordering::Relaxed);
         Self {
             own: case.needs(Need::Freeze).then(RedisServer::start),
-            // A plain name, since colons are escaped on the server.
-            namespace: case.to_string().replace("::", "."),
+            namespace: format!("{name}.{number}"),
             connect,
         }
     }

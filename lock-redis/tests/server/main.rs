@@ -4,6 +4,7 @@ mod access;
 mod cancellation;
 mod interoperability;
 mod outages;
+mod removals;
 mod resends;
 mod runtimes;
 mod tokens;

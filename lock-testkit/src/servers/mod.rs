@@ -8,6 +8,7 @@
 //! Everything here blocks the calling thread, for the few milliseconds that it takes, and panics
 //! with a message that says what to do: it is meant for tests.
 
+mod clock;
 mod ground;
 mod port;
 mod process;

@@ -10,6 +10,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use tokio::time::Instant;
 
+use super::clock::Clock;
 use super::ground;
 
 /// How long a server may take to get ready.
@@ -24,7 +25,12 @@ impl Process {
     /// Starts `program` with `arguments` in `directory`, its output going to the file `log` there.
     ///
     /// It dies with this process, also when that is killed, where `setpriv` is there to ask for it.
-    pub(super) fn start(program: &str, arguments: &[String], directory: &Path) -> io::Result<Self> {
+    pub(super) fn start(
+        program: &str,
+        arguments: &[String],
+        directory: &Path,
+        clock: Option<&Clock>,
+    ) -> io::Result<Self> {
         let log = File::create(directory.join("log"))?;
         let mut command = if is_installed("setpriv") {
             let mut command = Command::new("setpriv");
@@ -35,6 +41,7 @@ impl Process {
         };
         command
             .args(arguments)
+            .envs(clock.into_iter().flat_map(Clock::environment))
             .current_dir(directory)
             .stdin(Stdio::null())
             .stderr(log.try_clone()?)

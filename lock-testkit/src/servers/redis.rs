@@ -3,9 +3,11 @@
 use std::io;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use tempfile::TempDir;
 
+use super::clock::Clock;
 use super::ground;
 use super::port::free_port;
 use super::process::{Process, is_installed};
@@ -35,6 +37,7 @@ pub struct RedisServer {
     // Declared first, so dropped first: the process goes before its directory.
     process: Mutex<Process>,
     directory: TempDir,
+    clock: Option<Clock>,
     port: u16,
     arguments: Vec<String>,
 }
@@ -63,6 +66,20 @@ impl RedisServer {
     /// let kept = RedisServer::start_with(&["--appendonly", "yes", "--appendfsync", "always"]);
     /// ```
     pub fn start_with<A: AsRef<str>>(arguments: &[A]) -> Self {
+        Self::start_in(arguments, |_| None)
+    }
+
+    /// Starts a server whose wall clock can be [set](Self::set_clock_ahead), with more command-line
+    /// arguments. It takes a little longer to read its clock.
+    ///
+    /// # Panics
+    ///
+    /// When `redis-server` or `cc` is not installed.
+    pub fn start_with_settable_clock<A: AsRef<str>>(arguments: &[A]) -> Self {
+        Self::start_in(arguments, |directory| Some(Clock::new(directory)))
+    }
+
+    fn start_in<A: AsRef<str>>(arguments: &[A], clock: fn(&Path) -> Option<Clock>) -> Self {
         assert!(
             is_installed(PROGRAM),
             "{PROGRAM} is not on the path: `apt-get install redis-server` brings it, and scripts/test installs whatever the tests need"
@@ -74,11 +91,13 @@ impl RedisServer {
         for _ in 0..ATTEMPTS {
             let (directory, port) = (ground::directory(PROGRAM), free_port());
             let arguments = [usual_arguments(port), more.clone()].concat();
-            match start_process(&arguments, directory.path(), port) {
+            let clock = clock(directory.path());
+            match start_process(&arguments, directory.path(), clock.as_ref(), port) {
                 Ok(process) => {
                     return Self {
                         process: Mutex::new(process),
                         directory,
+                        clock,
                         port,
                         arguments,
                     };
@@ -150,6 +169,29 @@ impl RedisServer {
         self.process().thaw();
     }
 
+    /// Sets its wall clock ahead of the machine's; its monotonic clock stays as it is.
+    ///
+    /// # Panics
+    ///
+    /// When it was not [started so](Self::start_with_settable_clock).
+    pub fn set_clock_ahead(&self, by: Duration) {
+        self.settable_clock().set_ahead(by);
+    }
+
+    /// Sets its wall clock behind the machine's.
+    ///
+    /// # Panics
+    ///
+    /// When it was not [started so](Self::start_with_settable_clock).
+    pub fn set_clock_back(&self, by: Duration) {
+        self.settable_clock().set_back(by);
+    }
+
+    fn settable_clock(&self) -> &Clock {
+        let clock = self.clock.as_ref();
+        clock.expect("a server that was started with a settable clock")
+    }
+
     /// Ends it at once, as a crash would; harmless when it has ended.
     ///
     /// # Panics
@@ -168,13 +210,18 @@ impl RedisServer {
     pub fn restart(&self) {
         let mut process = self.process();
         process.kill().expect("the server is our child");
-        *process =
-            start_process(&self.arguments, self.directory(), self.port).unwrap_or_else(|error| {
-                panic!(
-                    "{PROGRAM} does not start again: {error}\n{}",
-                    log(self.directory())
-                )
-            });
+        *process = start_process(
+            &self.arguments,
+            self.directory(),
+            self.clock.as_ref(),
+            self.port,
+        )
+        .unwrap_or_else(|error| {
+            panic!(
+                "{PROGRAM} does not start again: {error}\n{}",
+                log(self.directory())
+            )
+        });
     }
 
     fn process(&self) -> MutexGuard<'_, Process> {
@@ -200,8 +247,13 @@ fn usual_arguments(port: u16) -> Vec<String> {
     .to_vec()
 }
 
-fn start_process(arguments: &[String], directory: &Path, port: u16) -> io::Result<Process> {
-    let mut process = Process::start(PROGRAM, arguments, directory)?;
+fn start_process(
+    arguments: &[String],
+    directory: &Path,
+    clock: Option<&Clock>,
+    port: u16,
+) -> io::Result<Process> {
+    let mut process = Process::start(PROGRAM, arguments, directory, clock)?;
     // Its log tells that the port is its own, and not that of a server which was there first.
     process
         .wait_until(|| log(directory).contains("Ready to accept connections") && answers(port))?;

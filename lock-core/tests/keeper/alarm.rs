@@ -1,0 +1,58 @@
+//! What the store tells of a key by itself, on paused time.
+
+use std::time::Duration;
+
+use lock_core::{LockKey, LossReason};
+use tokio::time::{Instant, sleep};
+
+use crate::support::{Answer, TTL, hold, keeper};
+
+#[tokio::test(start_paused = true)]
+async fn a_removal_is_noticed_as_soon_as_the_key_changes() {
+    let (lease, keeper) = keeper();
+    let (guard, other) = (hold(&keeper, "k"), hold(&keeper, "other"));
+    let alarm = keeper.alarm();
+    sleep(TTL / 10).await;
+    lease.renewal_answers(Answer::No);
+    let start = Instant::now();
+    alarm.changed(&LockKey::new("k").unwrap());
+    assert_eq!(guard.lost().await, LossReason::Removed);
+    assert!(start.elapsed() < Duration::from_millis(10));
+    assert!(other.is_held(), "asked for a key that did not change");
+    alarm.all_changed();
+    assert_eq!(other.lost().await, LossReason::Removed);
+    assert!(start.elapsed() < Duration::from_millis(20));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_of_what_is_still_ours_is_nothing() {
+    let (lease, keeper) = keeper();
+    let guard = hold(&keeper, "k");
+    keeper.alarm().changed(&LockKey::new("k").unwrap());
+    sleep(TTL * 3).await;
+    assert!(guard.is_held());
+    assert!((9..=11).contains(&lease.renewals()), "{}", lease.renewals());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_during_a_renewal_is_asked_about_again() {
+    let (lease, keeper) = keeper();
+    let guard = hold(&keeper, "k");
+    lease.renewal_answers(Answer::After(Duration::from_secs(2)));
+    sleep(TTL / 3 + Duration::from_secs(1)).await;
+    // The renewal under way has passed the store already.
+    lease.renewal_answers(Answer::No);
+    let start = Instant::now();
+    keeper.alarm().changed(&LockKey::new("k").unwrap());
+    assert_eq!(guard.lost().await, LossReason::Removed);
+    assert!(start.elapsed() < Duration::from_millis(1100));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_alarm_does_not_keep_its_client() {
+    let (lease, keeper) = keeper();
+    let alarm = keeper.alarm();
+    drop(keeper);
+    alarm.all_changed();
+    assert_eq!(std::sync::Arc::strong_count(&lease), 1);
+}

@@ -1,0 +1,84 @@
+//! What an operator does to a held lock, and how soon its holder knows.
+
+use std::time::Duration;
+
+use lock_core::{DistributedLockExt, LockGuard, LossReason};
+use lock_redis::RedisLock;
+use lock_testkit::eventually;
+use lock_testkit::servers::{RedisServer, RespClient};
+use tokio::time::timeout;
+
+use crate::{connect, lock_for};
+
+const TTL: Duration = Duration::from_secs(9);
+
+/// Far less than the time between two renewals.
+const AT_ONCE: Duration = Duration::from_secs(1);
+
+/// A hold that was renewed just now, so that the next renewal is a third of the ttl away.
+async fn renewed(locks: &RedisLock, admin: &mut RespClient) -> LockGuard {
+    let guard = lock_for(locks, "k", TTL).await;
+    let left = admin
+        .command(&["PEXPIRE", "k", "4000"])
+        .expect("the server runs");
+    assert_eq!(left.integer(), Some(1));
+    eventually(TTL, "a renewal", || {
+        let left = admin
+            .command(&["PTTL", "k"])
+            .expect("the server runs")
+            .integer();
+        async move { left > Some(4000) }
+    })
+    .await;
+    guard
+}
+
+async fn lost_at_once(guard: &LockGuard) -> LossReason {
+    let lost = timeout(AT_ONCE, guard.lost());
+    lost.await.expect("told at once, not at the next renewal")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_holder_hears_at_once_that_its_key_was_deleted() {
+    let server = RedisServer::start();
+    let (locks, mut admin) = (connect(server.url()).await, server.client());
+    for removal in [&["DEL", "k"][..], &["RENAME", "k", "l"], &["FLUSHALL"]] {
+        let guard = renewed(&locks, &mut admin).await;
+        admin.command(removal).unwrap();
+        assert_eq!(
+            lost_at_once(&guard).await,
+            LossReason::Removed,
+            "{removal:?}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_holder_hears_at_once_that_its_key_is_somebody_elses() {
+    let server = RedisServer::start();
+    let (locks, mut admin) = (connect(server.url()).await, server.client());
+    let guard = renewed(&locks, &mut admin).await;
+    admin
+        .command(&["SET", "k", "theirs", "PX", "60000"])
+        .unwrap();
+    assert_eq!(lost_at_once(&guard).await, LossReason::Removed);
+    drop(guard);
+    assert!(
+        locks.try_lock("k").await.unwrap().is_none(),
+        "theirs was removed"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_expiry_that_was_taken_away_is_put_back_at_once() {
+    let server = RedisServer::start();
+    let (locks, mut admin) = (connect(server.url()).await, server.client());
+    let guard = renewed(&locks, &mut admin).await;
+    assert_eq!(admin.command(&["PERSIST", "k"]).unwrap().integer(), Some(1));
+    eventually(AT_ONCE, "an expiry again", || {
+        let left = admin.command(&["PTTL", "k"]).unwrap().integer();
+        async move { left > Some(0) }
+    })
+    .await;
+    assert!(guard.is_held());
+}

@@ -1,0 +1,102 @@
+//! What is wrong with a server is said in the log.
+
+use std::io;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use lock_core::{DistributedLock, LockGuard, LockRequest};
+use lock_redis::{RedisConfig, RedisLock};
+use lock_testkit::eventually;
+use lock_testkit::servers::RedisServer;
+
+const TTL: Duration = Duration::from_secs(3);
+
+static LOG: Mutex<Vec<u8>> = Mutex::new(Vec::new());
+
+struct Log;
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        log().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn log() -> MutexGuard<'static, Vec<u8>> {
+    LOG.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether one line of the log has all these words.
+fn is_said(words: &[&str]) -> bool {
+    let log = log();
+    String::from_utf8_lossy(&log)
+        .lines()
+        .any(|line| words.iter().all(|word| line.contains(word)))
+}
+
+async fn connect(server: &RedisServer) -> RedisLock {
+    static SUBSCRIBER: OnceLock<()> = OnceLock::new();
+
+    SUBSCRIBER.get_or_init(|| tracing_subscriber::fmt().with_writer(|| Log).init());
+    let locks = RedisLock::connect(RedisConfig::new(server.url())).await;
+    locks.expect("the server runs")
+}
+
+async fn hold(locks: &RedisLock) -> LockGuard {
+    let request = LockRequest::exclusive("k").expect("a key").with_ttl(TTL);
+    locks
+        .acquire(request)
+        .await
+        .expect("the server runs")
+        .expect("free")
+}
+
+async fn set_while_held(set: impl FnOnce(&RedisServer), direction: &str) {
+    let server = RedisServer::start_with_settable_clock::<&str>(&[]);
+    let locks = connect(&server).await;
+    let guard = hold(&locks).await;
+    // One renewal to know the clock, and one to see that it was set.
+    let mut admin = server.client();
+    admin
+        .command(&["PEXPIRE", "k", "1900"])
+        .expect("the server runs");
+    eventually(TTL, "a renewal", || {
+        let left = admin
+            .command(&["PTTL", "k"])
+            .expect("the server runs")
+            .integer();
+        async move { left > Some(1900) }
+    })
+    .await;
+    set(&server);
+    let words = ["WARN", "clock was set", direction];
+    eventually(TTL * 2, "a warning", || async { is_said(&words) }).await;
+    drop(guard);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_clock_that_is_set_forward() {
+    // Far enough for every hold to expire, which is when it matters most to know why.
+    let forward = |server: &RedisServer| server.set_clock_ahead(Duration::from_secs(31));
+    set_while_held(forward, "forward").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_clock_that_is_set_back() {
+    let back = |server: &RedisServer| server.set_clock_back(Duration::from_secs(3600));
+    set_while_held(back, "back").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_evicts() {
+    let kept = RedisServer::start();
+    connect(&kept).await;
+    assert!(!is_said(&["may evict", "allkeys-lfu"]));
+    let evicts = RedisServer::start_with(&["--maxmemory-policy", "allkeys-lfu"]);
+    connect(&evicts).await;
+    assert!(is_said(&["WARN", "may evict held locks", "allkeys-lfu"]));
+}
