@@ -45,6 +45,7 @@ mod request;
 mod roster;
 mod scoped;
 mod sync;
+mod tls;
 mod token;
 
 /// Backends and stores under test are written with it; here so that they need no dependency more.
@@ -69,4 +70,5 @@ pub use memory::MemoryLock;
 pub use patrol::Patrol;
 pub use queue::blocker;
 pub use request::{DEFAULT_TTL, LockRequest, Mode, TTL_RANGE, Wait};
+pub use tls::Tls;
 pub use token::FencingToken;

@@ -10,7 +10,7 @@ use lock_core::{
 use redis::{AsyncConnectionConfig, ProtocolVersion, RedisResult, Value};
 
 use crate::RedisConfig;
-use crate::error::{BACKEND, no_answer, translate};
+use crate::error::{BACKEND, no_answer};
 use crate::layout::{Layout, owner_mark};
 use crate::link::{Connection, Greeting, Heard, Link, Place};
 use crate::script::{
@@ -18,6 +18,7 @@ use crate::script::{
     TAKE_EXCLUSIVE, TAKE_MANY,
 };
 use crate::wake::Hub;
+use crate::wire::Wire;
 
 /// How long a request waits for its answer, if nothing shorter applies.
 pub(crate) const REPLY_LIMIT: Duration = Duration::from_secs(1);
@@ -60,7 +61,7 @@ impl Client {
             .take();
         let client = Self {
             command: Link::new(
-                open_client(&config.url, ProtocolVersion::RESP2)?,
+                Wire::new(config, ProtocolVersion::RESP2)?,
                 AsyncConnectionConfig::new(),
                 Greeting::Script(FLOOR.call().argument(layout.counter())),
                 Place::Opener,
@@ -68,7 +69,7 @@ impl Client {
                 patrol.clone(),
             ),
             background: Link::new(
-                open_client(&config.url, ProtocolVersion::RESP3)?,
+                Wire::new(config, ProtocolVersion::RESP3)?,
                 push_options,
                 Greeting::Command(tracking),
                 Place::Home,
@@ -262,12 +263,6 @@ impl Client {
             Mode::Shared | Mode::Permit { .. } => call.key(self.layout.tokens(hold.key())),
         }
     }
-}
-
-fn open_client(url: &str, protocol: ProtocolVersion) -> Result<redis::Client> {
-    let info = redis::IntoConnectionInfo::into_connection_info(url).map_err(translate)?;
-    let settings = info.redis_settings().clone().set_protocol(protocol);
-    redis::Client::open(info.set_redis_settings(settings)).map_err(translate)
 }
 
 /// Rounded up, so that the server never expires a hold before we do.

@@ -16,12 +16,16 @@
 mod client;
 mod config;
 mod error;
+mod first_word;
 mod layout;
 mod lease;
 mod link;
 mod lock;
 mod script;
+#[cfg(feature = "tls")]
+mod tls;
 mod wake;
+mod wire;
 
 pub use config::RedisConfig;
 pub use lock::RedisLock;

@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use lock_core::{Clock, Error, KeeperHome, Moment, Patrol, Result};
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, RedisError, Value};
+use redis::{AsyncConnectionConfig, RedisError, RedisResult, Value};
 use tokio::sync::watch;
 
 use crate::error::{no_answer, translate};
 use crate::script::Call;
+use crate::wire::{Driver, Wire};
 
 /// How long opening a connection may take.
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
@@ -24,7 +25,7 @@ const PROBE_LIMIT: Duration = Duration::from_secs(2);
 /// Many requests share it at once, and the server answers them in the order they were sent. That is
 /// what lets a clean-up travel behind the take that it cleans up.
 pub(crate) struct Link {
-    client: redis::Client,
+    wire: Wire,
     options: AsyncConnectionConfig,
     /// What is sent first on every new connection.
     greeting: Greeting,
@@ -73,11 +74,12 @@ pub(crate) struct Connection {
     pub(crate) redis: MultiplexedConnection,
     /// Also tells one opening from another.
     probed: Arc<AtomicBool>,
+    _driver: Driver,
 }
 
 impl Link {
     pub(crate) fn new(
-        client: redis::Client,
+        wire: Wire,
         options: AsyncConnectionConfig,
         greeting: Greeting,
         place: Place,
@@ -85,7 +87,7 @@ impl Link {
         patrol: Patrol,
     ) -> Arc<Self> {
         Arc::new(Self {
-            client,
+            wire,
             // Each call has its own limit; the driver's would cut across it.
             options: options
                 .set_connection_timeout(None)
@@ -237,24 +239,23 @@ impl Link {
 
     async fn open(&self) -> Result<Connection> {
         let opening = async {
-            let mut connection = self
-                .client
-                .get_multiplexed_async_connection_with_config(&self.options)
-                .await?;
+            let (mut connection, driver) = self.wire.open(&self.options).await?;
             let sent = Clock::Boot.now();
-            match &self.greeting {
-                Greeting::Script(call) => call.send(&mut connection).await?,
-                Greeting::Command(command) => command.query_async(&mut connection).await?,
+            let greeted: RedisResult<Value> = match &self.greeting {
+                Greeting::Script(call) => call.send(&mut connection).await,
+                Greeting::Command(command) => command.query_async(&mut connection).await,
             };
+            greeted.map_err(translate)?;
             self.note_answer(sent);
             Ok(Connection {
                 redis: connection,
                 probed: Arc::default(),
+                _driver: driver,
             })
         };
         match self.patrol.within(CONNECT_LIMIT, opening).await {
-            Some(opened) => opened.map_err(translate),
-            None => Err(no_answer(CONNECT_LIMIT)),
+            Some(opened) => opened,
+            None => Err(self.wire.no_answer(CONNECT_LIMIT)),
         }
         .map_err(|error| error.with_operation("connect"))
     }
@@ -277,10 +278,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl fmt::Debug for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Link")
-            .field(
-                "address",
-                &self.client.get_connection_info().addr().to_string(),
-            )
+            .field("address", &self.wire)
             .field("heard", &self.heard())
             .finish_non_exhaustive()
     }

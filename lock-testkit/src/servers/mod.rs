@@ -8,11 +8,13 @@
 //! Everything here blocks the calling thread, for the few milliseconds that it takes, and panics
 //! with a message that says what to do: it is meant for tests.
 
+mod authority;
 mod ground;
 mod port;
 mod process;
 mod redis;
 mod resp;
 
+pub use authority::{Authority, Identity};
 pub use redis::RedisServer;
 pub use resp::{Reply, RespClient};

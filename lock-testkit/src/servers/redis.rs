@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tempfile::TempDir;
 
+use super::authority::Authority;
 use super::ground;
 use super::port::free_port;
 use super::process::{Process, is_installed};
@@ -36,6 +37,7 @@ pub struct RedisServer {
     process: Mutex<Process>,
     directory: TempDir,
     port: u16,
+    tls_port: Option<u16>,
     arguments: Vec<String>,
 }
 
@@ -63,23 +65,57 @@ impl RedisServer {
     /// let kept = RedisServer::start_with(&["--appendonly", "yes", "--appendfsync", "always"]);
     /// ```
     pub fn start_with<A: AsRef<str>>(arguments: &[A]) -> Self {
+        Self::try_ports(|| (None, owned(arguments)))
+    }
+
+    /// Starts a server that speaks TLS on a port of its own, besides the plain one that
+    /// [`client`](Self::client) looks at it through. Its certificate is for `localhost` and
+    /// `127.0.0.1`, and clients need none.
+    ///
+    /// More arguments win over the usual ones: `--tls-auth-clients yes` demands certificates of
+    /// `authority` from clients, `--tls-cert-file` and `--tls-key-file` let it show another one.
+    ///
+    /// # Panics
+    ///
+    /// When `redis-server` or `openssl` is not installed, or the server does not start with the
+    /// arguments.
+    pub fn start_with_tls<A: AsRef<str>>(authority: &Authority, arguments: &[A]) -> Self {
+        let own = authority.issue("DNS:localhost,IP:127.0.0.1", 1);
+        Self::try_ports(|| {
+            let tls_port = free_port();
+            let tls = [
+                "--tls-port".to_owned(),
+                tls_port.to_string(),
+                "--tls-cert-file".to_owned(),
+                own.cert.display().to_string(),
+                "--tls-key-file".to_owned(),
+                own.key.display().to_string(),
+                "--tls-ca-cert-file".to_owned(),
+                authority.ca().display().to_string(),
+                "--tls-auth-clients".to_owned(),
+                "no".to_owned(),
+            ];
+            (Some(tls_port), [tls.to_vec(), owned(arguments)].concat())
+        })
+    }
+
+    /// Starts it on ports that nobody else takes meanwhile; `more` gives the TLS port and arguments.
+    fn try_ports(more: impl Fn() -> (Option<u16>, Vec<String>)) -> Self {
         assert!(
             is_installed(PROGRAM),
             "{PROGRAM} is not on the path: `apt-get install redis-server` brings it, and scripts/test installs whatever the tests need"
         );
-        let more: Vec<String> = arguments
-            .iter()
-            .map(|argument| argument.as_ref().to_owned())
-            .collect();
         for _ in 0..ATTEMPTS {
             let (directory, port) = (ground::directory(PROGRAM), free_port());
-            let arguments = [usual_arguments(port), more.clone()].concat();
+            let (tls_port, more) = more();
+            let arguments = [usual_arguments(port), more].concat();
             match start_process(&arguments, directory.path(), port) {
                 Ok(process) => {
                     return Self {
                         process: Mutex::new(process),
                         directory,
                         port,
+                        tls_port,
                         arguments,
                     };
                 }
@@ -107,7 +143,13 @@ impl RedisServer {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    /// Its port on the loopback interface.
+    /// Where it speaks TLS, as drivers want it: `rediss://127.0.0.1:port`; `None` when it does not.
+    pub fn tls_url(&self) -> Option<String> {
+        self.tls_port
+            .map(|port| format!("rediss://127.0.0.1:{port}"))
+    }
+
+    /// Its plain port on the loopback interface.
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -180,6 +222,13 @@ impl RedisServer {
     fn process(&self) -> MutexGuard<'_, Process> {
         self.process.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn owned<A: AsRef<str>>(arguments: &[A]) -> Vec<String> {
+    let arguments = arguments.iter();
+    arguments
+        .map(|argument| argument.as_ref().to_owned())
+        .collect()
 }
 
 fn usual_arguments(port: u16) -> Vec<String> {
