@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{DistributedLock, Error, ErrorKind, HandOff, MemoryLock, Namespace, Result};
+use lock_core::{DistributedLock, Error, ErrorKind, HandOff, MemoryLock, Namespace, Result, Tls};
 
 use crate::Config;
 use crate::configured::Configured;
@@ -42,9 +42,8 @@ pub async fn connect(config: impl IntoConfig) -> Result<Arc<dyn DistributedLock>
         None => Namespace::none(),
     };
     let locks: Arc<dyn DistributedLock> = match url.scheme.as_str() {
-        "memory" => memory(&url, &namespace)?,
-        "redis" => redis(&url, namespace).await?,
-        "rediss" => return Err(no_tls(&url.scheme)),
+        "memory" => memory(&url, &namespace, &config.tls())?,
+        "redis" | "rediss" => redis(&url, namespace, config.tls()).await?,
         _ => return Err(unknown_scheme(&url.scheme)),
     };
     check_ttl(&config, &*locks)?;
@@ -95,8 +94,16 @@ impl IntoConfig for &String {
     }
 }
 
-fn memory(url: &StoreUrl, namespace: &Namespace) -> Result<Arc<dyn DistributedLock>> {
+fn memory(url: &StoreUrl, namespace: &Namespace, tls: &Tls) -> Result<Arc<dyn DistributedLock>> {
     url.allow_parameters(&[])?;
+    if let Some(setting) = tls.first_given() {
+        return Err(Error::new(
+            ErrorKind::Config,
+            format!(
+                "{setting} is set, and memory:// never leaves the process: leave it out, or use a store with TLS, such as rediss://"
+            ),
+        ));
+    }
     if !url.location.is_empty() {
         return Err(Error::new(
             ErrorKind::Config,
@@ -108,36 +115,37 @@ fn memory(url: &StoreUrl, namespace: &Namespace) -> Result<Arc<dyn DistributedLo
 }
 
 #[cfg(feature = "redis")]
-async fn redis(url: &StoreUrl, namespace: Namespace) -> Result<Arc<dyn DistributedLock>> {
+async fn redis(url: &StoreUrl, namespace: Namespace, tls: Tls) -> Result<Arc<dyn DistributedLock>> {
     use lock_redis::{RedisConfig, RedisLock};
 
     url.allow_parameters(&[])?;
-    let config =
-        RedisConfig::new(format!("{}://{}", url.scheme, url.location)).with_namespace(namespace);
+    let config = RedisConfig::new(format!("{}://{}", url.scheme, url.location))
+        .with_namespace(namespace)
+        .with_tls(tls);
     Ok(Arc::new(RedisLock::connect(config).await?))
 }
 
 #[cfg(not(feature = "redis"))]
-async fn redis(url: &StoreUrl, _namespace: Namespace) -> Result<Arc<dyn DistributedLock>> {
-    Err(not_compiled_in(&url.scheme, "redis"))
+async fn redis(
+    url: &StoreUrl,
+    _namespace: Namespace,
+    _tls: Tls,
+) -> Result<Arc<dyn DistributedLock>> {
+    let features: &[&str] = match url.scheme.as_str() {
+        "rediss" => &["redis", "tls"],
+        _ => &["redis"],
+    };
+    Err(not_compiled_in(&url.scheme, features))
 }
 
 #[cfg(not(feature = "redis"))]
-fn not_compiled_in(scheme: &str, feature: &str) -> Error {
+fn not_compiled_in(scheme: &str, features: &[&str]) -> Error {
     Error::new(
         ErrorKind::Config,
         format!(
-            "{scheme}:// needs the cargo feature `{feature}`, which is not compiled in: build with `--features {feature}`, or in Cargo.toml: polylock = {{ version = \"{}\", features = [\"{feature}\"] }}",
+            "{scheme}:// needs cargo features that are not compiled in: build with `--features {}`, or in Cargo.toml: polylock = {{ version = \"{}\", features = {features:?} }}",
+            features.join(","),
             env!("CARGO_PKG_VERSION")
-        ),
-    )
-}
-
-fn no_tls(scheme: &str) -> Error {
-    Error::new(
-        ErrorKind::Unsupported,
-        format!(
-            "{scheme}:// asks for TLS, which cannot be had yet: use redis:// within a private network or through a tunnel"
         ),
     )
 }
@@ -145,7 +153,7 @@ fn no_tls(scheme: &str) -> Error {
 fn unknown_scheme(scheme: &str) -> Error {
     Error::new(
         ErrorKind::Config,
-        format!("unknown scheme {scheme:?} in the lock url: known are memory, redis"),
+        format!("unknown scheme {scheme:?} in the lock url: known are memory, redis, rediss"),
     )
 }
 
