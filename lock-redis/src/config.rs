@@ -5,6 +5,8 @@ use std::fmt;
 use lock_core::{Namespace, Tls};
 
 /// Where the server is, and what stands before every key on it.
+///
+#[doc = include_str!("permissions.md")]
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RedisConfig {

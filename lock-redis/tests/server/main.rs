@@ -4,6 +4,8 @@ mod access;
 mod cancellation;
 mod interoperability;
 mod outages;
+#[path = "../conformance/permissions.rs"]
+mod permissions;
 mod resends;
 #[cfg(feature = "tls")]
 mod tls;
