@@ -6,7 +6,10 @@ mod interoperability;
 mod outages;
 #[path = "../conformance/permissions.rs"]
 mod permissions;
+#[cfg(feature = "tls")]
+mod providers;
 mod resends;
+mod revoked;
 #[cfg(feature = "tls")]
 mod tls;
 mod tokens;
