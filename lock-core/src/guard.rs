@@ -244,7 +244,7 @@ impl Hold {
 
 /// Repeats the release until the store has answered, at most for one ttl: by then the store has
 /// ended the hold by itself.
-async fn release_until_confirmed(hold: Arc<Hold>, place: Option<Place>) {
+async fn release_until_confirmed(hold: Arc<Hold>, mut place: Option<Place>) {
     let clock = hold.keeper.clock;
     let end = clock.now().plus(hold.id.ttl());
     let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_secs(1));
@@ -253,6 +253,10 @@ async fn release_until_confirmed(hold: Arc<Hold>, place: Option<Place>) {
         if clock.now().plus(pause) >= end {
             tracing::warn!(key = %hold.id.key(), %error, "release not confirmed; the ttl ends the hold");
             return;
+        }
+        if !error.is_retryable() {
+            // Whoever is next hears from the store what is wrong, and not after a ttl.
+            place = None;
         }
         tokio::time::sleep(pause).await;
     }

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use lock_core::{DistributedLockExt, ErrorKind, LossReason};
+use lock_core::{DistributedLockExt, ErrorKind, HandOff, LossReason};
 use lock_redis::RedisLock;
 use lock_testkit::servers::RedisServer;
+use std::sync::Arc;
 use tokio::time::Instant;
 
 use crate::{connect, lock_for};
@@ -83,4 +84,23 @@ async fn a_new_password_ends_nothing_before_the_connection_breaks() {
     assert_eq!(guard.lost().await, LossReason::Expired);
     let error = locks.try_lock("k").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_waits_behind_a_release_that_is_denied_is_told_at_once() {
+    let server = RedisServer::start();
+    let locks = Arc::new(connected(&server).await);
+    let locks = HandOff::new(locks, HandOff::DEFAULT_BUDGET);
+    let guard = locks.lock("k").await.unwrap();
+    let withdrawn = ["ACL", "SETUSER", "u", "-@all"];
+    server.client().command(&withdrawn).unwrap();
+    drop(guard);
+    let begin = Instant::now();
+    let error = locks.lock("k").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+    assert!(
+        begin.elapsed() < Duration::from_millis(700),
+        "{:?}",
+        begin.elapsed()
+    );
 }
