@@ -74,6 +74,7 @@ pub(crate) struct Connection {
     pub(crate) redis: MultiplexedConnection,
     /// Also tells one opening from another.
     probed: Arc<AtomicBool>,
+    /// Runs as long as anybody has a handle.
     _driver: Driver,
 }
 

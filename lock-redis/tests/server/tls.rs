@@ -276,3 +276,18 @@ async fn a_dropped_client_closes_its_connections() {
     };
     lock_testkit::eventually(Duration::from_secs(5), "nobody is connected but us", alone).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_was_closed_while_it_was_idle_is_no_error() {
+    let authority = Authority::new();
+    let server = RedisServer::start_with_tls::<&str>(&authority, &[]);
+    let locks = open(trusting(&server, &authority)).await;
+    let kill = ["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"];
+    for round in 0..10 {
+        server.client().command(&kill).unwrap();
+        let guard = locks.try_lock("k").await.unwrap().expect("free");
+        server.client().command(&kill).unwrap();
+        let released = guard.release().await.unwrap();
+        assert_eq!(released, Released::Released, "round {round}");
+    }
+}
