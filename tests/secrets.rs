@@ -27,7 +27,10 @@ struct Printed(Arc<Mutex<Vec<u8>>>);
 impl Printed {
     fn show(&self, shown: &dyn Debug) {
         let text = format!("{shown:?}\n{shown:#?}\n");
-        self.0.lock().unwrap().extend_from_slice(text.as_bytes());
+        self.0
+            .lock()
+            .expect("nobody panics with it")
+            .extend_from_slice(text.as_bytes());
     }
 
     fn show_error(&self, error: &polylock::Error) {
@@ -41,13 +44,16 @@ impl Printed {
     }
 
     fn text(&self) -> String {
-        String::from_utf8_lossy(&self.0.lock().unwrap()).into_owned()
+        String::from_utf8_lossy(&self.0.lock().expect("nobody panics with it")).into_owned()
     }
 }
 
 impl io::Write for Printed {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
+        self.0
+            .lock()
+            .expect("nobody panics with it")
+            .extend_from_slice(bytes);
         Ok(bytes.len())
     }
 
@@ -80,12 +86,19 @@ fn add_user(server: &RedisServer) {
     let mut admin = admin(server);
     let password = format!(">{PASSWORD}");
     let user = ["ACL", "SETUSER", "u", "on", &password, "~*", "+@all"];
-    assert_eq!(admin.command(&user).unwrap().text().as_deref(), Some("OK"));
+    assert_eq!(
+        admin
+            .command(&user)
+            .expect("the server runs")
+            .text()
+            .as_deref(),
+        Some("OK")
+    );
 }
 
 fn admin(server: &RedisServer) -> lock_testkit::servers::RespClient {
     let mut admin = server.client();
-    admin.command(&["AUTH", PASSWORD]).unwrap();
+    admin.command(&["AUTH", PASSWORD]).expect("the server runs");
     admin
 }
 
@@ -138,32 +151,41 @@ async fn live_through_everything(printed: &Printed, url: &str, server: &RedisSer
     let locks = polylock::connect(url).await.expect("the right password");
     printed.show(&Config::new(url));
     printed.show(&RedisConfig::new(url));
-    let request = LockRequest::exclusive("k").unwrap();
+    let request = LockRequest::exclusive("k").expect("a key");
     let request = request.with_ttl(Duration::from_millis(900));
     printed.show(&request);
-    let guard = locks.acquire(request).await.unwrap().expect("free");
+    let guard = locks
+        .acquire(request)
+        .await
+        .expect("connected")
+        .expect("free");
     printed.show(&locks);
     printed.show(&guard);
     printed.show(&guard.watch());
 
     let mut admin = admin(server);
-    admin.command(&["CLIENT", "KILL", "USER", "u"]).unwrap();
-    drop(locks.lock("other").await.unwrap());
+    admin
+        .command(&["CLIENT", "KILL", "USER", "u"])
+        .expect("the server runs");
+    drop(locks.lock("other").await.expect("connected"));
     server.freeze();
-    printed.show_error(&locks.try_lock("other").await.unwrap_err());
+    printed.show_error(&locks.try_lock("other").await.expect_err("refused"));
     server.thaw();
-    admin.command(&["ACL", "SETUSER", "u", "-@all"]).unwrap();
-    printed.show_error(&locks.lock("other").await.unwrap_err());
-    admin.command(&["ACL", "DELUSER", "u"]).unwrap();
-    printed.show_error(&locks.lock("other").await.unwrap_err());
+    admin
+        .command(&["ACL", "SETUSER", "u", "-@all"])
+        .expect("the server runs");
+    printed.show_error(&locks.lock("other").await.expect_err("refused"));
+    admin
+        .command(&["ACL", "DELUSER", "u"])
+        .expect("the server runs");
+    printed.show_error(&locks.lock("other").await.expect_err("refused"));
     printed.show(&guard.lost().await);
     printed.show(&guard);
     if let Err(error) = guard.release().await {
         printed.show_error(&error);
     }
     server.kill();
-    eprintln!("{:?} kill", std::time::SystemTime::now());
-    printed.show_error(&locks.try_lock("other").await.unwrap_err());
+    printed.show_error(&locks.try_lock("other").await.expect_err("refused"));
     printed.show(&locks);
 }
 
@@ -176,11 +198,11 @@ async fn live_through_everything_over_tls(printed: &Printed) {
     let demanding = ["--requirepass", PASSWORD, "--tls-auth-clients", "yes"];
     let server = RedisServer::start_with_tls(&authority, &demanding);
     add_user(&server);
-    let key = std::fs::read_to_string(&own.key).unwrap();
+    let key = std::fs::read_to_string(&own.key).expect("a key file");
     let truncated = server.directory().join("truncated.pem");
-    std::fs::write(&truncated, &key[..key.len() / 2]).unwrap();
+    std::fs::write(&truncated, &key[..key.len() / 2]).expect("a directory");
     let garbled = server.directory().join("garbled.pem");
-    std::fs::write(&garbled, key.replacen("\n", "\n?", 1)).unwrap();
+    std::fs::write(&garbled, key.replacen("\n", "\n?", 1)).expect("a directory");
 
     let url = server.tls_url().expect("it was started with TLS");
     let url = url.replace("://", &format!("://u:{ENCODED}@"));

@@ -17,15 +17,19 @@ const REFUSALS_MAX: i64 = 100;
 
 async fn connected(server: &RedisServer) -> RedisLock {
     let user = ["ACL", "SETUSER", "u", "on", ">p", "~*", "+@all"];
-    server.client().command(&user).unwrap();
+    server.client().command(&user).expect("the server runs");
     connect(format!("redis://u:p@127.0.0.1:{}", server.port())).await
 }
 
 fn statistic(server: &RedisServer, name: &str) -> i64 {
-    let info = server.client().command(&["INFO", "stats"]).unwrap().text();
-    let info = info.unwrap_or_default();
+    let info = server.client().command(&["INFO", "stats"]);
+    let info = info.expect("the server runs").text().unwrap_or_default();
     let value = info.lines().find_map(|line| line.strip_prefix(name));
-    value.expect("a statistic").trim().parse().unwrap()
+    value
+        .expect("a statistic")
+        .trim()
+        .parse()
+        .expect("a number")
 }
 
 /// The hold ends at its deadline, and until then the server is not flooded; others are told at once.
@@ -34,13 +38,13 @@ async fn assert_ends_quietly(change: &[&str], counter: &str) {
     let locks = connected(&server).await;
     let guard = lock_for(&locks, "k", TTL).await;
     let (before, begin) = (statistic(&server, counter), Instant::now());
-    let changed = server.client().command(change).unwrap();
+    let changed = server.client().command(change).expect("the server runs");
     assert!(
         changed.text().is_some() || changed.integer() == Some(1),
         "{changed:?}"
     );
 
-    let error = locks.lock("other").await.unwrap_err();
+    let error = locks.lock("other").await.expect_err("refused");
     assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
     assert!(
         begin.elapsed() < Duration::from_millis(700),
