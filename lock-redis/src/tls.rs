@@ -31,20 +31,17 @@ impl Security {
         }
     }
 
-    /// Verifies that the other end is `host`, and encrypts from here on.
-    pub(crate) async fn secure(
-        &self,
-        host: &str,
-        stream: TcpStream,
-    ) -> Result<TlsStream<TcpStream>> {
-        let name = ServerName::try_from(host.to_owned()).map_err(|source| {
+    /// Gets everything ready for a connection to `host`, so that what is wrong on our side shows
+    /// before anything is sent.
+    pub(crate) async fn prepare(&self, host: &str) -> Result<Handshake> {
+        let host = ServerName::try_from(host.to_owned()).map_err(|source| {
             config_error(format!(
                 "{host:?} is no name that a certificate can be for: use the server's host name"
             ))
             .with_source(source)
         })?;
         let connector = TlsConnector::from(self.certificates().await?);
-        connector.connect(name, stream).await.map_err(explain)
+        Ok(Handshake { connector, host })
     }
 
     /// Reads the files for every new connection, since certificates are replaced while we run.
@@ -65,6 +62,20 @@ impl Security {
             }
             (Err(error), None) => Err(error),
         }
+    }
+}
+
+/// A handshake that is ready to be made.
+pub(crate) struct Handshake {
+    connector: TlsConnector,
+    host: ServerName<'static>,
+}
+
+impl Handshake {
+    /// Verifies the other end of `stream`, and encrypts from here on.
+    pub(crate) async fn over(self, stream: TcpStream) -> Result<TlsStream<TcpStream>> {
+        let connecting = self.connector.connect(self.host, stream);
+        connecting.await.map_err(explain)
     }
 }
 

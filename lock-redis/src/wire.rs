@@ -60,12 +60,14 @@ impl Wire {
     ) -> Result<(MultiplexedConnection, Driver)> {
         match self.info.addr() {
             ConnectionAddr::Tcp(host, port) => {
-                let stream = connect(host, *port).await.map_err(broken)?;
                 #[cfg(feature = "tls")]
                 if let Some(security) = &self.security {
-                    let stream = security.secure(host, stream).await?;
+                    let handshake = security.prepare(host).await?;
+                    let stream = connect(host, *port).await.map_err(broken)?;
+                    let stream = handshake.over(stream).await?;
                     return self.hand_over(stream, options).await;
                 }
+                let stream = connect(host, *port).await.map_err(broken)?;
                 self.hand_over(stream, options).await
             }
             #[cfg(unix)]
