@@ -5,7 +5,7 @@
 export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$(($(nproc) * 4))}
 
 # program:Debian package
-servers='redis-server:redis-server redis-cli:redis-tools'
+servers='redis-server:redis-server redis-cli:redis-tools openssl:openssl'
 
 install_servers() {
     local missing=() server

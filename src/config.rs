@@ -2,9 +2,10 @@
 //! environment.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use lock_core::KeeperPlace;
+use lock_core::{KeeperPlace, Tls};
 use serde::Deserialize;
 
 use crate::url::redacted;
@@ -31,7 +32,8 @@ use crate::{duration, keeper};
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// The store: `memory://`, `redis://user:password@host:6379/0`. The scheme chooses the backend.
+    /// The store: `memory://`, `redis://user:password@host:6379/0`, or `rediss://` for the same over
+    /// TLS. The scheme chooses the backend.
     pub url: String,
     /// What stands before every key on the store. Default: nothing, so that other lock clients'
     /// plain names meet ours. 1 to 255 bytes.
@@ -55,12 +57,32 @@ pub struct Config {
     /// `thread`, except on `memory://`, which has nothing but `caller`.
     #[serde(default, deserialize_with = "keeper::deserialize")]
     pub keeper: Option<KeeperPlace>,
+    /// A PEM file with the certificates of the authorities that the server's certificate may come
+    /// from. Default: those that the platform trusts. This and the next two belong to schemes with
+    /// TLS (`rediss://`) and are an error with others; the server is always verified.
+    #[serde(default)]
+    pub tls_ca: Option<PathBuf>,
+    /// A PEM file with our own certificate, for servers that demand one. Default: none.
+    #[serde(default)]
+    pub tls_cert: Option<PathBuf>,
+    /// A PEM file with the private key of `tls_cert`. Default: none.
+    #[serde(default)]
+    pub tls_key: Option<PathBuf>,
 }
 
 impl Config {
     /// The fields that a configuration can have, as they are written.
-    pub(crate) const FIELDS: [&'static str; 6] =
-        ["url", "namespace", "ttl", "wait", "hand_off", "keeper"];
+    pub(crate) const FIELDS: [&'static str; 9] = [
+        "url",
+        "namespace",
+        "ttl",
+        "wait",
+        "hand_off",
+        "keeper",
+        "tls_ca",
+        "tls_cert",
+        "tls_key",
+    ];
 
     /// A configuration with this URL and every default.
     pub fn new(url: impl Into<String>) -> Self {
@@ -71,7 +93,19 @@ impl Config {
             wait: None,
             hand_off: None,
             keeper: None,
+            tls_ca: None,
+            tls_cert: None,
+            tls_key: None,
         }
+    }
+
+    /// The certificates, as backends take them.
+    pub(crate) fn tls(&self) -> Tls {
+        let mut tls = Tls::new();
+        tls.ca.clone_from(&self.tls_ca);
+        tls.cert.clone_from(&self.tls_cert);
+        tls.key.clone_from(&self.tls_key);
+        tls
     }
 }
 
@@ -84,6 +118,9 @@ impl fmt::Debug for Config {
             .field("wait", &self.wait)
             .field("hand_off", &self.hand_off)
             .field("keeper", &self.keeper)
+            .field("tls_ca", &self.tls_ca)
+            .field("tls_cert", &self.tls_cert)
+            .field("tls_key", &self.tls_key)
             .finish()
     }
 }

@@ -45,8 +45,7 @@ pub async fn connect(config: impl IntoConfig) -> Result<Arc<dyn DistributedLock>
     };
     let locks: Arc<dyn DistributedLock> = match url.scheme.as_str() {
         "memory" => memory(&url, &config, &namespace)?,
-        "redis" => redis(&url, &config, namespace).await?,
-        "rediss" => return Err(no_tls(&url.scheme)),
+        "redis" | "rediss" => redis(&url, &config, namespace).await?,
         _ => return Err(unknown_scheme(&url.scheme)),
     };
     check_ttl(&config, &*locks)?;
@@ -103,6 +102,14 @@ fn memory(
     namespace: &Namespace,
 ) -> Result<Arc<dyn DistributedLock>> {
     url.allow_parameters(&[])?;
+    if let Some(setting) = config.tls().first_given() {
+        return Err(Error::new(
+            ErrorKind::Config,
+            format!(
+                "{setting} is set, and memory:// never leaves the process: leave it out, or use a store with TLS, such as rediss://"
+            ),
+        ));
+    }
     if !url.location.is_empty() {
         return Err(Error::new(
             ErrorKind::Config,
@@ -130,7 +137,8 @@ async fn redis(
     url.allow_parameters(&[])?;
     let config = RedisConfig::new(format!("{}://{}", url.scheme, url.location))
         .with_namespace(namespace)
-        .with_keeper(config.keeper.unwrap_or_default());
+        .with_keeper(config.keeper.unwrap_or_default())
+        .with_tls(config.tls());
     Ok(Arc::new(RedisLock::connect(config).await?))
 }
 
@@ -154,19 +162,10 @@ fn not_compiled_in(scheme: &str, feature: &str) -> Error {
     )
 }
 
-fn no_tls(scheme: &str) -> Error {
-    Error::new(
-        ErrorKind::Unsupported,
-        format!(
-            "{scheme}:// asks for TLS, which cannot be had yet: use redis:// within a private network or through a tunnel"
-        ),
-    )
-}
-
 fn unknown_scheme(scheme: &str) -> Error {
     Error::new(
         ErrorKind::Config,
-        format!("unknown scheme {scheme:?} in the lock url: known are memory, redis"),
+        format!("unknown scheme {scheme:?} in the lock url: known are memory, redis, rediss"),
     )
 }
 

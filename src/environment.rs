@@ -7,6 +7,9 @@ const PREFIX: &str = "POLYLOCK_";
 impl Config {
     /// Reads `POLYLOCK_URL` and, where set, `POLYLOCK_NAMESPACE`, `POLYLOCK_TTL` and so on: the
     /// fields of [`Config`] in capitals.
+    /// Reads `POLYLOCK_URL` and, where set, `POLYLOCK_NAMESPACE`, `POLYLOCK_TTL`, `POLYLOCK_WAIT`,
+    /// `POLYLOCK_HAND_OFF`, `POLYLOCK_TLS_CA`, `POLYLOCK_TLS_CERT` and `POLYLOCK_TLS_KEY`: the fields
+    /// of [`Config`] in capitals.
     ///
     /// # Errors
     ///
@@ -33,6 +36,9 @@ impl Config {
                 "wait" => config.wait = Some(duration::parse(&name, &value)?),
                 "hand_off" => config.hand_off = Some(duration::parse(&name, &value)?),
                 "keeper" => config.keeper = Some(keeper::parse(&name, &value)?),
+                "tls_ca" => config.tls_ca = Some(value.into()),
+                "tls_cert" => config.tls_cert = Some(value.into()),
+                "tls_key" => config.tls_key = Some(value.into()),
                 _ if is_of_kubernetes(&field) => {}
                 _ => return Err(unknown_variable(&name)),
             }
@@ -92,6 +98,9 @@ mod tests {
             ("wait", "0s"),
             ("hand_off", "5ms"),
             ("keeper", "caller"),
+            ("tls_ca", "/ca.pem"),
+            ("tls_cert", "/cert.pem"),
+            ("tls_key", "/key.pem"),
         ])
         .unwrap();
         assert_eq!(config.url, "memory://");
@@ -100,6 +109,9 @@ mod tests {
         assert_eq!(config.wait, Some(Duration::ZERO));
         assert_eq!(config.hand_off, Some(Duration::from_millis(5)));
         assert_eq!(config.keeper, Some(KeeperPlace::Caller));
+        assert_eq!(config.tls_ca, Some("/ca.pem".into()));
+        assert_eq!(config.tls_cert, Some("/cert.pem".into()));
+        assert_eq!(config.tls_key, Some("/key.pem".into()));
     }
 
     #[test]

@@ -65,6 +65,15 @@ impl StoreUrl {
             "keeper" => {
                 config.keeper.get_or_insert(keeper::parse(name, value)?);
             }
+            "tls_ca" => {
+                config.tls_ca.get_or_insert_with(|| value.into());
+            }
+            "tls_cert" => {
+                config.tls_cert.get_or_insert_with(|| value.into());
+            }
+            "tls_key" => {
+                config.tls_key.get_or_insert_with(|| value.into());
+            }
             _ => self.parameters.push((name.to_owned(), value.to_owned())),
         }
         Ok(())
@@ -106,13 +115,15 @@ pub(crate) fn redacted(url: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
     use std::time::Duration;
 
     use super::*;
 
     #[test]
     fn query_settings_move_into_the_config_unless_set_there() {
-        let mut config = Config::new("REDIS://h:1/2?namespace=a%20b&ttl=5s&wait=1s&tls=x");
+        let mut config =
+            Config::new("REDIS://h:1/2?namespace=a%20b&ttl=5s&wait=1s&tls=x&tls_ca=%2Fa+b");
         config.ttl = Some(Duration::from_secs(9));
         let url = StoreUrl::take_from(&mut config).unwrap();
         assert_eq!(
@@ -122,10 +133,11 @@ mod tests {
         assert_eq!(config.namespace.as_deref(), Some("a b"));
         assert_eq!(config.ttl, Some(Duration::from_secs(9)));
         assert_eq!(config.wait, Some(Duration::from_secs(1)));
+        assert_eq!(config.tls_ca.as_deref(), Some(Path::new("/a b")));
         let error = url.allow_parameters(&["db"]).unwrap_err().to_string();
         assert_eq!(
             error,
-            "unknown setting \"tls\" in the url of redis: known are namespace, ttl, wait, hand_off, keeper, db"
+            "unknown setting \"tls\" in the url of redis: known are namespace, ttl, wait, hand_off, keeper, tls_ca, tls_cert, tls_key, db"
         );
     }
 

@@ -14,16 +14,19 @@ async fn refusal(config: impl polylock::IntoConfig) -> polylock::Error {
 #[test]
 fn toml_json_and_url_give_the_same_configuration() {
     let from_toml: Config = toml::from_str(
-        "url = 'memory://'\nnamespace = 'shop'\nttl = '1m 30s'\nwait = '500ms'\nhand_off = '0s'\nkeeper = 'caller'",
+        "url = 'memory://'\nnamespace = 'shop'\nttl = '1m 30s'\nwait = '500ms'\nhand_off = '0s'\n\
+         keeper = 'caller'\ntls_ca = '/ca.pem'\ntls_cert = '/cert.pem'\ntls_key = '/key.pem'",
     )
     .unwrap();
     let from_json: Config = serde_json::from_str(
-        r#"{"url":"memory://","namespace":"shop","ttl":"90s","wait":"500ms","hand_off":"0s","keeper":"caller"}"#,
+        r#"{"url":"memory://","namespace":"shop","ttl":"90s","wait":"500ms","hand_off":"0s",
+            "keeper":"caller","tls_ca":"/ca.pem","tls_cert":"/cert.pem","tls_key":"/key.pem"}"#,
     )
     .unwrap();
     assert_eq!(from_toml, from_json);
     assert_eq!(from_toml.ttl, Some(Duration::from_secs(90)));
     assert_eq!(from_toml.wait, Some(Duration::from_millis(500)));
+    assert_eq!(from_toml.tls_key, Some("/key.pem".into()));
 }
 
 #[test]
@@ -32,7 +35,17 @@ fn an_unknown_field_is_named_together_with_the_known_ones() {
         .unwrap_err()
         .to_string();
     assert!(error.contains("unknown field `tll`"), "{error}");
-    for known in ["url", "namespace", "ttl", "wait", "hand_off", "keeper"] {
+    for known in [
+        "url",
+        "namespace",
+        "ttl",
+        "wait",
+        "hand_off",
+        "keeper",
+        "tls_ca",
+        "tls_cert",
+        "tls_key",
+    ] {
         assert!(error.contains(&format!("`{known}`")), "{error}");
     }
 }
@@ -62,9 +75,9 @@ async fn wrong_urls_are_refused_by_name() {
         ),
         ("memory://host", ErrorKind::Config, "no host or path"),
         (
-            "rediss://host",
-            ErrorKind::Unsupported,
-            "TLS, which cannot be had yet",
+            "memory://?tls_ca=ca.pem",
+            ErrorKind::Config,
+            "tls_ca is set, and memory:// never leaves the process",
         ),
         (
             "memory://?colour=blue",
@@ -94,11 +107,30 @@ async fn wrong_urls_are_refused_by_name() {
 async fn a_backend_that_is_not_compiled_in_names_its_feature() {
     let error = refusal("redis://:secret@localhost").await;
     assert_eq!(error.kind(), ErrorKind::Config);
-    assert!(
-        error.to_string().contains("cargo feature `redis`"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("`--features redis`"), "{error}");
     assert!(!format!("{error} {error:?}").contains("secret"));
+    let error = refusal("rediss://:secret@localhost").await;
+    assert!(error.to_string().contains("`--features redis`"), "{error}");
+}
+
+#[cfg(feature = "redis")]
+#[tokio::test]
+async fn certificates_without_tls_are_refused() {
+    for (url, part) in [
+        ("redis://localhost?tls_ca=ca.pem", "use rediss://"),
+        (
+            "rediss://localhost?tls_cert=c.pem",
+            "tls_cert is set without tls_key",
+        ),
+        (
+            "rediss://localhost?tls_key=k.pem",
+            "tls_key is set without tls_cert",
+        ),
+    ] {
+        let error = refusal(url).await;
+        assert_eq!(error.kind(), ErrorKind::Config, "{url}: {error}");
+        assert!(error.to_string().contains(part), "{url}: {error}");
+    }
 }
 
 #[tokio::test]

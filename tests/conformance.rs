@@ -53,10 +53,12 @@ mod redis {
     use lock_testkit::Case;
     use polylock::{Config, DistributedLock};
 
-    use crate::redis_store::RedisStore;
+    use crate::redis_store::{PLAIN, RedisStore};
 
     async fn new_store(case: Case) -> RedisStore {
-        RedisStore::for_case(case, |url, namespace| Box::pin(connect(url, namespace)))
+        RedisStore::for_case(case, PLAIN, |server, namespace| {
+            Box::pin(connect(server.url(), namespace.to_owned()))
+        })
     }
 
     async fn connect(url: String, namespace: String) -> Arc<dyn DistributedLock> {

@@ -250,7 +250,7 @@ impl Hold {
 
 /// Repeats the release until the store has answered, at most for one ttl: by then the store has
 /// ended the hold by itself.
-async fn release_until_confirmed(hold: Arc<Hold>, place: Option<Place>, _under_way: UnderWay) {
+async fn release_until_confirmed(hold: Arc<Hold>, mut place: Option<Place>, _under_way: UnderWay) {
     let clock = hold.keeper.clock;
     let end = clock.now().plus(hold.id.ttl());
     let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_secs(1));
@@ -259,6 +259,10 @@ async fn release_until_confirmed(hold: Arc<Hold>, place: Option<Place>, _under_w
         if clock.now().plus(pause) >= end {
             tracing::warn!(key = %hold.id.key(), %error, "release not confirmed; the ttl ends the hold");
             return;
+        }
+        if !error.is_retryable() {
+            // Whoever is next hears from the store what is wrong, and not after a ttl.
+            place = None;
         }
         tokio::time::sleep(pause).await;
     }

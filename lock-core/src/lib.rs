@@ -48,6 +48,7 @@ mod roster;
 mod scoped;
 mod shutdown;
 mod sync;
+mod tls;
 mod token;
 
 pub use alarm::Alarm;
@@ -73,4 +74,5 @@ pub use memory::MemoryLock;
 pub use patrol::Patrol;
 pub use queue::blocker;
 pub use request::{DEFAULT_TTL, LockRequest, Mode, TTL_RANGE, Wait};
+pub use tls::Tls;
 pub use token::FencingToken;

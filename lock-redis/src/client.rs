@@ -10,7 +10,7 @@ use lock_core::{
 use redis::{AsyncConnectionConfig, ProtocolVersion, RedisResult, Value};
 
 use crate::RedisConfig;
-use crate::error::{BACKEND, no_answer, translate};
+use crate::error::{BACKEND, no_answer};
 use crate::lanes::Lanes;
 use crate::layout::{Layout, owner_mark};
 use crate::link::{Connection, Greeting, Link, Place, Terms};
@@ -20,6 +20,7 @@ use crate::script::{
 };
 use crate::server::{self, ServerClock};
 use crate::wake::Hub;
+use crate::wire::Wire;
 
 /// How long a request waits for its answer, if nothing shorter applies.
 pub(crate) const REPLY_LIMIT: Duration = Duration::from_secs(1);
@@ -63,7 +64,7 @@ impl Client {
             .take();
         let client = Self {
             command: Lanes::new(Terms {
-                client: open_client(&config.url, ProtocolVersion::RESP2)?,
+                wire: Arc::new(Wire::new(config, ProtocolVersion::RESP2)?),
                 options: AsyncConnectionConfig::new(),
                 greeting: Greeting::Script(FLOOR.call().argument(layout.counter())),
                 place: Place::Opener,
@@ -71,7 +72,7 @@ impl Client {
                 patrol: patrol.clone(),
             }),
             background: Link::new(Terms {
-                client: open_client(&config.url, ProtocolVersion::RESP3)?,
+                wire: Arc::new(Wire::new(config, ProtocolVersion::RESP3)?),
                 options: push_options,
                 greeting: Greeting::Command(tracking),
                 place: Place::Home,
@@ -268,12 +269,6 @@ impl Client {
             Mode::Shared | Mode::Permit { .. } => call.key(self.layout.tokens(hold.key())),
         }
     }
-}
-
-fn open_client(url: &str, protocol: ProtocolVersion) -> Result<redis::Client> {
-    let info = redis::IntoConnectionInfo::into_connection_info(url).map_err(translate)?;
-    let settings = info.redis_settings().clone().set_protocol(protocol);
-    redis::Client::open(info.set_redis_settings(settings)).map_err(translate)
 }
 
 /// Rounded up, so that the server never expires a hold before we do.

@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use lock_core::{Clock, Error, KeeperHome, Moment, Patrol, Result};
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, RedisError, Value};
+use redis::{AsyncConnectionConfig, RedisError, RedisResult, Value};
 use tokio::sync::watch;
 
 use crate::error::{no_answer, translate};
 use crate::script::Call;
+use crate::wire::{Driver, Wire};
 
 /// How long opening a connection may take.
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
@@ -32,7 +33,7 @@ pub(crate) struct Link {
 /// How a connection is opened.
 #[derive(Clone)]
 pub(crate) struct Terms {
-    pub(crate) client: redis::Client,
+    pub(crate) wire: Arc<Wire>,
     pub(crate) options: AsyncConnectionConfig,
     /// What is sent first on every new connection.
     pub(crate) greeting: Greeting,
@@ -80,6 +81,8 @@ pub(crate) struct Connection {
     pub(crate) redis: MultiplexedConnection,
     /// Also tells one opening from another.
     probed: Arc<AtomicBool>,
+    /// Runs as long as anybody has a handle.
+    _driver: Driver,
 }
 
 impl Link {
@@ -244,26 +247,25 @@ impl Link {
     }
 
     async fn open(&self) -> Result<Connection> {
+        let terms = &self.terms;
         let opening = async {
-            let mut connection = self
-                .terms
-                .client
-                .get_multiplexed_async_connection_with_config(&self.terms.options)
-                .await?;
+            let (mut connection, driver) = terms.wire.open(&terms.options).await?;
             let sent = Clock::Boot.now();
-            match &self.terms.greeting {
-                Greeting::Script(call) => call.send(&mut connection).await?,
-                Greeting::Command(command) => command.query_async(&mut connection).await?,
+            let greeted: RedisResult<Value> = match &terms.greeting {
+                Greeting::Script(call) => call.send(&mut connection).await,
+                Greeting::Command(command) => command.query_async(&mut connection).await,
             };
+            greeted.map_err(translate)?;
             self.note_answer(sent);
             Ok(Connection {
                 redis: connection,
                 probed: Arc::default(),
+                _driver: driver,
             })
         };
-        match self.terms.patrol.within(CONNECT_LIMIT, opening).await {
-            Some(opened) => opened.map_err(translate),
-            None => Err(no_answer(CONNECT_LIMIT)),
+        match terms.patrol.within(CONNECT_LIMIT, opening).await {
+            Some(opened) => opened,
+            None => Err(terms.wire.no_answer(CONNECT_LIMIT)),
         }
         .map_err(|error| error.with_operation("connect"))
     }
@@ -286,10 +288,7 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl fmt::Debug for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Link")
-            .field(
-                "address",
-                &self.terms.client.get_connection_info().addr().to_string(),
-            )
+            .field("address", &self.terms.wire)
             .field("heard", &self.heard())
             .finish_non_exhaustive()
     }

@@ -49,9 +49,11 @@ impl RedisLock {
     ///
     /// # Errors
     ///
-    /// [`Config`](ErrorKind::Config) for a malformed URL, [`Unavailable`](ErrorKind::Unavailable)
-    /// when the server does not answer within 2 s, [`Denied`](ErrorKind::Denied) when it refuses
-    /// user or password, [`Unsupported`](ErrorKind::Unsupported) for a version before 6.
+    /// [`Config`](ErrorKind::Config) for a malformed URL or certificate file,
+    /// [`Unavailable`](ErrorKind::Unavailable) when the server does not answer within 2 s, or not
+    /// over TLS where that is asked for, [`Denied`](ErrorKind::Denied) when it refuses user,
+    /// password or client certificate, or its own certificate is not to be trusted,
+    /// [`Unsupported`](ErrorKind::Unsupported) for a version before 6.
     ///
     /// # Cancel safety
     ///

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_testkit::servers::{RedisServer, Reply, RespClient};
+use lock_testkit::servers::{Authority, RedisServer, Reply, RespClient};
 
 #[test]
 fn servers_are_private_and_gone_when_dropped() {
@@ -101,6 +101,34 @@ fn arguments_reach_the_server() {
         client.command(&["GET", "other"]).expect("a reply"),
         Reply::Error(_)
     ));
+}
+
+#[test]
+fn a_server_with_tls_has_two_ports_and_certificates_of_its_authority() {
+    assert_eq!(RedisServer::start().tls_url(), None);
+    let authority = Authority::new();
+    let server = RedisServer::start_with_tls(&authority, &["--maxclients", "50"]);
+    let url = server.tls_url().expect("it was started with TLS");
+    let port: u16 = url.rsplit(':').next().unwrap().parse().unwrap();
+    assert!(url.starts_with("rediss://127.0.0.1:"), "{url}");
+    assert_ne!(port, server.port());
+    for _ in 0..2 {
+        assert!(server.client().command(&["PING"]).is_ok());
+        assert!(std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
+        server.restart();
+    }
+    let limit = server.client().command(&["CONFIG", "GET", "maxclients"]);
+    assert_eq!(limit.expect("a reply").texts(), ["maxclients", "50"]);
+
+    let [first, second] = [("DNS:one", 1), ("DNS:two", -1)].map(|(n, d)| authority.issue(n, d));
+    assert_ne!(first.cert, second.cert);
+    let directory = authority.ca().parent().unwrap().to_owned();
+    for file in [authority.ca(), first.cert, first.key, second.cert] {
+        let text = std::fs::read_to_string(&file).unwrap();
+        assert!(text.contains("-----BEGIN "), "{}: {text}", file.display());
+    }
+    drop(authority);
+    assert!(!directory.exists(), "the directory is left");
 }
 
 #[test]

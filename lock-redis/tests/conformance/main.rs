@@ -1,43 +1,126 @@
-//! The contract, on a real server.
+//! The contract, on a real server: as it is, over TLS, and as a user who may do no more than what
+//! is documented.
 
+mod permissions;
 mod store;
 
 use std::sync::Arc;
 
 use lock_core::{DistributedLock, Namespace};
 use lock_redis::{RedisConfig, RedisLock};
-use lock_testkit::Case;
-use store::RedisStore;
 
-async fn new_store(case: Case) -> RedisStore {
-    RedisStore::for_case(case, |url, namespace| Box::pin(connect(url, namespace)))
-}
-
-async fn connect(url: String, namespace: String) -> Arc<dyn DistributedLock> {
-    let locks = RedisLock::connect(config(url, namespace)).await;
+async fn connect(config: RedisConfig, namespace: &str) -> Arc<dyn DistributedLock> {
+    let namespace = Namespace::new(namespace).expect("a case's name is one");
+    let locks = RedisLock::connect(config.with_namespace(namespace)).await;
     Arc::new(locks.expect("the server runs"))
 }
 
-fn config(url: String, namespace: String) -> RedisConfig {
-    let namespace = Namespace::new(&namespace).expect("a case's name is one");
-    RedisConfig::new(url).with_namespace(namespace)
-}
+mod plain {
+    use lock_redis::RedisConfig;
+    use lock_testkit::Case;
 
-lock_testkit::conformance!(new_store);
-
-/// The same with holds that are renewed on the runtime of whoever acquired them.
-mod kept_by_the_caller {
-    use lock_core::KeeperPlace;
-
-    use super::*;
+    use crate::connect;
+    use crate::store::{PLAIN, RedisStore};
 
     async fn new_store(case: Case) -> RedisStore {
-        RedisStore::for_case(case, |url, namespace| Box::pin(connect(url, namespace)))
+        RedisStore::for_case(case, PLAIN, |server, namespace| {
+            Box::pin(async move { connect(RedisConfig::new(server.url()), namespace).await })
+        })
     }
 
-    async fn connect(url: String, namespace: String) -> Arc<dyn DistributedLock> {
-        let config = super::config(url, namespace).with_keeper(KeeperPlace::Caller);
-        Arc::new(RedisLock::connect(config).await.expect("the server runs"))
+    lock_testkit::conformance!(new_store);
+}
+
+/// With holds that are renewed on the runtime of whoever acquired them.
+mod kept_by_the_caller {
+    use lock_core::KeeperPlace;
+    use lock_redis::RedisConfig;
+    use lock_testkit::Case;
+
+    use crate::connect;
+    use crate::store::{PLAIN, RedisStore};
+
+    async fn new_store(case: Case) -> RedisStore {
+        RedisStore::for_case(case, PLAIN, |server, namespace| {
+            let config = RedisConfig::new(server.url()).with_keeper(KeeperPlace::Caller);
+            Box::pin(connect(config, namespace))
+        })
+    }
+
+    lock_testkit::conformance!(new_store);
+}
+
+mod limited {
+    use std::sync::OnceLock;
+
+    use lock_redis::RedisConfig;
+    use lock_testkit::Case;
+    use lock_testkit::servers::RedisServer;
+
+    use crate::connect;
+    use crate::permissions::create_locker;
+    use crate::store::{RedisStore, Servers};
+
+    const SERVERS: Servers = Servers {
+        start: RedisServer::start,
+        shared,
+    };
+
+    /// The other one is in use with the same namespaces.
+    fn shared() -> &'static RedisServer {
+        static SHARED: OnceLock<RedisServer> = OnceLock::new();
+
+        SHARED.get_or_init(RedisServer::start)
+    }
+
+    async fn new_store(case: Case) -> RedisStore {
+        RedisStore::for_case(case, SERVERS, |server, namespace| {
+            let user = format!("user-of-{}", namespace.replace(':', "-"));
+            create_locker(server, &user, namespace);
+            let url = format!("redis://{user}:password@127.0.0.1:{}", server.port());
+            Box::pin(async move { connect(RedisConfig::new(url), namespace).await })
+        })
+    }
+
+    lock_testkit::conformance!(new_store);
+}
+
+#[cfg(feature = "tls")]
+mod tls {
+    use std::sync::OnceLock;
+
+    use lock_core::Tls;
+    use lock_redis::RedisConfig;
+    use lock_testkit::Case;
+    use lock_testkit::servers::{Authority, RedisServer};
+
+    use crate::connect;
+    use crate::store::{RedisStore, Servers};
+
+    const SERVERS: Servers = Servers { start, shared };
+
+    fn authority() -> &'static Authority {
+        static AUTHORITY: OnceLock<Authority> = OnceLock::new();
+
+        AUTHORITY.get_or_init(Authority::new)
+    }
+
+    fn start() -> RedisServer {
+        RedisServer::start_with_tls::<&str>(authority(), &[])
+    }
+
+    fn shared() -> &'static RedisServer {
+        static SHARED: OnceLock<RedisServer> = OnceLock::new();
+
+        SHARED.get_or_init(start)
+    }
+
+    async fn new_store(case: Case) -> RedisStore {
+        RedisStore::for_case(case, SERVERS, |server, namespace| {
+            let url = server.tls_url().expect("it was started with TLS");
+            let config = RedisConfig::new(url).with_tls(Tls::new().with_ca(authority().ca()));
+            Box::pin(async move { connect(config, namespace).await })
+        })
     }
 
     lock_testkit::conformance!(new_store);

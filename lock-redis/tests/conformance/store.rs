@@ -10,19 +10,35 @@ use lock_core::{DistributedLock, LockKey, LockRequest, Mode};
 use lock_testkit::servers::{RedisServer, Reply, RespClient};
 use lock_testkit::{Case, Need, Store};
 
-/// Makes a client of the server at a URL, in a namespace.
-pub(crate) type Connect =
-    fn(String, String) -> Pin<Box<dyn Future<Output = Arc<dyn DistributedLock>> + Send>>;
+/// Makes a client of a server, in a namespace.
+pub(crate) type Connect = for<'a> fn(&'a RedisServer, &'a str) -> Connecting<'a>;
+
+type Connecting<'a> = Pin<Box<dyn Future<Output = Arc<dyn DistributedLock>> + Send + 'a>>;
+
+/// Which servers the cases run on.
+#[derive(Clone, Copy)]
+pub(crate) struct Servers {
+    /// For a case that freezes its server.
+    pub(crate) start: fn() -> RedisServer,
+    /// For all others.
+    pub(crate) shared: fn() -> &'static RedisServer,
+}
+
+pub(crate) const PLAIN: Servers = Servers {
+    start: RedisServer::start,
+    shared: RedisServer::shared,
+};
 
 /// A namespace on a server: on one of its own where the case freezes it, else on the shared one.
 pub(crate) struct RedisStore {
     own: Option<RedisServer>,
+    servers: Servers,
     namespace: String,
     connect: Connect,
 }
 
 impl RedisStore {
-    pub(crate) fn for_case(case: Case, connect: Connect) -> Self {
+    pub(crate) fn for_case(case: Case, servers: Servers, connect: Connect) -> Self {
         static STORES: AtomicU64 = AtomicU64::new(0);
 
         // A plain name, since colons are escaped on the server, and a number, since a case may be
@@ -30,14 +46,15 @@ impl RedisStore {
         let name = case.to_string().replace("::", ".");
         let number = STORES.fetch_add(1, Ordering::Relaxed);
         Self {
-            own: case.needs(Need::Freeze).then(RedisServer::start),
+            own: case.needs(Need::Freeze).then(servers.start),
+            servers,
             namespace: format!("{name}.{number}"),
             connect,
         }
     }
 
     fn server(&self) -> &RedisServer {
-        self.own.as_ref().unwrap_or_else(|| RedisServer::shared())
+        self.own.as_ref().unwrap_or_else(|| (self.servers.shared)())
     }
 
     fn admin(&self) -> RespClient {
@@ -52,7 +69,7 @@ impl RedisStore {
 #[async_trait]
 impl Store for RedisStore {
     async fn client(&self) -> Arc<dyn DistributedLock> {
-        (self.connect)(self.server().url(), self.namespace.clone()).await
+        (self.connect)(self.server(), &self.namespace).await
     }
 
     async fn residue(&self) -> Vec<String> {

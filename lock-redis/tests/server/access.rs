@@ -8,6 +8,7 @@ use lock_testkit::servers::RedisServer;
 use tokio::time::Instant;
 
 use crate::connect;
+use crate::permissions::create_locker;
 
 async fn refusal(url: String) -> lock_core::Error {
     match RedisLock::connect(RedisConfig::new(url)).await {
@@ -42,21 +43,9 @@ async fn a_password_is_taken_from_the_url_and_never_shown() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_user_with_just_the_permissions_that_are_needed_can_lock() {
-    let user = "locker on >pw resetkeys ~shop:* resetchannels -@all \
-        +evalsha +eval +get +set +incr +del +pexpire +pexpireat +persist +pttl +type +time \
-        +zadd +zrem +zrange +zrangebyscore +zscore +zcard +hset +hget +hdel \
-        +hello +auth +ping +client|tracking +client|setinfo";
     let server = RedisServer::start();
-    let mut admin = server.client();
-    let mut command = vec!["ACL", "SETUSER"];
-    command.extend(
-        user.split_whitespace()
-            .filter(|rule| *rule != "+client|setinfo"),
-    );
-    let reply = admin.command(&command).unwrap();
-    assert_eq!(reply.text().as_deref(), Some("OK"), "{reply:?}");
-
-    let url = format!("redis://locker:pw@127.0.0.1:{}", server.port());
+    create_locker(&server, "locker", "shop");
+    let url = format!("redis://locker:password@127.0.0.1:{}", server.port());
     let namespace = Namespace::new("shop").unwrap();
     let config = RedisConfig::new(url).with_namespace(namespace);
     let locks = RedisLock::connect(config.clone()).await.unwrap();
@@ -118,4 +107,31 @@ async fn an_address_where_nobody_answers_is_unavailable_soon() {
     silent.thaw();
     let malformed = refusal("redis://127.0.0.1:port".into()).await;
     assert_eq!(malformed.kind(), ErrorKind::Config, "{malformed}");
+}
+
+/// Redis itself does not go into protected mode behind a loopback address, so somebody else says it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_lets_nobody_in_denies() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let refusing = async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let words = b"-DENIED Redis is running in protected mode because\r\n";
+        tokio::io::AsyncWriteExt::write_all(&mut stream, words)
+            .await
+            .unwrap();
+    };
+    let (error, ()) = tokio::join!(refusal(format!("redis://{address}")), refusing);
+    assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+    assert!(error.to_string().contains("protected mode"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_full_is_unavailable() {
+    let server = RedisServer::start_with(&["--maxclients", "1"]);
+    let mut only = server.client();
+    only.command(&["PING"]).unwrap();
+    let error = refusal(server.url()).await;
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(error.to_string().contains("maxclients"), "{error}");
 }

@@ -4,15 +4,24 @@ mod access;
 mod cancellation;
 mod interoperability;
 mod outages;
+#[path = "../conformance/permissions.rs"]
+mod permissions;
+#[cfg(feature = "tls")]
+mod providers;
 mod removals;
 mod resends;
+mod revoked;
 mod runtimes;
+#[cfg(feature = "tls")]
+mod tls;
 mod tokens;
 
 use std::time::Duration;
 
 use lock_core::{DistributedLock, LockGuard, LockRequest};
 use lock_redis::{RedisConfig, RedisLock};
+use lock_testkit::eventually;
+use lock_testkit::servers::RedisServer;
 
 async fn connect(url: impl Into<String>) -> RedisLock {
     RedisLock::connect(RedisConfig::new(url))
@@ -30,4 +39,19 @@ async fn lock_for(locks: &RedisLock, key: &str, ttl: Duration) -> LockGuard {
         .await
         .expect("the server runs")
         .expect("free")
+}
+
+/// Waits until somebody has read a key on the connection that the server pushes to.
+async fn tracks_a_key(server: &RedisServer) {
+    let is_tracked = || async {
+        let info = server.client().command(&["INFO", "stats"]);
+        let info = info.expect("the server runs").text();
+        info.is_some_and(|info| !info.contains("tracking_total_keys:0"))
+    };
+    eventually(
+        Duration::from_secs(5),
+        "the server tracks a key",
+        is_tracked,
+    )
+    .await;
 }

@@ -7,11 +7,10 @@ use std::time::Duration;
 use lock_core::{
     DistributedLock, DistributedLockExt, ErrorKind, LockRequest, LossReason, Released,
 };
-use lock_testkit::eventually;
 use lock_testkit::servers::RedisServer;
 use tokio::time::Instant;
 
-use crate::{connect, lock_for};
+use crate::{connect, lock_for, tracks_a_key};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn forgotten_scripts_are_sent_again() {
@@ -65,11 +64,7 @@ async fn a_waiter_rides_out_a_restart() {
     let locks = connect(server.url()).await;
     server.client().command(&["SET", "k", "theirs"]).unwrap();
     let restarting = async {
-        eventually(Duration::from_secs(5), "the waiter has asked", || async {
-            let info = server.client().command(&["INFO", "stats"]).unwrap().text();
-            info.is_some_and(|info| !info.contains("tracking_total_keys:0"))
-        })
-        .await;
+        tracks_a_key(&server).await;
         server.restart();
     };
     let (guard, ()) = tokio::join!(locks.lock_within("k", Duration::from_secs(10)), restarting);

@@ -8,6 +8,7 @@
 //! Everything here blocks the calling thread, for the few milliseconds that it takes, and panics
 //! with a message that says what to do: it is meant for tests.
 
+mod authority;
 mod clock;
 mod ground;
 mod port;
@@ -15,5 +16,6 @@ mod process;
 mod redis;
 mod resp;
 
+pub use authority::{Authority, Identity};
 pub use redis::RedisServer;
 pub use resp::{Reply, RespClient};

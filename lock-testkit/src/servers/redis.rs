@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
+use super::authority::Authority;
 use super::clock::Clock;
 use super::ground;
 use super::port::free_port;
@@ -39,6 +40,7 @@ pub struct RedisServer {
     directory: TempDir,
     clock: Option<Clock>,
     port: u16,
+    tls_port: Option<u16>,
     arguments: Vec<String>,
 }
 
@@ -66,7 +68,7 @@ impl RedisServer {
     /// let kept = RedisServer::start_with(&["--appendonly", "yes", "--appendfsync", "always"]);
     /// ```
     pub fn start_with<A: AsRef<str>>(arguments: &[A]) -> Self {
-        Self::start_in(arguments, |_| None)
+        Self::try_ports(|_| None, || (None, owned(arguments)))
     }
 
     /// Starts a server whose wall clock can be [set](Self::set_clock_ahead), with more command-line
@@ -74,23 +76,58 @@ impl RedisServer {
     ///
     /// # Panics
     ///
-    /// When `redis-server` or `cc` is not installed.
+    /// When `redis-server` or `cc` is not installed, or the server does not start with the
+    /// arguments.
     pub fn start_with_settable_clock<A: AsRef<str>>(arguments: &[A]) -> Self {
-        Self::start_in(arguments, |directory| Some(Clock::new(directory)))
+        let clock = |directory: &Path| Some(Clock::new(directory));
+        Self::try_ports(clock, || (None, owned(arguments)))
     }
 
-    fn start_in<A: AsRef<str>>(arguments: &[A], clock: fn(&Path) -> Option<Clock>) -> Self {
+    /// Starts a server that speaks TLS on a port of its own, besides the plain one that
+    /// [`client`](Self::client) looks at it through. Its certificate is for `localhost` and
+    /// `127.0.0.1`, and clients need none.
+    ///
+    /// More arguments win over the usual ones: `--tls-auth-clients yes` demands certificates of
+    /// `authority` from clients, `--tls-cert-file` and `--tls-key-file` let it show another one.
+    ///
+    /// # Panics
+    ///
+    /// When `redis-server` or `openssl` is not installed, or the server does not start with the
+    /// arguments.
+    pub fn start_with_tls<A: AsRef<str>>(authority: &Authority, arguments: &[A]) -> Self {
+        let own = authority.issue("DNS:localhost,IP:127.0.0.1", 1);
+        let more = || {
+            let tls_port = free_port();
+            let tls = [
+                "--tls-port".to_owned(),
+                tls_port.to_string(),
+                "--tls-cert-file".to_owned(),
+                own.cert.display().to_string(),
+                "--tls-key-file".to_owned(),
+                own.key.display().to_string(),
+                "--tls-ca-cert-file".to_owned(),
+                authority.ca().display().to_string(),
+                "--tls-auth-clients".to_owned(),
+                "no".to_owned(),
+            ];
+            (Some(tls_port), [tls.to_vec(), owned(arguments)].concat())
+        };
+        Self::try_ports(|_| None, more)
+    }
+
+    /// Starts it on ports that nobody else takes meanwhile; `more` gives the TLS port and arguments.
+    fn try_ports(
+        clock: fn(&Path) -> Option<Clock>,
+        more: impl Fn() -> (Option<u16>, Vec<String>),
+    ) -> Self {
         assert!(
             is_installed(PROGRAM),
             "{PROGRAM} is not on the path: `apt-get install redis-server` brings it, and scripts/test installs whatever the tests need"
         );
-        let more: Vec<String> = arguments
-            .iter()
-            .map(|argument| argument.as_ref().to_owned())
-            .collect();
         for _ in 0..ATTEMPTS {
             let (directory, port) = (ground::directory(PROGRAM), free_port());
-            let arguments = [usual_arguments(port), more.clone()].concat();
+            let (tls_port, more) = more();
+            let arguments = [usual_arguments(port), more].concat();
             let clock = clock(directory.path());
             match start_process(&arguments, directory.path(), clock.as_ref(), port) {
                 Ok(process) => {
@@ -99,6 +136,7 @@ impl RedisServer {
                         directory,
                         clock,
                         port,
+                        tls_port,
                         arguments,
                     };
                 }
@@ -126,7 +164,13 @@ impl RedisServer {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    /// Its port on the loopback interface.
+    /// Where it speaks TLS, as drivers want it: `rediss://127.0.0.1:port`; `None` when it does not.
+    pub fn tls_url(&self) -> Option<String> {
+        self.tls_port
+            .map(|port| format!("rediss://127.0.0.1:{port}"))
+    }
+
+    /// Its plain port on the loopback interface.
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -227,6 +271,13 @@ impl RedisServer {
     fn process(&self) -> MutexGuard<'_, Process> {
         self.process.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn owned<A: AsRef<str>>(arguments: &[A]) -> Vec<String> {
+    let arguments = arguments.iter();
+    arguments
+        .map(|argument| argument.as_ref().to_owned())
+        .collect()
 }
 
 fn usual_arguments(port: u16) -> Vec<String> {

@@ -1,0 +1,187 @@
+//! From a url to an open connection: over TCP, over TLS or through a Unix socket.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lock_core::{Error, ErrorKind, Result};
+use redis::aio::MultiplexedConnection;
+use redis::io::tcp::socket2::{SockRef, TcpKeepalive};
+use redis::{
+    AsyncConnectionConfig, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion,
+};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+
+use crate::RedisConfig;
+use crate::error::{BACKEND, no_answer, translate};
+use crate::first_word::first_word;
+#[cfg(feature = "tls")]
+use crate::tls::Security;
+
+/// How long a connection may be idle before it is shown to be in use, so that no firewall on the way
+/// forgets it.
+const KEEP_ALIVE: Duration = Duration::from_secs(30);
+
+/// Runs the connection's input and output; dropping it stops them.
+pub(crate) type Driver = Arc<JoinSet<()>>;
+
+/// Opens connections to one server.
+pub(crate) struct Wire {
+    info: ConnectionInfo,
+    #[cfg(feature = "tls")]
+    security: Option<Security>,
+}
+
+impl Wire {
+    /// Reads the url and checks that the other settings fit it; nothing is opened.
+    pub(crate) fn new(config: &RedisConfig, protocol: ProtocolVersion) -> Result<Self> {
+        let is_secure = check(config)?;
+        let mut url = config.url.clone();
+        if is_secure && let Some(end) = url.find("s://") {
+            // The driver accepts the name for TLS only where it brings the TLS as well.
+            url.remove(end);
+        }
+        let info = url.as_str().into_connection_info().map_err(translate)?;
+        let settings = info.redis_settings().clone().set_protocol(protocol);
+        Ok(Self {
+            info: info.set_redis_settings(settings),
+            #[cfg(feature = "tls")]
+            security: is_secure.then(|| Security::new(config.tls.clone())),
+        })
+    }
+
+    /// Opens a connection on the runtime of the caller, which has to outlive it.
+    pub(crate) async fn open(
+        &self,
+        options: &AsyncConnectionConfig,
+    ) -> Result<(MultiplexedConnection, Driver)> {
+        match self.info.addr() {
+            ConnectionAddr::Tcp(host, port) => {
+                #[cfg(feature = "tls")]
+                if let Some(security) = &self.security {
+                    let handshake = security.prepare(host).await?;
+                    let stream = connect(host, *port).await.map_err(broken)?;
+                    let stream = handshake.over(stream).await?;
+                    return self.hand_over(stream, options).await;
+                }
+                let stream = connect(host, *port).await.map_err(broken)?;
+                self.hand_over(stream, options).await
+            }
+            #[cfg(unix)]
+            ConnectionAddr::Unix(path) => {
+                let stream = tokio::net::UnixStream::connect(path).await;
+                self.hand_over(stream.map_err(broken)?, options).await
+            }
+            _ => Err(config_error(
+                "this kind of address cannot be used here: write the url like redis://host:6379",
+            )),
+        }
+    }
+
+    /// Nothing was opened in time.
+    pub(crate) fn no_answer(&self, limit: Duration) -> Error {
+        #[cfg(feature = "tls")]
+        if self.security.is_some() {
+            // A Redis server that expects plain text waits for the end of the first line.
+            return Error::new(
+                ErrorKind::Unavailable,
+                format!("no answer within {limit:?}: check that the server runs, is reachable, and speaks TLS on this port"),
+            )
+            .with_backend(BACKEND);
+        }
+        no_answer(limit)
+    }
+
+    /// Lets the driver run its protocol over `stream`.
+    async fn hand_over<S>(
+        &self,
+        mut stream: S,
+        options: &AsyncConnectionConfig,
+    ) -> Result<(MultiplexedConnection, Driver)>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        first_word(&mut stream).await?;
+        let (connection, driving) = MultiplexedConnection::new_with_config(
+            self.info.redis_settings(),
+            stream,
+            options.clone(),
+        )
+        .await
+        .map_err(translate)?;
+        let mut driver = JoinSet::new();
+        driver.spawn(driving);
+        Ok((connection, Arc::new(driver)))
+    }
+}
+
+/// Whether the url asks for TLS; an error when the settings say otherwise.
+fn check(config: &RedisConfig) -> Result<bool> {
+    if config.url.contains('#') {
+        // It cuts a password short, and to other clients it means not to verify the server.
+        return Err(config_error(
+            "the url has a #: write it as %23 in passwords; the server's certificate is always verified",
+        ));
+    }
+    config.tls.check()?;
+    let scheme = config.url.split("://").next().unwrap_or_default();
+    let is_secure = ["rediss", "valkeys"].contains(&scheme);
+    if let Some(setting) = config.tls.first_given().filter(|_| !is_secure) {
+        return Err(config_error(format!(
+            "{setting} is set, and {} has no TLS: use rediss://, or leave {setting} out",
+            if scheme.contains("unix") {
+                "a Unix socket"
+            } else {
+                "redis://"
+            }
+        )));
+    }
+    if is_secure && !cfg!(feature = "tls") {
+        return Err(config_error(
+            "rediss:// needs the cargo feature `tls` of lock-redis, which was turned off: leave its default features on",
+        ));
+    }
+    Ok(is_secure)
+}
+
+/// Connects to whichever address of the host answers first.
+async fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
+    let mut attempts = JoinSet::new();
+    for address in tokio::net::lookup_host((host, port)).await? {
+        attempts.spawn(TcpStream::connect(address));
+    }
+    let mut failure = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
+    while let Some(attempt) = attempts.join_next().await {
+        match attempt {
+            Ok(Ok(stream)) => {
+                // Requests are small, and each is waited for.
+                stream.set_nodelay(true)?;
+                let keep_alive = TcpKeepalive::new().with_time(KEEP_ALIVE);
+                SockRef::from(&stream).set_tcp_keepalive(&keep_alive)?;
+                return Ok(stream);
+            }
+            Ok(Err(error)) => failure = error,
+            Err(error) => failure = error.into(),
+        }
+    }
+    Err(failure)
+}
+
+/// What a failure below the protocol means to the caller.
+pub(crate) fn broken(error: io::Error) -> Error {
+    translate(error.into())
+}
+
+fn config_error(message: impl Into<std::borrow::Cow<'static, str>>) -> Error {
+    Error::new(ErrorKind::Config, message).with_backend(BACKEND)
+}
+
+impl fmt::Debug for Wire {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Nothing else of it, since it holds the password.
+        self.info.addr().to_string().fmt(f)
+    }
+}

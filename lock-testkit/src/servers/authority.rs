@@ -1,0 +1,116 @@
+//! Certificates for tests, made by the `openssl` program.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use super::ground;
+use super::process::is_installed;
+
+const PROGRAM: &str = "openssl";
+
+/// A certificate authority of its own, which nobody trusts who is not told to.
+///
+/// Every call of [`issue`](Self::issue) takes about 30 ms. The files go with the value.
+///
+/// ```no_run
+/// use lock_testkit::servers::{Authority, RedisServer};
+///
+/// let authority = Authority::new();
+/// let server = RedisServer::start_with_tls(&authority, &["--tls-auth-clients", "yes"]);
+/// let client = authority.issue("DNS:client", 1);
+/// println!(
+///     "{}?tls_ca={}&tls_cert={}&tls_key={}",
+///     server.tls_url().unwrap_or_default(),
+///     authority.ca().display(),
+///     client.cert.display(),
+///     client.key.display(),
+/// );
+/// ```
+#[derive(Debug)]
+pub struct Authority {
+    directory: TempDir,
+}
+
+/// A certificate and its private key, each a PEM file.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Identity {
+    /// The certificate.
+    pub cert: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+}
+
+impl Authority {
+    /// Makes the authority's own key and certificate.
+    ///
+    /// # Panics
+    ///
+    /// When `openssl` is not installed or fails.
+    #[expect(
+        clippy::new_without_default,
+        reason = "it starts processes and may panic, which nobody expects of a default"
+    )]
+    pub fn new() -> Self {
+        assert!(
+            is_installed(PROGRAM),
+            "{PROGRAM} is not on the path: `apt-get install openssl` brings it, and scripts/test installs whatever the tests need"
+        );
+        let directory = ground::directory("authority");
+        let arguments = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes \
+             -keyout ca.key -out ca.pem -days 2 -addext keyUsage=critical,keyCertSign -subj";
+        openssl(
+            directory.path(),
+            arguments,
+            &["/CN=certificate authority of a test"],
+        );
+        Self { directory }
+    }
+
+    /// The file with the authority's certificate, for those who shall trust it.
+    pub fn ca(&self) -> PathBuf {
+        self.directory.path().join("ca.pem")
+    }
+
+    /// Makes a certificate for `names`, written like `DNS:localhost,IP:127.0.0.1`, that is valid for
+    /// `days` from now on; with -1 it has expired.
+    ///
+    /// # Panics
+    ///
+    /// When `openssl` fails.
+    pub fn issue(&self, names: &str, days: i32) -> Identity {
+        let directory = self.directory.path();
+        let name = format!("{:016x}", fastrand::u64(..));
+        let request = format!(
+            "req -new -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes \
+             -keyout {name}.key -out {name}.csr -subj"
+        );
+        let subject = ["/CN=test", "-addext", &format!("subjectAltName={names}")];
+        openssl(directory, &request, &subject);
+        let signing = format!(
+            "x509 -req -in {name}.csr -out {name}.pem -CA ca.pem -CAkey ca.key \
+             -set_serial 0x1{name} -copy_extensions copy -days"
+        );
+        openssl(directory, &signing, &[&days.to_string()]);
+        Identity {
+            cert: directory.join(format!("{name}.pem")),
+            key: directory.join(format!("{name}.key")),
+        }
+    }
+}
+
+fn openssl(directory: &Path, arguments: &str, more: &[&str]) {
+    let output = Command::new(PROGRAM)
+        .args(arguments.split_whitespace())
+        .args(more)
+        .current_dir(directory)
+        .output()
+        .unwrap_or_else(|error| panic!("{PROGRAM} does not start: {error}"));
+    assert!(
+        output.status.success(),
+        "{PROGRAM} {arguments} fails: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
