@@ -14,5 +14,6 @@ mod process;
 mod redis;
 mod resp;
 
+pub(crate) use port::free_port;
 pub use redis::RedisServer;
 pub use resp::{Reply, RespClient};
