@@ -1,5 +1,6 @@
 //! The two connections of a client, and the requests that travel on them.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -187,22 +188,30 @@ impl Client {
     /// cannot overtake the take; else on the background connection.
     pub(crate) async fn release(&self, hold: &HoldId) -> Result<Released> {
         let call = self.release_call(hold);
-        if let Some(mut connection) = self.command.current() {
-            match self
-                .command
-                .call(&mut connection, &call, RELEASE_LIMIT)
-                .await
-            {
-                Ok(answer) => return released(&answer),
-                Err(error) if error.is_retryable() => {}
-                Err(error) => return Err(error),
-            }
+        let Some(mut connection) = self.command.current() else {
+            return self.release_elsewhere(&call).await;
+        };
+        let limit = RELEASE_LIMIT * 2;
+        let mut asking = pin!(self.command.call(&mut connection, &call, limit));
+        match self.patrol.within(RELEASE_LIMIT, asking.as_mut()).await {
+            Some(Ok(answer)) => return released(&answer),
+            Some(Err(error)) if error.is_retryable() => return self.release_elsewhere(&call).await,
+            Some(Err(error)) => return Err(error),
+            None => {}
         }
+        // It may be slow only. Both are cancel safe: the server does what it was sent.
+        tokio::select! {
+            Ok(answer) = asking => released(&answer),
+            outcome = self.release_elsewhere(&call) => outcome,
+        }
+    }
+
+    async fn release_elsewhere(&self, call: &Call) -> Result<Released> {
         let releasing = async {
-            match self.release_in_background(&call).await {
+            match self.release_in_background(call).await {
                 // It had been closed while it was idle; on a new connection it is just as good.
                 Err(error) if error.is_retryable() && self.background.current().is_none() => {
-                    self.release_in_background(&call).await
+                    self.release_in_background(call).await
                 }
                 answer => answer,
             }
