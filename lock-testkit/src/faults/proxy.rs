@@ -1,12 +1,12 @@
 //! The proxy itself: where it listens, and the thread it runs on.
 
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, TcpListener as StdListener};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use tokio::net::{TcpListener, TcpStream};
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Builder;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 
@@ -47,8 +47,7 @@ impl Proxy {
             .enable_all()
             .build()
             .expect("a runtime for the proxy");
-        let listener = listen_anywhere(&runtime);
-        let own_port = listener.local_addr().expect("a bound socket").port();
+        let (own_port, listener) = listen_anywhere();
         let board = Arc::new(Board::default());
         let (orders, inbox) = unbounded_channel();
         let running = run(Arc::clone(&board), port, listener, inbox);
@@ -125,21 +124,27 @@ impl Drop for Proxy {
     }
 }
 
-fn listen_anywhere(runtime: &Runtime) -> TcpListener {
-    let listen = || runtime.block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, free_port())));
+/// Listens before the thread runs, and without a runtime, which the caller may be in already.
+fn listen_anywhere() -> (u16, StdListener) {
+    let listen = |_| {
+        let port = free_port();
+        let listener = StdListener::bind((Ipv4Addr::LOCALHOST, port)).ok()?;
+        listener.set_nonblocking(true).ok()?;
+        Some((port, listener))
+    };
     (0..ATTEMPTS)
-        .find_map(|_| listen().ok())
+        .find_map(listen)
         .expect("a port for the proxy")
 }
 
 async fn run(
     board: Arc<Board>,
     server: u16,
-    listener: TcpListener,
+    listener: StdListener,
     mut orders: UnboundedReceiver<Order>,
 ) {
     let own = listener.local_addr().expect("a bound socket");
-    let mut listener = Some(listener);
+    let mut listener = Some(TcpListener::from_std(listener).expect("in a runtime"));
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
