@@ -89,6 +89,15 @@ impl Bed {
         count.map_or(0, |count| count.parse().expect("a number"))
     }
 
+    /// A figure of the server's own statistics.
+    pub(crate) fn figure(&self, section: &str, name: &str) -> u64 {
+        let info = self.ask(&["INFO", section]).text().unwrap_or_default();
+        let value = info
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        value.map_or(0, |value| value.trim().parse().expect("a number"))
+    }
+
     /// Waits until nothing but the counter is left.
     pub(crate) async fn empties(&self) {
         eventually(PROMPT, "nothing but the counter is left", || async {

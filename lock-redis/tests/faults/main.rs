@@ -1,11 +1,15 @@
 //! Locks over networks and servers that fail, with a proxy between client and server.
 
 mod bed;
+mod cycles;
 mod deadlines;
+mod late;
+mod operators;
 mod partitions;
 mod releases;
 mod stalls;
 mod takes;
+mod waiting;
 
 use std::time::Duration;
 

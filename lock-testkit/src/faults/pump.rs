@@ -93,15 +93,18 @@ impl<'a> Pump<'a> {
             let rule = self.board.rule(self.connection, self.way);
             let fault = rule.as_ref().map_or(Fault::Pass, |rule| rule.fault);
             let due = self.due(fault)?;
+            // Not by the timer, which is a millisecond late.
+            if due.is_some_and(|due| due <= Instant::now()) {
+                if self.forward(rule.as_ref()).await? {
+                    return Ok(());
+                }
+                continue;
+            }
             tokio::select! {
                 biased;
                 // The board lives as long as we do.
                 _ = changes.changed() => {}
-                () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
-                    if self.forward(rule.as_ref()).await? {
-                        return Ok(());
-                    }
-                }
+                () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
                 read = from.read(&mut buffer), if !ended && self.queue.len() < QUEUE_MAX => {
                     let length = read.map_err(|_| End::Reset)?;
                     ended = length == 0;
