@@ -120,7 +120,11 @@ async fn waiting_for_many_keys_takes_no_more_connections() {
             wait_for(&mut tasks, &locks, exclusive(guard.key().as_str(), LONG));
         }
         tracked(&bed, KEYS).await;
-        assert_eq!(bed.figure("clients", "connected_clients"), connections);
+        // The server may not have noticed yet that an earlier look at it is over.
+        eventually(PROMPT, "no more connections than before", || async {
+            bed.figure("clients", "connected_clients") <= connections
+        })
+        .await;
         tasks.shutdown().await;
     }
     assert_eq!((bed.proxy.all().count(), bed.proxy.all().open()), (2, 2));
@@ -131,7 +135,7 @@ async fn a_release_with_two_hundred_waiters_costs_a_few_commands() {
     const CLIENTS: u64 = 4;
     let bed = Bed::new();
     let direct = bed.direct().await;
-    let guard = take(&direct, &exclusive("k", LONG)).await;
+    let mut guard = take(&direct, &exclusive("k", LONG)).await;
     let mut tasks = JoinSet::new();
     for _ in 0..CLIENTS {
         let locks = bed.client().await;
@@ -139,37 +143,25 @@ async fn a_release_with_two_hundred_waiters_costs_a_few_commands() {
             wait_for(&mut tasks, &locks, exclusive("k", LONG));
         }
     }
-    let commands = || bed.calls("evalsha") + bed.calls("pttl");
-    // In each client the first one in line asks, looks, and then waits for the push.
-    eventually(PROMPT, "everybody waits", || async {
-        bed.calls("pttl") >= CLIENTS
-    })
-    .await;
-    for _ in 0..3 {
-        let (before, begin) = (commands(), Instant::now());
-        everybody_looks_again(&bed).await;
-        let (after, taken) = (commands(), begin.elapsed());
-        // Each client asks and looks once, and as often again as the fall-back came round.
-        let rounds = u64::from(taken.as_millis() as u32 / 1000) + 1;
-        let most = CLIENTS * 2 * (rounds + 1);
-        assert!(
-            after - before <= most,
-            "{} commands in {taken:?}",
-            after - before
-        );
+    // In each client the first one in line asks, looks, and waits to be told.
+    let looked = async |times| {
+        eventually(PROMPT, "the first ones in line look", || async {
+            bed.calls("pttl") >= times
+        })
+        .await;
+    };
+    looked(CLIENTS).await;
+    for _ in 0..5 {
+        let commands = || bed.calls("evalsha") + bed.calls("pttl");
+        let (before, looks, begin) = (commands(), bed.calls("pttl"), Instant::now());
+        guard.release().await.unwrap();
+        guard = served(&mut tasks).await.0;
+        looked(looks + CLIENTS).await;
+        let commands = commands() - before;
+        // Asking and looking, once more for the winner's next in line, and at each fall-back.
+        let rounds = begin.elapsed().as_millis() as u64 / 1000 + 3;
+        assert!(commands <= CLIENTS * 2 * rounds, "{commands} commands");
     }
-    drop(guard);
-    let _one = served(&mut tasks).await;
-}
-
-/// Has the server tell everybody who waits that the key has changed, which it has not.
-async fn everybody_looks_again(bed: &Bed) {
-    let looks = bed.calls("pttl");
-    bed.ask(&["PEXPIRE", "k", "30000"]);
-    eventually(PROMPT, "the waiters look again", || async {
-        bed.calls("pttl") > looks
-    })
-    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
