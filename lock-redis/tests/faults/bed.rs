@@ -1,12 +1,13 @@
 //! A server of its own with a proxy before it.
 
-use lock_core::{DistributedLock, LockGuard, LockRequest, Wait};
+use std::time::Duration;
+
+use lock_core::{DistributedLock, LockGuard, LockRequest, LossReason, Wait};
 use lock_redis::{RedisConfig, RedisLock};
 use lock_testkit::eventually;
 use lock_testkit::faults::{Connections, Proxy};
 use lock_testkit::servers::{RedisServer, Reply, RespClient};
-use std::time::Duration;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use crate::PROMPT;
 
@@ -178,6 +179,12 @@ pub(crate) async fn is_renewed_after(guard: &LockGuard, until: Instant) {
         valid_until(guard) > until + Duration::from_millis(5)
     })
     .await;
+}
+
+/// Why a hold was lost, which has to be told in time.
+pub(crate) async fn lost(guard: &LockGuard) -> LossReason {
+    let told = timeout(PROMPT, guard.lost()).await;
+    told.expect("the loss is told")
 }
 
 /// One attempt.

@@ -4,14 +4,38 @@ use std::future::ready;
 use std::time::Duration;
 
 use lock_core::{DistributedLock, ErrorKind, LossReason, Released};
+use lock_redis::RedisLock;
 use lock_testkit::eventually;
 use tokio::time::{Instant, timeout};
 
-use crate::bed::{Bed, exclusive, in_all_modes, take, try_take, valid_until};
+use crate::bed::{Bed, exclusive, in_all_modes, lost, take, try_take, valid_until};
 use crate::{LONG, PROMPT};
 
 /// How far a limit may be overrun by a machine that is busy with other tests.
-const SLACK: Duration = Duration::from_millis(250);
+const SLACK: Duration = Duration::from_millis(900);
+
+/// How far a limit is overrun at most by the quickest of several: a busy machine is slow now and
+/// then, an unbounded request each time.
+const QUICKEST: Duration = Duration::from_millis(100);
+
+/// Waits for what cannot be had, several times over; each has to end after `limit`, and soon.
+async fn unavailable_after(locks: &RedisLock, limit: Duration) {
+    let mut quickest = Duration::MAX;
+    for _ in 0..4 {
+        let begin = Instant::now();
+        let request = exclusive("k", LONG).waiting_at_most(limit);
+        let answer = locks.acquire(request).await;
+        let error = answer.expect_err("nobody answers");
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        assert!(
+            begin.elapsed() >= limit,
+            "{:?} of {limit:?}",
+            begin.elapsed()
+        );
+        quickest = quickest.min(begin.elapsed());
+    }
+    assert!(quickest < limit + QUICKEST, "{quickest:?} of {limit:?}");
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_attempt_is_one_request_and_one_round_trip() {
@@ -29,7 +53,7 @@ async fn an_attempt_is_one_request_and_one_round_trip() {
         assert_eq!(calls(), two, "{:?} refused", request.mode);
         held.release().await.unwrap();
     }
-    let delay = Duration::from_millis(300);
+    let delay = Duration::from_millis(600);
     bed.proxy.all().to_client().delay(delay);
     let begin = Instant::now();
     let guard = try_take(&locks, &exclusive("k", LONG)).await.unwrap();
@@ -55,21 +79,8 @@ async fn attempts_and_waits_end_in_time_on_a_silent_network() {
             begin.elapsed()
         );
     }
-    for limit in [20, 300, 700].map(Duration::from_millis) {
-        let begin = Instant::now();
-        let request = exclusive("k", LONG).waiting_at_most(limit);
-        let error = locks.acquire(request).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-        assert!(
-            begin.elapsed() >= limit,
-            "{:?} of {limit:?}",
-            begin.elapsed()
-        );
-        assert!(
-            begin.elapsed() < limit + SLACK,
-            "{:?} of {limit:?}",
-            begin.elapsed()
-        );
+    for limit in [20, 300].map(Duration::from_millis) {
+        unavailable_after(&locks, limit).await;
     }
 }
 
@@ -89,15 +100,7 @@ async fn the_end_of_a_wait_covers_connecting() {
         })
         .await;
         for limit in [50, 300].map(Duration::from_millis) {
-            let begin = Instant::now();
-            let request = exclusive("k", LONG).waiting_at_most(limit);
-            let error = locks.acquire(request).await.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-            assert!(
-                begin.elapsed() < limit + SLACK,
-                "{:?} of {limit:?}",
-                begin.elapsed()
-            );
+            unavailable_after(&locks, limit).await;
         }
     }
 }
@@ -110,7 +113,7 @@ async fn slow_answers_are_waited_for_as_long_as_the_ttl_allows() {
         .all()
         .to_client()
         .delay(Duration::from_millis(600));
-    let ttl = Duration::from_secs(4);
+    let ttl = Duration::from_secs(6);
     let guard = try_take(&locks, &exclusive("k", ttl))
         .await
         .unwrap()
@@ -130,7 +133,7 @@ async fn a_grant_that_comes_after_its_ttl_is_no_guard() {
             bed.proxy
                 .all()
                 .to_client()
-                .delay(Duration::from_millis(1100).min(ttl + ttl / 5));
+                .delay(Duration::from_secs(3).min(ttl + ttl / 5));
             let begin = Instant::now();
             let error = try_take(&locks, &request).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
@@ -150,7 +153,7 @@ async fn a_grant_that_comes_after_its_ttl_is_no_guard() {
 async fn validity_counts_from_the_sending_of_takes_and_renewals() {
     let bed = Bed::new();
     let locks = bed.client().await;
-    let (ttl, delay) = (Duration::from_secs(2), Duration::from_millis(400));
+    let (ttl, delay) = (Duration::from_secs(4), Duration::from_millis(400));
     bed.proxy.all().to_client().delay(delay);
     for request in in_all_modes("k", ttl) {
         let begin = Instant::now();
@@ -160,7 +163,7 @@ async fn validity_counts_from_the_sending_of_takes_and_renewals() {
             "counted from the answer"
         );
         let (mut renewals, mut last) = (0, valid_until(&guard));
-        eventually(PROMPT, "three renewals are confirmed", || {
+        eventually(PROMPT, "two renewals are confirmed", || {
             let asked = Instant::now();
             let server = bed.expires_in(request.key.as_str()) + Duration::from_millis(1);
             let ours = guard.remaining();
@@ -172,7 +175,7 @@ async fn validity_counts_from_the_sending_of_takes_and_renewals() {
             if until > last + delay {
                 (renewals, last) = (renewals + 1, until);
             }
-            ready(renewals == 3)
+            ready(renewals == 2)
         })
         .await;
         guard.release().await.unwrap();
@@ -188,7 +191,7 @@ async fn renewals_slower_than_the_lease_end_it_in_time() {
         let begin = Instant::now();
         let guard = take(&locks, &exclusive("k", ttl)).await;
         bed.background().to_client().delay(delay);
-        assert_eq!(guard.lost().await, LossReason::Expired);
+        assert_eq!(lost(&guard).await, LossReason::Expired);
         let held = begin.elapsed();
         assert!(held < ttl + SLACK, "the loss is told after {held:?}");
         assert!(held > ttl * 9 / 10, "a false alarm after {held:?}");
@@ -202,15 +205,14 @@ async fn renewals_slower_than_the_lease_end_it_in_time() {
 async fn one_renewal_that_hangs_loses_nothing() {
     let bed = Bed::new();
     let locks = bed.client().await;
-    let ttl = Duration::from_millis(1500);
+    let ttl = Duration::from_secs(3);
     let guard = take(&locks, &exclusive("k", ttl)).await;
     // Only the connection there is now; the next renewal has to open another one.
     bed.proxy.nth(1).hold();
     let lost = timeout(ttl * 3, guard.lost()).await;
     assert!(lost.is_err(), "{lost:?}");
-    assert_eq!(
-        bed.background().count(),
-        2,
+    assert!(
+        bed.background().count() >= 2,
         "the silent connection was never given up"
     );
     assert_eq!(guard.release().await.unwrap(), Released::Released);

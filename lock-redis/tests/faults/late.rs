@@ -5,7 +5,7 @@ use std::time::Duration;
 use lock_core::{DistributedLockExt, LossReason, Released};
 use lock_testkit::eventually;
 
-use crate::bed::{Bed, exclusive, in_all_modes, take};
+use crate::bed::{Bed, exclusive, in_all_modes, lost, take};
 use crate::{LONG, PROMPT};
 
 /// Short, so that a renewal is soon under way, and long against what the server needs to answer.
@@ -89,7 +89,7 @@ async fn a_renewal_after_a_removal_tells_it_and_creates_nothing() {
         let key = request.key.as_str();
         bed.ask(&["DEL", key]);
         let_it_arrive(&bed).await;
-        assert_eq!(guard.lost().await, LossReason::Removed);
+        assert_eq!(lost(&guard).await, LossReason::Removed);
         assert!(!bed.exists(key), "{:?} is back", request.mode);
         // Losing it is final, and releasing it concerns nobody else.
         let direct = bed.direct().await;
@@ -106,7 +106,7 @@ async fn a_dropped_guard_of_a_lost_lock_concerns_nobody_else() {
     let (locks, direct) = (bed.client().await, bed.direct().await);
     let guard = take(&locks, &exclusive("k", TTL / 4)).await;
     bed.proxy.all().hold();
-    assert_eq!(guard.lost().await, LossReason::Expired);
+    assert_eq!(lost(&guard).await, LossReason::Expired);
     let next = take(&direct, &exclusive("k", LONG)).await;
     let calls = bed.calls("evalsha");
     drop(guard);

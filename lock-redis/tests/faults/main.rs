@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// How long anything may take that takes a few round trips. Holds live far longer, so that what is
 /// gone by then was not ended by its ttl.
-const PROMPT: Duration = Duration::from_secs(5);
+const PROMPT: Duration = Duration::from_secs(10);
 
 /// A ttl that nothing here outlasts.
-const LONG: Duration = Duration::from_secs(30);
+const LONG: Duration = Duration::from_secs(60);

