@@ -86,7 +86,7 @@ async fn leaves_nothing() {
     let grown = memory().saturating_sub(before);
     let cycles = TASKS * CYCLES;
     println!("{cycles} cycles have left {grown} kB");
-    assert!(grown < 1500, "{grown} kB more after {cycles} cycles");
+    assert!(grown < 600, "{grown} kB more after {cycles} cycles");
 }
 
 /// In a process of its own: the tasks and the memory of other tests are none of its business.
