@@ -83,43 +83,36 @@ async fn a_release_between_look_and_listen_is_not_missed() {
     panic!("served after {slow:?}");
 }
 
-/// How long the slowest of many waiters takes when it hears at once that the key is held and that
-/// it has changed since.
-async fn told_both_at_once() -> Duration {
-    const KEYS: u64 = 30;
-    let bed = Bed::new();
-    let (locks, direct) = (bed.client().await, bed.direct().await);
-    let (mut guards, mut tasks) = (Vec::new(), JoinSet::new());
-    bed.background().to_client().hold();
-    for number in 0..KEYS {
-        let request = exclusive(&format!("k{number}"), LONG);
-        guards.push(take(&direct, &request).await);
-        wait_for(&mut tasks, &locks, request);
-    }
-    tracked(&bed, KEYS).await;
-    for guard in guards {
-        guard.release().await.expect("the server runs");
-    }
-    let told = Instant::now();
-    bed.background().pass();
-    let mut latest = told;
-    for _ in 0..KEYS {
-        latest = latest.max(served(&mut tasks).await.1);
-    }
-    latest - told
-}
-
+/// The waiter hears at once that the key is held and that it has changed since. What is missed is
+/// found after the fall-back only, for which a busy machine accounts now and then.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_push_right_behind_the_answer_is_not_missed() {
-    let mut slow = Vec::new();
-    for _ in 0..5 {
-        let latest = told_both_at_once().await;
-        if latest < FALL_BACK / 2 {
-            return;
-        }
-        slow.push(latest);
+    const ROUNDS: usize = 20;
+    let bed = Bed::new();
+    let (locks, direct) = (bed.client().await, bed.direct().await);
+    let mut slow = 0;
+    for _ in 0..ROUNDS {
+        let guard = take(&direct, &exclusive("k", LONG)).await;
+        let mut tasks = JoinSet::new();
+        bed.background().to_client().hold();
+        wait_for(&mut tasks, &locks, exclusive("k", LONG));
+        tracked(&bed, 1).await;
+        let pushed = bed.background().to_client().bytes();
+        guard.release().await.unwrap();
+        eventually(PROMPT, "the server has told it", || async {
+            bed.background().to_client().bytes() > pushed
+        })
+        .await;
+        let told = Instant::now();
+        bed.background().pass();
+        let (guard, served) = served(&mut tasks).await;
+        slow += usize::from(served - told > FALL_BACK / 2);
+        guard.release().await.unwrap();
     }
-    panic!("served after {slow:?}");
+    assert!(
+        slow <= ROUNDS / 5,
+        "{slow} of {ROUNDS} waited for the fall-back"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
