@@ -1,14 +1,16 @@
 //! The proxy itself: where it listens, and the thread it runs on.
 
 use std::io;
-use std::net::{Ipv4Addr, TcpListener as StdListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener as StdListener};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Builder;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
 
 use super::board::Board;
 use super::connection::Connection;
@@ -19,6 +21,9 @@ use crate::servers::free_port;
 
 /// How many ports are tried in case someone else is faster.
 const ATTEMPTS: u32 = 5;
+
+/// How long its own port may be somebody else's before it listens again.
+const LISTEN_LIMIT: Duration = Duration::from_secs(5);
 
 /// A TCP proxy in front of a server on the loopback interface, which forwards everything until it is
 /// told to do otherwise. Dropping it closes everything.
@@ -137,6 +142,18 @@ fn listen_anywhere() -> (u16, StdListener) {
         .expect("a port for the proxy")
 }
 
+/// Listens where it did before. Whoever looks for a free port may have had it for a moment.
+async fn listen_again(own: SocketAddr) -> TcpListener {
+    let end = Instant::now() + LISTEN_LIMIT;
+    loop {
+        match TcpListener::bind(own).await {
+            Ok(listener) => return listener,
+            Err(error) => assert!(Instant::now() < end, "its own port is taken: {error}"),
+        }
+        sleep(Duration::from_millis(5)).await;
+    }
+}
+
 async fn run(
     board: Arc<Board>,
     server: u16,
@@ -153,7 +170,7 @@ async fn run(
                 if !whether {
                     listener = None;
                 } else if listener.is_none() {
-                    listener = Some(TcpListener::bind(own).await.expect("its own port"));
+                    listener = Some(listen_again(own).await);
                 }
                 // Whoever ordered it waits for the answer.
                 let _told = done.send(());
