@@ -65,7 +65,8 @@ pub enum Renewal {
 pub enum Released {
     /// The hold was there and is gone.
     Released,
-    /// There was nothing of ours to release: it had been lost.
+    /// There was nothing of ours to release: it had been lost. Or the store had done it before, and
+    /// its answer did not get through: a release that is repeated cannot tell the two apart.
     AlreadyLost,
 }
 

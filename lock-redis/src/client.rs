@@ -1,5 +1,6 @@
 //! The connections of a client, and the requests that travel on them.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -196,20 +197,33 @@ impl Client {
     /// cannot overtake the take; else on the background connection.
     pub(crate) async fn release(&self, hold: &HoldId) -> Result<Released> {
         let call = self.release_call(hold);
-        if let Some(lane) = self.command.of(hold.runtime())
-            && let Some(mut connection) = lane.current()
-        {
-            match lane.call(&mut connection, &call, RELEASE_LIMIT).await {
-                Ok(answer) => return released(&answer),
-                Err(error) if error.is_retryable() => {}
-                Err(error) => return Err(error),
-            }
+        let lane = self.command.of(hold.runtime());
+        let Some((lane, mut connection)) =
+            lane.and_then(|lane| Some((lane.clone(), lane.current()?)))
+        else {
+            return self.release_elsewhere(&call).await;
+        };
+        let limit = RELEASE_LIMIT * 2;
+        let mut asking = pin!(lane.call(&mut connection, &call, limit));
+        match self.patrol.within(RELEASE_LIMIT, asking.as_mut()).await {
+            Some(Ok(answer)) => return released(&answer),
+            Some(Err(error)) if error.is_retryable() => return self.release_elsewhere(&call).await,
+            Some(Err(error)) => return Err(error),
+            None => {}
         }
+        // It may be slow only. Both are cancel safe: the server does what it was sent.
+        tokio::select! {
+            Ok(answer) = asking => released(&answer),
+            outcome = self.release_elsewhere(&call) => outcome,
+        }
+    }
+
+    async fn release_elsewhere(&self, call: &Call) -> Result<Released> {
         let releasing = async {
-            match self.release_in_background(&call).await {
+            match self.release_in_background(call).await {
                 // It had been closed while it was idle; on a new connection it is just as good.
                 Err(error) if error.is_retryable() && self.background.current().is_none() => {
-                    self.release_in_background(&call).await
+                    self.release_in_background(call).await
                 }
                 answer => answer,
             }

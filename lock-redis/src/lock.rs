@@ -176,16 +176,24 @@ impl<'a> Acquisition<'a> {
     /// Asks for the key. A connection that the server had closed while it was idle shows only when
     /// it is used: then the request is sent again on a new one, and is known as the same.
     async fn attempt(&mut self) -> Result<Option<LockGuard>> {
-        match self.ask().await {
-            Err(error) if error.is_retryable() && self.lane.current().is_none() => self.ask().await,
+        let ends = Clock::Boot.now().plus(self.patience());
+        match self.ask(ends).await {
+            Err(error)
+                if error.is_retryable()
+                    && self.lane.current().is_none()
+                    && Clock::Boot.now() < ends =>
+            {
+                self.ask(ends).await
+            }
             outcome => outcome,
         }
     }
 
-    /// One request for the key. Dropping it here, at any point, drops the armed claim.
-    async fn ask(&mut self) -> Result<Option<LockGuard>> {
-        let limit = self.patience();
-        let mut connection = self.lane.connection_within(limit).await?;
+    /// One request for the key, connecting included, answered before `ends`. Dropping it here, at
+    /// any point, drops the armed claim.
+    async fn ask(&mut self, ends: Moment) -> Result<Option<LockGuard>> {
+        let left = || ends.since(Clock::Boot.now());
+        let mut connection = self.lane.connection_within(left()).await?;
         let mut claim = match self.claim.take() {
             Some(claim) => claim,
             None => self.lock.keeper.claim(self.request)?,
@@ -194,7 +202,7 @@ impl<'a> Acquisition<'a> {
         let answer = self
             .lock
             .client
-            .take(claim.id(), &self.lane, &mut connection, limit)
+            .take(claim.id(), &self.lane, &mut connection, left())
             .await;
         if let Ok(Some(grant)) = answer {
             let token = FencingToken::from_grant(grant)?;
@@ -224,7 +232,10 @@ impl<'a> Acquisition<'a> {
         // Those who stood in line behind us were cut off for as long as we.
         let heard = self.lane.heard().at.max(self.begun);
         let outlasted = self.ends.is_none() && Clock::Boot.now().since(heard) > OUTAGE_LIMIT;
-        if !error.is_retryable() || outlasted {
+        // It was given its time, and a little more; another attempt would only come later.
+        let over = self.ends.is_some_and(|ends| ends <= Instant::now())
+            && !self.refused.is_some_and(is_recent);
+        if !error.is_retryable() || outlasted || over {
             return Err(error);
         }
         tracing::debug!(key = %self.request.key, %error, "trying again");

@@ -35,7 +35,8 @@
 //! - Every case ends with nothing left on the store, or fails naming what is left.
 //! - A case that draws random numbers fails with its seed; `LOCK_TESTKIT_SEED` repeats it.
 //!
-//! [`servers`] starts real servers as child processes; [`eventually`] is how to wait in a test.
+//! [`servers`] starts real servers as child processes; [`faults`] stands between them and a client;
+//! [`eventually`] is how to wait in a test.
 
 mod bench;
 mod case;
@@ -49,6 +50,7 @@ mod run;
 mod section;
 mod store;
 
+pub mod faults;
 pub mod servers;
 
 pub use async_trait::async_trait;

@@ -17,5 +17,6 @@ mod redis;
 mod resp;
 
 pub use authority::{Authority, Identity};
+pub(crate) use port::free_port;
 pub use redis::RedisServer;
 pub use resp::{Reply, RespClient};

@@ -11,7 +11,7 @@ use std::net::{Ipv4Addr, TcpListener};
 /// # Panics
 ///
 /// When a thousand ports in a row are taken.
-pub(super) fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     (0..1000)
         .map(|_| fastrand::u16(10_000..32_000))
         .find(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok())

@@ -1,0 +1,196 @@
+//! A server of its own with a proxy before it.
+
+use std::time::Duration;
+
+use lock_core::{DistributedLock, LockGuard, LockRequest, LossReason, Wait};
+use lock_redis::{RedisConfig, RedisLock};
+use lock_testkit::eventually;
+use lock_testkit::faults::{Connections, Proxy};
+use lock_testkit::servers::{RedisServer, Reply, RespClient};
+use tokio::time::{Instant, timeout};
+
+use crate::PROMPT;
+
+/// The counter of grants, which stays by design.
+const COUNTER: &[u8] = b"\xffgrants";
+
+pub(crate) struct Bed {
+    pub(crate) server: RedisServer,
+    pub(crate) proxy: Proxy,
+}
+
+impl Bed {
+    pub(crate) fn new() -> Self {
+        let server = RedisServer::start();
+        let proxy = Proxy::before(server.port());
+        let bed = Self { server, proxy };
+        for script in scripts() {
+            bed.ask(&["SCRIPT", "LOAD", &script]);
+        }
+        bed
+    }
+
+    /// A client behind the proxy.
+    pub(crate) async fn client(&self) -> RedisLock {
+        connect(format!("redis://127.0.0.1:{}", self.proxy.port())).await
+    }
+
+    /// A client that no fault reaches.
+    pub(crate) async fn direct(&self) -> RedisLock {
+        connect(self.server.url()).await
+    }
+
+    /// Where takes and releases travel: its client's first words name the counter of grants.
+    pub(crate) fn command(&self) -> Connections<'_> {
+        self.proxy.opened_with(COUNTER)
+    }
+
+    /// Where renewals travel, and what the server pushes.
+    pub(crate) fn background(&self) -> Connections<'_> {
+        self.proxy.opened_with("TRACKING")
+    }
+
+    pub(crate) fn admin(&self) -> RespClient {
+        self.server.client()
+    }
+
+    pub(crate) fn ask(&self, command: &[&str]) -> Reply {
+        self.admin().command(command).expect("the server runs")
+    }
+
+    /// The number of the last grant.
+    pub(crate) fn grants(&self) -> u64 {
+        let reply = self.admin().command(&[b"GET".as_slice(), COUNTER]);
+        let text = reply.expect("the server runs").text();
+        text.expect("a client has connected")
+            .parse()
+            .expect("a number")
+    }
+
+    pub(crate) fn exists(&self, key: &str) -> bool {
+        self.ask(&["EXISTS", key]).integer() == Some(1)
+    }
+
+    /// How long the server would keep the key.
+    pub(crate) fn expires_in(&self, key: &str) -> Duration {
+        let left = self.ask(&["PTTL", key]).integer().unwrap_or_default();
+        Duration::from_millis(u64::try_from(left).unwrap_or_default())
+    }
+
+    /// How often the server has done `command`.
+    pub(crate) fn calls(&self, command: &str) -> u64 {
+        let info = self
+            .ask(&["INFO", "commandstats"])
+            .text()
+            .unwrap_or_default();
+        let prefix = format!("cmdstat_{command}:calls=");
+        let count = info
+            .lines()
+            .find_map(|line| line.strip_prefix(&prefix)?.split(',').next());
+        count.map_or(0, |count| count.parse().expect("a number"))
+    }
+
+    /// A figure of the server's own statistics.
+    pub(crate) fn figure(&self, section: &str, name: &str) -> u64 {
+        let info = self.ask(&["INFO", section]).text().unwrap_or_default();
+        let value = info
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        value.map_or(0, |value| value.trim().parse().expect("a number"))
+    }
+
+    /// Waits until nothing but the counter is left.
+    pub(crate) async fn empties(&self) {
+        eventually(PROMPT, "nothing but the counter is left", || async {
+            self.ask(&["DBSIZE"]).integer() <= Some(1)
+        })
+        .await;
+    }
+}
+
+/// The scripts as the client puts them together. The server knows them from the start, so that each
+/// take, renewal and release is one request.
+fn scripts() -> [String; 6] {
+    let [mint, foreign, holders] = [
+        include_str!("../../src/scripts/mint.lua"),
+        include_str!("../../src/scripts/foreign.lua"),
+        include_str!("../../src/scripts/holders.lua"),
+    ];
+    [
+        [
+            mint,
+            foreign,
+            include_str!("../../src/scripts/take_exclusive.lua"),
+        ]
+        .concat(),
+        [
+            mint,
+            foreign,
+            holders,
+            include_str!("../../src/scripts/take_many.lua"),
+        ]
+        .concat(),
+        include_str!("../../src/scripts/renew_exclusive.lua").to_owned(),
+        [holders, include_str!("../../src/scripts/renew_many.lua")].concat(),
+        include_str!("../../src/scripts/release_exclusive.lua").to_owned(),
+        [holders, include_str!("../../src/scripts/release_many.lua")].concat(),
+    ]
+}
+
+pub(crate) async fn connect(url: String) -> RedisLock {
+    RedisLock::connect(RedisConfig::new(url))
+        .await
+        .expect("the server runs")
+}
+
+/// The same request in all three modes, on keys of their own.
+pub(crate) fn in_all_modes(key: &str, ttl: Duration) -> [LockRequest; 3] {
+    [
+        LockRequest::exclusive(key),
+        LockRequest::shared(&format!("{key} shared")),
+        LockRequest::permit(&format!("{key} permit"), 2),
+    ]
+    .map(|request| request.expect("a key").with_ttl(ttl))
+}
+
+pub(crate) fn exclusive(key: &str, ttl: Duration) -> LockRequest {
+    LockRequest::exclusive(key).expect("a key").with_ttl(ttl)
+}
+
+/// Takes what is free, and waits while the connection is not what it should be.
+pub(crate) async fn take(locks: &RedisLock, request: &LockRequest) -> LockGuard {
+    let request = request.clone().with_wait(Wait::within(PROMPT));
+    let answer = locks
+        .acquire(request)
+        .await
+        .expect("the server can be reached in time");
+    answer.expect("free")
+}
+
+/// Until when a hold is valid unless it is renewed, which is what moves it.
+pub(crate) fn valid_until(guard: &LockGuard) -> Instant {
+    Instant::now() + guard.remaining()
+}
+
+/// Waits until a hold is valid for clearly longer than `until`.
+pub(crate) async fn is_renewed_after(guard: &LockGuard, until: Instant) {
+    eventually(PROMPT, "a renewal is confirmed", || async {
+        assert!(guard.is_held(), "lost instead of renewed");
+        valid_until(guard) > until + Duration::from_millis(5)
+    })
+    .await;
+}
+
+/// Why a hold was lost, which has to be told in time.
+pub(crate) async fn lost(guard: &LockGuard) -> LossReason {
+    let told = timeout(PROMPT, guard.lost()).await;
+    told.expect("the loss is told")
+}
+
+/// One attempt.
+pub(crate) async fn try_take(
+    locks: &RedisLock,
+    request: &LockRequest,
+) -> lock_core::Result<Option<LockGuard>> {
+    locks.acquire(request.clone().without_waiting()).await
+}

@@ -1,0 +1,61 @@
+//! What the test and the proxy's thread share: the rules, and the connections there were.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
+
+use super::connection::{Connection, End};
+use super::rules::{Fault, Rule, Rules, Way, Which};
+
+#[derive(Debug, Default)]
+pub(super) struct Board {
+    rules: Mutex<Rules>,
+    connections: Mutex<Vec<Arc<Connection>>>,
+    /// Tells everybody to look at the board again.
+    changed: watch::Sender<()>,
+}
+
+impl Board {
+    pub(super) fn accepted(&self) -> Arc<Connection> {
+        let mut connections = locked(&self.connections);
+        let connection = Arc::new(Connection::new(connections.len()));
+        connections.push(Arc::clone(&connection));
+        connection
+    }
+
+    /// The chosen connections there have been so far.
+    pub(super) fn chosen(&self, which: &Which) -> Vec<Arc<Connection>> {
+        let connections = locked(&self.connections);
+        let chosen = connections.iter().filter(|connection| which.is(connection));
+        chosen.cloned().collect()
+    }
+
+    pub(super) fn set(&self, which: &Which, ways: &[Way], fault: Fault) {
+        locked(&self.rules).set(which, ways, fault);
+        self.changed.send_replace(());
+    }
+
+    pub(super) fn rule(&self, connection: &Connection, way: Way) -> Option<Rule> {
+        locked(&self.rules).of(connection, way)
+    }
+
+    pub(super) fn strike_off(&self, rule: &Rule) -> bool {
+        locked(&self.rules).strike_off(rule.number)
+    }
+
+    /// Closes the chosen connections that are open now.
+    pub(super) fn end(&self, which: &Which, end: End) {
+        self.chosen(which)
+            .iter()
+            .for_each(|connection| connection.end_by(end));
+        self.changed.send_replace(());
+    }
+
+    pub(super) fn changes(&self) -> watch::Receiver<()> {
+        self.changed.subscribe()
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,89 @@
+//! One connection through the proxy, as far as the test can see it.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use super::rules::Way;
+
+/// How much of what a client sends first is kept to know the connection by.
+const OPENING: usize = 4096;
+
+/// How a connection is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// In order (FIN).
+    Cut,
+    /// As by a host that knows nothing of it any more (RST).
+    Reset,
+}
+
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) number: usize,
+    opening: Mutex<Vec<u8>>,
+    to_server: AtomicUsize,
+    to_client: AtomicUsize,
+    /// How it is to be closed.
+    end: Mutex<Option<End>>,
+    closed: AtomicBool,
+}
+
+impl Connection {
+    pub(super) fn new(number: usize) -> Self {
+        Self {
+            number,
+            opening: Mutex::default(),
+            to_server: AtomicUsize::new(0),
+            to_client: AtomicUsize::new(0),
+            end: Mutex::default(),
+            closed: AtomicBool::new(false),
+        }
+    }
+
+    /// Takes note of bytes that came in, whatever becomes of them.
+    pub(super) fn came(&self, way: Way, bytes: &[u8]) {
+        self.counter(way).fetch_add(bytes.len(), Ordering::Relaxed);
+        if way == Way::ToServer {
+            let mut opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+            let missing = OPENING.saturating_sub(opening.len()).min(bytes.len());
+            opening.extend_from_slice(&bytes[..missing]);
+        }
+    }
+
+    pub(super) fn bytes(&self, way: Way) -> usize {
+        self.counter(way).load(Ordering::Relaxed)
+    }
+
+    fn counter(&self, way: Way) -> &AtomicUsize {
+        match way {
+            Way::ToServer => &self.to_server,
+            Way::ToClient => &self.to_client,
+        }
+    }
+
+    /// Whether `mark` is in what its client sent first.
+    pub(super) fn opened_with(&self, mark: &[u8]) -> bool {
+        let opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        opening.windows(mark.len().max(1)).any(|part| part == mark)
+    }
+
+    /// Says how it is to be closed; the first word stays.
+    pub(super) fn end_by(&self, end: End) {
+        self.end
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get_or_insert(end);
+    }
+
+    pub(super) fn end(&self) -> Option<End> {
+        *self.end.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn has_closed(&self) {
+        self.closed.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        !self.closed.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,207 @@
+//! The proxy itself: where it listens, and the thread it runs on.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener as StdListener};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Builder;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+
+use super::board::Board;
+use super::connection::Connection;
+use super::connections::Connections;
+use super::pump::carry;
+use super::rules::Which;
+use crate::servers::free_port;
+
+/// How many ports are tried in case someone else is faster.
+const ATTEMPTS: u32 = 5;
+
+/// How long its own port may be somebody else's before it listens again.
+const LISTEN_LIMIT: Duration = Duration::from_secs(5);
+
+/// A TCP proxy in front of a server on the loopback interface, which forwards everything until it is
+/// told to do otherwise. Dropping it closes everything.
+///
+/// For tests; it is told from any thread and in no runtime.
+#[derive(Debug)]
+pub struct Proxy {
+    board: Arc<Board>,
+    port: u16,
+    /// Dropping it ends the thread.
+    orders: Option<UnboundedSender<Order>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Whether to listen, and whom to tell when that is done.
+type Order = (bool, std::sync::mpsc::Sender<()>);
+
+impl Proxy {
+    /// A proxy in front of the server on `port`, which does not have to run yet.
+    ///
+    /// # Panics
+    ///
+    /// When the operating system gives no port or no thread.
+    pub fn before(port: u16) -> Self {
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime for the proxy");
+        let (own_port, listener) = listen_anywhere();
+        let board = Arc::new(Board::default());
+        let (orders, inbox) = unbounded_channel();
+        let running = run(Arc::clone(&board), port, listener, inbox);
+        let thread = std::thread::Builder::new()
+            .name("lock-testkit-proxy".into())
+            .spawn(move || runtime.block_on(running))
+            .expect("a thread for the proxy");
+        Self {
+            board,
+            port: own_port,
+            orders: Some(orders),
+            thread: Some(thread),
+        }
+    }
+
+    /// Its port on the loopback interface, for the client under test.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// All connections.
+    pub fn all(&self) -> Connections<'_> {
+        Connections::new(&self.board, Which::All)
+    }
+
+    /// One connection, by the order of connecting from 0 on.
+    pub fn nth(&self, number: usize) -> Connections<'_> {
+        Connections::new(&self.board, Which::Nth(number))
+    }
+
+    /// The connections whose client sent `mark` among its first 4096 bytes: the way to attack one
+    /// of several connections that a client has.
+    pub fn opened_with(&self, mark: impl Into<Vec<u8>>) -> Connections<'_> {
+        Connections::new(&self.board, Which::OpenedWith(mark.into()))
+    }
+
+    /// Refuses new connections, as a host does where nobody listens. Those that are open stay.
+    /// Returns when it does.
+    ///
+    /// # Panics
+    ///
+    /// When the proxy has failed before.
+    pub fn refuse(&self) {
+        self.listen(false);
+    }
+
+    /// Takes new connections again. Returns when it does.
+    ///
+    /// # Panics
+    ///
+    /// When another process has taken the port meanwhile.
+    pub fn accept(&self) {
+        self.listen(true);
+    }
+
+    fn listen(&self, whether: bool) {
+        let (done, outcome) = std::sync::mpsc::channel();
+        if let Some(orders) = &self.orders {
+            // A thread that has ended does not answer, which is told below.
+            let _ended = orders.send((whether, done));
+        }
+        outcome.recv().expect("the proxy listens on its port");
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.orders = None;
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            eprintln!("the proxy on port {} has panicked", self.port);
+        }
+    }
+}
+
+/// Listens before the thread runs, and without a runtime, which the caller may be in already.
+fn listen_anywhere() -> (u16, StdListener) {
+    let listen = |_| {
+        let port = free_port();
+        let listener = StdListener::bind((Ipv4Addr::LOCALHOST, port)).ok()?;
+        listener.set_nonblocking(true).ok()?;
+        Some((port, listener))
+    };
+    (0..ATTEMPTS)
+        .find_map(listen)
+        .expect("a port for the proxy")
+}
+
+/// Listens where it did before. Whoever looks for a free port may have had it for a moment.
+async fn listen_again(own: SocketAddr) -> TcpListener {
+    let end = Instant::now() + LISTEN_LIMIT;
+    loop {
+        match TcpListener::bind(own).await {
+            Ok(listener) => return listener,
+            Err(error) => assert!(Instant::now() < end, "its own port is taken: {error}"),
+        }
+        sleep(Duration::from_millis(5)).await;
+    }
+}
+
+async fn run(
+    board: Arc<Board>,
+    server: u16,
+    listener: StdListener,
+    mut orders: UnboundedReceiver<Order>,
+) {
+    let own = listener.local_addr().expect("a bound socket");
+    let mut listener = Some(TcpListener::from_std(listener).expect("in a runtime"));
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            order = orders.recv() => {
+                let Some((whether, done)) = order else { return };
+                if !whether {
+                    listener = None;
+                } else if listener.is_none() {
+                    listener = Some(listen_again(own).await);
+                }
+                // Whoever ordered it waits for the answer.
+                let _told = done.send(());
+            }
+            accepted = accept(listener.as_ref()) => {
+                let Ok(client) = accepted else { continue };
+                connections.spawn(serve(Arc::clone(&board), board.accepted(), client, server));
+            }
+            Some(_ended) = connections.join_next(), if !connections.is_empty() => {}
+        }
+    }
+}
+
+async fn accept(listener: Option<&TcpListener>) -> io::Result<TcpStream> {
+    match listener {
+        Some(listener) => Ok(listener.accept().await?.0),
+        None => std::future::pending().await,
+    }
+}
+
+async fn serve(board: Arc<Board>, connection: Arc<Connection>, client: TcpStream, server: u16) {
+    let connected = async {
+        let server = TcpStream::connect((Ipv4Addr::LOCALHOST, server)).await?;
+        server.set_nodelay(true)?;
+        client.set_nodelay(true)?;
+        Ok::<_, io::Error>(server)
+    };
+    match connected.await {
+        Ok(server) => carry(&board, &connection, client, server).await,
+        // Nobody is there, which the client is told in the same words.
+        Err(_) => drop(client.set_zero_linger()),
+    }
+    connection.has_closed();
+}
