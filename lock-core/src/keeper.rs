@@ -184,10 +184,12 @@ impl Hold {
 }
 
 /// When a hold for `ttl` from `sent` on stops being valid: a margin before the store's own expiry,
-/// for clocks that run at rates up to 1 % apart and for timers that fire a little late.
+/// for clocks that run at rates up to 1 % apart, and for timers and tasks that a busy machine lets
+/// run late.
 fn deadline(sent: Moment, ttl: Duration) -> Moment {
-    let margin = (ttl / 100 + Duration::from_millis(2)).min(ttl / 4);
-    sent.plus(ttl - margin)
+    let drift = ttl / 100;
+    let lateness = Duration::from_millis(50).min(ttl / 20);
+    sent.plus(ttl - drift - lateness)
 }
 
 /// Renewing at a third of the ttl leaves room for two failures.

@@ -153,7 +153,7 @@ impl Client {
         let (time, mut beside) = (redis::cmd("TIME"), connection.redis.clone());
         let sending = async {
             tokio::join!(
-                script::send_all(&calls, &mut connection.redis),
+                script::send_all(&calls, &mut connection),
                 time.query_async::<(u64, u64)>(&mut beside),
             )
         };

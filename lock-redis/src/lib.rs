@@ -26,6 +26,7 @@ mod layout;
 mod lease;
 mod link;
 mod lock;
+mod pace;
 mod script;
 mod server;
 #[cfg(feature = "tls")]

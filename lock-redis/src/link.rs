@@ -11,7 +11,7 @@ use redis::{AsyncConnectionConfig, RedisError, RedisResult, Value};
 use tokio::sync::watch;
 
 use crate::error::{no_answer, translate};
-use crate::script::Call;
+use crate::script::{Call, Known};
 use crate::wire::{Driver, Wire};
 
 /// How long opening a connection may take.
@@ -79,6 +79,7 @@ pub(crate) enum Place {
 #[derive(Clone)]
 pub(crate) struct Connection {
     pub(crate) redis: MultiplexedConnection,
+    pub(crate) known: Known,
     /// Also tells one opening from another.
     probed: Arc<AtomicBool>,
     /// Runs as long as anybody has a handle.
@@ -175,12 +176,7 @@ impl Link {
         limit: Duration,
     ) -> Result<Value> {
         let sent = Clock::Boot.now();
-        match self
-            .terms
-            .patrol
-            .within(limit, call.send(&mut connection.redis))
-            .await
-        {
+        match self.terms.patrol.within(limit, call.send(connection)).await {
             Some(Ok(answer)) => {
                 self.note_answer(sent);
                 Ok(answer)
@@ -249,19 +245,21 @@ impl Link {
     async fn open(&self) -> Result<Connection> {
         let terms = &self.terms;
         let opening = async {
-            let (mut connection, driver) = terms.wire.open(&terms.options).await?;
+            let (redis, driver) = terms.wire.open(&terms.options).await?;
+            let mut connection = Connection {
+                redis,
+                known: Known::default(),
+                probed: Arc::default(),
+                _driver: driver,
+            };
             let sent = Clock::Boot.now();
             let greeted: RedisResult<Value> = match &terms.greeting {
                 Greeting::Script(call) => call.send(&mut connection).await,
-                Greeting::Command(command) => command.query_async(&mut connection).await,
+                Greeting::Command(command) => command.query_async(&mut connection.redis).await,
             };
             greeted.map_err(translate)?;
             self.note_answer(sent);
-            Ok(Connection {
-                redis: connection,
-                probed: Arc::default(),
-                _driver: driver,
-            })
+            Ok(connection)
         };
         match terms.patrol.within(CONNECT_LIMIT, opening).await {
             Some(opened) => opened,

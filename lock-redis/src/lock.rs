@@ -14,6 +14,7 @@ use crate::RedisConfig;
 use crate::client::{Client, KeyState, REPLY_LIMIT};
 use crate::error::BACKEND;
 use crate::link::Link;
+use crate::pace::Pace;
 use crate::wake::Watcher;
 
 /// How long a waiter trusts the server to tell of a change before it looks by itself.
@@ -146,7 +147,9 @@ impl<'a> Acquisition<'a> {
         let key = self.lock.client.lock_key(&self.request.key);
         let watcher = self.lock.client.hub.watch(key.clone());
         let mut backoff = Backoff::new(Duration::from_millis(5), LOOK_AGAIN);
+        let mut pace = Pace::new();
         loop {
+            pace.step().await;
             let attempt = self.attempt().await;
             if let Some(guard) = self.note(attempt)? {
                 return Ok(Some(guard));

@@ -1,9 +1,11 @@
 //! The server-side scripts, and how they are called.
 
-use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, LazyLock};
 
-use redis::aio::MultiplexedConnection;
 use redis::{Cmd, ErrorKind, Pipeline, RedisResult, ServerErrorKind, Value, cmd};
+
+use crate::link::Connection;
 
 const MINT: &str = include_str!("scripts/mint.lua");
 const FOREIGN: &str = include_str!("scripts/foreign.lua");
@@ -34,10 +36,17 @@ pub(crate) static RELEASE_MANY: LazyLock<Script> =
 pub(crate) struct Script {
     source: String,
     hash: String,
+    /// One bit, another one for each script.
+    mark: u32,
 }
 
+/// Which scripts were sent over a connection with their source: for those the hash will do. So the
+/// first call, too, takes one round trip.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Known(Arc<AtomicU32>);
+
 /// One call of a script, ready to be sent by its hash, or with its source where the server does not
-/// know the hash: after a restart, a promotion or `SCRIPT FLUSH`.
+/// know the hash: at first, and after a restart, a promotion or `SCRIPT FLUSH`.
 #[derive(Clone)]
 pub(crate) struct Call {
     script: &'static Script,
@@ -47,9 +56,12 @@ pub(crate) struct Call {
 
 impl Script {
     fn new(parts: &[&str]) -> Self {
+        static SCRIPTS: AtomicU32 = AtomicU32::new(0);
+
         let source = parts.concat();
         let hash = redis::Script::new(&source).get_hash().to_owned();
-        Self { source, hash }
+        let mark = 1 << SCRIPTS.fetch_add(1, Ordering::Relaxed);
+        Self { source, hash, mark }
     }
 
     pub(crate) fn call(&'static self) -> Call {
@@ -73,12 +85,22 @@ impl Call {
     }
 
     /// Sends the call and waits for its answer.
-    pub(crate) async fn send(&self, connection: &mut MultiplexedConnection) -> RedisResult<Value> {
-        match self.by_hash().query_async(connection).await {
+    pub(crate) async fn send(&self, connection: &mut Connection) -> RedisResult<Value> {
+        let first = self.shortest(&connection.known);
+        match first.query_async(&mut connection.redis).await {
             Err(error) if is_unknown_script(&error) => {
-                self.by_source().query_async(connection).await
+                self.by_source().query_async(&mut connection.redis).await
             }
             answer => answer,
+        }
+    }
+
+    /// By the hash where the connection has seen the source.
+    fn shortest(&self, known: &Known) -> Cmd {
+        let mark = self.script.mark;
+        match known.0.fetch_or(mark, Ordering::Relaxed) & mark {
+            0 => self.by_source(),
+            _ => self.by_hash(),
         }
     }
 
@@ -104,17 +126,17 @@ impl Call {
 /// Sends many calls in one go and answers for each of them.
 pub(crate) async fn send_all(
     calls: &[Call],
-    connection: &mut MultiplexedConnection,
+    connection: &mut Connection,
 ) -> RedisResult<Vec<RedisResult<Value>>> {
     let mut pipeline = Pipeline::with_capacity(calls.len());
     pipeline.ignore_errors();
     for call in calls {
-        pipeline.add_command(call.by_hash());
+        pipeline.add_command(call.shortest(&connection.known));
     }
-    let mut answers: Vec<RedisResult<Value>> = pipeline.query_async(connection).await?;
+    let mut answers: Vec<RedisResult<Value>> = pipeline.query_async(&mut connection.redis).await?;
     for (call, answer) in calls.iter().zip(&mut answers) {
         if answer.as_ref().is_err_and(is_unknown_script) {
-            *answer = call.by_source().query_async(connection).await;
+            *answer = call.by_source().query_async(&mut connection.redis).await;
         }
     }
     Ok(answers)

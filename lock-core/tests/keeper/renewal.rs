@@ -7,7 +7,7 @@ use lock_core::{Capabilities, DistributedLockExt, LockGuard, LossReason, Release
 use tokio::time::{Instant, advance, sleep};
 
 /// The time before the store's expiry at which a hold ends for its holder.
-const MARGIN: Duration = Duration::from_millis(302);
+const MARGIN: Duration = Duration::from_millis(350);
 
 async fn lost_after(guard: &LockGuard, start: Instant) -> (LossReason, Duration) {
     let reason = guard.lost().await;

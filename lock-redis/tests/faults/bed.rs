@@ -23,11 +23,7 @@ impl Bed {
     pub(crate) fn new() -> Self {
         let server = RedisServer::start();
         let proxy = Proxy::before(server.port());
-        let bed = Self { server, proxy };
-        for script in scripts() {
-            bed.ask(&["SCRIPT", "LOAD", &script]);
-        }
-        bed
+        Self { server, proxy }
     }
 
     /// A client behind the proxy.
@@ -90,6 +86,11 @@ impl Bed {
         count.map_or(0, |count| count.parse().expect("a number"))
     }
 
+    /// How many scripts the server was asked to run, by hash or by source.
+    pub(crate) fn scripts(&self) -> u64 {
+        self.calls("evalsha") + self.calls("eval")
+    }
+
     /// A figure of the server's own statistics.
     pub(crate) fn figure(&self, section: &str, name: &str) -> u64 {
         let info = self.ask(&["INFO", section]).text().unwrap_or_default();
@@ -106,35 +107,6 @@ impl Bed {
         })
         .await;
     }
-}
-
-/// The scripts as the client puts them together. The server knows them from the start, so that each
-/// take, renewal and release is one request.
-fn scripts() -> [String; 6] {
-    let [mint, foreign, holders] = [
-        include_str!("../../src/scripts/mint.lua"),
-        include_str!("../../src/scripts/foreign.lua"),
-        include_str!("../../src/scripts/holders.lua"),
-    ];
-    [
-        [
-            mint,
-            foreign,
-            include_str!("../../src/scripts/take_exclusive.lua"),
-        ]
-        .concat(),
-        [
-            mint,
-            foreign,
-            holders,
-            include_str!("../../src/scripts/take_many.lua"),
-        ]
-        .concat(),
-        include_str!("../../src/scripts/renew_exclusive.lua").to_owned(),
-        [holders, include_str!("../../src/scripts/renew_many.lua")].concat(),
-        include_str!("../../src/scripts/release_exclusive.lua").to_owned(),
-        [holders, include_str!("../../src/scripts/release_many.lua")].concat(),
-    ]
 }
 
 pub(crate) async fn connect(url: String) -> RedisLock {

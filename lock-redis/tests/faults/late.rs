@@ -23,10 +23,10 @@ async fn catch_a_renewal(bed: &Bed) {
 
 /// Lets it go, and waits until the server has done it.
 async fn let_it_arrive(bed: &Bed) {
-    let done = bed.calls("evalsha");
+    let done = bed.scripts();
     bed.background().pass();
     eventually(PROMPT, "the renewal is done", || async {
-        bed.calls("evalsha") > done
+        bed.scripts() > done
     })
     .await;
 }
@@ -108,11 +108,11 @@ async fn a_dropped_guard_of_a_lost_lock_concerns_nobody_else() {
     bed.proxy.all().hold();
     assert_eq!(lost(&guard).await, LossReason::Expired);
     let next = take(&direct, &exclusive("k", LONG)).await;
-    let calls = bed.calls("evalsha");
+    let calls = bed.scripts();
     drop(guard);
     bed.proxy.all().pass();
     eventually(PROMPT, "the release arrives", || async {
-        bed.calls("evalsha") > calls
+        bed.scripts() > calls
     })
     .await;
     assert!(direct.try_lock("k").await.unwrap().is_none());

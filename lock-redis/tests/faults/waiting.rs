@@ -192,7 +192,7 @@ async fn a_release_with_two_hundred_waiters_costs_a_few_commands() {
     };
     looked(CLIENTS).await;
     for _ in 0..5 {
-        let commands = || bed.calls("evalsha") + bed.calls("pttl");
+        let commands = || bed.scripts() + bed.calls("pttl");
         let (before, looks, begin) = (commands(), bed.calls("pttl"), Instant::now());
         guard.release().await.unwrap();
         guard = served(&mut tasks).await.0;
@@ -214,7 +214,7 @@ async fn ten_thousand_needless_invalidations_a_second_cost_an_attempt_each_at_mo
         wait_for(&mut tasks, &locks, exclusive("k", LONG));
     }
     tracked(&bed, 1).await;
-    let before = bed.calls("evalsha");
+    let before = bed.scripts();
     let mut admin = bed.admin();
     let noise = tokio::task::spawn_blocking(move || {
         let (begin, mut made) = (Instant::now(), 0);
@@ -225,7 +225,7 @@ async fn ten_thousand_needless_invalidations_a_second_cost_an_attempt_each_at_mo
         made
     });
     let made = noise.await.unwrap();
-    let attempts = bed.calls("evalsha") - before;
+    let attempts = bed.scripts() - before;
     println!("{attempts} attempts for {made} needless invalidations");
     assert!(
         attempts <= made,

@@ -1,0 +1,60 @@
+//! How often a waiter asks at most, however often it is woken.
+
+use std::time::Duration;
+
+use lock_core::{Clock, Moment};
+
+/// How many wake-ups in a row are answered at once. A key that passes quickly from process to process
+/// wakes its waiters for good reason, and whoever pauses then gets it less often.
+const BURST: u32 = 64;
+
+/// How much time one more of them takes to be saved up.
+const REFILL: Duration = Duration::from_millis(1);
+
+/// Keeps pushes that mean nothing, such as a foreign client that renews its lock all the time, from
+/// turning into as many requests.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    /// When the whole burst is saved up again.
+    full: Moment,
+}
+
+impl Pace {
+    pub(crate) fn new() -> Self {
+        Self {
+            full: Clock::Boot.now(),
+        }
+    }
+
+    /// Waits until one more request is due; nearly always that is at once.
+    pub(crate) async fn step(&mut self) {
+        let now = Clock::Boot.now();
+        self.full = self.full.max(now).plus(REFILL);
+        if self.full.since(now) > REFILL * BURST {
+            tokio::time::sleep(REFILL).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_burst_is_free_and_the_rest_is_paced() {
+        let mut pace = Pace::new();
+        let begin = Clock::Boot.now();
+        for _ in 0..BURST {
+            pace.step().await;
+        }
+        let burst = Clock::Boot.now();
+        for _ in 0..100 {
+            pace.step().await;
+        }
+        let paced = Clock::Boot.now().since(burst);
+        assert!(
+            paced >= Duration::from_millis(90),
+            "{paced:?} after {burst:?}, {begin:?}"
+        );
+    }
+}
