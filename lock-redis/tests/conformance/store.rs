@@ -71,16 +71,13 @@ impl Store for RedisStore {
             self.wire_key(&request.key),
             request.ttl().as_millis().to_string(),
         );
-        let reply = match request.mode {
-            Mode::Exclusive => {
-                self.admin()
-                    .command(&["SET", &key, "of the dead", "NX", "PX", &ttl])
-            }
-            Mode::Shared => self
-                .admin()
-                .command(&["EVAL", CRASHED_SHARED, "1", &key, &ttl]),
-            Mode::Permit { .. } => return false,
+        let member = |mark| ["EVAL", CRASHED_MEMBER, "1", &key, &ttl, mark];
+        let command = match request.mode {
+            Mode::Exclusive => ["SET", &key, "of the dead", "NX", "PX", &ttl],
+            Mode::Shared => member("s0000000000000000000000000000dead"),
+            Mode::Permit { .. } => member("p0000000000000000000000000000dead"),
         };
+        let reply = self.admin().command(&command);
         !matches!(
             reply.expect("the server runs"),
             Reply::Nil | Reply::Error(_)
@@ -108,9 +105,9 @@ impl Store for RedisStore {
     }
 }
 
-/// What a reader leaves behind that dies.
-const CRASHED_SHARED: &str = "
+/// What a reader or the owner of a permit leaves behind that dies.
+const CRASHED_MEMBER: &str = "
 local now = redis.call('TIME')
 local expires = now[1] * 1000 + math.floor(now[2] / 1000) + ARGV[1]
-redis.call('ZADD', KEYS[1], expires, 's0000000000000000000000000000dead')
+redis.call('ZADD', KEYS[1], expires, ARGV[2])
 return redis.call('PEXPIREAT', KEYS[1], expires)";
