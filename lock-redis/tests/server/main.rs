@@ -2,10 +2,13 @@
 
 mod access;
 mod cancellation;
+mod deadlines;
 mod interoperability;
 mod outages;
+mod owners;
 mod resends;
 mod tokens;
+mod wake_ups;
 
 use std::time::Duration;
 
