@@ -278,7 +278,7 @@ async fn two_processes_with_random_cancellation_never_overlap_and_all_are_served
             }
         });
     }
-    let limit = Duration::from_secs(60);
+    let limit = Duration::from_secs(30);
     let served = timeout(limit, async {
         while let Some(task) = tasks.join_next().await {
             task.unwrap();

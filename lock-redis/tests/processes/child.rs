@@ -30,11 +30,21 @@ pub(crate) struct Child {
 impl Child {
     /// Starts a child in `role`.
     pub(crate) fn start(server: &RedisServer, role: &str) -> Self {
+        Self::start_with(server, role, &[])
+    }
+
+    /// Starts a child with more in its environment.
+    pub(crate) fn start_with(
+        server: &RedisServer,
+        role: &str,
+        environment: &[(&str, &str)],
+    ) -> Self {
         let program = std::env::current_exe().expect("this program");
         let mut process = Command::new(program)
             .args(["roles::child", "--exact", "--nocapture"])
             .env(ROLE, role)
             .env(SERVER, server.url())
+            .envs(environment.iter().copied())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -2,7 +2,7 @@
 
 use std::io::BufRead;
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use lock_core::{Clock, LockGuard, Mode};
 use lock_redis::RedisLock;
@@ -24,6 +24,7 @@ fn child() {
         ["hold", mode, key, ttl] => hold(mode, key, ttl, &nudges),
         ["abort", key, ttl] => abort(key, ttl),
         ["watch", key, ttl] => watch(key, ttl, &nudges),
+        ["tell", key, ttl] => tell(key, ttl, &nudges),
         ["end", flavor, shape, ttl] => end(flavor, shape, ttl, &nudges),
         ["names", count] => names(count),
         _ => panic!("no such role: {role}"),
@@ -90,6 +91,17 @@ fn abort(key: &str, ttl: &str) {
     let held = runtime.block_on(connect_and_take(Mode::Exclusive, key, milliseconds(ttl)));
     say(held.1.token());
     std::process::abort();
+}
+
+/// Tells, each time it is asked, what its wall clock shows and whether it holds the lock.
+fn tell(key: &str, ttl: &str, nudges: &Receiver<()>) {
+    let runtime = runtime("multi_thread");
+    let held = runtime.block_on(connect_and_take(Mode::Exclusive, key, milliseconds(ttl)));
+    say(held.1.token());
+    while nudges.recv().is_ok() {
+        let wall = SystemTime::UNIX_EPOCH.elapsed().expect("after 1970");
+        say(format!("{} {}", wall.as_secs(), held.1.is_held()));
+    }
 }
 
 /// Looks at its guard all the time, and tells what it sees first after it stood still.
