@@ -121,6 +121,7 @@ fn watch(key: &str, ttl: &str, nudges: &Receiver<()>) {
         }
         assert!(held, "lost while it was not stopped");
         before = now;
+        std::thread::park_timeout(Duration::from_millis(1));
     };
     say(first_look);
     let told = runtime.block_on(async {
