@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::{connect, take};
 
-const TTL: Duration = Duration::from_millis(900);
+const TTL: Duration = Duration::from_millis(1500);
 
 fn block(duration: Duration) {
     let end = Instant::now() + duration;

@@ -25,7 +25,7 @@ impl FencedRegister {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_that_stood_still_knows_at_once_and_its_late_write_is_refused() {
-    const TTL: Duration = Duration::from_secs(1);
+    const TTL: Duration = Duration::from_secs(2);
     let server = RedisServer::start();
     let locks = connect(server.url()).await;
     let mut register = FencedRegister::default();
@@ -34,7 +34,7 @@ async fn a_process_that_stood_still_knows_at_once_and_its_late_write_is_refused(
     assert!(register.write(token));
 
     child.freeze();
-    let next = timeout(TTL + Duration::from_secs(2), locks.lock("k")).await;
+    let next = timeout(TTL + Duration::from_secs(6), locks.lock("k")).await;
     let next = next.expect("the ttl ends the hold").unwrap();
     assert!(register.write(next.token().value()));
     tokio::time::sleep(TTL).await;

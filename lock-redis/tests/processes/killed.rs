@@ -10,10 +10,11 @@ use tokio::time::{Instant, timeout};
 use crate::child::Child;
 use crate::{connect, take};
 
-const TTL: Duration = Duration::from_secs(2);
+const TTL: Duration = Duration::from_secs(3);
 
-/// What a waiter may take longer than the ttl: it looks again each second at the latest.
-const SLACK: Duration = Duration::from_secs(2);
+/// What a waiter may take longer than the ttl: it looks again each second at the latest, and the
+/// machine may be busy.
+const SLACK: Duration = Duration::from_secs(6);
 
 /// A child that holds `key`, renewed like any other hold.
 fn holder(server: &RedisServer, mode: &str, key: &str) -> (Child, u64) {
