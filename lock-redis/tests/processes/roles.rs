@@ -109,8 +109,9 @@ fn watch(key: &str, ttl: &str, nudges: &Receiver<()>) {
     let ttl = milliseconds(ttl);
     let runtime = runtime("multi_thread");
     let (_locks, guard) = runtime.block_on(connect_and_take(Mode::Exclusive, key, ttl));
-    say(guard.token());
+    // It is stopped any time after it has told its token.
     let mut before = Clock::Boot.now();
+    say(guard.token());
     let first_look = loop {
         let held = guard.is_held();
         let now = Clock::Boot.now();
