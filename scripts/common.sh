@@ -1,11 +1,11 @@
-# Sourced by the other scripts: how the tests run, and the servers that they start, installed without
-# starting any system service.
+# Sourced by the other scripts: how the tests run, and the servers and tools that they start, installed
+# without starting any system service.
 
 # The tests wait for leases and servers far more than they compute.
 export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$(($(nproc) * 4))}
 
 # program:Debian package
-servers='redis-server:redis-server redis-cli:redis-tools openssl:openssl'
+servers='redis-server:redis-server redis-cli:redis-tools openssl:openssl faketime:faketime'
 
 install_servers() {
     local missing=() server

@@ -11,7 +11,7 @@ use lock_core::{
     LockRequest, LossReason, MemoryLock, Released, Result,
 };
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 const BUDGET: Duration = Duration::from_millis(10);
 
@@ -163,14 +163,14 @@ async fn a_lost_hold_lets_the_others_claim_anew_while_its_guard_is_still_there()
         .unwrap()
         .with_ttl(Duration::from_secs(3));
     let lost = locks.acquire(request).await.unwrap().unwrap();
-    let waiter = locks.lock("k");
+    let waiter = locks.lock_within("k", Duration::from_secs(3600));
     let losing = async {
         tokio::task::yield_now().await;
         store.memory.evict(&LockKey::new("k").unwrap());
         assert_eq!(lost.lost().await, LossReason::Removed);
     };
     let (next, ()) = tokio::join!(waiter, losing);
-    let next = next.unwrap();
+    let next = next.unwrap().expect("the lost guard is in the way");
     assert!(next.token() > lost.token() && next.is_held());
     drop(lost);
     assert!(
@@ -189,7 +189,9 @@ async fn a_lost_guard_that_is_dropped_late_does_not_disturb_the_next_turn() {
     let lost = locks.lock("k").await.unwrap();
     store.memory.evict(&LockKey::new("k").unwrap());
     assert_eq!(lost.lost().await, LossReason::Removed);
-    let next = locks.lock("k").await.unwrap();
+    let limit = Duration::from_secs(3600);
+    let next = locks.lock_within("k", limit).await.unwrap();
+    let next = next.expect("the lost guard is in the way");
     drop(lost);
     let (third, released) = tokio::join!(locks.lock("k"), next.release());
     released.unwrap();
@@ -263,7 +265,7 @@ async fn two_processes_with_random_cancellation_never_overlap_and_all_are_served
             while served < 300 {
                 let patience =
                     Duration::from_micros((served * 7919 + task * 104_729) as u64 % 900 + 50);
-                let Ok(guard) = tokio::time::timeout(patience, locks.lock("hot")).await else {
+                let Ok(guard) = timeout(patience, locks.lock("hot")).await else {
                     continue;
                 };
                 let guard = guard.unwrap();
@@ -276,8 +278,12 @@ async fn two_processes_with_random_cancellation_never_overlap_and_all_are_served
             }
         });
     }
-    while let Some(task) = tasks.join_next().await {
-        task.unwrap();
-    }
+    let limit = Duration::from_secs(30);
+    let served = timeout(limit, async {
+        while let Some(task) = tasks.join_next().await {
+            task.unwrap();
+        }
+    });
+    served.await.expect("somebody is not served");
     assert!(memory.claims().is_empty());
 }

@@ -117,3 +117,20 @@ impl Drop for Watcher {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lock_core::Namespace;
+
+    #[test]
+    fn a_watcher_that_goes_leaves_nothing_and_takes_nobody_along() {
+        let hub = Arc::new(Hub::new(Layout::new(&Namespace::none())));
+        let first = hub.watch(b"k".to_vec());
+        let second = hub.watch(b"k".to_vec());
+        drop(first);
+        assert_eq!(hub.lock_waiters().len(), 1, "the second one went along");
+        drop(second);
+        assert!(hub.lock_waiters().is_empty(), "a key stays for ever");
+    }
+}

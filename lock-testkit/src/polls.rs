@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 /// Polls `future` at most `times` times, each time it asks for it, and drops it unless that
 /// completed it. A future that does not ask any more is dropped after `patience`.
@@ -13,6 +13,17 @@ pub(crate) async fn poll_times<F: Future>(
     future: F,
     times: usize,
     patience: Duration,
+) -> Option<F::Output> {
+    poll_times_and_rest(future, times, patience, Duration::ZERO).await
+}
+
+/// The same, and lets `rest` pass before it drops the future: what the last poll sent is on its way
+/// by then, or answered.
+pub(crate) async fn poll_times_and_rest<F: Future>(
+    future: F,
+    times: usize,
+    patience: Duration,
+    rest: Duration,
 ) -> Option<F::Output> {
     let mut future = Box::pin(future);
     let mut polls = 0;
@@ -27,7 +38,12 @@ pub(crate) async fn poll_times<F: Future>(
             Poll::Pending => Poll::Pending,
         }
     });
-    timeout(patience, polling).await.ok().flatten()
+    let output = timeout(patience, polling).await.ok().flatten();
+    // Sleeping for no time at all takes a millisecond.
+    if output.is_none() && !rest.is_zero() {
+        sleep(rest).await;
+    }
+    output
 }
 
 /// Polls `future` once, which is when an acquisition begins.

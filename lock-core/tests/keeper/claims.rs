@@ -44,6 +44,35 @@ async fn a_grant_that_comes_late_is_given_back() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_grant_counts_from_when_its_request_was_sent() {
+    let (_, keeper) = keeper();
+    let mut claim = claim(&keeper, "k");
+    let sent = claim.sending();
+    advance(TTL / 6).await;
+    let token = FencingToken::from_grant(1).unwrap();
+    let guard = claim.granted(token, sent, TTL).expect("in time");
+    let left = guard.remaining();
+    assert!(left <= TTL * 5 / 6, "{left:?} of {TTL:?} remain");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_whose_grant_expired_before_it_looked_lines_up_again() {
+    let locks = MemoryLock::new();
+    let first = locks.lock("k").await.unwrap();
+    let request = LockRequest::exclusive("k").unwrap().with_ttl(TTL);
+    let mut waiting = pin!(locks.acquire(request));
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(waiting.as_mut().poll(&mut context).is_pending());
+    drop(first);
+    // The whole program stands still, so nobody takes what was granted.
+    advance(TTL * 2).await;
+    let guard = waiting.await.unwrap().expect("no end");
+    assert!(guard.is_held());
+    let other = locks.try_lock("k").await.unwrap();
+    assert!(other.is_none(), "{guard:?} and {other:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_dropped_release_goes_on_in_the_background() {
     let (lease, keeper) = keeper();
     lease.release_answers(Answer::After(Duration::from_secs(1)));
@@ -109,6 +138,21 @@ async fn work_that_stalls_past_its_lease_is_not_polled_again() {
         .await;
     assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Lost);
     assert!(!resumed);
+}
+
+#[tokio::test]
+async fn memory_forgets_the_names_that_nobody_uses() {
+    let locks = MemoryLock::new();
+    for number in 0..1000 {
+        let name = format!("used once/{number}");
+        drop(locks.lock(&name).await.unwrap());
+        let limit = Duration::from_micros(10);
+        let held = locks.lock_shared(&name).await.unwrap();
+        assert!(locks.lock_within(&name, limit).await.unwrap().is_none());
+        held.release().await.unwrap();
+    }
+    let all = format!("{locks:?}");
+    assert!(!all.contains("used once"), "{all}");
 }
 
 #[tokio::test]

@@ -62,6 +62,28 @@ async fn failed_renewals_are_repeated_until_one_succeeds() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_renewal_that_hangs_once_is_tried_again() {
+    let (lease, keeper) = keeper();
+    lease.renewal_answers(Answer::Never);
+    let guard = hold(&keeper, "k");
+    sleep(TTL / 3 + Duration::from_millis(1)).await;
+    assert_eq!(lease.renewals(), 1);
+    lease.renewal_answers(Answer::Yes);
+    sleep(TTL * 2).await;
+    assert!(guard.is_held(), "one renewal hung, and there was no other");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_keeper_that_stood_still_renews_nothing_that_has_expired() {
+    let (lease, keeper) = keeper();
+    let guard = hold(&keeper, "k");
+    advance(TTL * 2).await;
+    sleep(TTL).await;
+    assert_eq!(lease.renewals(), 0, "renewed after its deadline");
+    assert!(!guard.is_held());
+}
+
+#[tokio::test(start_paused = true)]
 async fn validity_counts_from_when_the_renewal_was_sent() {
     let (lease, keeper) = keeper();
     let delay = Duration::from_secs(8);
@@ -162,10 +184,12 @@ async fn a_loss_that_the_backend_reports_is_told_to_every_waiter() {
     let token = lock_core::FencingToken::from_grant(1).unwrap();
     let guard = claim.granted(token, sent, TTL).expect("in time");
     let watch = guard.watch();
+    let start = Instant::now();
     let (first, second, ()) = tokio::join!(guard.lost(), watch.lost(), async {
         loss.lost(LossReason::Removed);
     });
     assert_eq!((first, second), (LossReason::Removed, LossReason::Removed));
+    assert_eq!(start.elapsed(), Duration::ZERO, "told late");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,5 +1,5 @@
-//! The contract, on a real server: as it is, over TLS, and as a user who may do no more than what
-//! is documented.
+//! The contract, on a real server: as it is, with holds kept by the caller, over TLS, and as a user
+//! who may do no more than what is documented.
 
 mod permissions;
 mod store;
@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use lock_core::{DistributedLock, Namespace};
 use lock_redis::{RedisConfig, RedisLock};
+use lock_testkit::Case;
+use store::{PLAIN, RedisStore};
 
 async fn connect(config: RedisConfig, namespace: &str) -> Arc<dyn DistributedLock> {
     let namespace = Namespace::new(namespace).expect("a case's name is one");
@@ -15,21 +17,13 @@ async fn connect(config: RedisConfig, namespace: &str) -> Arc<dyn DistributedLoc
     Arc::new(locks.expect("the server runs"))
 }
 
-mod plain {
-    use lock_redis::RedisConfig;
-    use lock_testkit::Case;
-
-    use crate::connect;
-    use crate::store::{PLAIN, RedisStore};
-
-    async fn new_store(case: Case) -> RedisStore {
-        RedisStore::for_case(case, PLAIN, |server, namespace| {
-            Box::pin(async move { connect(RedisConfig::new(server.url()), namespace).await })
-        })
-    }
-
-    lock_testkit::conformance!(new_store);
+async fn new_store(case: Case) -> RedisStore {
+    RedisStore::for_case(case, PLAIN, |server, namespace| {
+        Box::pin(connect(RedisConfig::new(server.url()), namespace))
+    })
 }
+
+lock_testkit::conformance!(new_store);
 
 /// With holds that are renewed on the runtime of whoever acquired them.
 mod kept_by_the_caller {

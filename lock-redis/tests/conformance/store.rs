@@ -95,20 +95,13 @@ impl Store for RedisStore {
             self.wire_key(&request.key),
             request.ttl().as_millis().to_string(),
         );
-        let kind = match request.mode {
-            Mode::Exclusive => None,
-            Mode::Shared => Some("s"),
-            Mode::Permit { .. } => Some("p"),
+        let member = |mark| ["EVAL", CRASHED_MEMBER, "1", &key, &ttl, mark];
+        let command = match request.mode {
+            Mode::Exclusive => ["SET", &key, "of the dead", "NX", "PX", &ttl],
+            Mode::Shared => member("s0000000000000000000000000000dead"),
+            Mode::Permit { .. } => member("p0000000000000000000000000000dead"),
         };
-        let reply = match kind {
-            None => self
-                .admin()
-                .command(&["SET", &key, "of the dead", "NX", "PX", &ttl]),
-            Some(kind) => {
-                self.admin()
-                    .command(&["EVAL", CRASHED_AMONG_MANY, "1", &key, &ttl, kind])
-            }
-        };
+        let reply = self.admin().command(&command);
         !matches!(
             reply.expect("the server runs"),
             Reply::Nil | Reply::Error(_)
@@ -136,9 +129,9 @@ impl Store for RedisStore {
     }
 }
 
-/// What a reader or the holder of a permit leaves behind that dies.
-const CRASHED_AMONG_MANY: &str = "
+/// What a reader or the owner of a permit leaves behind that dies.
+const CRASHED_MEMBER: &str = "
 local now = redis.call('TIME')
 local expires = now[1] * 1000 + math.floor(now[2] / 1000) + ARGV[1]
-redis.call('ZADD', KEYS[1], expires, ARGV[2] .. '0000000000000000000000000000dead')
+redis.call('ZADD', KEYS[1], expires, ARGV[2])
 return redis.call('PEXPIREAT', KEYS[1], expires)";

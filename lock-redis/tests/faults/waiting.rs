@@ -205,7 +205,7 @@ async fn a_release_with_two_hundred_waiters_costs_a_few_commands() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ten_thousand_needless_invalidations_a_second_cost_an_attempt_each_at_most() {
+async fn ten_thousand_needless_invalidations_a_second_cost_few_attempts() {
     let bed = Bed::new();
     let (locks, direct) = (bed.direct().await, bed.direct().await);
     let guard = take(&direct, &exclusive("k", LONG)).await;
@@ -227,8 +227,11 @@ async fn ten_thousand_needless_invalidations_a_second_cost_an_attempt_each_at_mo
     let made = noise.await.unwrap();
     let attempts = bed.scripts() - before;
     println!("{attempts} attempts for {made} needless invalidations");
+    // A burst, one a millisecond, and what a coarse timer lets through.
+    let most = 64 + 2 * FALL_BACK.as_millis() as u64;
+    assert!(made > 2 * most, "{made} invalidations are too few to tell");
     assert!(
-        attempts <= made,
+        attempts <= most,
         "{attempts} attempts for {made} needless invalidations"
     );
     guard.release().await.unwrap();

@@ -112,9 +112,9 @@ async fn a_key_that_is_no_lock_is_an_error_and_is_left_alone() {
     let mut other = server.client();
     other.command(&["RPUSH", "k", "a list"]).unwrap();
     for error in [
-        locks.lock("k").await.unwrap_err(),
-        locks.lock_shared("k").await.unwrap_err(),
-        locks.permit("k", 3).await.unwrap_err(),
+        locks.try_lock("k").await.unwrap_err(),
+        locks.try_lock_shared("k").await.unwrap_err(),
+        locks.try_permit("k", 3).await.unwrap_err(),
     ] {
         assert_eq!(error.kind(), ErrorKind::Backend);
         let text = error.to_string();
@@ -135,9 +135,9 @@ async fn a_foreign_sorted_set_is_an_error_in_every_mode_and_is_left_alone() {
     for (key, score, member) in [("board", "100", "alice"), ("jobs", "99999999999999", "sam")] {
         other.command(&["ZADD", key, score, member]).unwrap();
         for error in [
-            locks.lock(key).await.unwrap_err(),
-            locks.lock_shared(key).await.unwrap_err(),
-            locks.permit(key, 3).await.unwrap_err(),
+            locks.try_lock(key).await.unwrap_err(),
+            locks.try_lock_shared(key).await.unwrap_err(),
+            locks.try_permit(key, 3).await.unwrap_err(),
         ] {
             assert_eq!(error.kind(), ErrorKind::Backend, "{error}");
         }

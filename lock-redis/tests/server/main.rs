@@ -2,8 +2,10 @@
 
 mod access;
 mod cancellation;
+mod deadlines;
 mod interoperability;
 mod outages;
+mod owners;
 #[path = "../conformance/permissions.rs"]
 mod permissions;
 #[cfg(feature = "tls")]
@@ -15,6 +17,7 @@ mod runtimes;
 #[cfg(feature = "tls")]
 mod tls;
 mod tokens;
+mod wake_ups;
 
 use std::time::Duration;
 

@@ -188,6 +188,19 @@ pub(crate) async fn a_waiter_blocks_no_other_key(bench: Bench) {
         let free = theirs.take(&request).await;
         release(free).await;
     }
+    // Nor one that is waited for itself: many, in case that keys share a bucket somewhere.
+    let (mut others, mut tasks) = (Vec::new(), JoinSet::new());
+    for letter in 'a'..='z' {
+        let request = bench.exclusive(&format!("awaited/{letter}"));
+        others.push(ours.take(&request).await);
+        tasks.spawn(theirs.acquire(request.with_wait(Wait::Forever)));
+    }
+    sleep(SETTLE).await;
+    for other in others {
+        release(other).await;
+    }
+    let what = "the waiters of other keys served while a key stays held";
+    drop(within(bench.prompt(), what, join_all(tasks)).await);
     drop(waiters);
     drop(guard);
 }

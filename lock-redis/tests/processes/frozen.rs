@@ -1,0 +1,56 @@
+//! A holder that stands still for longer than its lease, and goes on as if nothing had happened.
+
+use std::time::Duration;
+
+use lock_core::DistributedLockExt;
+use lock_testkit::servers::RedisServer;
+use tokio::time::timeout;
+
+use crate::child::Child;
+use crate::connect;
+
+/// What the lock protects: it refuses a token lower than the highest that it has seen.
+#[derive(Default)]
+struct FencedRegister {
+    highest: u64,
+}
+
+impl FencedRegister {
+    fn write(&mut self, token: u64) -> bool {
+        let accepted = token >= self.highest;
+        self.highest = self.highest.max(token);
+        accepted
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_stood_still_knows_at_once_and_its_late_write_is_refused() {
+    const TTL: Duration = Duration::from_secs(2);
+    let server = RedisServer::start();
+    let locks = connect(server.url()).await;
+    let mut register = FencedRegister::default();
+    let mut child = Child::start(&server, &format!("watch k {}", TTL.as_millis()));
+    let token: u64 = child.says().parse().expect("its token");
+    assert!(register.write(token));
+
+    child.freeze();
+    let next = timeout(TTL + Duration::from_secs(6), locks.lock("k")).await;
+    let next = next.expect("the ttl ends the hold").unwrap();
+    assert!(register.write(next.token().value()));
+    tokio::time::sleep(TTL).await;
+    child.thaw();
+
+    assert_eq!(child.says(), "false", "its first look says that it is held");
+    assert_eq!(
+        child.says(),
+        "true",
+        "its loss is not told at the first poll"
+    );
+    assert_eq!(child.says(), "true", "time remains");
+    child.nudge();
+    let late: u64 = child.says().parse().expect("its token");
+    assert_eq!(late, token);
+    assert!(!register.write(late), "the late write was accepted");
+    assert_eq!(child.says(), "AlreadyLost");
+    assert!(next.is_held(), "the late release freed it");
+}

@@ -1,0 +1,38 @@
+//! What it takes other processes, or other clocks, to show: holders that are killed or stand still,
+//! runtimes and programs that end in the middle of it.
+
+mod aborted;
+mod blocked;
+mod child;
+mod clocks;
+mod endings;
+mod frozen;
+mod killed;
+mod names;
+mod roles;
+
+use std::time::Duration;
+
+use lock_core::{DistributedLock, LockGuard, LockRequest, Mode};
+use lock_redis::{RedisConfig, RedisLock};
+use lock_testkit::servers::RedisServer;
+
+async fn connect(url: impl Into<String>) -> RedisLock {
+    RedisLock::connect(RedisConfig::new(url))
+        .await
+        .expect("the server runs")
+}
+
+/// Takes a lock that is free.
+async fn take(locks: &RedisLock, key: &str, mode: Mode, ttl: Duration) -> LockGuard {
+    let key = key.try_into().expect("a key");
+    let request = LockRequest::new(key, mode).with_ttl(ttl).without_waiting();
+    let guard = locks.acquire(request).await.expect("the server runs");
+    guard.expect("free")
+}
+
+/// Whether the server has nothing but the counter of grants.
+fn is_empty(server: &RedisServer) -> bool {
+    let size = server.client().command(&["DBSIZE"]);
+    size.expect("the server runs").integer() <= Some(1)
+}
