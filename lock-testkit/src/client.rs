@@ -38,16 +38,7 @@ impl Client {
         &self,
         request: LockRequest,
     ) -> impl Future<Output = Option<LockGuard>> + Send + use<> {
-        let locks = self.locks();
-        async move {
-            let key = request.key.clone();
-            match locks.acquire(request).await {
-                Ok(answer) => answer,
-                Err(error) => panic!(
-                    "acquiring {key:?} failed, which is never how a held lock is told: {error:?}"
-                ),
-            }
-        }
+        self.acquire_unless(request, |_| false)
     }
 
     /// An acquisition with a wait so short that on a busy machine it may be over before the store has
@@ -56,13 +47,23 @@ impl Client {
         &self,
         request: LockRequest,
     ) -> impl Future<Output = Option<LockGuard>> + Send + use<> {
+        self.acquire_unless(request, |kind| kind == ErrorKind::Unavailable)
+    }
+
+    fn acquire_unless(
+        &self,
+        request: LockRequest,
+        gives_up: fn(ErrorKind) -> bool,
+    ) -> impl Future<Output = Option<LockGuard>> + Send + use<> {
         let locks = self.locks();
         async move {
             let key = request.key.clone();
             match locks.acquire(request).await {
                 Ok(answer) => answer,
-                Err(error) if error.kind() == ErrorKind::Unavailable => None,
-                Err(error) => panic!("waiting shortly for {key:?} failed: {error:?}"),
+                Err(error) if gives_up(error.kind()) => None,
+                Err(error) => panic!(
+                    "acquiring {key:?} failed, which is never how a held lock is told: {error:?}"
+                ),
             }
         }
     }
