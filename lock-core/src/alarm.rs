@@ -24,10 +24,12 @@ impl Keeper {
 }
 
 impl Alarm {
-    /// Renews the exclusive hold of `key` at once, if this client has it. Keys that are held
-    /// together change whenever somebody comes or goes, so those holds wait for their next renewal.
+    /// Renews the exclusive hold of `key` at once, if this client has it and has renewed it before:
+    /// what is told of a fresh hold is nearly always its own take. Keys that are held together change
+    /// whenever somebody comes or goes, so those holds wait for their next renewal.
     pub fn changed(&self, key: &LockKey) {
-        self.renew_now(|hold| hold.id.mode() == Mode::Exclusive && hold.id.key() == key);
+        let is_settled = |hold: &Hold| hold.id.mode() == Mode::Exclusive && hold.was_renewed();
+        self.renew_now(|hold| hold.id.key() == key && is_settled(hold));
     }
 
     /// Renews every hold of this client at once, because any key may have changed.

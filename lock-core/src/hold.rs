@@ -31,6 +31,8 @@ struct State {
     /// Which guard the hold belongs to: it changes when it is handed on.
     turn: Turn,
     renewing: bool,
+    /// Whether a renewal was ever confirmed.
+    renewed: bool,
     /// Something happened to the key that a renewal under way may not have seen.
     doubtful: bool,
     /// Handed on to a guard that its waiter has not received yet. Nobody may ever look at it, so
@@ -73,6 +75,7 @@ impl Hold {
                 end: None,
                 turn: 0,
                 renewing: false,
+                renewed: false,
                 doubtful: false,
                 underway: false,
                 due: None,
@@ -177,6 +180,7 @@ impl Hold {
         }
         let mut state = locked(&self.state);
         state.renewing = false;
+        state.renewed = true;
         state.deadline = state.deadline.max(deadline);
         state.end.is_none()
     }
@@ -208,6 +212,11 @@ impl Hold {
         state.renewing = true;
         state.doubtful = false;
         Step::Renew(deadline)
+    }
+
+    /// Whether a renewal was ever confirmed.
+    pub(crate) fn was_renewed(&self) -> bool {
+        locked(&self.state).renewed
     }
 
     /// Says that something happened to the key on the store.

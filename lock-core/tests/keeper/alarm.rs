@@ -12,7 +12,7 @@ async fn a_removal_is_noticed_as_soon_as_the_key_changes() {
     let (lease, keeper) = keeper();
     let (guard, other) = (hold(&keeper, "k"), hold(&keeper, "other"));
     let alarm = keeper.alarm();
-    sleep(TTL / 10).await;
+    sleep(TTL / 3 + TTL / 10).await;
     lease.renewal_answers(Answer::No);
     let start = Instant::now();
     alarm.changed(&LockKey::new("k").unwrap());
@@ -28,18 +28,29 @@ async fn a_removal_is_noticed_as_soon_as_the_key_changes() {
 async fn a_change_of_what_is_still_ours_is_nothing() {
     let (lease, keeper) = keeper();
     let guard = hold(&keeper, "k");
-    keeper.alarm().changed(&LockKey::new("k").unwrap());
-    sleep(TTL * 3).await;
+    let change = || keeper.alarm().changed(&LockKey::new("k").unwrap());
+    change();
+    sleep(TTL / 10).await;
+    assert_eq!(lease.renewals(), 0, "its own take was taken for a change");
+    sleep(TTL * 2).await;
+    let before = lease.renewals();
+    change();
+    sleep(TTL).await;
     assert!(guard.is_held());
-    assert!((9..=11).contains(&lease.renewals()), "{}", lease.renewals());
+    assert!(
+        (before + 3..=before + 4).contains(&lease.renewals()),
+        "{}",
+        lease.renewals()
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_change_during_a_renewal_is_asked_about_again() {
     let (lease, keeper) = keeper();
     let guard = hold(&keeper, "k");
+    sleep(TTL / 2).await;
     lease.renewal_answers(Answer::After(Duration::from_secs(2)));
-    sleep(TTL / 3 + Duration::from_secs(1)).await;
+    sleep(TTL / 6 + Duration::from_secs(1)).await;
     // The renewal under way has passed the store already.
     lease.renewal_answers(Answer::No);
     let start = Instant::now();
