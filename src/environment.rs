@@ -7,9 +7,6 @@ const PREFIX: &str = "POLYLOCK_";
 impl Config {
     /// Reads `POLYLOCK_URL` and, where set, `POLYLOCK_NAMESPACE`, `POLYLOCK_TTL` and so on: the
     /// fields of [`Config`] in capitals.
-    /// Reads `POLYLOCK_URL` and, where set, `POLYLOCK_NAMESPACE`, `POLYLOCK_TTL`, `POLYLOCK_WAIT`,
-    /// `POLYLOCK_HAND_OFF`, `POLYLOCK_TLS_CA`, `POLYLOCK_TLS_CERT` and `POLYLOCK_TLS_KEY`: the fields
-    /// of [`Config`] in capitals.
     ///
     /// # Errors
     ///

@@ -7,8 +7,11 @@ use crate::hold::Hold;
 use crate::keeper::KeeperInner;
 use crate::{Keeper, LockKey, Mode};
 
-/// Has the keeper ask at once whether holds are still there, for stores that tell when a key
-/// changes: so a removal is noticed long before the next renewal.
+/// Has the keeper ask soon whether holds are still there, for stores that tell when a key changes:
+/// so a removal is noticed long before the next renewal.
+///
+/// A hold is asked for at once, but not again within a thirtieth of its ttl (10 milliseconds to 1
+/// second) after its last renewal, however often its key changes.
 #[derive(Clone)]
 pub struct Alarm {
     keeper: Weak<KeeperInner>,
@@ -24,29 +27,33 @@ impl Keeper {
 }
 
 impl Alarm {
-    /// Renews the exclusive hold of `key` at once, if this client has it and has renewed it before:
-    /// what is told of a fresh hold is nearly always its own take. Keys that are held together change
+    /// Renews the exclusive hold of `key` soon, if this client has it and has renewed it before: what
+    /// is told of a fresh hold is nearly always its own take. Keys that are held together change
     /// whenever somebody comes or goes, so those holds wait for their next renewal.
     pub fn changed(&self, key: &LockKey) {
-        let is_settled = |hold: &Hold| hold.id.mode() == Mode::Exclusive && hold.was_renewed();
-        self.renew_now(|hold| hold.id.key() == key && is_settled(hold));
-    }
-
-    /// Renews every hold of this client at once, because any key may have changed.
-    pub fn all_changed(&self) {
-        self.renew_now(|_| true);
-    }
-
-    fn renew_now(&self, is_meant: impl Fn(&Hold) -> bool) {
         let Some(keeper) = self.keeper.upgrade() else {
             return;
         };
-        let now = keeper.clock.now();
-        for hold in keeper.holds(is_meant) {
-            hold.doubt();
-            hold.attend_at(now);
+        let settled = |hold: &Arc<Hold>| hold.id.mode() == Mode::Exclusive && hold.was_renewed();
+        keeper
+            .ward
+            .of(key)
+            .iter()
+            .filter(|hold| settled(hold))
+            .for_each(renew_soon);
+    }
+
+    /// Renews every hold of this client soon, because any key may have changed.
+    pub fn all_changed(&self) {
+        if let Some(keeper) = self.keeper.upgrade() {
+            keeper.ward.all().iter().for_each(renew_soon);
         }
     }
+}
+
+fn renew_soon(hold: &Arc<Hold>) {
+    hold.doubt();
+    hold.attend_at(hold.next_question());
 }
 
 impl fmt::Debug for Alarm {

@@ -93,7 +93,7 @@ impl Claim {
 impl Drop for Claim {
     fn drop(&mut self) {
         if self.armed {
-            self.hold.release_in_background(None);
+            self.hold.release_in_background(self.hold.releasing(), None);
         }
     }
 }

@@ -2,13 +2,14 @@
 
 use std::future::Future;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
 use tokio::sync::Notify;
 
-use crate::{Error, ErrorKind, Result};
+use crate::sync::locked;
+use crate::{Error, ErrorKind, Moment, Result};
 
 /// Counts what is under way for one client, and cuts acquisitions off when it is closed.
 #[derive(Debug, Default)]
@@ -16,11 +17,21 @@ pub(crate) struct Gate {
     closed: AtomicBool,
     under_way: AtomicUsize,
     changed: Notify,
+    /// When the ttl ends what was given up without the store's confirmation.
+    unconfirmed: Mutex<Vec<Moment>>,
 }
 
 /// Something under way; dropping it says that it has ended.
 #[derive(Debug)]
 pub(crate) struct UnderWay(Arc<Gate>);
+
+/// A release under way. Dropping it before the store has confirmed it, perhaps together with its
+/// runtime, says that nobody knows.
+#[derive(Debug)]
+pub(crate) struct Releasing {
+    under_way: UnderWay,
+    unconfirmed_until: Option<Moment>,
+}
 
 impl Gate {
     pub(crate) fn enter(self: &Arc<Self>) -> UnderWay {
@@ -30,6 +41,14 @@ impl Gate {
 
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::SeqCst)
+    }
+
+    /// Begins a release of something that the store ends by itself at `expires`, at the latest.
+    pub(crate) fn release(self: &Arc<Self>, expires: Moment) -> Releasing {
+        Releasing {
+            under_way: self.enter(),
+            unconfirmed_until: Some(expires),
+        }
     }
 
     /// An error once the gate is closed.
@@ -88,6 +107,29 @@ impl Gate {
 
     pub(crate) fn how_many(&self) -> usize {
         self.under_way.load(Ordering::SeqCst)
+    }
+
+    /// How many releases were given up without being confirmed, of those that matter `since` then.
+    pub(crate) fn how_many_unconfirmed(&self, since: Moment) -> usize {
+        let mut unconfirmed = locked(&self.unconfirmed);
+        unconfirmed.retain(|expires| *expires > since);
+        unconfirmed.len()
+    }
+}
+
+impl Releasing {
+    /// Says that the store has answered.
+    pub(crate) fn confirmed(mut self) {
+        self.unconfirmed_until = None;
+    }
+}
+
+impl Drop for Releasing {
+    fn drop(&mut self) {
+        // Before the release counts as ended, which is when somebody may ask.
+        if let Some(expires) = self.unconfirmed_until {
+            locked(&self.under_way.0.unconfirmed).push(expires);
+        }
     }
 }
 

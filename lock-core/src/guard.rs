@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use crate::gate::UnderWay;
+use tokio::runtime::Handle;
+
+use crate::gate::{Releasing, UnderWay};
 use crate::hand_off::Place;
 use crate::hold::{Hold, Turn};
 use crate::{Backoff, FencingToken, HoldWatch, LockKey, LossReason, Mode, Released, Result};
@@ -45,6 +47,8 @@ pub struct LockGuard {
     /// Where the hold may be handed on to the next waiter of this process.
     place: Option<Place>,
     released: bool,
+    /// A release that somebody waits for.
+    under_way: Option<UnderWay>,
 }
 
 impl LockGuard {
@@ -55,6 +59,7 @@ impl LockGuard {
             token,
             place: None,
             released: false,
+            under_way: None,
         }
     }
 
@@ -136,7 +141,8 @@ impl LockGuard {
         if self.hand_on() {
             return Ok(Released::Released);
         }
-        let _under_way = self.hold.keeper.gate.enter();
+        // Kept until the guard is gone, whose drop repeats the release if there is no answer.
+        self.under_way = Some(self.hold.keeper.gate.enter());
         let was_held = self.end();
         let outcome = self.hold.keeper.lease.release(&self.hold.id).await?;
         self.released = true;
@@ -173,6 +179,7 @@ impl LockGuard {
                 token,
                 place: self.place.take(),
                 released: false,
+                under_way: None,
             };
             match waiter.give(successor) {
                 Ok(()) => {
@@ -204,10 +211,15 @@ impl LockGuard {
 impl Drop for LockGuard {
     fn drop(&mut self) {
         if !self.released && !self.hand_on() {
+            // From before its end, so that no shutdown finds it neither held nor under way.
+            let releasing = self.hold.releasing();
             self.end();
-            // A shutdown has seen to the release.
-            if self.hold.look() != Err(LossReason::Closed) {
-                self.hold.release_in_background(self.place.take());
+            if self.hold.look() == Err(LossReason::Closed) {
+                // The shutdown has seen to it.
+                releasing.confirmed();
+            } else {
+                self.hold
+                    .release_in_background(releasing, self.place.take());
             }
         }
     }
@@ -225,11 +237,26 @@ impl fmt::Debug for LockGuard {
 }
 
 impl Hold {
+    /// Notes that a release is under way: the store ends the hold after one ttl without it.
+    pub(crate) fn releasing(&self) -> Releasing {
+        let expires = self.keeper.clock.now().plus(self.id.ttl());
+        self.keeper.gate.release(expires)
+    }
+
+    /// Releases from `runtime`, without anybody waiting for it.
+    pub(crate) fn release_from(self: &Arc<Self>, runtime: &Handle) {
+        let releasing = self.releasing();
+        runtime.spawn(release_until_confirmed(Arc::clone(self), None, releasing));
+    }
+
     /// Releases without anybody waiting for it, from any thread, also in `Drop`.
     /// Only then somebody else in this process may claim at `place`.
-    pub(crate) fn release_in_background(self: &Arc<Self>, place: Option<Place>) {
-        let under_way = self.keeper.gate.enter();
-        let mut release = Box::pin(release_until_confirmed(Arc::clone(self), place, under_way));
+    pub(crate) fn release_in_background(
+        self: &Arc<Self>,
+        releasing: Releasing,
+        place: Option<Place>,
+    ) {
+        let mut release = Box::pin(release_until_confirmed(Arc::clone(self), place, releasing));
         if self.keeper.home.outlives_callers() {
             self.handle.spawn(release);
             return;
@@ -250,21 +277,23 @@ impl Hold {
 
 /// Repeats the release until the store has answered, at most for one ttl: by then the store has
 /// ended the hold by itself.
-async fn release_until_confirmed(hold: Arc<Hold>, mut place: Option<Place>, _under_way: UnderWay) {
+async fn release_until_confirmed(hold: Arc<Hold>, mut place: Option<Place>, releasing: Releasing) {
     let clock = hold.keeper.clock;
     let end = clock.now().plus(hold.id.ttl());
     let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_secs(1));
     while let Err(error) = hold.keeper.lease.release(&hold.id).await {
-        let pause = backoff.next_pause();
-        if clock.now().plus(pause) >= end {
+        let left = end.since(clock.now());
+        if left.is_zero() {
             tracing::warn!(key = %hold.id.key(), %error, "release not confirmed; the ttl ends the hold");
             return;
         }
+        let pause = backoff.next_pause().min(left);
         if !error.is_retryable() {
             // Whoever is next hears from the store what is wrong, and not after a ttl.
             place = None;
         }
         tokio::time::sleep(pause).await;
     }
+    releasing.confirmed();
     drop(place);
 }

@@ -13,6 +13,11 @@ use crate::roster::Roster;
 use crate::sync::locked;
 use crate::{HoldId, LossReason, Moment};
 
+/// How long a hold is left alone after it was confirmed, although its key changes: a thirtieth of its
+/// ttl within these.
+const ALARM_PAUSE_MIN: Duration = Duration::from_millis(10);
+const ALARM_PAUSE_MAX: Duration = Duration::from_secs(1);
+
 pub(crate) struct Hold {
     pub(crate) id: HoldId,
     pub(crate) keeper: Arc<KeeperInner>,
@@ -27,6 +32,8 @@ pub(crate) struct Hold {
 #[derive(Debug)]
 struct State {
     deadline: Moment,
+    /// When the request was sent that won or renewed it last.
+    confirmed: Moment,
     end: Option<LossReason>,
     /// Which guard the hold belongs to: it changes when it is handed on.
     turn: Turn,
@@ -64,14 +71,15 @@ impl Hold {
         roster: Arc<Roster>,
         handle: Handle,
     ) -> Self {
-        let deadline = keeper.clock.now();
+        let now = keeper.clock.now();
         Self {
             id,
             keeper,
             roster,
             handle,
             state: Mutex::new(State {
-                deadline,
+                deadline: now,
+                confirmed: now,
                 end: None,
                 turn: 0,
                 renewing: false,
@@ -85,9 +93,16 @@ impl Hold {
         }
     }
 
-    /// Starts the validity that a grant brought.
-    pub(crate) fn start(&self, deadline: Moment) {
-        locked(&self.state).deadline = deadline;
+    /// Starts the validity that a grant brought, whose request was `sent` then.
+    pub(crate) fn start(&self, sent: Moment, deadline: Moment) {
+        let mut state = locked(&self.state);
+        state.confirmed = sent;
+        state.deadline = deadline;
+    }
+
+    /// Whether its end has been told.
+    pub(crate) fn has_ended(&self) -> bool {
+        locked(&self.state).end.is_some()
     }
 
     /// How long the hold stays valid without another renewal.
@@ -145,6 +160,7 @@ impl Hold {
     }
 
     fn tell_end(&self, reason: LossReason) {
+        self.keeper.ward.leave(self);
         self.changed.notify_waiters();
         if reason != LossReason::Released
             && let Some(action) = self.on_loss.get()
@@ -173,14 +189,16 @@ impl Hold {
         locked(&self.state).underway = false;
     }
 
-    /// Moves the deadline after a confirmed renewal, unless the hold has ended meanwhile.
-    pub(crate) fn extend(&self, deadline: Moment) -> bool {
+    /// Moves the deadline after a renewal that was confirmed and had been `sent` then, unless the
+    /// hold has ended meanwhile.
+    pub(crate) fn extend(&self, sent: Moment, deadline: Moment) -> bool {
         if self.look().is_err() {
             return false;
         }
         let mut state = locked(&self.state);
         state.renewing = false;
         state.renewed = true;
+        state.confirmed = state.confirmed.max(sent);
         state.deadline = state.deadline.max(deadline);
         state.end.is_none()
     }
@@ -192,7 +210,7 @@ impl Hold {
 
     /// What is to be done for it now. [`Step::Renew`] is answered once a renewal.
     pub(crate) fn step(&self) -> Step {
-        let ended_before = locked(&self.state).end.is_some();
+        let ended_before = self.has_ended();
         let Ok(deadline) = self.look() else {
             return if ended_before {
                 Step::Forget
@@ -219,6 +237,15 @@ impl Hold {
         locked(&self.state).renewed
     }
 
+    /// When to ask the store whether it is still there, once something has happened to its key: at
+    /// once, but not again and again for a key that changes all the time.
+    pub(crate) fn next_question(&self) -> Moment {
+        let ttl = self.id.ttl();
+        let pause = (ttl / 30).clamp(ALARM_PAUSE_MIN.min(ttl / 4), ALARM_PAUSE_MAX);
+        let confirmed = locked(&self.state).confirmed;
+        self.keeper.clock.now().max(confirmed.plus(pause))
+    }
+
     /// Says that something happened to the key on the store.
     pub(crate) fn doubt(&self) {
         locked(&self.state).doubtful = true;
@@ -241,15 +268,11 @@ impl Hold {
                 Ok(deadline) => deadline,
                 Err(reason) => return reason,
             };
-            if self.keeper.home.outlives_callers() {
-                // The keeper's timer ends the hold at its deadline.
-                changed.await;
-            } else {
-                // The keeper may have gone with the runtime of another caller.
-                tokio::select! {
-                    () = changed => {}
-                    () = self.keeper.clock.sleep_until(deadline) => {}
-                }
+            // The keeper's timer ends the hold at its deadline, but the keeper may be held up or have
+            // gone with the runtime of another caller.
+            tokio::select! {
+                () = changed => {}
+                () = self.keeper.clock.sleep_until(deadline), if Handle::try_current().is_ok() => {}
             }
         }
     }

@@ -13,6 +13,7 @@ use crate::gate::Gate;
 use crate::hold::{Hold, Step};
 use crate::roster::{Plan, Roster};
 use crate::sync::locked;
+use crate::ward::Ward;
 use crate::{
     Capabilities, Clock, HoldId, KeeperHome, Lease, LockRequest, LossReason, Moment, Renewal,
     Result,
@@ -32,6 +33,7 @@ pub(crate) struct KeeperInner {
     pub(crate) clock: Clock,
     pub(crate) home: KeeperHome,
     pub(crate) gate: Arc<Gate>,
+    pub(crate) ward: Ward,
     /// One timetable a runtime that holds are kept on: at home on the keeper thread that is one.
     rosters: Mutex<HashMap<Id, Weak<Roster>>>,
 }
@@ -61,6 +63,7 @@ impl Keeper {
             clock,
             home,
             gate: Arc::default(),
+            ward: Ward::default(),
             rosters: Mutex::default(),
         }))
     }
@@ -124,19 +127,13 @@ impl KeeperInner {
         rosters.insert(handle.id(), Arc::downgrade(&roster));
         roster
     }
-
-    /// Those holds under the keeper's care that are meant.
-    pub(crate) fn holds(&self, is_meant: impl Fn(&Hold) -> bool) -> Vec<Arc<Hold>> {
-        let rosters = locked(&self.rosters);
-        let living = rosters.values().filter_map(Weak::upgrade);
-        living.flat_map(|roster| roster.holds(&is_meant)).collect()
-    }
 }
 
 impl Hold {
     /// Puts a granted hold under the keeper's care; `sent` is when its winning request was.
     pub(crate) fn keep(self: &Arc<Self>, sent: Moment, ttl: Duration) {
-        self.start(deadline(sent, ttl));
+        self.start(sent, deadline(sent, ttl));
+        self.keeper.ward.enter(self);
         self.attend_at(renewal_due(sent, ttl));
     }
 
@@ -145,16 +142,20 @@ impl Hold {
             let keeping = keep(Arc::clone(&self.roster), self.keeper.clock);
             self.handle.spawn(keeping);
         }
+        // It may have ended just before it was entered, and whoever ended it has taken it out.
+        if self.has_ended() {
+            self.roster.remove(self);
+        }
     }
 
     fn apply(self: &Arc<Self>, renewal: Renewal) {
         match renewal {
             Renewal::Held { sent, ttl } => {
-                if self.extend(deadline(sent, ttl)) {
+                if self.extend(sent, deadline(sent, ttl)) {
                     self.attend_at(renewal_due(sent, ttl));
                     // Asked after the appointment is made, so that no alarm falls in between.
                     if self.is_doubtful() {
-                        self.attend_at(self.keeper.clock.now());
+                        self.attend_at(self.next_question());
                     }
                 }
             }

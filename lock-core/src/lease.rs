@@ -127,6 +127,9 @@ impl HoldId {
 pub struct OwnerId(u128);
 
 impl OwnerId {
+    /// Before all others in their order.
+    pub(crate) const FIRST: Self = Self(0);
+
     /// Asks the operating system each time, so that a forked process does not repeat its parent.
     fn random() -> Result<Self> {
         let mut bytes = [0; 16];

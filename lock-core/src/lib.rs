@@ -50,6 +50,7 @@ mod shutdown;
 mod sync;
 mod tls;
 mod token;
+mod ward;
 
 pub use alarm::Alarm;
 /// Backends and stores under test are written with it; here so that they need no dependency more.

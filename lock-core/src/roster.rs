@@ -81,12 +81,6 @@ impl Roster {
         taken
     }
 
-    pub(crate) fn holds(&self, is_meant: impl Fn(&Hold) -> bool) -> Vec<Arc<Hold>> {
-        let timetable = locked(&self.timetable);
-        let meant = timetable.due.values().filter(|hold| is_meant(hold));
-        meant.cloned().collect()
-    }
-
     /// The keeper task's next appointment; `None` ends the task, unless it is `busy`.
     pub(crate) fn plan(&self, busy: bool) -> Plan {
         let mut timetable = locked(&self.timetable);

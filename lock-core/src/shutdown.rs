@@ -44,27 +44,30 @@ impl Keeper {
     /// Dropping the future stops the waiting only.
     pub async fn shutdown(&self, within: Duration) -> Result<()> {
         let keeper = &self.0;
+        let begun = keeper.clock.now();
         keeper.gate.close();
-        for hold in keeper.holds(|_| true) {
+        for hold in keeper.ward.all() {
             hold.roster.remove(&hold);
             if hold.end(LossReason::Closed) {
-                hold.release_in_background(None);
+                hold.release_from(&keeper.home.handle()?);
             }
         }
-        let ends = keeper.clock.now().plus(within);
         tokio::select! {
             // First, so that a shutdown that has nothing to wait for succeeds within no time.
             biased;
-            () = keeper.gate.drained() => Ok(()),
-            () = keeper.clock.sleep_until(ends) => Err(self.not_confirmed(within)),
+            () = keeper.gate.drained() => {}
+            () = keeper.clock.sleep_until(begun.plus(within)) => {}
+        }
+        match keeper.gate.how_many() + keeper.gate.how_many_unconfirmed(begun) {
+            0 => Ok(()),
+            left => Err(self.not_confirmed(left)),
         }
     }
 
-    fn not_confirmed(&self, within: Duration) -> Error {
-        let left = self.0.gate.how_many();
+    fn not_confirmed(&self, left: usize) -> Error {
         Error::new(
             ErrorKind::Unavailable,
-            format!("{left} releases and acquisitions are not confirmed after {within:?}: they go on, and the ttl ends them at the latest"),
+            format!("the store has not confirmed {left} releases and acquisitions: the ttl ends what is left of them"),
         )
         .with_operation("shutdown")
         .with_backend(self.0.capabilities.backend)

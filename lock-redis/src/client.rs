@@ -5,20 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::{
-    Clock, Error, ErrorKind, HoldId, KeeperHome, LockKey, LossReason, Mode, Moment, Patrol,
-    Released, Renewal, Result,
+    Clock, Error, ErrorKind, HoldId, KeeperHome, LockKey, LossReason, Moment, Patrol, Released,
+    Renewal, Result,
 };
 use redis::{AsyncConnectionConfig, ProtocolVersion, RedisResult, Value};
 
 use crate::RedisConfig;
 use crate::error::{BACKEND, no_answer};
 use crate::lanes::Lanes;
-use crate::layout::{Layout, owner_mark};
-use crate::link::{Connection, Greeting, Link, Place, Terms};
-use crate::script::{
-    self, Call, FLOOR, RELEASE_EXCLUSIVE, RELEASE_MANY, RENEW_EXCLUSIVE, RENEW_MANY,
-    TAKE_EXCLUSIVE, TAKE_MANY,
-};
+use crate::layout::Layout;
+use crate::link::{Connection, Greeting, Link, Terms};
+use crate::script::{self, Call, FLOOR};
 use crate::server::{self, ServerClock};
 use crate::wake::Hub;
 use crate::wire::Wire;
@@ -33,7 +30,7 @@ const RELEASE_LIMIT: Duration = Duration::from_millis(450);
 pub(crate) struct Client {
     layout: Layout,
     command: Lanes,
-    background: Arc<Link>,
+    background: Lanes,
     pub(crate) hub: Arc<Hub>,
     server_clock: ServerClock,
     patrol: Patrol,
@@ -64,29 +61,33 @@ impl Client {
             .arg("NOLOOP")
             .take();
         let client = Self {
-            command: Lanes::new(Terms {
-                wire: Arc::new(Wire::new(config, ProtocolVersion::RESP2)?),
-                options: AsyncConnectionConfig::new(),
-                greeting: Greeting::Script(FLOOR.call().argument(layout.counter())),
-                place: Place::Opener,
-                home: home.clone(),
-                patrol: patrol.clone(),
-            }),
-            background: Link::new(Terms {
-                wire: Arc::new(Wire::new(config, ProtocolVersion::RESP3)?),
-                options: push_options,
-                greeting: Greeting::Command(tracking),
-                place: Place::Home,
-                home: home.clone(),
-                patrol: patrol.clone(),
-            }),
+            command: Lanes::new(
+                Terms {
+                    wire: Arc::new(Wire::new(config, ProtocolVersion::RESP2)?),
+                    options: AsyncConnectionConfig::new(),
+                    greeting: Greeting::Script(FLOOR.call().argument(layout.counter())),
+                    home: home.clone(),
+                    patrol: patrol.clone(),
+                },
+                KeeperHome::caller(),
+            ),
+            background: Lanes::new(
+                Terms {
+                    wire: Arc::new(Wire::new(config, ProtocolVersion::RESP3)?),
+                    options: push_options,
+                    greeting: Greeting::Command(tracking),
+                    home: home.clone(),
+                    patrol: patrol.clone(),
+                },
+                home.clone(),
+            ),
             server_clock: ServerClock::new(Clock::Boot.now()),
             layout,
             hub,
             patrol,
         };
         client.lane()?.connection().await?;
-        let mut connection = client.background.connection().await?;
+        let mut connection = client.background.here()?.connection().await?;
         let looking = server::check_eviction(&mut connection.redis);
         if client.patrol.within(REPLY_LIMIT, looking).await.is_none() {
             return Err(no_answer(REPLY_LIMIT).with_operation("connect"));
@@ -112,7 +113,10 @@ impl Client {
         connection: &mut Connection,
         limit: Duration,
     ) -> Result<Option<u64>> {
-        match lane.call(connection, &self.take_call(hold), limit).await? {
+        match lane
+            .call(connection, &self.layout.take(hold), limit)
+            .await?
+        {
             Value::Nil => Ok(None),
             Value::Int(grant) => u64::try_from(grant)
                 .map(Some)
@@ -123,16 +127,17 @@ impl Client {
 
     /// Looks at a key so that the server tells of its next change.
     pub(crate) async fn look(&self, key: &[u8], limit: Duration) -> Result<KeyState> {
+        let background = self.background.here()?;
         let looking = async {
-            let mut connection = self.background.connection().await?;
+            let mut connection = background.connection().await?;
             let mut pttl = redis::cmd("PTTL");
             let answer: RedisResult<i64> = pttl.arg(key).query_async(&mut connection.redis).await;
-            answer.map_err(|error| self.background.failed(&connection, error))
+            answer.map_err(|error| background.failed(&connection, error))
         };
         match self.patrol.within(limit, looking).await {
             None => {
-                if let Some(connection) = self.background.current() {
-                    self.background.probe(connection);
+                if let Some(connection) = background.current() {
+                    background.probe(connection);
                 }
                 Err(no_answer(limit))
             }
@@ -146,8 +151,9 @@ impl Client {
 
     /// Renews all holds in one go, on the background connection.
     pub(crate) async fn renew(&self, holds: &[HoldId]) -> Result<Vec<Renewal>> {
-        let mut connection = self.background.connection().await?;
-        let calls: Vec<Call> = holds.iter().map(|hold| self.renew_call(hold)).collect();
+        let background = self.background.here()?;
+        let mut connection = background.connection().await?;
+        let calls: Vec<Call> = holds.iter().map(|hold| self.layout.renew(hold)).collect();
         let limit = holds.iter().map(HoldId::ttl).min().unwrap_or(REPLY_LIMIT) / 4;
         let sent = Clock::Boot.now();
         let (time, mut beside) = (redis::cmd("TIME"), connection.redis.clone());
@@ -162,10 +168,10 @@ impl Client {
                 self.note_time(time, sent);
                 answers
             }
-            Some((Err(error), _)) => return Err(self.background.failed(&connection, error)),
+            Some((Err(error), _)) => return Err(background.failed(&connection, error)),
             None => {
                 // Nothing has to travel behind a renewal, so the next one tries a new connection.
-                self.background.forget(&connection);
+                background.forget(&connection);
                 self.hub.wake_all();
                 return Err(no_answer(limit));
             }
@@ -181,7 +187,7 @@ impl Client {
                 Ok(Value::Int(0)) => Renewal::Lost(LossReason::Removed),
                 // One hold's trouble, such as a permission that was withdrawn, is not the others'.
                 Ok(answer) => unclear(unexpected(&answer)),
-                Err(error) => unclear(self.background.failed(&connection, error)),
+                Err(error) => unclear(background.failed(&connection, error)),
             });
         Ok(renewals.collect())
     }
@@ -196,7 +202,7 @@ impl Client {
     /// Releases on the connection that the take travelled on, if it still lives, since there it
     /// cannot overtake the take; else on the background connection.
     pub(crate) async fn release(&self, hold: &HoldId) -> Result<Released> {
-        let call = self.release_call(hold);
+        let call = self.layout.release(hold);
         let lane = self.command.of(hold.runtime());
         let Some((lane, mut connection)) =
             lane.and_then(|lane| Some((lane.clone(), lane.current()?)))
@@ -219,11 +225,12 @@ impl Client {
     }
 
     async fn release_elsewhere(&self, call: &Call) -> Result<Released> {
+        let background = self.background.here()?;
         let releasing = async {
-            match self.release_in_background(call).await {
+            match release_over(&background, call).await {
                 // It had been closed while it was idle; on a new connection it is just as good.
-                Err(error) if error.is_retryable() && self.background.current().is_none() => {
-                    self.release_in_background(call).await
+                Err(error) if error.is_retryable() && background.current().is_none() => {
+                    release_over(&background, call).await
                 }
                 answer => answer,
             }
@@ -233,61 +240,11 @@ impl Client {
             None => Err(no_answer(RELEASE_LIMIT * 2)),
         }
     }
-
-    async fn release_in_background(&self, call: &Call) -> Result<Value> {
-        let mut connection = self.background.connection().await?;
-        self.background
-            .call(&mut connection, call, RELEASE_LIMIT)
-            .await
-    }
-
-    fn take_call(&self, hold: &HoldId) -> Call {
-        let script = match hold.mode() {
-            Mode::Exclusive => &TAKE_EXCLUSIVE,
-            Mode::Shared | Mode::Permit { .. } => &TAKE_MANY,
-        };
-        let call = self
-            .keys(script.call(), hold)
-            .argument(owner_mark(hold))
-            .argument(milliseconds(hold.ttl()))
-            .argument(self.layout.counter());
-        match hold.mode() {
-            Mode::Exclusive => call,
-            Mode::Shared => call.argument("0"),
-            Mode::Permit { of } => call.argument(of.to_string()),
-        }
-    }
-
-    fn renew_call(&self, hold: &HoldId) -> Call {
-        let script = match hold.mode() {
-            Mode::Exclusive => &RENEW_EXCLUSIVE,
-            Mode::Shared | Mode::Permit { .. } => &RENEW_MANY,
-        };
-        self.keys(script.call(), hold)
-            .argument(owner_mark(hold))
-            .argument(milliseconds(hold.ttl()))
-    }
-
-    fn release_call(&self, hold: &HoldId) -> Call {
-        let script = match hold.mode() {
-            Mode::Exclusive => &RELEASE_EXCLUSIVE,
-            Mode::Shared | Mode::Permit { .. } => &RELEASE_MANY,
-        };
-        self.keys(script.call(), hold).argument(owner_mark(hold))
-    }
-
-    fn keys(&self, call: Call, hold: &HoldId) -> Call {
-        let call = call.key(self.layout.lock(hold.key()));
-        match hold.mode() {
-            Mode::Exclusive => call,
-            Mode::Shared | Mode::Permit { .. } => call.key(self.layout.tokens(hold.key())),
-        }
-    }
 }
 
-/// Rounded up, so that the server never expires a hold before we do.
-fn milliseconds(ttl: Duration) -> String {
-    ttl.as_nanos().div_ceil(1_000_000).to_string()
+async fn release_over(link: &Arc<Link>, call: &Call) -> Result<Value> {
+    let mut connection = link.connection().await?;
+    link.call(&mut connection, call, RELEASE_LIMIT).await
 }
 
 fn unclear(error: Error) -> Renewal {

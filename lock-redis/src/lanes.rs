@@ -1,4 +1,4 @@
-//! The command connections of a client: one for each runtime that acquires.
+//! The connections of a client for one purpose: one for each runtime that they are needed on.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -10,10 +10,12 @@ use tokio::sync::watch;
 
 use crate::link::{Link, Terms, locked};
 
-/// One command connection a runtime, so that nobody depends on a runtime that somebody else may have
-/// stopped driving.
+/// One connection a runtime, so that nobody depends on a runtime that somebody else may have stopped
+/// driving.
 pub(crate) struct Lanes {
     terms: Terms,
+    /// Whose runtime it is about: the caller's, for requests that somebody waits for, or the keeper's.
+    home: KeeperHome,
     lanes: Mutex<HashMap<Id, Lane>>,
     /// Its end tells the tasks that stand for the runtimes that nobody asks for them any more.
     in_use: watch::Sender<()>,
@@ -26,17 +28,18 @@ struct Lane {
 }
 
 impl Lanes {
-    pub(crate) fn new(terms: Terms) -> Self {
+    pub(crate) fn new(terms: Terms, home: KeeperHome) -> Self {
         Self {
             terms,
+            home,
             lanes: Mutex::default(),
             in_use: watch::Sender::new(()),
         }
     }
 
-    /// The lane of the current runtime.
+    /// The lane of the runtime that this is about now.
     pub(crate) fn here(&self) -> Result<Arc<Link>> {
-        let runtime = KeeperHome::caller().handle()?;
+        let runtime = self.home.handle()?;
         let mut lanes = locked(&self.lanes);
         if let Some(lane) = lanes.get(&runtime.id())
             && lane.is_alive()
@@ -44,7 +47,7 @@ impl Lanes {
             return Ok(Arc::clone(&lane.link));
         }
         lanes.retain(|_, lane| lane.is_alive());
-        let link = Link::new(self.terms.clone());
+        let link = Link::new(self.terms.clone(), runtime.clone());
         let lane = Lane {
             link: Arc::clone(&link),
             runtime: self.stand_for(&runtime),

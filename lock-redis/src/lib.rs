@@ -4,19 +4,22 @@
 //! either excludes the other. Shared and permit holds are a sorted set at the same key, each holder
 //! with an expiry of its own by the server's clock.
 //!
-//! A client keeps two connections. The *command* connection takes and releases; it lives on the
-//! runtime of whoever acquires, which saves a hop between threads. The *background* connection
-//! renews, releases as a last resort, and is told by the server when a key that somebody waits for
-//! changes; it lives at the client's [`KeeperHome`](lock_core::KeeperHome).
+//! A client keeps two kinds of connections. A *command* connection takes and releases; there is one
+//! on each runtime that acquires, which saves a hop between threads. The *background* connection
+//! renews, releases as a last resort, and is told by the server when a key changes that somebody
+//! waits for or holds; it lives at the client's [`KeeperHome`](lock_core::KeeperHome).
 //!
 //! With the cargo feature `tls`, `rediss://` URLs connect over TLS, the server always verified: by rustls
 //! with the aws-lc-rs provider, which is handed over explicitly, so that it does not matter what else an
 //! application has compiled in.
 //!
 //! What one server cannot promise: a replica that takes over may not have seen the last grants.
-//! Fencing tokens keep growing over that (they are floored by the server's clock on every new
-//! connection), so a resource that checks them stays safe.
+//! Fencing tokens keep growing over that, since they are raised to the server's clock on every new
+//! connection, so a resource that checks them stays safe. That does not help where the data goes back
+//! in time under connections that stay open: a counter that is restored in place, or a master that is
+//! made a replica of a stale one and back.
 
+mod calls;
 mod client;
 mod config;
 mod error;

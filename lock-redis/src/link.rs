@@ -8,6 +8,7 @@ use std::time::Duration;
 use lock_core::{Clock, Error, KeeperHome, Moment, Patrol, Result};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, RedisError, RedisResult, Value};
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use crate::error::{no_answer, translate};
@@ -26,6 +27,8 @@ const PROBE_LIMIT: Duration = Duration::from_secs(2);
 /// what lets a clean-up travel behind the take that it cleans up.
 pub(crate) struct Link {
     terms: Terms,
+    /// Where the connection lives. It dies with its runtime.
+    runtime: Handle,
     state: Mutex<State>,
     heard: Mutex<Heard>,
 }
@@ -37,7 +40,7 @@ pub(crate) struct Terms {
     pub(crate) options: AsyncConnectionConfig,
     /// What is sent first on every new connection.
     pub(crate) greeting: Greeting,
-    pub(crate) place: Place,
+    /// Where a silent connection is asked for a sign of life.
     pub(crate) home: KeeperHome,
     pub(crate) patrol: Patrol,
 }
@@ -66,15 +69,6 @@ pub(crate) enum Greeting {
     Command(redis::Cmd),
 }
 
-/// Where a connection lives. It dies with its runtime.
-#[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Place {
-    /// On the runtime of whoever opens it: fast for them.
-    Opener,
-    /// At the client's home: alive when the application is blocked or gone.
-    Home,
-}
-
 /// A handle of the connection.
 #[derive(Clone)]
 pub(crate) struct Connection {
@@ -87,7 +81,7 @@ pub(crate) struct Connection {
 }
 
 impl Link {
-    pub(crate) fn new(mut terms: Terms) -> Arc<Self> {
+    pub(crate) fn new(mut terms: Terms, runtime: Handle) -> Arc<Self> {
         // Each call has its own limit; the driver's would cut across it.
         terms.options = terms
             .options
@@ -95,6 +89,7 @@ impl Link {
             .set_response_timeout(None);
         Arc::new(Self {
             terms,
+            runtime,
             state: Mutex::new(State::Closed),
             heard: Mutex::new(Heard {
                 at: Clock::Boot.now(),
@@ -117,7 +112,7 @@ impl Link {
     /// while, neither stops it nor holds the others up.
     pub(crate) async fn connection(self: &Arc<Self>) -> Result<Connection> {
         loop {
-            let mut outcome = match self.join_opening()? {
+            let mut outcome = match self.join_opening() {
                 Joined::Open(connection) => return Ok(connection),
                 Joined::Opening(outcome) => outcome,
             };
@@ -132,22 +127,18 @@ impl Link {
         }
     }
 
-    fn join_opening(self: &Arc<Self>) -> Result<Joined> {
+    fn join_opening(self: &Arc<Self>) -> Joined {
         let mut state = locked(&self.state);
         match &*state {
-            State::Open(connection) => return Ok(Joined::Open(connection.clone())),
+            State::Open(connection) => return Joined::Open(connection.clone()),
             State::Opening(outcome) if outcome.has_changed().is_ok() => {
-                return Ok(Joined::Opening(outcome.clone()));
+                return Joined::Opening(outcome.clone());
             }
             State::Opening(_) | State::Closed => {}
         }
         let (sender, outcome) = watch::channel(None);
-        let home = match self.terms.place {
-            Place::Opener => KeeperHome::caller(),
-            Place::Home => self.terms.home.clone(),
-        };
         let link = Arc::clone(self);
-        home.spawn(async move {
+        self.runtime.spawn(async move {
             let opened = link.open().await;
             *locked(&link.state) = match &opened {
                 Ok(connection) => State::Open(connection.clone()),
@@ -155,9 +146,9 @@ impl Link {
             };
             // Nobody may be waiting any more.
             let _ = sender.send(Some(opened));
-        })?;
+        });
         *state = State::Opening(outcome.clone());
-        Ok(Joined::Opening(outcome))
+        Joined::Opening(outcome)
     }
 
     /// The open connection, opened within `limit` if there is none.

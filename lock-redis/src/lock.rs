@@ -24,6 +24,9 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// better waited for than misread.
 const GRACE: Duration = Duration::from_millis(40);
 
+/// ... and at most: a wait that is a little late is better than one that is much longer than asked.
+const GRACE_MAX: Duration = Duration::from_millis(250);
+
 /// How long an answer that the key is held stands for a wait that ends meanwhile.
 const RECENT: Duration = Duration::from_millis(500);
 
@@ -282,7 +285,7 @@ impl<'a> Acquisition<'a> {
             return patience;
         };
         let left = ends.saturating_duration_since(Instant::now());
-        let grace = GRACE.max(self.lane.heard().latency * 4);
+        let grace = (self.lane.heard().latency * 4).clamp(GRACE, GRACE_MAX);
         patience.min(left + grace)
     }
 }

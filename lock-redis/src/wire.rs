@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{Error, ErrorKind, Result};
+use lock_core::{Clock, Error, ErrorKind, Result};
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::socket2::{SockRef, TcpKeepalive};
 use redis::{
@@ -24,6 +24,9 @@ use crate::tls::Security;
 /// How long a connection may be idle before it is shown to be in use, so that no firewall on the way
 /// forgets it.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
+
+/// How long one address of a host is tried before the next one is.
+const ADDRESS_LIMIT: Duration = Duration::from_millis(500);
 
 /// Runs the connection's input and output; dropping it stops them.
 pub(crate) type Driver = Arc<JoinSet<()>>;
@@ -147,24 +150,26 @@ fn check(config: &RedisConfig) -> Result<bool> {
     Ok(is_secure)
 }
 
-/// Connects to whichever address of the host answers first.
+/// Connects to the first address of the host that answers, in the resolver's order: with several
+/// servers behind one name, whichever is quickest would be another one each time.
 async fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
-    let mut attempts = JoinSet::new();
-    for address in tokio::net::lookup_host((host, port)).await? {
-        attempts.spawn(TcpStream::connect(address));
-    }
     let mut failure = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
-    while let Some(attempt) = attempts.join_next().await {
+    for address in tokio::net::lookup_host((host, port)).await? {
+        // In real time, also on a runtime whose time is paused.
+        let limit = Clock::Boot.now().plus(ADDRESS_LIMIT);
+        let attempt = tokio::select! {
+            attempt = TcpStream::connect(address) => attempt,
+            () = Clock::Boot.sleep_until(limit) => Err(io::ErrorKind::TimedOut.into()),
+        };
         match attempt {
-            Ok(Ok(stream)) => {
+            Ok(stream) => {
                 // Requests are small, and each is waited for.
                 stream.set_nodelay(true)?;
                 let keep_alive = TcpKeepalive::new().with_time(KEEP_ALIVE);
                 SockRef::from(&stream).set_tcp_keepalive(&keep_alive)?;
                 return Ok(stream);
             }
-            Ok(Err(error)) => failure = error,
-            Err(error) => failure = error.into(),
+            Err(error) => failure = error,
         }
     }
     Err(failure)

@@ -106,12 +106,21 @@ impl DistributedLock for HandOff {
         if request.mode != Mode::Exclusive || wait == Wait::No {
             return self.locks.acquire(request).await;
         }
-        match self.stand_in_line(&request, wait.deadline()).await {
-            Some(Baton::Guard(guard)) => Ok(Some(guard.received())),
-            Some(Baton::Place(place)) => self.claim(request, place).await,
-            None if self.desks.is_held(&request.key) => Ok(None),
-            // Nobody here holds it: only the store can say whether it is busy or broken.
-            None => self.locks.acquire(request).await,
+        loop {
+            return match self.stand_in_line(&request, wait.deadline()).await {
+                Some(Baton::Guard(guard)) => {
+                    let guard = guard.received();
+                    if !guard.is_held() {
+                        // It was lost before we looked; claiming anew tells why, if it is for good.
+                        continue;
+                    }
+                    Ok(Some(guard))
+                }
+                Some(Baton::Place(place)) => self.claim(request, place).await,
+                None if self.desks.is_held(&request.key) => Ok(None),
+                // Nobody here holds it: only the store can say whether it is busy or broken.
+                None => self.locks.acquire(request).await,
+            };
         }
     }
 

@@ -1,8 +1,12 @@
 //! The end of a client, on paused time.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{ErrorKind, LockRequest, LossReason, Released};
+use lock_core::{
+    DistributedLock, DistributedLockExt, ErrorKind, HandOff, LockRequest, LossReason, MemoryLock,
+    Released,
+};
 use tokio::time::Instant;
 
 use crate::support::{Answer, TTL, claim, hold, keeper};
@@ -57,4 +61,70 @@ async fn a_grant_that_comes_during_a_shutdown_is_given_back() {
     assert_eq!(lease.releases(), 1);
     let late = keeper.claim(&LockRequest::exclusive("k").unwrap());
     assert_eq!(late.unwrap_err().kind(), ErrorKind::Closed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_never_confirmed_is_not_called_so_when_the_ttl_is_over() {
+    let (lease, keeper) = keeper();
+    lease.release_answers(Answer::Error);
+    drop(hold(&keeper, "dropped"));
+    let _held = hold(&keeper, "held");
+    let error = keeper.shutdown(TTL * 2).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(error.to_string().contains("2 releases"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_not_confirmed_long_ago_is_over() {
+    let (lease, keeper) = keeper();
+    lease.release_answers(Answer::Error);
+    drop(hold(&keeper, "k"));
+    tokio::time::sleep(TTL * 2).await;
+    keeper.shutdown(LIMIT).await.unwrap();
+}
+
+#[test]
+fn a_hold_of_a_runtime_that_is_gone_is_released_from_here() {
+    let runtime = || {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        builder.enable_all().build().expect("a runtime")
+    };
+    let (lease, keeper) = keeper();
+    let there = runtime();
+    let guard = there.block_on(async { hold(&keeper, "k") });
+    drop(there);
+    runtime().block_on(keeper.shutdown(LIMIT)).unwrap();
+    assert_eq!(lease.releases(), 1);
+    assert!(!guard.is_held());
+}
+
+/// Whatever the keeper is doing with a hold just then.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_hold_is_overlooked() {
+    for round in 0..100 {
+        let (_lease, keeper) = keeper();
+        let guards: Vec<_> = (0..300)
+            .map(|number| hold(&keeper, &format!("k{number}")))
+            .collect();
+        keeper.alarm().all_changed();
+        keeper.shutdown(LIMIT).await.unwrap();
+        let held = guards.iter().filter(|guard| guard.is_held()).count();
+        assert_eq!(held, 0, "round {round}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_was_handed_the_key_just_before_is_cut_off_too() {
+    let locks = HandOff::new(Arc::new(MemoryLock::new()), Duration::from_secs(1));
+    let first = locks.lock("k").await.unwrap();
+    let mut waiting = Box::pin(locks.lock("k"));
+    assert!(
+        tokio::time::timeout(Duration::from_millis(1), &mut waiting)
+            .await
+            .is_err()
+    );
+    first.release().await.unwrap();
+    locks.shutdown(LIMIT).await.unwrap();
+    let error = waiting.await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Closed, "{error}");
 }
