@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use lock_core::DistributedLockExt;
-use lock_redis::RedisLock;
+use lock_core::{DistributedLockExt, ErrorKind, KeeperPlace};
+use lock_redis::{RedisConfig, RedisLock};
 use lock_testkit::servers::RedisServer;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
@@ -75,4 +75,21 @@ fn connections_end_with_their_runtimes() {
         .expect("the connections of dropped runtimes are closed");
         works(&locks, "f").await;
     });
+}
+
+#[test]
+fn requests_end_in_time_although_a_runtime_that_kept_holds_is_not_driven() {
+    let server = RedisServer::start();
+    let (first, second) = (runtime(), runtime());
+    let config = RedisConfig::new(server.url()).with_keeper(KeeperPlace::Caller);
+    let locks = first.block_on(RedisLock::connect(config)).unwrap();
+    let kept = first.block_on(lock_for(&locks, "kept", Duration::from_secs(30)));
+    second.block_on(works(&locks, "k"));
+    server.freeze();
+    let asking = async { timeout(Duration::from_secs(10), locks.try_lock("k")).await };
+    let answer = second.block_on(asking);
+    server.thaw();
+    let error = answer.expect("within its limit").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    first.block_on(kept.release()).unwrap();
 }
