@@ -17,8 +17,15 @@ pub(crate) struct Gate {
     closed: AtomicBool,
     under_way: AtomicUsize,
     changed: Notify,
-    /// When the ttl ends what was given up without the store's confirmation.
-    unconfirmed: Mutex<Vec<Moment>>,
+    unconfirmed: Mutex<Unconfirmed>,
+}
+
+/// What was given up without the store's confirmation.
+#[derive(Debug, Default)]
+struct Unconfirmed {
+    releases: usize,
+    /// When the ttl has ended the last of them.
+    until: Option<Moment>,
 }
 
 /// Something under way; dropping it says that it has ended.
@@ -30,7 +37,9 @@ pub(crate) struct UnderWay(Arc<Gate>);
 #[derive(Debug)]
 pub(crate) struct Releasing {
     under_way: UnderWay,
-    unconfirmed_until: Option<Moment>,
+    begun: Moment,
+    expires: Moment,
+    confirmed: bool,
 }
 
 impl Gate {
@@ -43,11 +52,13 @@ impl Gate {
         self.closed.load(Ordering::SeqCst)
     }
 
-    /// Begins a release of something that the store ends by itself at `expires`, at the latest.
-    pub(crate) fn release(self: &Arc<Self>, expires: Moment) -> Releasing {
+    /// Begins a release now of something that the store ends by itself at `expires`, at the latest.
+    pub(crate) fn release(self: &Arc<Self>, begun: Moment, expires: Moment) -> Releasing {
         Releasing {
             under_way: self.enter(),
-            unconfirmed_until: Some(expires),
+            begun,
+            expires,
+            confirmed: false,
         }
     }
 
@@ -109,27 +120,36 @@ impl Gate {
         self.under_way.load(Ordering::SeqCst)
     }
 
-    /// How many releases were given up without being confirmed, of those that matter `since` then.
+    /// How many releases were given up without being confirmed, as far as they matter `since` then.
     pub(crate) fn how_many_unconfirmed(&self, since: Moment) -> usize {
-        let mut unconfirmed = locked(&self.unconfirmed);
-        unconfirmed.retain(|expires| *expires > since);
-        unconfirmed.len()
+        let unconfirmed = locked(&self.unconfirmed);
+        match unconfirmed.until {
+            Some(until) if until > since => unconfirmed.releases,
+            Some(_) | None => 0,
+        }
     }
 }
 
 impl Releasing {
     /// Says that the store has answered.
     pub(crate) fn confirmed(mut self) {
-        self.unconfirmed_until = None;
+        self.confirmed = true;
     }
 }
 
 impl Drop for Releasing {
     fn drop(&mut self) {
-        // Before the release counts as ended, which is when somebody may ask.
-        if let Some(expires) = self.unconfirmed_until {
-            locked(&self.under_way.0.unconfirmed).push(expires);
+        if self.confirmed {
+            return;
         }
+        // Before the release counts as ended, which is when somebody may ask.
+        let mut unconfirmed = locked(&self.under_way.0.unconfirmed);
+        if unconfirmed.until.is_some_and(|until| until < self.begun) {
+            // The ttl has ended those of before.
+            unconfirmed.releases = 0;
+        }
+        unconfirmed.releases += 1;
+        unconfirmed.until = unconfirmed.until.max(Some(self.expires));
     }
 }
 

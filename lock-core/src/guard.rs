@@ -239,8 +239,8 @@ impl fmt::Debug for LockGuard {
 impl Hold {
     /// Notes that a release is under way: the store ends the hold after one ttl without it.
     pub(crate) fn releasing(&self) -> Releasing {
-        let expires = self.keeper.clock.now().plus(self.id.ttl());
-        self.keeper.gate.release(expires)
+        let now = self.keeper.clock.now();
+        self.keeper.gate.release(now, now.plus(self.id.ttl()))
     }
 
     /// Releases from `runtime`, without anybody waiting for it.
