@@ -27,14 +27,14 @@ impl Keeper {
 }
 
 impl Alarm {
-    /// Renews the exclusive hold of `key` soon, if this client has it and has renewed it before: what
+    /// Renews the exclusive hold of `key` soon, if this client has it and has begun to renew it: what
     /// is told of a fresh hold is nearly always its own take. Keys that are held together change
     /// whenever somebody comes or goes, so those holds wait for their next renewal.
     pub fn changed(&self, key: &LockKey) {
         let Some(keeper) = self.keeper.upgrade() else {
             return;
         };
-        let settled = |hold: &Arc<Hold>| hold.id.mode() == Mode::Exclusive && hold.was_renewed();
+        let settled = |hold: &Arc<Hold>| hold.id.mode() == Mode::Exclusive && hold.is_settled();
         keeper
             .ward
             .of(key)

@@ -38,8 +38,8 @@ struct State {
     /// Which guard the hold belongs to: it changes when it is handed on.
     turn: Turn,
     renewing: bool,
-    /// Whether a renewal was ever confirmed.
-    renewed: bool,
+    /// Whether a renewal was ever sent.
+    settled: bool,
     /// Something happened to the key that a renewal under way may not have seen.
     doubtful: bool,
     /// Handed on to a guard that its waiter has not received yet. Nobody may ever look at it, so
@@ -83,7 +83,7 @@ impl Hold {
                 end: None,
                 turn: 0,
                 renewing: false,
-                renewed: false,
+                settled: false,
                 doubtful: false,
                 underway: false,
                 due: None,
@@ -197,7 +197,6 @@ impl Hold {
         }
         let mut state = locked(&self.state);
         state.renewing = false;
-        state.renewed = true;
         state.confirmed = state.confirmed.max(sent);
         state.deadline = state.deadline.max(deadline);
         state.end.is_none()
@@ -228,13 +227,14 @@ impl Hold {
             return Step::WaitUntil(soon.min(deadline));
         }
         state.renewing = true;
+        state.settled = true;
         state.doubtful = false;
         Step::Renew(deadline)
     }
 
-    /// Whether a renewal was ever confirmed.
-    pub(crate) fn was_renewed(&self) -> bool {
-        locked(&self.state).renewed
+    /// Whether a renewal was ever sent; the first one may be unanswered when its key changes.
+    pub(crate) fn is_settled(&self) -> bool {
+        locked(&self.state).settled
     }
 
     /// When to ask the store whether it is still there, once something has happened to its key: at

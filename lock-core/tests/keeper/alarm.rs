@@ -60,6 +60,19 @@ async fn a_change_during_a_renewal_is_asked_about_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_change_during_the_first_renewal_counts_too() {
+    let (lease, keeper) = keeper();
+    let guard = hold(&keeper, "k");
+    lease.renewal_answers(Answer::After(Duration::from_secs(2)));
+    sleep(TTL / 3 + Duration::from_secs(1)).await;
+    lease.renewal_answers(Answer::No);
+    let start = Instant::now();
+    keeper.alarm().changed(&LockKey::new("k").unwrap());
+    assert_eq!(guard.lost().await, LossReason::Removed);
+    assert!(start.elapsed() < Duration::from_millis(1100));
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_alarm_does_not_keep_its_client() {
     let (lease, keeper) = keeper();
     let alarm = keeper.alarm();
