@@ -45,10 +45,10 @@ pub trait DistributedLock: fmt::Debug + Send + Sync + 'static {
     /// Shuts the client down: ends every hold and acquisition at once, and waits at most `within`
     /// until the store has confirmed that nothing of them is left.
     ///
-    /// Guards are told before their keys are given back ([`LossReason::Closed`](crate::LossReason::Closed)), so nobody works on
-    /// without the lock who looks at it; to let work finish first, wait for it before. Acquisitions,
-    /// waiting ones and new ones, end with [`Closed`](crate::ErrorKind::Closed). Clones of the client
-    /// are shut down with it; its connections end with the last of them.
+    /// Guards are told ([`LossReason::Closed`](crate::LossReason::Closed)) before their keys are given
+    /// back, so nobody works on without the lock who looks at it; to let work finish first, wait for it
+    /// before. Acquisitions, waiting ones and new ones, end with [`Closed`](crate::ErrorKind::Closed).
+    /// Clones of the client are shut down with it; its connections end with the last of them.
     ///
     /// # Errors
     ///

@@ -37,7 +37,8 @@ impl Keeper {
     /// # Errors
     ///
     /// [`Unavailable`](ErrorKind::Unavailable) when something is unconfirmed by then: it goes on in
-    /// the background, and at the latest the ttl ends it.
+    /// the background, and at the latest the ttl ends it. [`Config`](ErrorKind::Config) outside a
+    /// Tokio runtime where holds are kept by the caller; nothing is done then.
     ///
     /// # Cancel safety
     ///
@@ -45,11 +46,12 @@ impl Keeper {
     pub async fn shutdown(&self, within: Duration) -> Result<()> {
         let keeper = &self.0;
         let begun = keeper.clock.now();
+        let runtime = keeper.home.handle()?;
         keeper.gate.close();
         for hold in keeper.ward.all() {
             hold.roster.remove(&hold);
             if hold.end(LossReason::Closed) {
-                hold.release_from(&keeper.home.handle()?);
+                hold.release_from(&runtime);
             }
         }
         tokio::select! {

@@ -1,6 +1,7 @@
 //! The end of a client, on paused time.
 
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use lock_core::{
@@ -96,6 +97,25 @@ fn a_hold_of_a_runtime_that_is_gone_is_released_from_here() {
     runtime().block_on(keeper.shutdown(LIMIT)).unwrap();
     assert_eq!(lease.releases(), 1);
     assert!(!guard.is_held());
+}
+
+#[test]
+fn a_shutdown_outside_a_runtime_is_refused_before_it_has_done_anything() {
+    let (lease, keeper) = keeper();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let guard = runtime.block_on(async { hold(&keeper, "k") });
+    let mut shutdown = Box::pin(keeper.shutdown(LIMIT));
+    let mut context = Context::from_waker(Waker::noop());
+    let Poll::Ready(outcome) = shutdown.as_mut().poll(&mut context) else {
+        panic!("it waits for nobody");
+    };
+    assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Config);
+    assert!(guard.is_held(), "ended, and never given back");
+    runtime.block_on(keeper.shutdown(LIMIT)).unwrap();
+    assert_eq!(lease.releases(), 1);
 }
 
 /// Whatever the keeper is doing with a hold just then.
