@@ -53,7 +53,7 @@ async fn is_noticed_during_renewal(number: u32) {
     sleep(TTL / 6 + Duration::from_secs(1)).await;
     lease.renewal_answers(Answer::No);
     let start = Instant::now();
-    keeper.alarm().changed(&LockKey::new("k").unwrap());
+    keeper.alarm().changed(&LockKey::new("k").expect("a key"));
     assert_eq!(guard.lost().await, LossReason::Removed);
     assert!(start.elapsed() < Duration::from_millis(1100));
 }
