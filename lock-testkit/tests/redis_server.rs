@@ -1,8 +1,11 @@
 //! Redis servers start, freeze, crash and come back as the documentation says.
 
+mod processes;
+
 use std::time::Duration;
 
 use lock_testkit::servers::{Authority, RedisServer, Reply, RespClient};
+use processes::{is_running, state};
 
 #[test]
 fn servers_are_private_and_gone_when_dropped() {
@@ -188,17 +191,4 @@ fn the_shared_server_outlives_the_test_that_started_it() {
     assert_eq!(RedisServer::shared().pid(), pid);
     assert!(is_running(pid));
     assert!(RedisServer::shared().client().command(&["PING"]).is_ok());
-}
-
-/// The state letter of a process and what follows; empty when it is gone.
-fn state(pid: u32) -> String {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ")
-        .map(|(_, rest)| rest.to_owned())
-        .unwrap_or_default()
-}
-
-fn is_running(pid: u32) -> bool {
-    let state = state(pid);
-    !state.is_empty() && !state.starts_with('Z')
 }

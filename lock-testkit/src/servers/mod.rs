@@ -5,8 +5,8 @@
 //! killed, its servers go with it as far as `setpriv` is installed (it is on any Debian), and its
 //! files by themselves.
 //!
-//! Everything here blocks the calling thread, for the few milliseconds that it takes, and panics
-//! with a message that says what to do: it is meant for tests.
+//! Everything here blocks the calling thread, for the milliseconds that it takes, and panics with
+//! a message that says what to do: it is meant for tests.
 
 mod authority;
 mod clock;
@@ -15,8 +15,10 @@ mod port;
 mod process;
 mod redis;
 mod resp;
+mod sql;
 
 pub use authority::{Authority, Identity};
 pub(crate) use port::free_port;
 pub use redis::RedisServer;
 pub use resp::{Reply, RespClient};
+pub use sql::{SqlServer, SqlVendor};

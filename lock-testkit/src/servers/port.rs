@@ -2,6 +2,9 @@
 
 use std::net::{Ipv4Addr, TcpListener};
 
+/// How many ports are tried for a server in case someone else is faster.
+pub(super) const ATTEMPTS: u32 = 5;
+
 /// A port of the loopback interface that nobody listens on.
 ///
 /// It is below the range that the system takes the ports of outgoing connections from, so that none

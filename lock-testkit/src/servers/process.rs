@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::park_timeout;
 use std::time::Duration;
@@ -114,9 +114,31 @@ impl Drop for Process {
     }
 }
 
-/// Whether `program` is found on the path.
+/// Where users of Debian do not look, but its servers are.
+const SERVER_DIRECTORIES: [&str; 2] = ["/usr/local/sbin", "/usr/sbin"];
+
+/// Whether `program` is installed.
 pub(super) fn is_installed(program: &str) -> bool {
-    std::env::var_os("PATH").is_some_and(|path| {
-        std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
-    })
+    find(program).is_some()
+}
+
+/// Where `program` is: on the path, or where servers are.
+pub(super) fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(SERVER_DIRECTORIES.map(PathBuf::from))
+        .map(|directory| directory.join(program))
+        .find(|file| file.is_file())
+}
+
+/// What the server in `directory` has printed since its last start.
+pub(super) fn log(directory: &Path) -> String {
+    std::fs::read_to_string(directory.join("log")).unwrap_or_default()
+}
+
+pub(super) fn owned<A: AsRef<str>>(arguments: &[A]) -> Vec<String> {
+    let arguments = arguments.iter();
+    arguments
+        .map(|argument| argument.as_ref().to_owned())
+        .collect()
 }

@@ -10,14 +10,11 @@ use tempfile::TempDir;
 use super::authority::Authority;
 use super::clock::Clock;
 use super::ground;
-use super::port::free_port;
-use super::process::{Process, is_installed};
+use super::port::{ATTEMPTS, free_port};
+use super::process::{Process, is_installed, log, owned};
 use super::resp::RespClient;
 
 const PROGRAM: &str = "redis-server";
-
-/// How many ports are tried in case someone else is faster.
-const ATTEMPTS: u32 = 5;
 
 /// A Redis server of its own: no persistence, no configuration file, nothing on it.
 ///
@@ -273,13 +270,6 @@ impl RedisServer {
     }
 }
 
-fn owned<A: AsRef<str>>(arguments: &[A]) -> Vec<String> {
-    let arguments = arguments.iter();
-    arguments
-        .map(|argument| argument.as_ref().to_owned())
-        .collect()
-}
-
 fn usual_arguments(port: u16) -> Vec<String> {
     let port = port.to_string();
     [
@@ -316,8 +306,4 @@ fn answers(port: u16) -> bool {
     RespClient::connect(port)
         .and_then(|mut client| client.command(&["PING"]))
         .is_ok()
-}
-
-fn log(directory: &Path) -> String {
-    std::fs::read_to_string(directory.join("log")).unwrap_or_default()
 }

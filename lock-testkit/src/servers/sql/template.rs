@@ -1,0 +1,101 @@
+//! Data directories: making one takes seconds, so it is made once, and copied for every server.
+
+use std::fs::{self, DirBuilder};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use rustix::process::geteuid;
+
+use super::super::ground;
+use super::vendor::{Installation, SqlVendor};
+
+/// Makes the data directory `data`, in which is a database `locks` and nothing else.
+pub(super) fn copy_to(data: &Path, vendor: SqlVendor, installation: &Installation) {
+    let template = template(vendor, installation);
+    fs::create_dir(data).expect("the server's directory is ours");
+    tar(Command::new("tar")
+        .arg("-xf")
+        .arg(template)
+        .arg("-C")
+        .arg(data));
+}
+
+/// The template, made now unless there is one.
+///
+/// It is one file, so that it is there or not, but never half, whoever else makes the same one or
+/// clears the temporary directory.
+fn template(vendor: SqlVendor, installation: &Installation) -> PathBuf {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut kind = DefaultHasher::new();
+    (
+        &installation.version,
+        vendor.usual_arguments(),
+        vendor.first_statements(),
+    )
+        .hash(&mut kind);
+    let template = cache().join(format!("{}-{:016x}.tar", vendor.name(), kind.finish()));
+    if !template.exists() {
+        make(&template, vendor, installation);
+    }
+    template
+}
+
+fn make(template: &Path, vendor: SqlVendor, installation: &Installation) {
+    let work = ground::directory("template");
+    let [data, first, packed] = ["data", "first.sql", "packed"].map(|name| work.path().join(name));
+    fs::write(&first, vendor.first_statements()).expect("the directory is ours");
+    let mut command = vendor.initialize(installation, &data, &first);
+    command.arg(format!("--tmpdir={}", work.path().display()));
+    let output = command.output().expect("it was found before");
+    assert!(
+        output.status.success(),
+        "{command:?} fails:\n{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    // Every server draws an identity of its own when it has none.
+    tar(Command::new("tar")
+        .args(["--exclude=auto.cnf", "-cSf"])
+        .arg(&packed)
+        .arg("-C")
+        .arg(&data)
+        .arg("."));
+    fs::rename(&packed, template).expect("both are below the temporary directory");
+}
+
+/// Where templates are kept for the next process: a directory that is nobody else's.
+fn cache() -> &'static Path {
+    static CACHE: OnceLock<PathBuf> = OnceLock::new();
+
+    CACHE.get_or_init(|| {
+        let user = geteuid().as_raw();
+        let shared = std::env::temp_dir().join(format!("lock-testkit-templates-{user}"));
+        match DirBuilder::new().mode(0o700).create(&shared) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {}
+            _ if is_ours(&shared, user) => return shared,
+            _ => {}
+        }
+        ground::directory("templates").keep()
+    })
+}
+
+fn is_ours(directory: &Path, user: u32) -> bool {
+    // Not of what a link leads to.
+    fs::symlink_metadata(directory)
+        .is_ok_and(|found| found.is_dir() && found.uid() == user && found.mode() & 0o077 == 0)
+}
+
+fn tar(command: &mut Command) {
+    let output = command.output().expect("tar is on the path");
+    assert!(
+        output.status.success(),
+        "{command:?} fails: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
