@@ -4,8 +4,15 @@
 # The tests wait for leases and servers far more than they compute.
 export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$(($(nproc) * 4))}
 
+# Where MySQL is, or will be; also for tests of a copy of the workspace.
+export LOCK_TESTKIT_MYSQL=${LOCK_TESTKIT_MYSQL:-$PWD/target/servers/mysql}
+
+# Debian keeps some servers where the path of a user does not lead.
+PATH=$PATH:/usr/local/sbin:/usr/sbin
+
 # program:Debian package
-servers='redis-server:redis-server redis-cli:redis-tools openssl:openssl faketime:faketime'
+servers='redis-server:redis-server redis-cli:redis-tools openssl:openssl faketime:faketime
+    mariadbd:mariadb-server-core mariadb-install-db:mariadb-server-core mariadb:mariadb-client-core'
 
 install_servers() {
     local missing=() server
@@ -37,4 +44,13 @@ install_servers() {
         "${as_root[@]}" rm -f "$policy"
     fi
     return "$status"
+}
+
+# Tests leave MySQL out, loudly, where it cannot be fetched.
+install_mysql() {
+    local complaint
+    [ ! -x "$LOCK_TESTKIT_MYSQL/run" ] || return 0
+    if ! complaint=$(scripts/fetch-mysql "$LOCK_TESTKIT_MYSQL" 2>&1); then
+        echo "NO MYSQL, so nothing is tested on it: $(head -n 1 <<<"$complaint")" >&2
+    fi
 }
