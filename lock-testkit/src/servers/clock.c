@@ -2,6 +2,7 @@
    in the file that LOCK_TESTKIT_CLOCK names. Its monotonic clock stays as it is. */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -48,3 +49,23 @@ time_t time(time_t *where) {
     if (where) *where = precise.tv_sec;
     return precise.tv_sec;
 }
+
+#ifdef __GLIBC__
+/* The kernel knows nothing of our clock: a deadline on it has to become one on the machine's. */
+int pthread_cond_timedwait(pthread_cond_t *restrict condition, pthread_mutex_t *restrict mutex,
+                           const struct timespec *restrict deadline) {
+    const int64_t second = 1000000000, by = *ahead;
+    /* What is before 2001 is none on a wall clock, but on one that counts from the start. */
+    if (deadline->tv_sec < 1000000000)
+        return pthread_cond_clockwait(condition, mutex, CLOCK_MONOTONIC, deadline);
+    struct timespec machine = {deadline->tv_sec - by / second, deadline->tv_nsec - by % second};
+    if (machine.tv_nsec < 0) {
+        machine.tv_sec -= 1;
+        machine.tv_nsec += second;
+    } else if (machine.tv_nsec >= second) {
+        machine.tv_sec += 1;
+        machine.tv_nsec -= second;
+    }
+    return pthread_cond_clockwait(condition, mutex, CLOCK_REALTIME, &machine);
+}
+#endif

@@ -64,7 +64,7 @@ fn library() -> &'static Path {
         let (source, library) = (directory.join("clock.c"), directory.join("clock.so"));
         std::fs::write(&source, SOURCE).expect("the directory is ours");
         let compiled = Command::new("cc")
-            .args(["-O2", "-shared", "-fPIC", "-o"])
+            .args(["-O2", "-shared", "-fPIC", "-pthread", "-o"])
             .args([&library, &source])
             .output()
             .expect("cc is on the path, since Rust links with it");

@@ -234,7 +234,8 @@ impl SqlServer {
         self.process().thaw();
     }
 
-    /// Sets its wall clock ahead of the machine's; its monotonic clock stays as it is.
+    /// Sets its wall clock ahead of the machine's. Its monotonic clock stays as it is, and what it
+    /// waits for lasts as long as ever.
     ///
     /// # Panics
     ///

@@ -1,14 +1,18 @@
 //! MariaDB and MySQL servers start, freeze, crash and come back as the documentation says.
 
+mod clock;
+#[path = "../processes/mod.rs"]
 mod processes;
+mod session;
+mod tls;
 
-use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
-use lock_testkit::servers::{Authority, SqlServer, SqlVendor};
+use lock_testkit::servers::{SqlServer, SqlVendor};
 use processes::{is_running, state};
+use session::Session;
 
 const VENDORS: [SqlVendor; 2] = [SqlVendor::MariaDb, SqlVendor::MySql];
 
@@ -145,77 +149,6 @@ fn a_killed_server_comes_back_with_its_data_on_its_port() {
 }
 
 #[test]
-fn a_session_by_hand_holds_its_locks() {
-    for vendor in SqlVendor::available() {
-        let server = SqlServer::shared(vendor);
-        server.execute("create table held (id int primary key); insert into held values (1)");
-        let mut session = Session::open(server);
-        assert_eq!(
-            session.ask("begin; select id from held where id = 1 for update;"),
-            "1"
-        );
-        let refused = "select id from held where id = 1 for update nowait";
-        let error = server.try_execute(refused).unwrap_err();
-        let code = match vendor {
-            SqlVendor::MariaDb => "ERROR 1205 ",
-            SqlVendor::MySql => "ERROR 3572 ",
-        };
-        assert!(error.starts_with(code), "{error}");
-        assert_eq!(session.ask("commit; select 'done';"), "done");
-        assert_eq!(server.execute(refused), "1");
-    }
-}
-
-#[test]
-fn a_clock_can_be_set() {
-    for vendor in SqlVendor::available() {
-        let server = SqlServer::start_with_settable_clock::<&str>(vendor, &[]);
-        let now = || -> f64 {
-            let now = server.execute("select unix_timestamp(now(6))");
-            now.parse().expect("a number")
-        };
-        let right = now();
-        let hour = Duration::from_secs(3600);
-        server.set_clock_ahead(hour);
-        assert!((now() - right - 3600.0).abs() <= 60.0, "{vendor:?}");
-        server.set_clock_back(hour);
-        assert!((right - now() - 3600.0).abs() <= 60.0, "{vendor:?}");
-        server.set_clock_ahead(Duration::ZERO);
-        assert!((now() - right).abs() <= 60.0, "{vendor:?}");
-        server.set_clock_ahead(hour);
-        server.restart();
-        assert!((now() - right - 3600.0).abs() <= 60.0, "{vendor:?}");
-    }
-}
-
-#[test]
-fn a_server_with_tls_shows_a_certificate_of_its_authority() {
-    let [authority, other] = [Authority::new(), Authority::new()];
-    for vendor in SqlVendor::available() {
-        let server = SqlServer::start_with_tls(vendor, &authority, &["--max-connections=18"]);
-        assert_eq!(server.execute("select @@max_connections"), "18");
-        let cipher = |authority: &Authority| {
-            let output = over_tcp(&server)
-                .args(["--ssl", "--ssl-verify-server-cert"])
-                .arg(format!("--ssl-ca={}", authority.ca().display()))
-                .arg("--execute=show status like 'Ssl_cipher'")
-                .output();
-            let output = output.expect("the client starts");
-            let error = String::from_utf8_lossy(&output.stderr).into_owned();
-            let found = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-            output.status.success().then_some(found).ok_or(error)
-        };
-        for _ in 0..2 {
-            let found = cipher(&authority).expect("it is trusted");
-            assert!(found.starts_with("Ssl_cipher\tTLS_"), "{found}");
-            let error = cipher(&other).unwrap_err();
-            assert!(error.contains("certificate"), "{error}");
-            server.restart();
-        }
-    }
-}
-
-#[test]
 fn the_shared_servers_outlive_the_test_that_started_them() {
     for vendor in SqlVendor::available() {
         let starting = std::thread::spawn(move || SqlServer::shared(vendor).pid());
@@ -239,49 +172,10 @@ fn vendors_are_those_that_are_there() {
 }
 
 /// The client, but over TCP.
-fn over_tcp(server: &SqlServer) -> Command {
+pub(crate) fn over_tcp(server: &SqlServer) -> Command {
     let mut command = server.client_command();
     command
         .args(["--protocol=tcp", "--host=127.0.0.1"])
         .arg(format!("--port={}", server.port()));
     command
-}
-
-/// A client that stays.
-struct Session {
-    client: Child,
-    statements: ChildStdin,
-    rows: BufReader<std::process::ChildStdout>,
-}
-
-impl Session {
-    fn open(server: &SqlServer) -> Self {
-        let mut client = server
-            .client_command()
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the client starts");
-        Self {
-            statements: client.stdin.take().expect("it is a pipe"),
-            rows: BufReader::new(client.stdout.take().expect("it is a pipe")),
-            client,
-        }
-    }
-
-    /// Runs statements of which one gives one row, and returns that.
-    fn ask(&mut self, statements: &str) -> String {
-        writeln!(self.statements, "{statements}").expect("the client lives");
-        let mut row = String::new();
-        self.rows.read_line(&mut row).expect("the client lives");
-        row.trim_end().to_owned()
-    }
-}
-
-impl Drop for Session {
-    fn drop(&mut self) {
-        if let Err(error) = self.client.kill().and_then(|()| self.client.wait()) {
-            eprintln!("a client is left: {error}");
-        }
-    }
 }
