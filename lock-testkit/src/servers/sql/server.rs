@@ -326,6 +326,8 @@ fn start_process(
     clock: Option<&Clock>,
     port: u16,
 ) -> io::Result<Process> {
+    // With the process id of a killed MySQL, which may be somebody else's by now. Absent at first.
+    let _absent = std::fs::remove_file(directory.join("socket.lock"));
     let (program, first) = (&installation.command[0], &installation.command[1..]);
     let arguments = [first, arguments].concat();
     let mut process = Process::start(program, &arguments, directory, clock)?;
