@@ -5,14 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::{
-    Clock, Error, ErrorKind, HoldId, KeeperHome, LockKey, LossReason, Moment, Patrol, Released,
-    Renewal, Result,
+    Clock, Error, ErrorKind, HoldId, KeeperHome, LockKey, LossReason, Moment, Patrol, PerRuntime,
+    Released, Renewal, Result,
 };
 use redis::{AsyncConnectionConfig, ProtocolVersion, RedisResult, Value};
 
 use crate::RedisConfig;
 use crate::error::{BACKEND, no_answer};
-use crate::lanes::Lanes;
 use crate::layout::Layout;
 use crate::link::{Connection, Greeting, Link, Terms};
 use crate::script::{self, Call, FLOOR};
@@ -29,8 +28,9 @@ const RELEASE_LIMIT: Duration = Duration::from_millis(450);
 #[derive(Debug)]
 pub(crate) struct Client {
     layout: Layout,
-    command: Lanes,
-    background: Lanes,
+    /// One link on each runtime that acquires.
+    command: PerRuntime<Link>,
+    background: PerRuntime<Link>,
     pub(crate) hub: Arc<Hub>,
     server_clock: ServerClock,
     patrol: Patrol,
@@ -61,7 +61,7 @@ impl Client {
             .arg("NOLOOP")
             .take();
         let client = Self {
-            command: Lanes::new(
+            command: lanes(
                 Terms {
                     wire: Arc::new(Wire::new(config, ProtocolVersion::RESP2)?),
                     options: AsyncConnectionConfig::new(),
@@ -71,7 +71,7 @@ impl Client {
                 },
                 KeeperHome::caller(),
             ),
-            background: Lanes::new(
+            background: lanes(
                 Terms {
                     wire: Arc::new(Wire::new(config, ProtocolVersion::RESP3)?),
                     options: push_options,
@@ -240,6 +240,12 @@ impl Client {
             None => Err(no_answer(RELEASE_LIMIT * 2)),
         }
     }
+}
+
+fn lanes(terms: Terms, home: KeeperHome) -> PerRuntime<Link> {
+    PerRuntime::new(home, move |runtime| {
+        Link::new(terms.clone(), runtime.clone())
+    })
 }
 
 async fn release_over(link: &Arc<Link>, call: &Call) -> Result<Value> {

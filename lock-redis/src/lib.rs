@@ -24,7 +24,6 @@ mod client;
 mod config;
 mod error;
 mod first_word;
-mod lanes;
 mod layout;
 mod lease;
 mod link;

@@ -1,0 +1,161 @@
+//! The connections of a client, and the requests that travel on them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lock_core::{KeeperHome, LockKey, Mode, Moment, OwnerId, Patrol, PerRuntime, Result};
+
+use crate::error::{Failure, no_answer};
+use crate::heard::Heard;
+use crate::layout::Layout;
+use crate::poller::{Poller, Watcher};
+use crate::pool::Pool;
+use crate::request::Unsettled;
+use crate::rows::Rows;
+use crate::wire::{CONNECT_LIMIT, Wire, config_error};
+use crate::{MySqlConfig, MySqlHold, server};
+
+/// How many connections keep, release and clean up.
+const BACKGROUND_CONNECTIONS: u32 = 4;
+
+/// How long an interruption may take.
+const KILL_LIMIT: Duration = Duration::from_secs(2);
+
+#[derive(Debug)]
+pub(crate) struct Client {
+    pub(crate) hold: MySqlHold,
+    pub(crate) layout: Arc<Layout>,
+    pub(crate) rows: Arc<Rows>,
+    pub(crate) patrol: Patrol,
+    pub(crate) heard: Heard,
+    pub(crate) unsettled: Arc<Unsettled>,
+    stations: PerRuntime<Station>,
+}
+
+/// What a client has on one runtime. The connections are driven where holds are kept, so that a caller
+/// whose runtime stands still or ends takes none along.
+#[derive(Debug)]
+pub(crate) struct Station {
+    /// For takes, and for holds that are row locks.
+    pub(crate) command: Arc<Pool>,
+    /// For all else, so that whatever takes wait for, a release gets through.
+    pub(crate) background: Arc<Pool>,
+    poller: Arc<Poller>,
+}
+
+impl Client {
+    /// Opens the first connection, and creates the tables if they are missing.
+    pub(crate) async fn connect(config: &MySqlConfig, home: &KeeperHome) -> Result<Self> {
+        let layout = Arc::new(Layout::new(config)?);
+        let wire = Wire::new(config)?;
+        let patrol = Patrol::new(home.clone());
+        let size = connections(config)?;
+        let (laid_out, watch) = (Arc::clone(&layout), patrol.clone());
+        let stations = PerRuntime::new(home.clone(), move |runtime| {
+            let pool = |size| Pool::new(wire.clone(), watch.clone(), runtime.clone(), size);
+            let (command, background) = (pool(size), pool(BACKGROUND_CONNECTIONS));
+            let poller = Poller::new(Arc::clone(&laid_out), Arc::clone(&background));
+            Arc::new(Station {
+                command,
+                background,
+                poller,
+            })
+        });
+        let client = Self {
+            hold: config.hold,
+            layout,
+            rows: Arc::default(),
+            patrol,
+            heard: Heard::new(),
+            unsettled: Arc::default(),
+            stations,
+        };
+        client.prepare(config).await?;
+        Ok(client)
+    }
+
+    /// Opens the first connection and looks whether server and tables are fit.
+    async fn prepare(&self, config: &MySqlConfig) -> Result<()> {
+        let pool = Arc::clone(&self.station()?.command);
+        let ask = async |statements: String| {
+            let answer = pool.ask(statements, CONNECT_LIMIT).await;
+            answer.map_err(Failure::into_error)
+        };
+        let description = ask(server::DESCRIBE.to_owned()).await?;
+        server::check(&description, config.hold)?;
+        if config.create_table {
+            ask(self.layout.create_tables()).await?;
+        }
+        let description = ask(self.layout.describe_tables()).await?;
+        self.layout.check_tables(&description)
+    }
+
+    /// The connections of the runtime that holds are kept on.
+    pub(crate) fn station(&self) -> Result<Arc<Station>> {
+        self.stations.here()
+    }
+
+    /// Waits for `key` to become free for `mode`.
+    pub(crate) fn watch(&self, key: &LockKey, mode: Mode) -> Result<Watcher> {
+        Ok(self.station()?.poller.watch(self.layout.row(key), mode))
+    }
+
+    /// Has those who wait for `key` in this process look at once.
+    pub(crate) fn wake(&self, key: &LockKey) {
+        if let Ok(station) = self.station() {
+            station.poller.wake(&self.layout.row(key));
+        }
+    }
+
+    /// Ends a connection on the server, together with what it waits for and its transaction.
+    pub(crate) fn kill(&self, id: u64) -> Result<impl Future<Output = ()> + Send + use<>> {
+        let pool = Arc::clone(&self.station()?.background);
+        Ok(async move {
+            if let Err(error) = end(&pool, id).await {
+                tracing::debug!(%error, "a connection was not ended on the server");
+            }
+        })
+    }
+
+    /// The same, with its outcome: whether it was there.
+    pub(crate) async fn end(&self, id: u64) -> Result<bool> {
+        end(&self.station()?.background, id).await
+    }
+
+    /// Waits until nothing that was asked for `owner` goes on in the background.
+    pub(crate) async fn settled(&self, owner: OwnerId, limit: Duration) -> Result<()> {
+        let settled = self.unsettled.settled(owner);
+        match self.patrol.within(limit, settled).await {
+            Some(()) => Ok(()),
+            None => Err(no_answer(limit)),
+        }
+    }
+}
+
+/// How many connections there may be for takes and holds.
+fn connections(config: &MySqlConfig) -> Result<u32> {
+    match (config.connections, config.hold) {
+        (Some(0), _) => Err(config_error(
+            "connections: 0 connections can take no lock: allow at least 1",
+        )),
+        (Some(limit), _) => Ok(limit),
+        (None, MySqlHold::Lease) => Ok(8),
+        (None, MySqlHold::Row) => Ok(64),
+    }
+}
+
+async fn end(pool: &Arc<Pool>, id: u64) -> Result<bool> {
+    match pool.ask(format!("KILL {id}"), KILL_LIMIT).await {
+        Ok(_) => Ok(true),
+        Err(Failure::Gone) => Ok(false),
+        Err(failure) => Err(failure.into_error()),
+    }
+}
+
+/// What a take has won.
+pub(crate) struct Won {
+    /// The grant's number.
+    pub(crate) grant: u64,
+    /// From when on the store holds it, at least.
+    pub(crate) sent: Moment,
+}

@@ -1,0 +1,88 @@
+//! A packet that is answered sooner or later.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lock_core::{Backoff, Clock, Moment, OwnerId};
+
+use crate::error::Failure;
+use crate::pool::{Lent, Pool};
+use crate::request::{Request, Unsettled};
+use crate::session::Answer;
+
+/// One packet with what is needed to send it again: after a deadlock, and on a new connection when the
+/// one it was sent on had been closed while it was idle. So it has to do no harm when it is done twice.
+pub(crate) struct Errand<'a, S> {
+    pub(crate) pool: &'a Arc<Pool>,
+    /// On whose behalf, if it could win something.
+    pub(crate) owner: Option<(OwnerId, &'a Arc<Unsettled>)>,
+    /// What is asked on a connection.
+    pub(crate) statements: S,
+}
+
+/// What came of it.
+pub(crate) struct Answered {
+    /// When the packet was sent that was answered.
+    pub(crate) sent: Moment,
+    /// What it travelled on.
+    pub(crate) session: Lent,
+    pub(crate) answer: Answer,
+}
+
+impl<S: Fn(&Lent) -> String> Errand<'_, S> {
+    /// Asks until it is answered, at most for `limit`.
+    pub(crate) async fn run(self, limit: Duration) -> Result<Answered, Failure> {
+        let ends = Clock::Boot.now().plus(limit);
+        let patrol = &self.pool.patrol;
+        let mut backoff = Backoff::new(Duration::from_millis(1), Duration::from_millis(20));
+        loop {
+            let left = ends.since(Clock::Boot.now());
+            let lending = self.pool.lend(left);
+            let session = match patrol.within(left, lending).await {
+                Some(session) => session?,
+                None => return Err(Failure::NoAnswer(limit)),
+            };
+            let used = session.used;
+            let statements = (self.statements)(&session);
+            let mut request = Request::new(self.pool, session, statements);
+            if let Some((owner, unsettled)) = self.owner {
+                request = request.of(owner, unsettled);
+            }
+            let sent = Clock::Boot.now();
+            let Some((session, answer)) = patrol.within(ends.since(sent), request).await else {
+                return Err(Failure::NoAnswer(limit));
+            };
+            let over = Clock::Boot.now() >= ends;
+            match answer {
+                Err(Failure::Deadlock) if !over => tokio::time::sleep(backoff.next_pause()).await,
+                Err(Failure::Failed(error)) if used && error.is_retryable() && !over => {
+                    self.pool.forget_idle();
+                }
+                Err(failure) => return Err(failure),
+                Ok(answer) => {
+                    return Ok(Answered {
+                        sent,
+                        session,
+                        answer,
+                    });
+                }
+            }
+        }
+    }
+}
+
+impl Pool {
+    /// Asks what concerns no owner.
+    pub(crate) async fn ask(
+        self: &Arc<Self>,
+        statements: String,
+        limit: Duration,
+    ) -> Result<Answer, Failure> {
+        let errand = Errand {
+            pool: self,
+            owner: None,
+            statements: |_: &Lent| statements.clone(),
+        };
+        Ok(errand.run(limit).await?.answer)
+    }
+}

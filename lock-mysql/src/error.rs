@@ -1,0 +1,178 @@
+//! From the driver's errors to ours: one visible match.
+
+use std::time::Duration;
+
+use lock_core::{Error, ErrorKind};
+use sqlx::mysql::MySqlDatabaseError;
+
+pub(crate) const BACKEND: &str = "mysql";
+
+/// What one request came to.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// Somebody else has the row locked.
+    Locked,
+    /// The server gave up this transaction so that another one could go on.
+    Deadlock,
+    /// There is no connection of that number, or not any more.
+    Gone,
+    /// The server did not answer in time.
+    NoAnswer(Duration),
+    /// All else.
+    Failed(Error),
+}
+
+/// The server did not answer in time; what it made of the request is unknown.
+pub(crate) fn no_answer(limit: Duration) -> Error {
+    Error::new(
+        ErrorKind::Unavailable,
+        format!("no answer within {limit:?}: check that the server runs and is reachable"),
+    )
+    .with_backend(BACKEND)
+}
+
+/// The driver has dropped its work, together with the runtime that it needs.
+pub(crate) fn abandoned() -> Error {
+    Error::new(
+        ErrorKind::Unavailable,
+        "the runtime of the connection was shut down: try again",
+    )
+    .with_backend(BACKEND)
+}
+
+/// The server answered something else than what was asked for.
+pub(crate) fn unexpected(what: &'static str) -> Error {
+    Error::new(
+        ErrorKind::Backend,
+        format!("unexpected answer, {what}: is this really a MySQL or MariaDB server?"),
+    )
+    .with_backend(BACKEND)
+}
+
+/// Tells by what it says what a driver error means to the caller.
+pub(crate) fn translate(error: sqlx::Error) -> Error {
+    let (kind, advice) = match &error {
+        sqlx::Error::Database(database) => by_number(number(database.as_ref())),
+        sqlx::Error::Io(_) => UNREACHABLE,
+        sqlx::Error::Tls(source) if source.to_string().contains("does not support TLS") => (
+            ErrorKind::Unavailable,
+            "turn TLS on at the server, or use mysql:// without certificates",
+        ),
+        sqlx::Error::Tls(_) => (
+            ErrorKind::Denied,
+            "check the certificates: the server's has to be for the url's host and come from an authority that tls_ca names",
+        ),
+        sqlx::Error::Configuration(_) => (
+            ErrorKind::Config,
+            "write the url like mysql://user:password@host:3306/database",
+        ),
+        _ => (ErrorKind::Backend, "look at the server's log"),
+    };
+    Error::new(kind, format!("{error}: {advice}"))
+        .with_backend(BACKEND)
+        .with_source(error)
+}
+
+/// The outcome of a statement that did not succeed.
+pub(crate) fn failure(error: sqlx::Error) -> Failure {
+    if let sqlx::Error::Database(database) = &error {
+        match number(database.as_ref()) {
+            // MariaDB says the same of a row that is locked when it should not wait at all.
+            LOCK_WAIT_TIMEOUT | LOCK_NOWAIT => return Failure::Locked,
+            DEADLOCK => return Failure::Deadlock,
+            NO_SUCH_THREAD => return Failure::Gone,
+            _ => {}
+        }
+    }
+    Failure::Failed(translate(error))
+}
+
+impl Failure {
+    /// As an error, where nobody can be waited for.
+    pub(crate) fn into_error(self) -> Error {
+        match self {
+            Self::Failed(error) => error,
+            Self::Locked => Error::new(
+                ErrorKind::Unavailable,
+                "another transaction has the row locked: end it, or try again",
+            )
+            .with_backend(BACKEND),
+            Self::NoAnswer(limit) => no_answer(limit),
+            Self::Gone => unexpected("about a connection"),
+            Self::Deadlock => Error::new(
+                ErrorKind::Unavailable,
+                "the server ended the transaction for the sake of others; try again",
+            )
+            .with_backend(BACKEND),
+        }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+const LOCK_WAIT_TIMEOUT: u16 = 1205;
+const LOCK_NOWAIT: u16 = 3572;
+const DEADLOCK: u16 = 1213;
+const NO_SUCH_THREAD: u16 = 1094;
+
+const UNREACHABLE: (ErrorKind, &str) = (
+    ErrorKind::Unavailable,
+    "check that the server runs and is reachable",
+);
+
+const READ_ONLY: (ErrorKind, &str) = (
+    ErrorKind::Unavailable,
+    "this server takes no writes; connect to the primary",
+);
+
+fn number(error: &dyn sqlx::error::DatabaseError) -> u16 {
+    error
+        .try_downcast_ref::<MySqlDatabaseError>()
+        .map_or(0, MySqlDatabaseError::number)
+}
+
+fn by_number(number: u16) -> (ErrorKind, &'static str) {
+    match number {
+        1044 | 1045 | 1130 | 1142 | 1143 | 1227 | 1370 | 1396 | 1698 | 1820 | 1862 | 3118 => (
+            ErrorKind::Denied,
+            "check user and password in the url, and the user's rights on database and tables",
+        ),
+        1049 => (
+            ErrorKind::Config,
+            "create the database, or name another one in the url",
+        ),
+        1046 => (
+            ErrorKind::Config,
+            "name the database in the url: mysql://user:password@host:3306/database",
+        ),
+        1146 => (
+            ErrorKind::Config,
+            "create the table, or let it be created (create_table)",
+        ),
+        3159 => (
+            ErrorKind::Config,
+            "this server wants TLS: use mysqls:// in the url",
+        ),
+        1290 | 1792 | 1836 => READ_ONLY,
+        1040 | 1203 | 1226 => (
+            ErrorKind::Unavailable,
+            "the server has no connection left; raise max_connections, or lower `connections`",
+        ),
+        1041 | 1037 | 1135 => (
+            ErrorKind::Unavailable,
+            "the server is out of memory or threads",
+        ),
+        1053 | 1077 | 1079 | 1152 | 1158..=1161 | 1184 | 1927 | 2006 | 2013 | 4031 => (
+            ErrorKind::Unavailable,
+            "the server ended the connection; try again",
+        ),
+        1317 | 1047 | 1180 | 3024 | 3100 | 3101 | 1969 | 1028 => {
+            (ErrorKind::Unavailable, "try again")
+        }
+        _ => (ErrorKind::Backend, "look at the server's log"),
+    }
+}

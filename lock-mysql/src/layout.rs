@@ -1,0 +1,146 @@
+//! What stands where on the server.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use lock_core::{LockKey, Namespace, OwnerId, Result};
+
+use crate::MySqlConfig;
+use crate::wire::config_error;
+
+/// How long the name of a table may be, so that `_holders` fits behind it: MySQL's names have 64
+/// characters at most.
+const TABLE_LENGTH_MAX: usize = 56;
+
+/// How names become rows.
+#[derive(Clone, Debug)]
+pub(crate) struct Layout {
+    prefix: String,
+    /// The database of the tables, if it is not the connection's.
+    pub(crate) database: Option<String>,
+    /// The plain name of the locks table.
+    pub(crate) table: String,
+    /// The locks table, a row for each key, as it stands in statements.
+    pub(crate) locks: String,
+    /// The table of those who hold a key together, as it stands in statements.
+    pub(crate) holders: String,
+}
+
+impl Layout {
+    pub(crate) fn new(config: &MySqlConfig) -> Result<Self> {
+        let (database, table) = match config.table.split_once('.') {
+            Some((database, table)) => (Some(database), table),
+            None => (None, config.table.as_str()),
+        };
+        if !is_name(table, TABLE_LENGTH_MAX) || !database.is_none_or(|name| is_name(name, 64)) {
+            return Err(config_error(format!(
+                "table: {:?} cannot be a table's name here: use letters, digits and _, at most {TABLE_LENGTH_MAX}, perhaps behind the name of a database and a dot",
+                config.table
+            )));
+        }
+        let place = database.map_or_else(String::new, |name| format!("`{name}`."));
+        Ok(Self {
+            prefix: prefix(&config.namespace),
+            database: database.map(str::to_owned),
+            table: table.to_owned(),
+            locks: format!("{place}`{table}`"),
+            holders: format!("{place}`{table}_holders`"),
+        })
+    }
+
+    /// The row of a lock: `namespace:key` with the namespace's own colons escaped, or the bare key.
+    pub(crate) fn row(&self, key: &LockKey) -> Vec<u8> {
+        format!("{}{key}", self.prefix).into_bytes()
+    }
+
+    /// The same as it stands in statements.
+    pub(crate) fn key(&self, key: &LockKey) -> String {
+        hexadecimal(&self.row(key))
+    }
+}
+
+/// The row that remembers how far the tokens of purged rows had come. No key is empty.
+pub(crate) const FLOOR_ROW: &str = "x''";
+
+/// A value as it stands in statements, in a form that no value can break out of.
+pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
+    format!("x'{}'", digits(bytes))
+}
+
+/// Hexadecimal, as owners are displayed.
+pub(crate) fn digits(bytes: &[u8]) -> String {
+    let mut digits = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        // Writing to a string does not fail.
+        let _ = write!(digits, "{byte:02x}");
+    }
+    digits
+}
+
+/// An owner as it stands in statements.
+pub(crate) fn owner(owner: OwnerId) -> String {
+    format!("x'{owner}'")
+}
+
+/// Rounded up, so that the server never ends a hold before we do.
+pub(crate) fn microseconds(ttl: Duration) -> u128 {
+    ttl.as_nanos().div_ceil(1000)
+}
+
+/// Without a colon, so that the first colon of a row's key ends its namespace: `a` with the key `b:c`
+/// and `a:b` with the key `c` are different locks.
+fn prefix(namespace: &Namespace) -> String {
+    let escape = |name: &str| format!("{}:", name.replace('%', "%25").replace(':', "%3A"));
+    namespace.as_str().map_or_else(String::new, escape)
+}
+
+fn is_name(name: &str, length_max: usize) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    // One of digits alone would be read as a number.
+    (1..=length_max).contains(&name.len())
+        && name.chars().all(is_plain)
+        && !name.chars().all(|c| c.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout(namespace: &str, table: &str) -> Result<Layout> {
+        let config = MySqlConfig::new("mysql://h/d").with_table(table);
+        Layout::new(&config.with_namespace(Namespace::new(namespace).unwrap()))
+    }
+
+    #[test]
+    fn namespaces_never_meet() {
+        let at = |namespace: &str, key: &str| {
+            let layout = layout(namespace, "locks").unwrap();
+            layout.row(&LockKey::new(key).unwrap())
+        };
+        assert_eq!(at("a:b", "c"), b"a%3Ab:c");
+        assert_ne!(at("a", "b:c"), at("a:b", "c"));
+        assert_ne!(at("a%3Ab", "c"), at("a:b", "c"));
+    }
+
+    #[test]
+    fn tables_are_named_plainly() {
+        let long = "t".repeat(TABLE_LENGTH_MAX);
+        for good in ["locks", "L_1", "app.locks", &long] {
+            assert!(layout("n", good).is_ok(), "{good}");
+        }
+        let quoted = layout("n", "app.locks").unwrap();
+        assert_eq!(quoted.holders, "`app`.`locks_holders`");
+        let too_long = "t".repeat(TABLE_LENGTH_MAX + 1);
+        for bad in [
+            "", "a b", "a`b", "a;b", "a.b.c", ".a", "a.", "12", "é", &too_long,
+        ] {
+            assert!(layout("n", bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn values_are_numbers() {
+        assert_eq!(hexadecimal("'é".as_bytes()), "x'27c3a9'");
+        assert_eq!(microseconds(Duration::from_nanos(1001)), 2);
+    }
+}

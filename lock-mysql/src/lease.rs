@@ -1,0 +1,26 @@
+//! Keeping holds and giving them back.
+
+use async_trait::async_trait;
+use lock_core::{HoldId, Lease, Released, Renewal, Result};
+
+use crate::MySqlHold;
+use crate::client::Client;
+
+#[async_trait]
+impl Lease for Client {
+    async fn renew(&self, holds: &[HoldId]) -> Result<Vec<Renewal>> {
+        let renewals = match self.hold {
+            MySqlHold::Lease => self.renew_leases(holds).await,
+            MySqlHold::Row => self.renew_rows(holds).await,
+        };
+        renewals.map_err(|error| error.with_operation("renew"))
+    }
+
+    async fn release(&self, hold: &HoldId) -> Result<Released> {
+        let released = match self.hold {
+            MySqlHold::Lease => self.release_lease(hold).await,
+            MySqlHold::Row => self.release_row(hold).await,
+        };
+        released.map_err(|error| error.with_operation("release").with_key(hold.key()))
+    }
+}

@@ -1,0 +1,167 @@
+//! Holds that are leases: the row says who holds the key and until when.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use lock_core::{Clock, HoldId, LossReason, Mode, Released, Renewal, Result};
+
+use crate::client::{Client, Won};
+use crate::errand::{Answered, Errand};
+use crate::error::{Failure, no_answer};
+use crate::layout::digits;
+use crate::pool::Lent;
+use crate::request::Request;
+use crate::session::{Answer, Fields};
+use crate::statements::{
+    RELEASE_MANY_WRITE, RELEASE_WRITE, TAKE_LOOK, TAKE_MANY_GRANT, TAKE_MANY_LOOK, TAKE_WRITE,
+};
+
+/// How many holds are renewed in one packet.
+const BATCH: usize = 200;
+
+/// How long a release waits for its answer.
+const RELEASE_LIMIT: Duration = Duration::from_millis(900);
+
+/// What a take came to.
+enum Taken {
+    Granted(Won),
+    Held,
+    /// The table does not know the key yet.
+    New,
+}
+
+impl Client {
+    /// Asks for the key once; the grant's number, or `None` while it is held.
+    pub(crate) async fn take_lease(&self, hold: &HoldId, limit: Duration) -> Result<Option<Won>> {
+        let begun = Clock::Boot.now();
+        self.settled(hold.owner(), limit).await?;
+        let mut taken = self.ask_for_lease(hold, false, limit).await?;
+        if matches!(taken, Taken::New) {
+            let left = begun.plus(limit).since(Clock::Boot.now());
+            taken = self.ask_for_lease(hold, true, left).await?;
+        }
+        match taken {
+            Taken::Granted(won) => Ok(Some(won)),
+            // One that is purged the moment it was made is as good as held: one asks again.
+            Taken::Held | Taken::New => Ok(None),
+        }
+    }
+
+    async fn ask_for_lease(&self, hold: &HoldId, new: bool, limit: Duration) -> Result<Taken> {
+        let station = self.station()?;
+        let errand = Errand {
+            pool: &station.command,
+            owner: Some((hold.owner(), &self.unsettled)),
+            statements: |session: &Lent| self.layout.take(hold, session.floor, new),
+        };
+        match errand.run(limit).await {
+            Ok(answered) => taken(hold, &answered),
+            Err(Failure::Locked) => Ok(Taken::Held),
+            Err(failure) => Err(failure.into_error()),
+        }
+    }
+
+    /// Renews all holds in one go; one by one where that takes too long, because somebody has one of
+    /// the rows locked.
+    pub(crate) async fn renew_leases(&self, holds: &[HoldId]) -> Result<Vec<Renewal>> {
+        let batches = join_all(holds.chunks(BATCH).map(|batch| self.renew_batch(batch))).await;
+        Ok(batches.into_iter().flatten().collect())
+    }
+
+    async fn renew_batch(&self, batch: &[HoldId]) -> Vec<Renewal> {
+        let ttl = batch.iter().map(HoldId::ttl).min().unwrap_or_default();
+        match self.renew_together(batch, ttl / 8).await {
+            Ok(renewals) => renewals,
+            Err(error) if batch.len() > 1 && error.is_retryable() => {
+                tracing::debug!(%error, "renewing one by one");
+                let one_by_one = batch.chunks(1).map(|one| self.renew_together(one, ttl / 8));
+                let renewals = join_all(one_by_one).await;
+                renewals
+                    .into_iter()
+                    .flat_map(|one| one.unwrap_or_else(unclear))
+                    .collect()
+            }
+            Err(error) => batch.iter().flat_map(|_| unclear(error.clone())).collect(),
+        }
+    }
+
+    async fn renew_together(&self, holds: &[HoldId], limit: Duration) -> Result<Vec<Renewal>> {
+        let station = self.station()?;
+        let sent = Clock::Boot.now();
+        let renewing = async {
+            let lent = station.background.lend(limit).await?;
+            let kill = self.kill(lent.id)?;
+            let statements = self.layout.renew(holds);
+            // The rows that it has locked so far would stay so while it waits for another one.
+            let request = Request::new(&station.background, lent, statements).interrupted_by(kill);
+            request.await.1.map_err(Failure::into_error)
+        };
+        let Some(answer) = self.patrol.within(limit, renewing).await else {
+            return Err(no_answer(limit));
+        };
+        let held = owners(&answer?)?;
+        let renewal = |hold: &HoldId| {
+            if held.contains(&hold.owner().to_string()) {
+                Renewal::Held {
+                    sent,
+                    ttl: hold.ttl(),
+                }
+            } else {
+                Renewal::Lost(LossReason::Removed)
+            }
+        };
+        Ok(holds.iter().map(renewal).collect())
+    }
+
+    pub(crate) async fn release_lease(&self, hold: &HoldId) -> Result<Released> {
+        self.settled(hold.owner(), RELEASE_LIMIT).await?;
+        let pool = &self.station()?.background;
+        let answer = pool.ask(self.layout.release(hold), RELEASE_LIMIT).await;
+        let answer = answer.map_err(Failure::into_error)?;
+        let write = match hold.mode() {
+            Mode::Exclusive => RELEASE_WRITE,
+            Mode::Shared | Mode::Permit { .. } => RELEASE_MANY_WRITE,
+        };
+        if answer.nth_back(write)?.found == 0 {
+            return Ok(Released::AlreadyLost);
+        }
+        self.wake(hold.key());
+        Ok(Released::Released)
+    }
+}
+
+fn taken(hold: &HoldId, answered: &Answered) -> Result<Taken> {
+    let (sent, answer) = (answered.sent, &answered.answer);
+    let granted = |grant| Taken::Granted(Won { grant, sent });
+    let exclusive = hold.mode() == Mode::Exclusive;
+    let look = if exclusive { TAKE_LOOK } else { TAKE_MANY_LOOK };
+    let Some(row) = answer.nth_back(look)?.first() else {
+        return Ok(Taken::New);
+    };
+    if !exclusive {
+        let grant = answer.nth_back(TAKE_MANY_GRANT)?.first();
+        return Ok(match grant {
+            Some(grant) => granted(grant.value(0)?),
+            None => Taken::Held,
+        });
+    }
+    let (owner, token) = (row.value::<Option<&[u8]>>(0)?, row.value::<u64>(1)?);
+    if answer.nth_back(TAKE_WRITE)?.found == 1 {
+        return Ok(granted(answered.session.floor.max(token + 1)));
+    }
+    // It was asked before, and the answer got lost.
+    let ours = owner.is_some_and(|owner| digits(owner) == hold.owner().to_string());
+    Ok(if ours { granted(token) } else { Taken::Held })
+}
+
+/// The owners that the server still knows, as they are displayed.
+fn owners(answer: &Answer) -> Result<HashSet<String>> {
+    let owner = |row: Fields<'_>| row.value::<&[u8]>(0).map(digits);
+    answer.rows().map(owner).collect()
+}
+
+fn unclear(error: lock_core::Error) -> Vec<Renewal> {
+    tracing::debug!(%error, "a hold was not renewed; trying again");
+    vec![Renewal::Unknown]
+}

@@ -1,0 +1,39 @@
+//! polylock on MySQL and MariaDB: the database lock, in two ways.
+//!
+//! Both stand on one locks table with a row for each key, and decide by `SELECT … FOR UPDATE` on it:
+//!
+//! - [`MySqlHold::Lease`] (default): the row says who holds the key and until when, by the server's
+//!   clock. Taking and releasing are short transactions of one packet and one commit each, and no
+//!   connection is needed while a lock is held. All three modes.
+//! - [`MySqlHold::Row`]: the transaction stays open, and the row lock is the lock. Anybody's `SELECT …
+//!   FOR UPDATE` on the row respects it, and the server frees it as soon as the connection dies. A
+//!   heartbeat keeps it, and the session's `wait_timeout` ends it when the heartbeats stay away.
+//!
+//! All connections of a client live at its [`KeeperHome`](lock_core::KeeperHome), so neither a blocked
+//! nor a dropped runtime of the application takes them along. A request that nobody waits for any more
+//! is not cut off: it goes on in the background, and what it won is given back.
+
+mod client;
+mod config;
+mod errand;
+mod error;
+mod heard;
+mod layout;
+mod lease;
+mod leases;
+mod lock;
+mod poller;
+mod pool;
+mod request;
+mod roots;
+mod row_holds;
+mod rows;
+mod server;
+mod session;
+mod statements;
+mod table;
+mod wire;
+
+pub use config::{MySqlConfig, MySqlHold};
+pub use lock::MySqlLock;
+pub use sqlx;

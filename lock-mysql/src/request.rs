@@ -1,0 +1,166 @@
+//! A request under way, which nothing stops.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use lock_core::OwnerId;
+use tokio::sync::watch;
+
+use crate::error::Failure;
+use crate::pool::{Lent, Pool};
+use crate::session::Answer;
+
+/// How long the answer is waited for that nobody wants any more.
+const FINISH_LIMIT: Duration = Duration::from_secs(30);
+
+type Exchange = Pin<Box<dyn Future<Output = (Lent, Result<Answer, Failure>)> + Send>>;
+
+/// Asks on a lent connection. Dropping it before the answer is there does not stop it: it goes on in
+/// the background, so that the connection stays usable and its owner can be [settled](Unsettled).
+pub(crate) struct Request {
+    exchange: Option<Exchange>,
+    pool: Arc<Pool>,
+    begun: bool,
+    owner: Option<(OwnerId, Arc<Unsettled>)>,
+    /// Ends on the server what nobody waits for any more.
+    interrupt: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+}
+
+impl Request {
+    /// A request that leaves the connection clean, if it is answered.
+    pub(crate) fn new(pool: &Arc<Pool>, lent: Lent, statements: String) -> Self {
+        Self::on(pool, lent, statements, true)
+    }
+
+    /// A request that leaves a transaction open.
+    pub(crate) fn leaving_open(pool: &Arc<Pool>, lent: Lent, statements: String) -> Self {
+        Self::on(pool, lent, statements, false)
+    }
+
+    fn on(pool: &Arc<Pool>, lent: Lent, statements: String, closes: bool) -> Self {
+        let exchange = async move {
+            let mut lent = lent;
+            let answer = lent.ask(&statements).await;
+            let answered = match &answer {
+                Ok(_) => closes,
+                Err(Failure::Locked | Failure::Deadlock | Failure::Gone) => true,
+                Err(Failure::NoAnswer(_)) => false,
+                Err(Failure::Failed(error)) => !error.is_retryable(),
+            };
+            if answered {
+                lent.clean();
+            }
+            (lent, answer)
+        };
+        Self {
+            exchange: Some(Box::pin(exchange)),
+            pool: Arc::clone(pool),
+            begun: false,
+            owner: None,
+            interrupt: None,
+        }
+    }
+
+    /// Has it remembered whose it is when it goes on in the background.
+    pub(crate) fn of(mut self, owner: OwnerId, unsettled: &Arc<Unsettled>) -> Self {
+        self.owner = Some((owner, Arc::clone(unsettled)));
+        self
+    }
+
+    /// Runs `interrupt` when nobody waits for the answer any more.
+    pub(crate) fn interrupted_by(
+        mut self,
+        interrupt: impl Future<Output = ()> + Send + 'static,
+    ) -> Self {
+        self.interrupt = Some(Box::pin(interrupt));
+        self
+    }
+}
+
+impl Future for Request {
+    type Output = (Lent, Result<Answer, Failure>);
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.begun = true;
+        let exchange = self.exchange.as_mut();
+        let outcome = exchange
+            .expect("polled after its end")
+            .as_mut()
+            .poll(context);
+        if outcome.is_ready() {
+            self.exchange = None;
+        }
+        outcome
+    }
+}
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        let Some(exchange) = self.exchange.take().filter(|_| self.begun) else {
+            return;
+        };
+        let settling = self
+            .owner
+            .take()
+            .map(|(owner, unsettled)| unsettled.enter(owner));
+        let interrupt = self.interrupt.take();
+        self.pool.runtime.spawn(async move {
+            let _settling = settling;
+            let finishing = tokio::time::timeout(FINISH_LIMIT, exchange);
+            let Some(interrupt) = interrupt else {
+                return drop(finishing.await);
+            };
+            // What was interrupted is kept until then and closed, or the interruption might hit
+            // whoever has the connection next.
+            if let (Ok((mut lent, _)), ()) = tokio::join!(finishing, interrupt) {
+                lent.spoil();
+            }
+        });
+    }
+}
+
+/// The owners whose requests go on in the background: nothing else may be asked for them meanwhile,
+/// or a clean-up would overtake what it cleans up.
+#[derive(Debug, Default)]
+pub(crate) struct Unsettled(Mutex<HashMap<OwnerId, watch::Receiver<()>>>);
+
+/// Takes an owner out when it is dropped.
+struct Settling {
+    owner: OwnerId,
+    unsettled: Arc<Unsettled>,
+    _ended: watch::Sender<()>,
+}
+
+impl Unsettled {
+    fn enter(self: &Arc<Self>, owner: OwnerId) -> Settling {
+        let (ended, end) = watch::channel(());
+        self.lock().insert(owner, end);
+        Settling {
+            owner,
+            unsettled: Arc::clone(self),
+            _ended: ended,
+        }
+    }
+
+    /// Waits until nothing of `owner` goes on in the background.
+    pub(crate) async fn settled(&self, owner: OwnerId) {
+        let end = self.lock().get(&owner).cloned();
+        if let Some(mut end) = end {
+            // Nothing is ever sent: it only ends.
+            while end.changed().await.is_ok() {}
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<OwnerId, watch::Receiver<()>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Settling {
+    fn drop(&mut self) {
+        self.unsettled.lock().remove(&self.owner);
+    }
+}

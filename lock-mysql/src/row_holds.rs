@@ -1,0 +1,228 @@
+//! Holds that are row locks: a transaction that stays open.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use lock_core::{Clock, HoldId, LossReason, Mode, Moment, Released, Renewal, Result};
+
+use crate::client::{Client, Won};
+use crate::error::{Failure, no_answer, unexpected};
+use crate::pool::Lent;
+use crate::request::Request;
+use crate::rows::Heard;
+use crate::session::Answer;
+use crate::statements::whole_seconds;
+
+/// How long InnoDB waits for a row before we ask again.
+const SLICE: Duration = Duration::from_secs(1);
+
+/// How long a release waits for its answer on each connection.
+const RELEASE_LIMIT: Duration = Duration::from_millis(450);
+
+/// How old the token in the row may become before a release writes the present one: an hour, in units
+/// of the grants' clock. It also tells the purge that the key is in use.
+const TOKEN_AGE_MAX: u64 = 60 * 60 * 250_000;
+
+/// What the server said of a row.
+enum Taken {
+    Granted {
+        won: Won,
+        recorded: u64,
+    },
+    Held,
+    /// It is ours now, and a lease of somebody's that we have to respect.
+    Leased,
+    /// The table does not know the key yet.
+    New,
+}
+
+impl Client {
+    /// Asks for the row once; the grant's number, or `None` while it is locked. With `wait`, InnoDB
+    /// waits for it, at most so long and a second at most.
+    pub(crate) async fn take_row(
+        &self,
+        hold: &HoldId,
+        wait: Option<Duration>,
+        patience: Duration,
+    ) -> Result<Option<Won>> {
+        self.settled(hold.owner(), patience).await?;
+        let mut taken = self.ask_for_row(hold, wait, patience).await?;
+        if matches!(taken, Taken::New) {
+            taken = match self.create_row(hold, patience).await {
+                Ok(()) => self.ask_for_row(hold, wait, patience).await?,
+                Err(Failure::Locked) => Taken::Held,
+                Err(failure) => return Err(failure.into_error()),
+            };
+        }
+        Ok(match taken {
+            Taken::Granted { won, .. } => Some(won),
+            // One that is purged the moment it was made is as good as held: one asks again.
+            Taken::Held | Taken::Leased | Taken::New => None,
+        })
+    }
+
+    /// Commits the row at once, so that others can lock it, too.
+    async fn create_row(&self, hold: &HoldId, limit: Duration) -> Result<(), Failure> {
+        let pool = &self.station()?.background;
+        let created = pool.ask(self.layout.create(hold.key()), limit).await;
+        created.map(|_| ())
+    }
+
+    async fn ask_for_row(
+        &self,
+        hold: &HoldId,
+        wait: Option<Duration>,
+        patience: Duration,
+    ) -> Result<Taken> {
+        let station = self.station()?;
+        let Some((mut lent, answer, mut sent)) = self.lock_row(hold, wait, patience).await? else {
+            return Ok(Taken::Held);
+        };
+        lent.wait_timeout = whole_seconds(hold.ttl());
+        let mut taken = taken(&answer, sent)?;
+        if let Taken::Granted { won, recorded } = &mut taken {
+            if Clock::Boot.now().since(sent) > hold.ttl() / 6 {
+                // The server counts from the last statement on, and so do we.
+                sent = Clock::Boot.now();
+                lent = self
+                    .ask_in(hold, lent, "DO 0".to_owned(), patience)
+                    .await
+                    .map_err(Failure::into_error)?
+                    .0;
+                won.sent = sent;
+            }
+            let is_old = won.grant.saturating_sub(*recorded) > TOKEN_AGE_MAX;
+            let record = (is_old && hold.mode() == Mode::Exclusive).then_some(won.grant);
+            self.rows.enter(hold.owner(), lent, sent, record);
+        } else {
+            let ending = Request::new(&station.command, lent, "ROLLBACK".to_owned());
+            // It goes on by itself if it takes longer.
+            let _ended = self.patrol.within(patience, ending).await;
+        }
+        Ok(taken)
+    }
+
+    /// Has the server lock the row, if it can be had; when it was asked, too. A connection that the
+    /// server had closed while it was idle shows only when it is used: then it is asked again on a new
+    /// one.
+    async fn lock_row(
+        &self,
+        hold: &HoldId,
+        wait: Option<Duration>,
+        patience: Duration,
+    ) -> Result<Option<(Lent, Answer, Moment)>> {
+        let station = self.station()?;
+        let (limit, cut_off) = match wait {
+            // Its end is not the server's fault.
+            Some(wait) if wait < SLICE => (wait, true),
+            Some(_) => (SLICE + patience, false),
+            None => (patience, false),
+        };
+        loop {
+            let lending = station.command.lend(wait.unwrap_or_default());
+            let Some(lent) = self.patrol.within(limit + patience, lending).await else {
+                return Err(no_answer(limit + patience));
+            };
+            let lent = lent?;
+            let (used, sent) = (lent.used, Clock::Boot.now());
+            let statements = self.layout.take_row(hold, &lent, wait.is_some());
+            return match self.ask_in(hold, lent, statements, limit).await {
+                Ok((lent, answer)) => Ok(Some((lent, answer, sent))),
+                Err(Failure::Failed(error)) if used && error.is_retryable() => {
+                    station.command.forget_idle();
+                    continue;
+                }
+                Err(Failure::NoAnswer(_)) if cut_off => Ok(None),
+                Err(Failure::Locked | Failure::Deadlock) => Ok(None),
+                Err(failure) => Err(failure.into_error()),
+            };
+        }
+    }
+
+    /// Asks within a transaction that stays open. It is ended on the server when nobody waits for the
+    /// answer any more, or it would stay in the row's queue.
+    async fn ask_in(
+        &self,
+        hold: &HoldId,
+        lent: Lent,
+        statements: String,
+        limit: Duration,
+    ) -> Result<(Lent, Answer), Failure> {
+        let pool = &self.station()?.command;
+        let kill = self.kill(lent.id)?;
+        let request = Request::leaving_open(pool, lent, statements)
+            .of(hold.owner(), &self.unsettled)
+            .interrupted_by(kill);
+        match self.patrol.within(limit, request).await {
+            Some((lent, answer)) => Ok((lent, answer?)),
+            None => Err(Failure::NoAnswer(limit)),
+        }
+    }
+
+    /// Sends a heartbeat on each hold's connection and waits for the answers.
+    pub(crate) async fn renew_rows(&self, holds: &[HoldId]) -> Result<Vec<Renewal>> {
+        let station = self.station()?;
+        let runtime = &station.command.runtime;
+        let renewals = holds.iter().map(|hold| async {
+            let begun = Clock::Boot.now();
+            let Some(mut heard) = self.rows.beat(hold.owner(), hold.ttl(), runtime) else {
+                return Renewal::Lost(LossReason::Removed);
+            };
+            let is_news = |heard: &Heard| match heard {
+                Heard::At(sent) => *sent >= begun,
+                Heard::Dead => true,
+            };
+            let ttl = hold.ttl();
+            match heard.wait_for(is_news).await.map(|heard| *heard) {
+                Ok(Heard::At(sent)) => Renewal::Held { sent, ttl },
+                Ok(Heard::Dead) | Err(_) => Renewal::Lost(LossReason::Removed),
+            }
+        });
+        Ok(join_all(renewals).await)
+    }
+
+    /// Ends the transaction; where its connection does not answer, another one ends the connection.
+    pub(crate) async fn release_row(&self, hold: &HoldId) -> Result<Released> {
+        self.settled(hold.owner(), RELEASE_LIMIT).await?;
+        let Some(releasing) = self.rows.release(hold.owner()) else {
+            return Ok(Released::AlreadyLost);
+        };
+        if let Some(session) = releasing.session {
+            let station = self.station()?;
+            let statements = self.layout.release_row(hold, releasing.record);
+            let ending = Request::new(&station.command, session, statements);
+            let ended = self.patrol.within(RELEASE_LIMIT, ending).await;
+            if matches!(ended, Some((_, Ok(_)))) {
+                self.rows.forget(hold.owner());
+                return Ok(Released::Released);
+            }
+        }
+        let ending = self.end(releasing.connection);
+        let Some(ended) = self.patrol.within(RELEASE_LIMIT, ending).await else {
+            return Err(no_answer(RELEASE_LIMIT));
+        };
+        let was_there = ended?;
+        self.rows.forget(hold.owner());
+        Ok(if was_there {
+            Released::Released
+        } else {
+            Released::AlreadyLost
+        })
+    }
+}
+
+fn taken(answer: &Answer, sent: Moment) -> Result<Taken> {
+    let Some(row) = answer.nth_back(1)?.first() else {
+        return Ok(Taken::New);
+    };
+    let (recorded, is_leased) = (row.value(0)?, row.value::<bool>(1)?);
+    if is_leased {
+        return Ok(Taken::Leased);
+    }
+    let clock = answer.nth_back(0)?.first();
+    let grant = clock
+        .ok_or_else(|| unexpected("without a time"))?
+        .value(0)?;
+    let won = Won { grant, sent };
+    Ok(Taken::Granted { won, recorded })
+}

@@ -1,0 +1,90 @@
+//! What is to be known of the server itself: whether it is one that can hold locks.
+
+use std::collections::HashMap;
+
+use lock_core::{Error, ErrorKind, Result};
+
+use crate::MySqlHold;
+use crate::error::BACKEND;
+use crate::session::Answer;
+
+/// The oldest versions that have what we need (`SKIP LOCKED`).
+const MARIADB_MIN: (u32, u32) = (10, 6);
+const MYSQL_MIN: (u32, u32) = (8, 0);
+
+/// Asks for the settings that matter. Not every server has all of them.
+pub(crate) const DESCRIBE: &str = "SHOW VARIABLES WHERE Variable_name IN ('version', 'read_only', 'super_read_only', 'innodb_read_only', 'wsrep_on', 'group_replication_single_primary_mode')";
+
+/// An error if the server that was described cannot hold locks in this way.
+pub(crate) fn check(description: &Answer, hold: MySqlHold) -> Result<()> {
+    let mut settings = HashMap::new();
+    for row in description.nth_back(0)?.rows() {
+        settings.insert(
+            row.value::<String>(0)?.to_ascii_lowercase(),
+            row.value::<String>(1)?,
+        );
+    }
+    let is = |name: &str, value: &str| {
+        let found = settings.get(name);
+        found.is_some_and(|found| found.eq_ignore_ascii_case(value))
+    };
+    let version = settings.get("version").map_or("", String::as_str);
+    if let Some(min) = too_old(version) {
+        return Err(unfit(
+            ErrorKind::Unsupported,
+            format!("the server's version is {version}, and polylock needs {min} or later"),
+        ));
+    }
+    for setting in ["read_only", "super_read_only", "innodb_read_only"] {
+        if settings.contains_key(setting) && !is(setting, "OFF") {
+            return Err(unfit(
+                ErrorKind::Unavailable,
+                format!("the server is read-only ({setting}): connect to the primary"),
+            ));
+        }
+    }
+    if hold == MySqlHold::Row && is("wsrep_on", "ON") {
+        return Err(unfit(ErrorKind::Unsupported, "row locks are local to one node of a Galera cluster, so two nodes would grant the same lock: use hold = \"lease\"".to_owned()));
+    }
+    if hold == MySqlHold::Row && is("group_replication_single_primary_mode", "OFF") {
+        return Err(unfit(ErrorKind::Unsupported, "row locks are local to one primary of a group, so two primaries would grant the same lock: use hold = \"lease\", or a group with a single primary".to_owned()));
+    }
+    Ok(())
+}
+
+/// What the version would have to be, if it is too old.
+fn too_old(version: &str) -> Option<&'static str> {
+    let mut numbers = version
+        .split(['.', '-'])
+        .map_while(|part| part.parse::<u32>().ok());
+    let found = (numbers.next()?, numbers.next()?);
+    if version.contains("MariaDB") {
+        (found < MARIADB_MIN).then_some("MariaDB 10.6")
+    } else {
+        (found < MYSQL_MIN).then_some("MySQL 8.0")
+    }
+}
+
+fn unfit(kind: ErrorKind, what: String) -> Error {
+    Error::new(kind, what).with_backend(BACKEND)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_servers_are_told_what_is_needed() {
+        for fit in [
+            "10.6.0-MariaDB",
+            "11.8.6-MariaDB-deb13u1",
+            "8.0.11",
+            "9.7.4-2",
+            "8.4.0-log",
+        ] {
+            assert_eq!(too_old(fit), None, "{fit}");
+        }
+        assert_eq!(too_old("10.5.29-MariaDB"), Some("MariaDB 10.6"));
+        assert_eq!(too_old("5.7.44-log"), Some("MySQL 8.0"));
+    }
+}

@@ -1,0 +1,141 @@
+//! One connection to the server, and what is asked on it.
+
+use std::time::Duration;
+
+use futures_util::TryStreamExt;
+use lock_core::{Clock, Error, Moment};
+use sqlx::mysql::{MySqlConnection, MySqlRow};
+use sqlx::{AssertSqlSafe, Decode, Either, Executor, MySql, Row, Type};
+
+use crate::error::{Failure, failure, unexpected};
+
+/// A connection that is ready for the next request. Dropping it closes it, which ends its transaction.
+pub(crate) struct Session {
+    connection: MySqlConnection,
+    /// The server's number of it.
+    pub(crate) id: u64,
+    /// What grants are numbered from at least, by the server's clock when it was opened.
+    pub(crate) floor: u64,
+    /// How long the server leaves it alone while nothing is asked, in seconds.
+    pub(crate) wait_timeout: u64,
+    /// MariaDB and MySQL have different words for some things.
+    pub(crate) is_mariadb: bool,
+    idle_since: Moment,
+}
+
+/// What the server answered to one packet: a part for each of its statements.
+pub(crate) struct Answer(Vec<Part>);
+
+#[derive(Default)]
+pub(crate) struct Part {
+    /// How many rows a write has found.
+    pub(crate) found: u64,
+    rows: Vec<MySqlRow>,
+}
+
+impl Session {
+    /// Makes a fresh connection ready: `greeting` answers its number, the clock, how long it may be
+    /// idle, and whether this is MariaDB.
+    pub(crate) async fn begin(
+        connection: MySqlConnection,
+        greeting: &str,
+    ) -> Result<Self, Failure> {
+        let mut session = Self {
+            connection,
+            id: 0,
+            floor: 0,
+            wait_timeout: 0,
+            is_mariadb: false,
+            idle_since: Clock::Boot.now(),
+        };
+        let answer = session.ask(greeting).await?;
+        let row = answer.nth_back(0)?.first();
+        let row = row.ok_or_else(|| unexpected("without a greeting"))?;
+        session.id = row.value(0)?;
+        session.floor = row.value(1)?;
+        session.wait_timeout = row.value(2)?;
+        session.is_mariadb = row.value::<bool>(3)?;
+        Ok(session)
+    }
+
+    /// Sends `statements` in one packet and reads all that is answered. A failure in the middle ends
+    /// the transaction.
+    ///
+    /// Not cancel safe: the rest of the answer would be taken for the next one's. A
+    /// [`Request`](crate::request::Request) takes care of it.
+    pub(crate) async fn ask(&mut self, statements: &str) -> Result<Answer, Failure> {
+        match self.exchange(statements).await {
+            Ok(answer) => Ok(answer),
+            Err(error @ sqlx::Error::Database(_)) => {
+                // The statements behind it were not run, so the transaction is still open.
+                self.exchange("ROLLBACK").await.map_err(failure)?;
+                Err(failure(error))
+            }
+            Err(error) => Err(failure(error)),
+        }
+    }
+
+    async fn exchange(&mut self, statements: &str) -> sqlx::Result<Answer> {
+        // No text of anybody's is in them: names are checked, and values are numbers or written in
+        // hexadecimal.
+        let statements = sqlx::raw_sql(AssertSqlSafe(statements.to_owned()));
+        let mut answers = self.connection.fetch_many(statements);
+        let (mut parts, mut part) = (Vec::new(), Part::default());
+        while let Some(answer) = answers.try_next().await? {
+            match answer {
+                Either::Right(row) => part.rows.push(row),
+                Either::Left(done) => {
+                    part.found = done.rows_affected();
+                    parts.push(std::mem::take(&mut part));
+                }
+            }
+        }
+        drop(answers);
+        self.idle_since = Clock::Boot.now();
+        Ok(Answer(parts))
+    }
+
+    /// Whether the server may have closed it by now.
+    pub(crate) fn is_stale(&self) -> bool {
+        Clock::Boot.now().since(self.idle_since) > Duration::from_secs(self.wait_timeout) / 2
+    }
+}
+
+impl Answer {
+    /// What the `statement`-th one answered, counted from the end.
+    pub(crate) fn nth_back(&self, statement: usize) -> Result<&Part, Error> {
+        let part = self.0.iter().nth_back(statement);
+        part.ok_or_else(|| unexpected("with too few parts"))
+    }
+}
+
+impl Answer {
+    /// The rows of all statements.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = Fields<'_>> {
+        self.0.iter().flat_map(Part::rows)
+    }
+}
+
+impl Part {
+    pub(crate) fn rows(&self) -> impl Iterator<Item = Fields<'_>> {
+        self.rows.iter().map(Fields)
+    }
+
+    pub(crate) fn first(&self) -> Option<Fields<'_>> {
+        self.rows.first().map(Fields)
+    }
+}
+
+/// The fields of one row.
+pub(crate) struct Fields<'a>(&'a MySqlRow);
+
+impl Fields<'_> {
+    pub(crate) fn value<'r, T>(&'r self, field: usize) -> Result<T, Error>
+    where
+        T: Decode<'r, MySql> + Type<MySql>,
+    {
+        self.0
+            .try_get(field)
+            .map_err(|error| unexpected("with a field of another type").with_source(error))
+    }
+}

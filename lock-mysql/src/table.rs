@@ -1,0 +1,147 @@
+//! The tables: made when they are missing, and looked at before anybody trusts them.
+
+use lock_core::{Error, Result};
+
+use crate::layout::Layout;
+use crate::session::{Answer, Fields};
+use crate::wire::config_error;
+
+/// How long a key can be: a namespace of 255 bytes with all of them escaped, a colon, and a key.
+const KEY_LENGTH: u64 = 1024;
+
+/// The locks table, as it is documented.
+const LOCKS: &str = include_str!("locks.sql");
+
+/// Those who hold a key together, as it is documented.
+const HOLDERS: &str = include_str!("locks_holders.sql");
+
+/// The columns that have to be there, and of what type; `k` is looked at by itself.
+const COLUMNS: [(&str, &str); 4] = [
+    ("owner", "binary(16)"),
+    ("token", "bigint unsigned"),
+    ("ttl", "bigint unsigned"),
+    ("expires", "datetime(6)"),
+];
+
+impl Layout {
+    /// Creates the tables that are missing.
+    pub(crate) fn create_tables(&self) -> String {
+        let locks = LOCKS.trim().trim_end_matches(';');
+        let holders = HOLDERS.trim().trim_end_matches(';');
+        format!(
+            "{};{}",
+            locks.replacen(" locks ", &format!(" {} ", self.locks), 1),
+            holders.replacen(" locks_holders ", &format!(" {} ", self.holders), 1)
+        )
+    }
+
+    /// Asks what the server knows of both tables: columns, then primary keys, then engines.
+    pub(crate) fn describe_tables(&self) -> String {
+        let schema = match &self.database {
+            Some(database) => format!("'{database}'"),
+            None => "DATABASE()".to_owned(),
+        };
+        let of = format!(
+            "TABLE_SCHEMA = {schema} AND TABLE_NAME IN ('{0}', '{0}_holders')",
+            self.table
+        );
+        format!(
+            "SELECT TABLE_NAME, LOWER(COLUMN_NAME), LOWER(COLUMN_TYPE), CAST(COALESCE(CHARACTER_OCTET_LENGTH, 0) AS UNSIGNED) FROM information_schema.COLUMNS WHERE {of};
+SELECT TABLE_NAME, LOWER(GROUP_CONCAT(COLUMN_NAME ORDER BY SEQ_IN_INDEX)) FROM information_schema.STATISTICS WHERE INDEX_NAME = 'PRIMARY' AND {of} GROUP BY TABLE_NAME;
+SELECT TABLE_NAME, COALESCE(ENGINE, 'none') FROM information_schema.TABLES WHERE {of}"
+        )
+    }
+
+    /// An error if the tables that were described cannot hold locks safely.
+    pub(crate) fn check_tables(&self, description: &Answer) -> Result<()> {
+        for (table, primary) in [
+            (self.table.clone(), "k"),
+            (format!("{}_holders", self.table), "k,owner"),
+        ] {
+            let found = Found::read(&table, description)?;
+            if let Some(complaint) = found.complaint(primary) {
+                return Err(unfit(&table, &complaint));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What there is of one table.
+struct Found {
+    engine: Option<String>,
+    primary: Option<String>,
+    columns: Vec<Column>,
+}
+
+struct Column {
+    name: String,
+    /// Without the display width that older servers put behind integers.
+    kind: String,
+    length: u64,
+}
+
+impl Found {
+    fn read(table: &str, description: &Answer) -> Result<Self> {
+        // Some servers keep names in lower case only.
+        let is_of = |row: &Fields<'_>| {
+            row.value::<String>(0)
+                .is_ok_and(|name| name.eq_ignore_ascii_case(table))
+        };
+        let text = |part: usize| -> Result<Option<String>> {
+            let mut rows = description.nth_back(part)?.rows();
+            rows.find(is_of).map(|row| row.value(1)).transpose()
+        };
+        let columns = description.nth_back(2)?.rows().filter(is_of);
+        let column = |row: Fields<'_>| {
+            Ok(Column {
+                name: row.value(1)?,
+                kind: row.value::<String>(2)?.replace("bigint(20)", "bigint"),
+                length: row.value(3)?,
+            })
+        };
+        Ok(Self {
+            engine: text(0)?,
+            primary: text(1)?,
+            columns: columns.map(column).collect::<Result<_>>()?,
+        })
+    }
+
+    /// Why it cannot be trusted, if so.
+    fn complaint(&self, primary: &str) -> Option<String> {
+        let Some(engine) = &self.engine else {
+            return Some("it is missing, or this user may not see it".to_owned());
+        };
+        if !engine.eq_ignore_ascii_case("InnoDB") {
+            return Some(format!(
+                "its engine is {engine}, which has no row locks: two clients would hold a lock at once"
+            ));
+        }
+        let found = self.primary.as_deref().unwrap_or("none");
+        if found != primary {
+            return Some(format!(
+                "its primary key is {found} instead of {primary}: a lock would lock other keys' rows as well"
+            ));
+        }
+        let key = self.columns.iter().find(|column| column.name == "k")?;
+        if !key.kind.starts_with("varbinary") || key.length < KEY_LENGTH {
+            return Some(format!(
+                "its column k is {} instead of varbinary({KEY_LENGTH}): different keys would be the same lock",
+                key.kind
+            ));
+        }
+        let is_there = |(name, kind): &(&str, &str)| {
+            self.columns
+                .iter()
+                .any(|column| column.name == *name && column.kind == *kind)
+        };
+        let missing = COLUMNS.iter().find(|column| !is_there(column));
+        missing.map(|(name, kind)| format!("it has no column {name} of type {kind}"))
+    }
+}
+
+fn unfit(table: &str, complaint: &str) -> Error {
+    config_error(format!(
+        "the table {table} cannot hold locks, since {complaint}. Create it as documented, or name another one (table)"
+    ))
+}

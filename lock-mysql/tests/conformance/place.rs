@@ -1,0 +1,45 @@
+//! Where the cases run: servers, and a namespace for each.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use lock_core::LockKey;
+use lock_testkit::Case;
+use lock_testkit::servers::{SqlServer, SqlVendor};
+
+/// A server with room for a case that holds a thousand row locks, each on a connection of its own, and
+/// without TLS, which would be most of the work of opening them.
+pub(crate) fn start(vendor: SqlVendor) -> SqlServer {
+    let room = "--max-connections=3000";
+    match vendor {
+        SqlVendor::MariaDb => SqlServer::start_with(vendor, &[room]),
+        SqlVendor::MySql => SqlServer::start_with(vendor, &[room, "--tls-version="]),
+    }
+}
+
+/// The one that all cases of this process share who do it no harm.
+pub(crate) fn shared(vendor: SqlVendor) -> &'static SqlServer {
+    static MARIADB: OnceLock<SqlServer> = OnceLock::new();
+    static MYSQL: OnceLock<SqlServer> = OnceLock::new();
+
+    let shared = match vendor {
+        SqlVendor::MariaDb => &MARIADB,
+        SqlVendor::MySql => &MYSQL,
+    };
+    shared.get_or_init(|| start(vendor))
+}
+
+/// A plain name, since colons are escaped on the server, and a number, since a case may be run in
+/// several ways at once.
+pub(crate) fn namespace(case: Case) -> String {
+    static STORES: AtomicU64 = AtomicU64::new(0);
+
+    let name = case.to_string().replace("::", ".");
+    format!("{name}.{}", STORES.fetch_add(1, Ordering::Relaxed))
+}
+
+pub(crate) fn literal(namespace: &str, key: &LockKey) -> String {
+    let bytes = format!("{namespace}:{key}").into_bytes();
+    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("x'{digits}'")
+}

@@ -1,0 +1,149 @@
+//! Row locks as the conformance cases see them.
+
+use std::process::{Child, ChildStdin, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lock_core::{DistributedLock, LockKey, LockRequest, Mode};
+use lock_mysql::{MySqlConfig, MySqlHold};
+use lock_testkit::servers::{SqlServer, SqlVendor};
+use lock_testkit::{Case, Need, Store};
+
+use crate::connect;
+use crate::place::{literal, namespace, shared, start};
+
+/// A namespace on a server: on one of its own where the case freezes it or looks for connections to
+/// end, else on the shared one.
+pub(crate) struct RowStore {
+    own: Option<SqlServer>,
+    vendor: SqlVendor,
+    namespace: String,
+    /// Clients that hold a row and say nothing more.
+    silent: Mutex<Vec<(Child, ChildStdin)>>,
+}
+
+impl RowStore {
+    pub(crate) fn for_case(case: Case, vendor: SqlVendor) -> Self {
+        let alone = case.needs(Need::Freeze) || case.needs(Need::Remove);
+        Self {
+            own: alone.then(|| start(vendor)),
+            vendor,
+            namespace: namespace(case),
+            silent: Mutex::default(),
+        }
+    }
+
+    fn server(&self) -> &SqlServer {
+        match &self.own {
+            Some(own) => own,
+            None => shared(self.vendor),
+        }
+    }
+}
+
+#[async_trait]
+impl Store for RowStore {
+    async fn client(&self) -> Arc<dyn DistributedLock> {
+        let config = MySqlConfig::new(self.server().url())
+            .with_hold(MySqlHold::Row)
+            .with_connections(1100);
+        connect(config, &self.namespace).await
+    }
+
+    async fn residue(&self) -> Vec<String> {
+        // What is locked is left out.
+        let ours = format!("LIKE '{}:%'", self.namespace.replace('_', "\\_"));
+        let list = |lock: &str| {
+            let found = self.server().execute(&format!(
+                "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; SELECT HEX(k) FROM locks WHERE k {ours} {lock}"
+            ));
+            found.lines().map(str::to_owned).collect::<Vec<_>>()
+        };
+        let free = list("FOR UPDATE SKIP LOCKED");
+        let mut all = list("");
+        all.retain(|row| !free.contains(row));
+        all
+    }
+
+    async fn remove(&self, _key: &LockKey) -> bool {
+        let Some(server) = &self.own else {
+            return false;
+        };
+        // Holders say nothing for the most part; waiters are in the middle of a statement.
+        let holders = server.execute(
+            "SELECT id FROM information_schema.processlist WHERE command = 'Sleep' AND id <> CONNECTION_ID()",
+        );
+        for holder in holders.lines() {
+            // It may have ended just now.
+            let _ended = server.try_execute(&format!("KILL {holder}"));
+        }
+        !holders.is_empty()
+    }
+
+    async fn crash(&self, request: LockRequest) -> bool {
+        let row = literal(&self.namespace, &request.key);
+        let lock = match request.mode {
+            Mode::Exclusive => "FOR UPDATE",
+            Mode::Shared => "LOCK IN SHARE MODE",
+            Mode::Permit { .. } => return false,
+        };
+        let mut child = self
+            .server()
+            .client_command()
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the mariadb client starts");
+        let mut stdin = child.stdin.take().expect("it is piped");
+        let stdout = child.stdout.take().expect("it is piped");
+        let statements = format!(
+            "INSERT IGNORE INTO locks (k, token, expires) VALUES ({row}, 0, UTC_TIMESTAMP(6)); SET SESSION wait_timeout = {}; BEGIN; SELECT token FROM locks WHERE k = {row} {lock}; SELECT 'held';\n",
+            request.ttl().as_millis().div_ceil(1000)
+        );
+        let silent = tokio::task::spawn_blocking(move || {
+            use std::io::{BufRead, BufReader, Write};
+            stdin.write_all(statements.as_bytes()).expect("it reads");
+            stdin.flush().expect("it reads");
+            let mut lines = BufReader::new(stdout).lines();
+            assert!(lines.any(|line| line.is_ok_and(|line| line == "held")));
+            (child, stdin)
+        });
+        let silent = silent.await.expect("it is held");
+        self.silent.lock().expect("nobody panics").push(silent);
+        true
+    }
+
+    async fn freeze(&self) -> bool {
+        match &self.own {
+            Some(server) => {
+                server.freeze();
+                true
+            }
+            None => false,
+        }
+    }
+
+    async fn thaw(&self) {
+        if let Some(server) = &self.own {
+            server.thaw();
+        }
+    }
+
+    fn ttl(&self) -> Duration {
+        Duration::from_secs(1)
+    }
+}
+
+impl Drop for RowStore {
+    fn drop(&mut self) {
+        let silent = self.silent.get_mut().expect("nobody panics");
+        for (mut client, stdin) in silent.drain(..) {
+            drop(stdin);
+            client
+                .kill()
+                .and_then(|()| client.wait())
+                .expect("it is ours");
+        }
+    }
+}
