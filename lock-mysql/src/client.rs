@@ -10,6 +10,7 @@ use crate::heard::Heard;
 use crate::layout::Layout;
 use crate::poller::{Poller, Watcher};
 use crate::pool::Pool;
+use crate::purge::Purge;
 use crate::request::Unsettled;
 use crate::rows::Rows;
 use crate::wire::{CONNECT_LIMIT, Wire, config_error};
@@ -28,6 +29,8 @@ pub(crate) struct Client {
     pub(crate) rows: Arc<Rows>,
     pub(crate) patrol: Patrol,
     pub(crate) heard: Heard,
+    /// How far the token of a row lock may be ahead of the one that is written down in its row.
+    pub(crate) token_age_max: u64,
     pub(crate) unsettled: Arc<Unsettled>,
     stations: PerRuntime<Station>,
 }
@@ -49,12 +52,23 @@ impl Client {
         let layout = Arc::new(Layout::new(config)?);
         let wire = Wire::new(config)?;
         let patrol = Patrol::new(home.clone());
-        let size = connections(config)?;
+        let (size, purge_after) = (connections(config)?, purge_after(config)?);
         let (laid_out, watch) = (Arc::clone(&layout), patrol.clone());
         let stations = PerRuntime::new(home.clone(), move |runtime| {
             let pool = |size| Pool::new(wire.clone(), watch.clone(), runtime.clone(), size);
             let (command, background) = (pool(size), pool(BACKGROUND_CONNECTIONS));
             let poller = Poller::new(Arc::clone(&laid_out), Arc::clone(&background));
+            if let Some(after) = purge_after {
+                let (layout, pool) = (Arc::clone(&laid_out), Arc::downgrade(&background));
+                runtime.spawn(
+                    Purge {
+                        layout,
+                        pool,
+                        after,
+                    }
+                    .run(),
+                );
+            }
             Arc::new(Station {
                 command,
                 background,
@@ -67,6 +81,7 @@ impl Client {
             rows: Arc::default(),
             patrol,
             heard: Heard::new(),
+            token_age_max: token_age_max(purge_after),
             unsettled: Arc::default(),
             stations,
         };
@@ -142,6 +157,23 @@ fn connections(config: &MySqlConfig) -> Result<u32> {
         (None, MySqlHold::Lease) => Ok(8),
         (None, MySqlHold::Row) => Ok(64),
     }
+}
+
+fn purge_after(config: &MySqlConfig) -> Result<Option<Duration>> {
+    match config.purge_after {
+        Some(after) if after < Duration::from_secs(1) => Err(config_error(format!(
+            "purge_after: {after:?} is too short: keep unused keys for at least 1 second, or for ever"
+        ))),
+        after => Ok(after),
+    }
+}
+
+/// An hour, in units of the grants' clock, or less where rows would be purged by then: writing it down
+/// also tells the purge that the key is in use.
+fn token_age_max(purge_after: Option<Duration>) -> u64 {
+    let age = Duration::from_secs(60 * 60);
+    let age = purge_after.map_or(age, |after| age.min(after / 2));
+    u64::try_from(age.as_micros() / 4).unwrap_or(u64::MAX)
 }
 
 async fn end(pool: &Arc<Pool>, id: u64) -> Result<bool> {

@@ -24,6 +24,7 @@ mod leases;
 mod lock;
 mod poller;
 mod pool;
+mod purge;
 mod request;
 mod roots;
 mod row_holds;

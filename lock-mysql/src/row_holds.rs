@@ -19,10 +19,6 @@ const SLICE: Duration = Duration::from_secs(1);
 /// How long a release waits for its answer on each connection.
 const RELEASE_LIMIT: Duration = Duration::from_millis(450);
 
-/// How old the token in the row may become before a release writes the present one: an hour, in units
-/// of the grants' clock. It also tells the purge that the key is in use.
-const TOKEN_AGE_MAX: u64 = 60 * 60 * 250_000;
-
 /// What the server said of a row.
 enum Taken {
     Granted {
@@ -79,19 +75,20 @@ impl Client {
             return Ok(Taken::Held);
         };
         lent.wait_timeout = whole_seconds(hold.ttl());
-        let mut taken = taken(&answer, sent)?;
+        let mut taken = taken(&answer, wait.is_some(), sent)?;
         if let Taken::Granted { won, recorded } = &mut taken {
+            let behind = won.grant <= *recorded;
+            if behind {
+                won.grant = self.number(hold, *recorded, patience).await?;
+            }
             if Clock::Boot.now().since(sent) > hold.ttl() / 6 {
                 // The server counts from the last statement on, and so do we.
                 sent = Clock::Boot.now();
-                lent = self
-                    .ask_in(hold, lent, "DO 0".to_owned(), patience)
-                    .await
-                    .map_err(Failure::into_error)?
-                    .0;
+                let beating = self.ask_in(hold, lent, "DO 0".to_owned(), patience);
+                lent = beating.await.map_err(Failure::into_error)?.0;
                 won.sent = sent;
             }
-            let is_old = won.grant.saturating_sub(*recorded) > TOKEN_AGE_MAX;
+            let is_old = behind || won.grant.saturating_sub(*recorded) > self.token_age_max;
             let record = (is_old && hold.mode() == Mode::Exclusive).then_some(won.grant);
             self.rows.enter(hold.owner(), lent, sent, record);
         } else {
@@ -100,6 +97,20 @@ impl Client {
             let _ended = self.patrol.within(patience, ending).await;
         }
         Ok(taken)
+    }
+
+    /// A number for a grant while the server's clock stands behind the one that is written down in the
+    /// row. It is committed before anybody sees it.
+    async fn number(&self, hold: &HoldId, recorded: u64, limit: Duration) -> Result<u64> {
+        let pool = &self.station()?.background;
+        let counted = pool
+            .ask(self.layout.count(hold.key(), recorded), limit)
+            .await;
+        let counted = counted.map_err(Failure::into_error)?;
+        let number = counted.rows().next();
+        number
+            .ok_or_else(|| unexpected("without a number"))?
+            .value(0)
     }
 
     /// Has the server lock the row, if it can be had; when it was asked, too. A connection that the
@@ -211,18 +222,23 @@ impl Client {
     }
 }
 
-fn taken(answer: &Answer, sent: Moment) -> Result<Taken> {
-    let Some(row) = answer.nth_back(1)?.first() else {
+/// Reads what was answered: the row, and the clock in it, or behind it if the row was waited for.
+fn taken(answer: &Answer, waited: bool, sent: Moment) -> Result<Taken> {
+    let Some(row) = answer.nth_back(usize::from(waited))?.first() else {
         return Ok(Taken::New);
     };
     let (recorded, is_leased) = (row.value(0)?, row.value::<bool>(1)?);
     if is_leased {
         return Ok(Taken::Leased);
     }
-    let clock = answer.nth_back(0)?.first();
-    let grant = clock
-        .ok_or_else(|| unexpected("without a time"))?
-        .value(0)?;
-    let won = Won { grant, sent };
+    let clock = if waited {
+        let clock = answer.nth_back(0)?.first();
+        clock
+            .ok_or_else(|| unexpected("without a time"))?
+            .value(0)?
+    } else {
+        row.value(2)?
+    };
+    let won = Won { grant: clock, sent };
     Ok(Taken::Granted { won, recorded })
 }

@@ -174,7 +174,8 @@ fn listed(layout: &Layout, holds: &[HoldId], exclusive: bool) -> Listed {
 }
 
 impl Layout {
-    /// Begins a transaction that locks the key's row, and reads the clock after that.
+    /// Locks the key's row in a transaction that stays open, and reads the clock when it has: with the
+    /// row where nothing is waited for, else by a statement of its own.
     pub(crate) fn take_row(&self, hold: &HoldId, session: &Session, wait: bool) -> String {
         let timeout = whole_seconds(hold.ttl());
         let timeout = if session.wait_timeout == timeout {
@@ -189,12 +190,26 @@ impl Layout {
             (_, false, false) => "FOR SHARE NOWAIT",
             (_, _, true) => "LOCK IN SHARE MODE",
         };
+        let (clock, afterwards) = if wait {
+            (String::new(), format!(";SELECT {GRANT_CLOCK}"))
+        } else {
+            (format!(", {GRANT_CLOCK}"), String::new())
+        };
         format!(
-            "{timeout}START TRANSACTION;
-SELECT token, expires > {NOW} FROM {} WHERE k = {} {lock};
-SELECT {GRANT_CLOCK}",
+            "{timeout}START TRANSACTION;SELECT token, expires > {NOW}{clock} FROM {} WHERE k = {} {lock}{afterwards}",
             self.locks,
             self.key(hold.key())
+        )
+    }
+
+    /// Counts one more grant of a row lock, from the number on that is written down in the row.
+    pub(crate) fn count(&self, key: &LockKey, recorded: u64) -> String {
+        let (locks, counter, first) = (&self.locks, self.counter(key), recorded + 1);
+        format!(
+            "START TRANSACTION;
+INSERT INTO {locks} (k, token, expires) VALUES ({counter}, {first}, {NOW}) ON DUPLICATE KEY UPDATE token = GREATEST(token, {recorded}) + 1, expires = {NOW};
+SELECT token FROM {locks} WHERE k = {counter} FOR UPDATE;
+COMMIT"
         )
     }
 

@@ -10,7 +10,7 @@ use lock_testkit::servers::{SqlServer, SqlVendor};
 use lock_testkit::{Case, Need, Store};
 
 use crate::connect;
-use crate::place::{literal, namespace, shared, start};
+use crate::place::{PATIENCE, literal, namespace, shared, start};
 
 /// A namespace on a server: on one of its own where the case freezes it, else on the shared one.
 pub(crate) struct LeaseStore {
@@ -104,5 +104,9 @@ impl Store for LeaseStore {
 
     fn ttl(&self) -> Duration {
         Duration::from_secs(1)
+    }
+
+    fn patience(&self) -> Duration {
+        PATIENCE
     }
 }

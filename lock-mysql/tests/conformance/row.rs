@@ -11,7 +11,7 @@ use lock_testkit::servers::{SqlServer, SqlVendor};
 use lock_testkit::{Case, Need, Store};
 
 use crate::connect;
-use crate::place::{literal, namespace, shared, start};
+use crate::place::{PATIENCE, literal, namespace, shared, start};
 
 /// A namespace on a server: on one of its own where the case freezes it or looks for connections to
 /// end, else on the shared one.
@@ -132,6 +132,10 @@ impl Store for RowStore {
 
     fn ttl(&self) -> Duration {
         Duration::from_secs(1)
+    }
+
+    fn patience(&self) -> Duration {
+        PATIENCE
     }
 }
 
