@@ -78,7 +78,6 @@ impl Client {
         let Some((mut lent, answer, mut sent)) = self.lock_row(hold, wait, patience).await? else {
             return Ok(Taken::Held);
         };
-        lent.wait_timeout = whole_seconds(hold.ttl());
         let mut taken = taken(&answer, sent)?;
         if let Taken::Granted { won, recorded } = &mut taken {
             if Clock::Boot.now().since(sent) > hold.ttl() / 6 {
@@ -123,9 +122,11 @@ impl Client {
             let Some(lent) = self.patrol.within(limit + patience, lending).await else {
                 return Err(no_answer(limit + patience));
             };
-            let lent = lent?;
+            let mut lent = lent?;
             let (used, sent) = (lent.used, Clock::Boot.now());
             let statements = self.layout.take_row(hold, &lent, wait.is_some());
+            // Also when the row is refused: the first statement sets it all the same.
+            lent.wait_timeout = whole_seconds(hold.ttl());
             return match self.ask_in(hold, lent, statements, limit).await {
                 Ok((lent, answer)) => Ok(Some((lent, answer, sent))),
                 Err(Failure::Failed(error)) if used && error.is_retryable() => {
