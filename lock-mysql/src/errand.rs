@@ -24,8 +24,6 @@ pub(crate) struct Errand<'a, S> {
 pub(crate) struct Answered {
     /// When the packet was sent that was answered.
     pub(crate) sent: Moment,
-    /// What it travelled on.
-    pub(crate) session: Lent,
     pub(crate) answer: Answer,
 }
 
@@ -49,7 +47,7 @@ impl<S: Fn(&Lent) -> String> Errand<'_, S> {
                 request = request.of(owner, unsettled);
             }
             let sent = Clock::Boot.now();
-            let Some((session, answer)) = patrol.within(ends.since(sent), request).await else {
+            let Some((_, answer)) = patrol.within(ends.since(sent), request).await else {
                 return Err(Failure::NoAnswer(limit));
             };
             let over = Clock::Boot.now() >= ends;
@@ -60,11 +58,7 @@ impl<S: Fn(&Lent) -> String> Errand<'_, S> {
                 }
                 Err(failure) => return Err(failure),
                 Ok(answer) => {
-                    return Ok(Answered {
-                        sent,
-                        session,
-                        answer,
-                    });
+                    return Ok(Answered { sent, answer });
                 }
             }
         }

@@ -53,7 +53,7 @@ impl Client {
         let errand = Errand {
             pool: &station.command,
             owner: Some((hold.owner(), &self.unsettled)),
-            statements: |session: &Lent| self.layout.take(hold, session.floor, new),
+            statements: |_: &Lent| self.layout.take(hold, new),
         };
         match errand.run(limit).await {
             Ok(answered) => taken(hold, &answered),
@@ -136,9 +136,9 @@ fn taken(hold: &HoldId, answered: &Answered) -> Result<Taken> {
     let granted = |grant| Taken::Granted(Won { grant, sent });
     let exclusive = hold.mode() == Mode::Exclusive;
     let look = if exclusive { TAKE_LOOK } else { TAKE_MANY_LOOK };
-    let Some(row) = answer.nth_back(look)?.first() else {
+    if answer.nth_back(look)?.first().is_none() {
         return Ok(Taken::New);
-    };
+    }
     if !exclusive {
         let grant = answer.nth_back(TAKE_MANY_GRANT)?.first();
         return Ok(match grant {
@@ -146,13 +146,11 @@ fn taken(hold: &HoldId, answered: &Answered) -> Result<Taken> {
             None => Taken::Held,
         });
     }
-    let (owner, token) = (row.value::<Option<&[u8]>>(0)?, row.value::<u64>(1)?);
-    if answer.nth_back(TAKE_WRITE)?.found == 1 {
-        return Ok(granted(answered.session.floor.max(token + 1)));
-    }
-    // It was asked before, and the answer got lost.
-    let ours = owner.is_some_and(|owner| digits(owner) == hold.owner().to_string());
-    Ok(if ours { granted(token) } else { Taken::Held })
+    let write = answer.nth_back(TAKE_WRITE)?;
+    Ok(match write.found {
+        0 => Taken::Held,
+        _ => granted(write.inserted),
+    })
 }
 
 /// The owners that the server still knows, as they are displayed.

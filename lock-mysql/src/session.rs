@@ -14,8 +14,6 @@ pub(crate) struct Session {
     connection: MySqlConnection,
     /// The server's number of it.
     pub(crate) id: u64,
-    /// What grants are numbered from at least, by the server's clock when it was opened.
-    pub(crate) floor: u64,
     /// How long the server leaves it alone while nothing is asked, in seconds.
     pub(crate) wait_timeout: u64,
     /// MariaDB and MySQL have different words for some things.
@@ -30,12 +28,13 @@ pub(crate) struct Answer(Vec<Part>);
 pub(crate) struct Part {
     /// How many rows a write has found.
     pub(crate) found: u64,
+    /// What it says that it has inserted.
+    pub(crate) inserted: u64,
     rows: Vec<MySqlRow>,
 }
 
 impl Session {
-    /// Makes a fresh connection ready: `greeting` answers its number, the clock, how long it may be
-    /// idle, and whether this is MariaDB.
+    /// Makes a fresh connection ready: `greeting` answers its number, how long it may be idle, and whether this is MariaDB.
     pub(crate) async fn begin(
         connection: MySqlConnection,
         greeting: &str,
@@ -43,7 +42,6 @@ impl Session {
         let mut session = Self {
             connection,
             id: 0,
-            floor: 0,
             wait_timeout: 0,
             is_mariadb: false,
             idle_since: Clock::Boot.now(),
@@ -52,9 +50,8 @@ impl Session {
         let row = answer.nth_back(0)?.first();
         let row = row.ok_or_else(|| unexpected("without a greeting"))?;
         session.id = row.value(0)?;
-        session.floor = row.value(1)?;
-        session.wait_timeout = row.value(2)?;
-        session.is_mariadb = row.value::<bool>(3)?;
+        session.wait_timeout = row.value(1)?;
+        session.is_mariadb = row.value::<bool>(2)?;
         Ok(session)
     }
 
@@ -86,6 +83,7 @@ impl Session {
                 Either::Right(row) => part.rows.push(row),
                 Either::Left(done) => {
                     part.found = done.rows_affected();
+                    part.inserted = done.last_insert_id();
                     parts.push(std::mem::take(&mut part));
                 }
             }

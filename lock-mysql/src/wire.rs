@@ -62,7 +62,7 @@ impl Wire {
                 options.ssl_mode(MySqlSslMode::Preferred)
             },
             greeting: format!(
-                "{SET_UP};SELECT CONNECTION_ID(), {GRANT_CLOCK}, CAST(@@wait_timeout AS UNSIGNED), VERSION() LIKE '%MariaDB%'"
+                "{SET_UP};SELECT CONNECTION_ID(), CAST(@@wait_timeout AS UNSIGNED), VERSION() LIKE '%MariaDB%'"
             ),
         })
     }

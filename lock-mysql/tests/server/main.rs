@@ -1,6 +1,7 @@
 //! What is particular to MySQL and MariaDB, on real servers.
 
 mod row_timeouts;
+mod tokens;
 
 use std::time::Duration;
 
@@ -13,6 +14,8 @@ const PROMPT: Duration = Duration::from_secs(10);
 
 /// A ttl that nothing here outlasts.
 const LONG: Duration = Duration::from_secs(60);
+
+const BOTH: [MySqlHold; 2] = [MySqlHold::Lease, MySqlHold::Row];
 
 async fn connect(server: &SqlServer, hold: MySqlHold) -> MySqlLock {
     connect_with(MySqlConfig::new(server.url()).with_hold(hold)).await
