@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use lock_core::{KeeperHome, LockKey, Mode, Moment, OwnerId, Patrol, PerRuntime, Result};
 
+use crate::errand::Errand;
 use crate::error::{Failure, no_answer};
 use crate::heard::Heard;
+use crate::identity::Identity;
 use crate::layout::Layout;
 use crate::poller::{Poller, Watcher};
-use crate::pool::Pool;
+use crate::pool::{Lent, Pool};
 use crate::request::Unsettled;
 use crate::rows::Rows;
 use crate::wire::{CONNECT_LIMIT, Wire, config_error};
@@ -108,18 +110,25 @@ impl Client {
     }
 
     /// Ends a connection on the server, together with what it waits for and its transaction.
-    pub(crate) fn kill(&self, id: u64) -> Result<impl Future<Output = ()> + Send + use<>> {
+    /// Answers whether it is gone for sure.
+    pub(crate) fn kill(
+        &self,
+        connection: &Identity,
+    ) -> Result<impl Future<Output = bool> + Send + use<>> {
         let pool = Arc::clone(&self.station()?.background);
+        let connection = connection.clone();
         Ok(async move {
-            if let Err(error) = end(&pool, id).await {
+            let ended = end(&pool, &connection).await;
+            if let Err(error) = &ended {
                 tracing::debug!(%error, "a connection was not ended on the server");
             }
+            ended.is_ok()
         })
     }
 
     /// The same, with its outcome: whether it was there.
-    pub(crate) async fn end(&self, id: u64) -> Result<bool> {
-        end(&self.station()?.background, id).await
+    pub(crate) async fn end(&self, connection: &Identity) -> Result<bool> {
+        end(&self.station()?.background, connection).await
     }
 
     /// Waits until nothing that was asked for `owner` goes on in the background.
@@ -144,8 +153,13 @@ fn connections(config: &MySqlConfig) -> Result<u32> {
     }
 }
 
-async fn end(pool: &Arc<Pool>, id: u64) -> Result<bool> {
-    match pool.ask(format!("KILL {id}"), KILL_LIMIT).await {
+async fn end(pool: &Arc<Pool>, connection: &Identity) -> Result<bool> {
+    let errand = Errand {
+        pool,
+        owner: None,
+        statements: |session: &Lent| connection.kill(session.is_mariadb),
+    };
+    match errand.run(KILL_LIMIT).await {
         Ok(_) => Ok(true),
         Err(Failure::Gone) => Ok(false),
         Err(failure) => Err(failure.into_error()),

@@ -91,7 +91,7 @@ impl Client {
         let sent = Clock::Boot.now();
         let renewing = async {
             let lent = station.background.lend(limit).await?;
-            let kill = self.kill(lent.id)?;
+            let kill = self.kill(&lent.identity)?;
             let statements = self.layout.renew(holds);
             // The rows that it has locked so far would stay so while it waits for another one.
             let request = Request::new(&station.background, lent, statements).interrupted_by(kill);

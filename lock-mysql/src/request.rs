@@ -16,6 +16,9 @@ use crate::session::Answer;
 /// How long the answer is waited for that nobody wants any more.
 const FINISH_LIMIT: Duration = Duration::from_secs(30);
 
+/// Whether nothing goes on any more.
+type Interrupt = Pin<Box<dyn Future<Output = bool> + Send>>;
+
 type Exchange = Pin<Box<dyn Future<Output = (Lent, Result<Answer, Failure>)> + Send>>;
 
 /// Asks on a lent connection. Dropping it before the answer is there does not stop it: it goes on in
@@ -26,7 +29,7 @@ pub(crate) struct Request {
     begun: bool,
     owner: Option<(OwnerId, Arc<Unsettled>)>,
     /// Ends on the server what nobody waits for any more.
-    interrupt: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    interrupt: Option<Interrupt>,
 }
 
 impl Request {
@@ -73,7 +76,7 @@ impl Request {
     /// Runs `interrupt` when nobody waits for the answer any more.
     pub(crate) fn interrupted_by(
         mut self,
-        interrupt: impl Future<Output = ()> + Send + 'static,
+        interrupt: impl Future<Output = bool> + Send + 'static,
     ) -> Self {
         self.interrupt = Some(Box::pin(interrupt));
         self
@@ -115,7 +118,7 @@ impl Drop for Request {
             };
             // What was interrupted is kept until then and closed, or the interruption might hit
             // whoever has the connection next.
-            if let (Ok((mut lent, _)), ()) = tokio::join!(finishing, interrupt) {
+            if let (Ok((mut lent, _)), _) = tokio::join!(finishing, interrupt) {
                 lent.spoil();
             }
         });

@@ -150,7 +150,7 @@ impl Client {
         limit: Duration,
     ) -> Result<(Lent, Answer), Failure> {
         let pool = &self.station()?.command;
-        let kill = self.kill(lent.id)?;
+        let kill = self.kill(&lent.identity)?;
         let request = Request::leaving_open(pool, lent, statements)
             .of(hold.owner(), &self.unsettled)
             .interrupted_by(kill);
@@ -198,7 +198,7 @@ impl Client {
                 return Ok(Released::Released);
             }
         }
-        let ending = self.end(releasing.connection);
+        let ending = self.end(&releasing.connection);
         let Some(ended) = self.patrol.within(RELEASE_LIMIT, ending).await else {
             return Err(no_answer(RELEASE_LIMIT));
         };

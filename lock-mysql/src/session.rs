@@ -8,12 +8,13 @@ use sqlx::mysql::{MySqlConnection, MySqlRow};
 use sqlx::{AssertSqlSafe, Decode, Either, Executor, MySql, Row, Type};
 
 use crate::error::{Failure, failure, unexpected};
+use crate::identity::Identity;
 
 /// A connection that is ready for the next request. Dropping it closes it, which ends its transaction.
 pub(crate) struct Session {
     connection: MySqlConnection,
-    /// The server's number of it.
-    pub(crate) id: u64,
+    /// Which one it is.
+    pub(crate) identity: Identity,
     /// How long the server leaves it alone while nothing is asked, in seconds.
     pub(crate) wait_timeout: u64,
     /// MariaDB and MySQL have different words for some things.
@@ -34,14 +35,14 @@ pub(crate) struct Part {
 }
 
 impl Session {
-    /// Makes a fresh connection ready: `greeting` answers its number, how long it may be idle, and whether this is MariaDB.
+    /// Makes a fresh connection ready: `greeting` answers its number, whose, how long it may be idle, and whether this is MariaDB.
     pub(crate) async fn begin(
         connection: MySqlConnection,
         greeting: &str,
     ) -> Result<Self, Failure> {
         let mut session = Self {
             connection,
-            id: 0,
+            identity: Identity::new(0, ""),
             wait_timeout: 0,
             is_mariadb: false,
             idle_since: Clock::Boot.now(),
@@ -49,9 +50,9 @@ impl Session {
         let answer = session.ask(greeting).await?;
         let row = answer.nth_back(0)?.first();
         let row = row.ok_or_else(|| unexpected("without a greeting"))?;
-        session.id = row.value(0)?;
-        session.wait_timeout = row.value(1)?;
-        session.is_mariadb = row.value::<bool>(2)?;
+        session.identity = Identity::new(row.value(0)?, row.value(1)?);
+        session.wait_timeout = row.value(2)?;
+        session.is_mariadb = row.value::<bool>(3)?;
         Ok(session)
     }
 

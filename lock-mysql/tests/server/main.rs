@@ -1,5 +1,6 @@
 //! What is particular to MySQL and MariaDB, on real servers.
 
+mod restarts;
 mod row_timeouts;
 mod tokens;
 
