@@ -1,9 +1,12 @@
 //! The connections of a client, and the requests that travel on them.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{KeeperHome, LockKey, Mode, Moment, OwnerId, Patrol, PerRuntime, Result};
+use lock_core::{
+    Backoff, Clock, KeeperHome, LockKey, Mode, Moment, OwnerId, Patrol, PerRuntime, Result,
+};
 
 use crate::errand::Errand;
 use crate::error::{Failure, no_answer};
@@ -22,6 +25,9 @@ const BACKGROUND_CONNECTIONS: u32 = 4;
 
 /// How long an interruption may take.
 const KILL_LIMIT: Duration = Duration::from_secs(2);
+
+/// How long it is tried again and again.
+const KILL_PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 pub(crate) struct Client {
@@ -114,16 +120,21 @@ impl Client {
     pub(crate) fn kill(
         &self,
         connection: &Identity,
-    ) -> Result<impl Future<Output = bool> + Send + use<>> {
+    ) -> Result<Pin<Box<dyn Future<Output = bool> + Send>>> {
         let pool = Arc::clone(&self.station()?.background);
         let connection = connection.clone();
-        Ok(async move {
-            let ended = end(&pool, &connection).await;
-            if let Err(error) = &ended {
+        Ok(Box::pin(async move {
+            let ends = Clock::Boot.now().plus(KILL_PATIENCE);
+            let mut backoff = Backoff::new(Duration::from_millis(20), Duration::from_secs(1));
+            while let Err(error) = end(&pool, &connection).await {
                 tracing::debug!(%error, "a connection was not ended on the server");
+                if Clock::Boot.now() >= ends {
+                    return false;
+                }
+                tokio::time::sleep(backoff.next_pause()).await;
             }
-            ended.is_ok()
-        })
+            true
+        }))
     }
 
     /// The same, with its outcome: whether it was there.

@@ -5,17 +5,22 @@ use std::time::Duration;
 
 use lock_core::{Backoff, Clock, Moment, OwnerId};
 
+use crate::client::Client;
 use crate::error::Failure;
 use crate::pool::{Lent, Pool};
-use crate::request::{Request, Unsettled};
+use crate::request::Request;
 use crate::session::Answer;
+
+/// How long a take goes on that nobody waits for: most are answered by then, and their connections
+/// stay usable.
+const INTERRUPT_AFTER: Duration = Duration::from_millis(250);
 
 /// One packet with what is needed to send it again: after a deadlock, and on a new connection when the
 /// one it was sent on had been closed while it was idle. So it has to do no harm when it is done twice.
 pub(crate) struct Errand<'a, S> {
     pub(crate) pool: &'a Arc<Pool>,
     /// On whose behalf, if it could win something.
-    pub(crate) owner: Option<(OwnerId, &'a Arc<Unsettled>)>,
+    pub(crate) owner: Option<(OwnerId, &'a Client)>,
     /// What is asked on a connection.
     pub(crate) statements: S,
 }
@@ -42,12 +47,17 @@ impl<S: Fn(&Lent) -> String> Errand<'_, S> {
             };
             let used = session.used;
             let statements = (self.statements)(&session);
+            let identity = session.identity.clone();
             let mut request = Request::new(self.pool, session, statements);
-            if let Some((owner, unsettled)) = self.owner {
-                request = request.of(owner, unsettled);
+            if let Some((owner, client)) = self.owner {
+                request = request
+                    .of(owner, &client.unsettled)
+                    .interrupted_after(INTERRUPT_AFTER, client.kill(&identity)?);
             }
             let sent = Clock::Boot.now();
             let Some((_, answer)) = patrol.within(ends.since(sent), request).await else {
+                // What was idle beside it may be as silent.
+                self.pool.forget_idle();
                 return Err(Failure::NoAnswer(limit));
             };
             let over = Clock::Boot.now() >= ends;

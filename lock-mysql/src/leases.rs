@@ -52,7 +52,7 @@ impl Client {
         let station = self.station()?;
         let errand = Errand {
             pool: &station.command,
-            owner: Some((hold.owner(), &self.unsettled)),
+            owner: Some((hold.owner(), self)),
             statements: |_: &Lent| self.layout.take(hold, new),
         };
         match errand.run(limit).await {
@@ -94,7 +94,8 @@ impl Client {
             let kill = self.kill(&lent.identity)?;
             let statements = self.layout.renew(holds);
             // The rows that it has locked so far would stay so while it waits for another one.
-            let request = Request::new(&station.background, lent, statements).interrupted_by(kill);
+            let request = Request::new(&station.background, lent, statements)
+                .interrupted_after(Duration::ZERO, kill);
             request.await.1.map_err(Failure::into_error)
         };
         let Some(answer) = self.patrol.within(limit, renewing).await else {

@@ -153,7 +153,7 @@ impl Client {
         let kill = self.kill(&lent.identity)?;
         let request = Request::leaving_open(pool, lent, statements)
             .of(hold.owner(), &self.unsettled)
-            .interrupted_by(kill);
+            .interrupted_after(Duration::ZERO, kill);
         match self.patrol.within(limit, request).await {
             Some((lent, answer)) => Ok((lent, answer?)),
             None => Err(Failure::NoAnswer(limit)),
