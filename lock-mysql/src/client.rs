@@ -1,15 +1,20 @@
 //! The connections of a client, and the requests that travel on them.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{KeeperHome, LockKey, Mode, Moment, OwnerId, Patrol, PerRuntime, Result};
+use lock_core::{
+    Backoff, Clock, KeeperHome, LockKey, Mode, Moment, OwnerId, Patrol, PerRuntime, Result,
+};
 
+use crate::errand::Errand;
 use crate::error::{Failure, no_answer};
 use crate::heard::Heard;
+use crate::identity::Identity;
 use crate::layout::Layout;
 use crate::poller::{Poller, Watcher};
-use crate::pool::Pool;
+use crate::pool::{Lent, Pool};
 use crate::purge::Purge;
 use crate::request::Unsettled;
 use crate::rows::Rows;
@@ -21,6 +26,9 @@ const BACKGROUND_CONNECTIONS: u32 = 4;
 
 /// How long an interruption may take.
 const KILL_LIMIT: Duration = Duration::from_secs(2);
+
+/// How long it is tried again and again.
+const KILL_PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 pub(crate) struct Client {
@@ -123,18 +131,30 @@ impl Client {
     }
 
     /// Ends a connection on the server, together with what it waits for and its transaction.
-    pub(crate) fn kill(&self, id: u64) -> Result<impl Future<Output = ()> + Send + use<>> {
+    /// Answers whether it is gone for sure.
+    pub(crate) fn kill(
+        &self,
+        connection: &Identity,
+    ) -> Result<Pin<Box<dyn Future<Output = bool> + Send>>> {
         let pool = Arc::clone(&self.station()?.background);
-        Ok(async move {
-            if let Err(error) = end(&pool, id).await {
+        let connection = connection.clone();
+        Ok(Box::pin(async move {
+            let ends = Clock::Boot.now().plus(KILL_PATIENCE);
+            let mut backoff = Backoff::new(Duration::from_millis(20), Duration::from_secs(1));
+            while let Err(error) = end(&pool, &connection).await {
                 tracing::debug!(%error, "a connection was not ended on the server");
+                if Clock::Boot.now() >= ends {
+                    return false;
+                }
+                tokio::time::sleep(backoff.next_pause()).await;
             }
-        })
+            true
+        }))
     }
 
     /// The same, with its outcome: whether it was there.
-    pub(crate) async fn end(&self, id: u64) -> Result<bool> {
-        end(&self.station()?.background, id).await
+    pub(crate) async fn end(&self, connection: &Identity) -> Result<bool> {
+        end(&self.station()?.background, connection).await
     }
 
     /// Waits until nothing that was asked for `owner` goes on in the background.
@@ -176,8 +196,14 @@ fn token_age_max(purge_after: Option<Duration>) -> u64 {
     u64::try_from(age.as_micros() / 4).unwrap_or(u64::MAX)
 }
 
-async fn end(pool: &Arc<Pool>, id: u64) -> Result<bool> {
-    match pool.ask(format!("KILL {id}"), KILL_LIMIT).await {
+async fn end(pool: &Arc<Pool>, connection: &Identity) -> Result<bool> {
+    let errand = Errand {
+        pool,
+        owner: None,
+        queue: KILL_LIMIT,
+        statements: |session: &Lent| connection.kill(session.is_mariadb),
+    };
+    match errand.run(KILL_LIMIT).await {
         Ok(_) => Ok(true),
         Err(Failure::Gone) => Ok(false),
         Err(failure) => Err(failure.into_error()),

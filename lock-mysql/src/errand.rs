@@ -5,17 +5,25 @@ use std::time::Duration;
 
 use lock_core::{Backoff, Clock, Moment, OwnerId};
 
+use crate::client::Client;
 use crate::error::Failure;
 use crate::pool::{Lent, Pool};
-use crate::request::{Request, Unsettled};
+use crate::request::Request;
 use crate::session::Answer;
+
+/// How long a take goes on that nobody waits for: most are answered by then, and their connections
+/// stay usable.
+const INTERRUPT_AFTER: Duration = Duration::from_millis(250);
 
 /// One packet with what is needed to send it again: after a deadlock, and on a new connection when the
 /// one it was sent on had been closed while it was idle. So it has to do no harm when it is done twice.
 pub(crate) struct Errand<'a, S> {
     pub(crate) pool: &'a Arc<Pool>,
     /// On whose behalf, if it could win something.
-    pub(crate) owner: Option<(OwnerId, &'a Arc<Unsettled>)>,
+    pub(crate) owner: Option<(OwnerId, &'a Client)>,
+    /// How long it stands in line for a connection, at least as long as for an answer. That is our own
+    /// doing and no silence of the server's.
+    pub(crate) queue: Duration,
     /// What is asked on a connection.
     pub(crate) statements: S,
 }
@@ -24,32 +32,37 @@ pub(crate) struct Errand<'a, S> {
 pub(crate) struct Answered {
     /// When the packet was sent that was answered.
     pub(crate) sent: Moment,
-    /// What it travelled on.
-    pub(crate) session: Lent,
     pub(crate) answer: Answer,
 }
 
 impl<S: Fn(&Lent) -> String> Errand<'_, S> {
-    /// Asks until it is answered, at most for `limit`.
+    /// Asks until it is answered, at most for `limit` once there is a connection.
     pub(crate) async fn run(self, limit: Duration) -> Result<Answered, Failure> {
-        let ends = Clock::Boot.now().plus(limit);
+        let queue_ends = Clock::Boot.now().plus(self.queue.max(limit));
+        let mut ends = None;
         let patrol = &self.pool.patrol;
         let mut backoff = Backoff::new(Duration::from_millis(1), Duration::from_millis(20));
         loop {
-            let left = ends.since(Clock::Boot.now());
+            let left = ends.unwrap_or(queue_ends).since(Clock::Boot.now());
             let lending = self.pool.lend(left);
             let session = match patrol.within(left, lending).await {
                 Some(session) => session?,
-                None => return Err(Failure::NoAnswer(limit)),
+                None => return Err(Failure::NoAnswer(left)),
             };
+            let ends = *ends.get_or_insert_with(|| Clock::Boot.now().plus(limit));
             let used = session.used;
             let statements = (self.statements)(&session);
+            let identity = session.identity.clone();
             let mut request = Request::new(self.pool, session, statements);
-            if let Some((owner, unsettled)) = self.owner {
-                request = request.of(owner, unsettled);
+            if let Some((owner, client)) = self.owner {
+                request = request
+                    .of(owner, &client.unsettled)
+                    .interrupted_after(INTERRUPT_AFTER, client.kill(&identity)?);
             }
             let sent = Clock::Boot.now();
-            let Some((session, answer)) = patrol.within(ends.since(sent), request).await else {
+            let Some((_, answer)) = patrol.within(ends.since(sent), request).await else {
+                // What was idle beside it may be as silent.
+                self.pool.forget_idle();
                 return Err(Failure::NoAnswer(limit));
             };
             let over = Clock::Boot.now() >= ends;
@@ -60,11 +73,7 @@ impl<S: Fn(&Lent) -> String> Errand<'_, S> {
                 }
                 Err(failure) => return Err(failure),
                 Ok(answer) => {
-                    return Ok(Answered {
-                        sent,
-                        session,
-                        answer,
-                    });
+                    return Ok(Answered { sent, answer });
                 }
             }
         }
@@ -81,6 +90,7 @@ impl Pool {
         let errand = Errand {
             pool: self,
             owner: None,
+            queue: limit,
             statements: |_: &Lent| statements.clone(),
         };
         Ok(errand.run(limit).await?.answer)

@@ -20,6 +20,9 @@ use crate::statements::{
 /// How many holds are renewed in one packet.
 const BATCH: usize = 200;
 
+/// How long a request stands in line for a connection, however long its wait is.
+const QUEUE_LIMIT: Duration = Duration::from_secs(30);
+
 /// How long a release waits for its answer.
 const RELEASE_LIMIT: Duration = Duration::from_millis(900);
 
@@ -32,14 +35,18 @@ enum Taken {
 }
 
 impl Client {
-    /// Asks for the key once; the grant's number, or `None` while it is held.
-    pub(crate) async fn take_lease(&self, hold: &HoldId, limit: Duration) -> Result<Option<Won>> {
-        let begun = Clock::Boot.now();
-        self.settled(hold.owner(), limit).await?;
-        let mut taken = self.ask_for_lease(hold, false, limit).await?;
+    /// Asks for the key once; the grant's number, or `None` while it is held. It stands in line for a
+    /// connection as long as `wait` says, and waits for the answer as long as `patience` says.
+    pub(crate) async fn take_lease(
+        &self,
+        hold: &HoldId,
+        wait: Duration,
+        patience: Duration,
+    ) -> Result<Option<Won>> {
+        self.settled(hold.owner(), patience).await?;
+        let mut taken = self.ask_for_lease(hold, false, wait, patience).await?;
         if matches!(taken, Taken::New) {
-            let left = begun.plus(limit).since(Clock::Boot.now());
-            taken = self.ask_for_lease(hold, true, left).await?;
+            taken = self.ask_for_lease(hold, true, wait, patience).await?;
         }
         match taken {
             Taken::Granted(won) => Ok(Some(won)),
@@ -48,14 +55,21 @@ impl Client {
         }
     }
 
-    async fn ask_for_lease(&self, hold: &HoldId, new: bool, limit: Duration) -> Result<Taken> {
+    async fn ask_for_lease(
+        &self,
+        hold: &HoldId,
+        new: bool,
+        wait: Duration,
+        patience: Duration,
+    ) -> Result<Taken> {
         let station = self.station()?;
         let errand = Errand {
             pool: &station.command,
-            owner: Some((hold.owner(), &self.unsettled)),
-            statements: |session: &Lent| self.layout.take(hold, session.floor, new),
+            owner: Some((hold.owner(), self)),
+            queue: wait.min(QUEUE_LIMIT),
+            statements: |_: &Lent| self.layout.take(hold, new),
         };
-        match errand.run(limit).await {
+        match errand.run(patience).await {
             Ok(answered) => taken(hold, &answered),
             Err(Failure::Locked) => Ok(Taken::Held),
             Err(failure) => Err(failure.into_error()),
@@ -91,10 +105,11 @@ impl Client {
         let sent = Clock::Boot.now();
         let renewing = async {
             let lent = station.background.lend(limit).await?;
-            let kill = self.kill(lent.id)?;
+            let kill = self.kill(&lent.identity)?;
             let statements = self.layout.renew(holds);
             // The rows that it has locked so far would stay so while it waits for another one.
-            let request = Request::new(&station.background, lent, statements).interrupted_by(kill);
+            let request = Request::new(&station.background, lent, statements)
+                .interrupted_after(Duration::ZERO, kill);
             request.await.1.map_err(Failure::into_error)
         };
         let Some(answer) = self.patrol.within(limit, renewing).await else {
@@ -136,9 +151,9 @@ fn taken(hold: &HoldId, answered: &Answered) -> Result<Taken> {
     let granted = |grant| Taken::Granted(Won { grant, sent });
     let exclusive = hold.mode() == Mode::Exclusive;
     let look = if exclusive { TAKE_LOOK } else { TAKE_MANY_LOOK };
-    let Some(row) = answer.nth_back(look)?.first() else {
+    if answer.nth_back(look)?.first().is_none() {
         return Ok(Taken::New);
-    };
+    }
     if !exclusive {
         let grant = answer.nth_back(TAKE_MANY_GRANT)?.first();
         return Ok(match grant {
@@ -146,13 +161,11 @@ fn taken(hold: &HoldId, answered: &Answered) -> Result<Taken> {
             None => Taken::Held,
         });
     }
-    let (owner, token) = (row.value::<Option<&[u8]>>(0)?, row.value::<u64>(1)?);
-    if answer.nth_back(TAKE_WRITE)?.found == 1 {
-        return Ok(granted(answered.session.floor.max(token + 1)));
-    }
-    // It was asked before, and the answer got lost.
-    let ours = owner.is_some_and(|owner| digits(owner) == hold.owner().to_string());
-    Ok(if ours { granted(token) } else { Taken::Held })
+    let write = answer.nth_back(TAKE_WRITE)?;
+    Ok(match write.found {
+        0 => Taken::Held,
+        _ => granted(write.inserted),
+    })
 }
 
 /// The owners that the server still knows, as they are displayed.

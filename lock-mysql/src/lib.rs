@@ -18,6 +18,7 @@ mod config;
 mod errand;
 mod error;
 mod heard;
+mod identity;
 mod layout;
 mod lease;
 mod leases;

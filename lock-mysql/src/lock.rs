@@ -194,7 +194,12 @@ impl<'a> Acquisition<'a> {
     /// One request for the key. Dropping it here, at any point, drops the armed claim.
     async fn attempt(&mut self, wait: bool) -> Result<Option<LockGuard>> {
         let patience = self.patience();
-        let wait = wait.then(|| self.left());
+        let left = if self.waits {
+            self.left()
+        } else {
+            Duration::ZERO
+        };
+        let wait = wait.then_some(left);
         let mut claim = match self.claim.take() {
             Some(claim) => claim,
             None => self.lock.keeper.claim(self.request)?,
@@ -202,7 +207,7 @@ impl<'a> Acquisition<'a> {
         let client = &self.lock.client;
         let begun = claim.sending();
         let answer = match client.hold {
-            MySqlHold::Lease => client.take_lease(claim.id(), patience).await,
+            MySqlHold::Lease => client.take_lease(claim.id(), left, patience).await,
             MySqlHold::Row => client.take_row(claim.id(), wait, patience).await,
         };
         if answer.is_ok() {

@@ -13,8 +13,8 @@ use crate::error::Failure;
 use crate::pool::{Lent, Pool};
 use crate::session::Answer;
 
-/// How long the answer is waited for that nobody wants any more.
-const FINISH_LIMIT: Duration = Duration::from_secs(30);
+/// How long the answer is waited for that nobody wants any more: longer than InnoDB waits for a row.
+const FINISH_LIMIT: Duration = Duration::from_secs(2);
 
 type Exchange = Pin<Box<dyn Future<Output = (Lent, Result<Answer, Failure>)> + Send>>;
 
@@ -25,8 +25,7 @@ pub(crate) struct Request {
     pool: Arc<Pool>,
     begun: bool,
     owner: Option<(OwnerId, Arc<Unsettled>)>,
-    /// Ends on the server what nobody waits for any more.
-    interrupt: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    interruption: Option<Interruption>,
 }
 
 impl Request {
@@ -60,7 +59,7 @@ impl Request {
             pool: Arc::clone(pool),
             begun: false,
             owner: None,
-            interrupt: None,
+            interruption: None,
         }
     }
 
@@ -70,12 +69,15 @@ impl Request {
         self
     }
 
-    /// Runs `interrupt` when nobody waits for the answer any more.
-    pub(crate) fn interrupted_by(
+    /// Runs `work`, which says whether it has ended it, when nobody has waited for the answer for so
+    /// long.
+    pub(crate) fn interrupted_after(
         mut self,
-        interrupt: impl Future<Output = ()> + Send + 'static,
+        patience: Duration,
+        work: impl Future<Output = bool> + Send + 'static,
     ) -> Self {
-        self.interrupt = Some(Box::pin(interrupt));
+        let work = Box::pin(work);
+        self.interruption = Some(Interruption { patience, work });
         self
     }
 }
@@ -106,19 +108,43 @@ impl Drop for Request {
             .owner
             .take()
             .map(|(owner, unsettled)| unsettled.enter(owner));
-        let interrupt = self.interrupt.take();
+        let interruption = self.interruption.take();
         self.pool.runtime.spawn(async move {
             let _settling = settling;
-            let finishing = tokio::time::timeout(FINISH_LIMIT, exchange);
-            let Some(interrupt) = interrupt else {
-                return drop(finishing.await);
-            };
-            // What was interrupted is kept until then and closed, or the interruption might hit
-            // whoever has the connection next.
-            if let (Ok((mut lent, _)), ()) = tokio::join!(finishing, interrupt) {
-                lent.spoil();
+            match interruption {
+                Some(interruption) => interruption.of(exchange).await,
+                // Its connection may have died without a word.
+                None => drop(tokio::time::timeout(FINISH_LIMIT, exchange).await),
             }
         });
+    }
+}
+
+/// Ends on the server what nobody waits for any more, after a while in which it may end by itself.
+struct Interruption {
+    patience: Duration,
+    /// Whether nothing goes on any more.
+    work: Pin<Box<dyn Future<Output = bool> + Send>>,
+}
+
+impl Interruption {
+    async fn of(self, mut exchange: Exchange) {
+        let ended = tokio::time::timeout(self.patience, &mut exchange);
+        if !self.patience.is_zero() && ended.await.is_ok() {
+            return;
+        }
+        // Both are awaited at most once after they are ready.
+        let mut work = self.work;
+        tokio::select! {
+            // Its answer may never come, and nothing depends on it.
+            _ended = &mut work => {}
+            (mut lent, _) = &mut exchange => {
+                // Kept until then and closed, or the interruption might hit whoever has the connection
+                // next.
+                work.await;
+                lent.spoil();
+            }
+        }
     }
 }
 

@@ -74,7 +74,6 @@ impl Client {
         let Some((mut lent, answer, mut sent)) = self.lock_row(hold, wait, patience).await? else {
             return Ok(Taken::Held);
         };
-        lent.wait_timeout = whole_seconds(hold.ttl());
         let mut taken = taken(&answer, wait.is_some(), sent)?;
         if let Taken::Granted { won, recorded } = &mut taken {
             let behind = won.grant <= *recorded;
@@ -134,9 +133,11 @@ impl Client {
             let Some(lent) = self.patrol.within(limit + patience, lending).await else {
                 return Err(no_answer(limit + patience));
             };
-            let lent = lent?;
+            let mut lent = lent?;
             let (used, sent) = (lent.used, Clock::Boot.now());
             let statements = self.layout.take_row(hold, &lent, wait.is_some());
+            // Also when the row is refused: the first statement sets it all the same.
+            lent.wait_timeout = whole_seconds(hold.ttl());
             return match self.ask_in(hold, lent, statements, limit).await {
                 Ok((lent, answer)) => Ok(Some((lent, answer, sent))),
                 Err(Failure::Failed(error)) if used && error.is_retryable() => {
@@ -160,10 +161,10 @@ impl Client {
         limit: Duration,
     ) -> Result<(Lent, Answer), Failure> {
         let pool = &self.station()?.command;
-        let kill = self.kill(lent.id)?;
+        let kill = self.kill(&lent.identity)?;
         let request = Request::leaving_open(pool, lent, statements)
             .of(hold.owner(), &self.unsettled)
-            .interrupted_by(kill);
+            .interrupted_after(Duration::ZERO, kill);
         match self.patrol.within(limit, request).await {
             Some((lent, answer)) => Ok((lent, answer?)),
             None => Err(Failure::NoAnswer(limit)),
@@ -208,7 +209,7 @@ impl Client {
                 return Ok(Released::Released);
             }
         }
-        let ending = self.end(releasing.connection);
+        let ending = self.end(&releasing.connection);
         let Some(ended) = self.patrol.within(RELEASE_LIMIT, ending).await else {
             return Err(no_answer(RELEASE_LIMIT));
         };

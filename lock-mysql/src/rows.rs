@@ -9,6 +9,7 @@ use lock_core::{Clock, Moment, OwnerId};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
+use crate::identity::Identity;
 use crate::pool::Lent;
 
 /// Held row locks by their owners.
@@ -17,8 +18,7 @@ pub(crate) struct Rows(Mutex<HashMap<OwnerId, Row>>);
 
 /// One held row lock: a connection with an open transaction.
 struct Row {
-    /// The server's number of the connection.
-    connection: u64,
+    connection: Identity,
     /// Absent while a heartbeat is under way on it, and once it is being released.
     session: Option<Lent>,
     is_released: bool,
@@ -38,7 +38,7 @@ pub(crate) enum Heard {
 
 /// What has to be done to release a row lock.
 pub(crate) struct Releasing {
-    pub(crate) connection: u64,
+    pub(crate) connection: Identity,
     /// To end the transaction on, if it is free.
     pub(crate) session: Option<Lent>,
     pub(crate) record: Option<u64>,
@@ -48,7 +48,7 @@ impl Rows {
     /// Enters a lock whose request was `sent` then.
     pub(crate) fn enter(&self, owner: OwnerId, session: Lent, sent: Moment, record: Option<u64>) {
         let row = Row {
-            connection: session.id,
+            connection: session.identity.clone(),
             session: Some(session),
             is_released: false,
             record,
@@ -105,7 +105,7 @@ impl Rows {
         let row = rows.get_mut(&owner)?;
         row.is_released = true;
         Some(Releasing {
-            connection: row.connection,
+            connection: row.connection.clone(),
             session: row.session.take(),
             record: row.record.take(),
         })

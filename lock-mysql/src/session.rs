@@ -8,14 +8,13 @@ use sqlx::mysql::{MySqlConnection, MySqlRow};
 use sqlx::{AssertSqlSafe, Decode, Either, Executor, MySql, Row, Type};
 
 use crate::error::{Failure, failure, unexpected};
+use crate::identity::Identity;
 
 /// A connection that is ready for the next request. Dropping it closes it, which ends its transaction.
 pub(crate) struct Session {
     connection: MySqlConnection,
-    /// The server's number of it.
-    pub(crate) id: u64,
-    /// What grants are numbered from at least, by the server's clock when it was opened.
-    pub(crate) floor: u64,
+    /// Which one it is.
+    pub(crate) identity: Identity,
     /// How long the server leaves it alone while nothing is asked, in seconds.
     pub(crate) wait_timeout: u64,
     /// MariaDB and MySQL have different words for some things.
@@ -30,20 +29,20 @@ pub(crate) struct Answer(Vec<Part>);
 pub(crate) struct Part {
     /// How many rows a write has found.
     pub(crate) found: u64,
+    /// What it says that it has inserted.
+    pub(crate) inserted: u64,
     rows: Vec<MySqlRow>,
 }
 
 impl Session {
-    /// Makes a fresh connection ready: `greeting` answers its number, the clock, how long it may be
-    /// idle, and whether this is MariaDB.
+    /// Makes a fresh connection ready: `greeting` answers its number, whose, how long it may be idle, and whether this is MariaDB.
     pub(crate) async fn begin(
         connection: MySqlConnection,
         greeting: &str,
     ) -> Result<Self, Failure> {
         let mut session = Self {
             connection,
-            id: 0,
-            floor: 0,
+            identity: Identity::new(0, ""),
             wait_timeout: 0,
             is_mariadb: false,
             idle_since: Clock::Boot.now(),
@@ -51,8 +50,7 @@ impl Session {
         let answer = session.ask(greeting).await?;
         let row = answer.nth_back(0)?.first();
         let row = row.ok_or_else(|| unexpected("without a greeting"))?;
-        session.id = row.value(0)?;
-        session.floor = row.value(1)?;
+        session.identity = Identity::new(row.value(0)?, row.value(1)?);
         session.wait_timeout = row.value(2)?;
         session.is_mariadb = row.value::<bool>(3)?;
         Ok(session)
@@ -86,6 +84,7 @@ impl Session {
                 Either::Right(row) => part.rows.push(row),
                 Either::Left(done) => {
                     part.found = done.rows_affected();
+                    part.inserted = done.last_insert_id();
                     parts.push(std::mem::take(&mut part));
                 }
             }

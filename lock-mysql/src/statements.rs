@@ -18,15 +18,17 @@ pub(crate) const NOW: &str = "UTC_TIMESTAMP(6)";
 /// Where the parts of an answer stand, counted from its end.
 pub(crate) const TAKE_LOOK: usize = 2;
 pub(crate) const TAKE_WRITE: usize = 1;
-pub(crate) const TAKE_MANY_LOOK: usize = 5;
+pub(crate) const TAKE_MANY_LOOK: usize = 6;
 pub(crate) const TAKE_MANY_GRANT: usize = 1;
 pub(crate) const RELEASE_WRITE: usize = 0;
 pub(crate) const RELEASE_MANY_WRITE: usize = 2;
 
 impl Layout {
-    /// Takes the key if it is free, and grants numbers from `floor` on. The key's row has to exist, or
-    /// is made first.
-    pub(crate) fn take(&self, hold: &HoldId, floor: u64, new: bool) -> String {
+    /// Takes the key if it is free. The key's row has to exist, or is made first.
+    ///
+    /// Where it was asked before and the answer got lost, it is ours already: the grant stays what it
+    /// was, and its lease begins again, since the client counts it from the answer that it gets.
+    pub(crate) fn take(&self, hold: &HoldId, new: bool) -> String {
         let create = if new {
             self.create(hold.key()) + ";"
         } else {
@@ -35,31 +37,32 @@ impl Layout {
         format!(
             "START TRANSACTION;{create}{};COMMIT",
             match hold.mode() {
-                Mode::Exclusive => self.take_exclusive(hold, floor),
-                Mode::Shared => self.take_many(hold, floor, "locks.mode = 's'"),
+                Mode::Exclusive => self.take_exclusive(hold),
+                Mode::Shared => self.take_many(hold, "locks.mode = 's'"),
                 Mode::Permit { of } => {
                     let room = format!(
                         "locks.mode = 'p' AND (SELECT COUNT(*) FROM {} AS others WHERE others.k = locks.k) < {of}",
                         self.holders
                     );
-                    self.take_many(hold, floor, &room)
+                    self.take_many(hold, &room)
                 }
             }
         )
     }
 
-    fn take_exclusive(&self, hold: &HoldId, floor: u64) -> String {
+    /// The grant's number is told as the id of what was inserted last.
+    fn take_exclusive(&self, hold: &HoldId) -> String {
         let (locks, key, owner) = (&self.locks, self.key(hold.key()), owner(hold.owner()));
         let ttl = microseconds(hold.ttl());
         format!(
-            "SELECT owner, token FROM {locks} WHERE k = {key} FOR UPDATE;
-UPDATE {locks} SET mode = 'x', owner = {owner}, token = GREATEST(token + 1, {floor}), ttl = {ttl}, expires = {NOW} + INTERVAL {ttl} MICROSECOND WHERE k = {key} AND expires <= {NOW}"
+            "SELECT k FROM {locks} WHERE k = {key} FOR UPDATE;
+UPDATE {locks} SET mode = 'x', token = LAST_INSERT_ID(IF(owner <=> {owner} AND expires > {NOW}, token, GREATEST(token + 1, {GRANT_CLOCK}))), owner = {owner}, ttl = {ttl}, expires = {NOW} + INTERVAL {ttl} MICROSECOND WHERE k = {key} AND (expires <= {NOW} OR owner = {owner})"
         )
     }
 
     /// One more holder, where the key is free or there is `room` beside the others. `expires` of the
     /// locks table is when the last of them expires.
-    fn take_many(&self, hold: &HoldId, floor: u64, room: &str) -> String {
+    fn take_many(&self, hold: &HoldId, room: &str) -> String {
         let (locks, holders) = (&self.locks, &self.holders);
         let (key, owner) = (self.key(hold.key()), owner(hold.owner()));
         let ttl = microseconds(hold.ttl());
@@ -69,10 +72,11 @@ UPDATE {locks} SET mode = 'x', owner = {owner}, token = GREATEST(token + 1, {flo
             Mode::Permit { .. } => 'p',
         };
         format!(
-            "SELECT owner, token FROM {locks} WHERE k = {key} FOR UPDATE;
+            "SELECT k FROM {locks} WHERE k = {key} FOR UPDATE;
 DELETE FROM {holders} WHERE k = {key} AND expires <= {NOW};
+UPDATE {holders} SET expires = {NOW} + INTERVAL {ttl} MICROSECOND WHERE k = {key} AND owner = {owner};
 INSERT INTO {holders} (k, owner, token, ttl, expires)
-SELECT k, {owner}, GREATEST(token + 1, {floor}), {ttl}, {NOW} + INTERVAL {ttl} MICROSECOND FROM {locks} AS locks
+SELECT k, {owner}, GREATEST(token + 1, {GRANT_CLOCK}), {ttl}, {NOW} + INTERVAL {ttl} MICROSECOND FROM {locks} AS locks
 WHERE k = {key} AND (expires <= {NOW} OR {room})
 ON DUPLICATE KEY UPDATE {holders}.ttl = {holders}.ttl;
 UPDATE {locks} AS locks STRAIGHT_JOIN {holders} AS mine ON mine.k = locks.k AND mine.owner = {owner}

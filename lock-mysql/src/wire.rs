@@ -9,6 +9,7 @@ use sqlx::mysql::{MySqlConnectOptions, MySqlSslMode};
 
 use crate::MySqlConfig;
 use crate::error::{BACKEND, Failure, no_answer, translate};
+use crate::identity::SERVER;
 use crate::roots::platform_roots;
 use crate::session::Session;
 
@@ -62,7 +63,7 @@ impl Wire {
                 options.ssl_mode(MySqlSslMode::Preferred)
             },
             greeting: format!(
-                "{SET_UP};SELECT CONNECTION_ID(), {GRANT_CLOCK}, CAST(@@wait_timeout AS UNSIGNED), VERSION() LIKE '%MariaDB%'"
+                "{SET_UP};SELECT CONNECTION_ID(), {SERVER}, CAST(@@wait_timeout AS UNSIGNED), VERSION() LIKE '%MariaDB%'"
             ),
         })
     }

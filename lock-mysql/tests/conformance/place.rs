@@ -24,7 +24,7 @@ pub(crate) fn start(vendor: SqlVendor) -> SqlServer {
 }
 
 /// How long a few round trips may take on a server that does all of a case's work on a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(15);
 
 /// The one that all cases of this process share who do it no harm.
 pub(crate) fn shared(vendor: SqlVendor) -> &'static SqlServer {

@@ -1,0 +1,48 @@
+//! Which connection it is, also when the server has started anew and numbers its connections anew.
+
+use std::sync::Arc;
+
+use lock_core::{Clock, Moment};
+
+use crate::layout::hexadecimal;
+
+/// What a server says of itself, so that the numbers of one are not taken for another's.
+pub(crate) const SERVER: &str = "CONCAT_WS(':', @@hostname, @@port, @@server_id)";
+
+/// A connection as its server knows it.
+#[derive(Clone, Debug)]
+pub(crate) struct Identity {
+    number: u64,
+    /// What the server says of itself.
+    server: Arc<str>,
+    opened: Moment,
+}
+
+impl Identity {
+    /// Of a connection that has just been opened.
+    pub(crate) fn new(number: u64, server: &str) -> Self {
+        Self {
+            number,
+            server: server.into(),
+            opened: Clock::Boot.now(),
+        }
+    }
+
+    /// Ends the connection, with what it waits for and its transaction. One that was there before the
+    /// server started last is not there any more, and its number is somebody else's: nobody has the
+    /// number 0.
+    pub(crate) fn kill(&self, on_mariadb: bool) -> String {
+        let status = if on_mariadb {
+            "information_schema"
+        } else {
+            "performance_schema"
+        };
+        // The server counts whole seconds.
+        let age = Clock::Boot.now().since(self.opened).as_secs_f64() - 1.0;
+        format!(
+            "SET @uptime = (SELECT VARIABLE_VALUE FROM {status}.global_status WHERE VARIABLE_NAME = 'Uptime');KILL IF(@uptime >= {age} AND CAST({SERVER} AS BINARY) = {}, {}, 0)",
+            hexadecimal(self.server.as_bytes()),
+            self.number
+        )
+    }
+}

@@ -1,0 +1,109 @@
+//! A server of its own with a proxy before it.
+
+use std::time::Duration;
+
+use lock_core::{DistributedLock, LockGuard, LockRequest, Mode, Wait};
+use lock_mysql::{MySqlConfig, MySqlHold, MySqlLock};
+use lock_testkit::eventually;
+use lock_testkit::faults::Proxy;
+use lock_testkit::servers::{SqlServer, SqlVendor};
+
+use crate::PROMPT;
+
+pub(crate) const BOTH: [MySqlHold; 2] = [MySqlHold::Lease, MySqlHold::Row];
+
+pub(crate) struct Bed {
+    pub(crate) server: SqlServer,
+    pub(crate) proxy: Proxy,
+}
+
+impl Bed {
+    /// Without TLS, so that a packet is a piece of a stream.
+    pub(crate) fn new(vendor: SqlVendor) -> Self {
+        let plain = match vendor {
+            SqlVendor::MariaDb => "--skip-ssl",
+            SqlVendor::MySql => "--tls-version=",
+        };
+        let server = SqlServer::start_with(vendor, &[plain]);
+        let proxy = Proxy::before(server.port());
+        Self { server, proxy }
+    }
+
+    /// A client behind the proxy.
+    pub(crate) async fn client(&self, hold: MySqlHold) -> MySqlLock {
+        let url = format!("mysql://root@127.0.0.1:{}/locks", self.proxy.port());
+        connect(url, hold).await
+    }
+
+    /// A client that no fault reaches.
+    pub(crate) async fn direct(&self, hold: MySqlHold) -> MySqlLock {
+        connect(self.server.url(), hold).await
+    }
+
+    /// How long the server would keep the lease on `key`.
+    pub(crate) fn expires_in(&self, key: &str) -> Duration {
+        let left = self.server.execute(&format!(
+            "SELECT TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), expires) FROM locks WHERE k = {}",
+            row(key)
+        ));
+        let left: i64 = left.parse().unwrap_or_default();
+        Duration::from_micros(u64::try_from(left).unwrap_or_default())
+    }
+
+    /// How many rows are locked or leased.
+    pub(crate) fn held(&self) -> usize {
+        let free = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; SELECT COUNT(*) FROM (SELECT k FROM locks WHERE expires <= UTC_TIMESTAMP(6) FOR UPDATE SKIP LOCKED) AS free";
+        // Only MySQL locks what is behind a parenthesis.
+        let free = match self.server.vendor() {
+            SqlVendor::MySql => self.server.execute(free).parse().expect("a number"),
+            SqlVendor::MariaDb => self
+                .server
+                .execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; SELECT 'free' FROM locks WHERE expires <= UTC_TIMESTAMP(6) FOR UPDATE SKIP LOCKED")
+                .lines()
+                .count(),
+        };
+        let all: usize = self
+            .server
+            .execute("SELECT COUNT(*) FROM locks WHERE k <> ''")
+            .parse()
+            .expect("a number");
+        all - free
+    }
+
+    /// Waits until nothing is locked or leased.
+    pub(crate) async fn empties(&self) {
+        eventually(PROMPT, "nothing is held", || async { self.held() == 0 }).await;
+    }
+}
+
+async fn connect(url: String, hold: MySqlHold) -> MySqlLock {
+    let config = MySqlConfig::new(url).with_hold(hold);
+    MySqlLock::connect(config).await.expect("the server runs")
+}
+
+/// A key without a namespace as it stands in statements.
+pub(crate) fn row(key: &str) -> String {
+    let digits: String = key.bytes().map(|byte| format!("{byte:02x}")).collect();
+    format!("x'{digits}'")
+}
+
+/// The modes that `hold` has.
+pub(crate) fn modes(hold: MySqlHold) -> Vec<Mode> {
+    let one = Mode::permit(1).expect("a permit");
+    match hold {
+        MySqlHold::Row => vec![Mode::Exclusive, Mode::Shared],
+        _ => vec![Mode::Exclusive, Mode::Shared, one],
+    }
+}
+
+pub(crate) fn request(key: &str, mode: Mode, ttl: Duration) -> LockRequest {
+    let key = key.try_into().expect("a key");
+    LockRequest::new(key, mode).with_ttl(ttl).without_waiting()
+}
+
+/// Takes what is free or soon will be.
+pub(crate) async fn take(locks: &MySqlLock, request: &LockRequest) -> LockGuard {
+    let request = request.clone().with_wait(Wait::within(PROMPT));
+    let answer = locks.acquire(request).await;
+    answer.expect("the server runs").expect("free in time")
+}

@@ -1,0 +1,49 @@
+//! What is particular to MySQL and MariaDB, on real servers.
+
+mod restarts;
+mod row_timeouts;
+mod tokens;
+
+use std::time::Duration;
+
+use lock_core::{DistributedLock, LockGuard, LockRequest, Wait};
+use lock_mysql::{MySqlConfig, MySqlHold, MySqlLock};
+use lock_testkit::servers::SqlServer;
+
+/// How long anything may take that takes a few round trips.
+const PROMPT: Duration = Duration::from_secs(10);
+
+/// A ttl that nothing here outlasts.
+const LONG: Duration = Duration::from_secs(60);
+
+const BOTH: [MySqlHold; 2] = [MySqlHold::Lease, MySqlHold::Row];
+
+async fn connect(server: &SqlServer, hold: MySqlHold) -> MySqlLock {
+    connect_with(MySqlConfig::new(server.url()).with_hold(hold)).await
+}
+
+async fn connect_with(config: MySqlConfig) -> MySqlLock {
+    MySqlLock::connect(config).await.expect("the server runs")
+}
+
+fn exclusive(key: &str, ttl: Duration) -> LockRequest {
+    let request = LockRequest::exclusive(key).expect("a key");
+    request.with_ttl(ttl).without_waiting()
+}
+
+/// Takes what is free, in one attempt.
+async fn take(locks: &MySqlLock, key: &str, ttl: Duration) -> LockGuard {
+    let answer = locks.acquire(exclusive(key, ttl)).await;
+    answer.expect("the server runs").expect("free")
+}
+
+/// Takes what is free or soon will be.
+async fn take_soon(locks: &MySqlLock, request: LockRequest) -> LockGuard {
+    let answer = locks.acquire(request.with_wait(Wait::within(PROMPT))).await;
+    answer.expect("the server runs").expect("free in time")
+}
+
+async fn is_free(locks: &MySqlLock, key: &str) -> bool {
+    let answer = locks.acquire(exclusive(key, LONG)).await;
+    answer.expect("busy is no error").is_some()
+}

@@ -1,0 +1,71 @@
+//! The server ends a row lock's connection when its heartbeats stay away: after the ttl of the lock
+//! that is held, whatever the connection was used for before.
+
+use std::time::Duration;
+
+use lock_core::{DistributedLock, KeeperPlace};
+use lock_mysql::{MySqlConfig, MySqlHold, MySqlLock};
+use lock_testkit::servers::{SqlServer, SqlVendor};
+
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::Instant;
+
+use crate::{LONG, connect, connect_with, exclusive, is_free, take, take_soon};
+
+async fn on_one_connection(server: &SqlServer, keeper: KeeperPlace) -> MySqlLock {
+    let config = MySqlConfig::new(server.url()).with_keeper(keeper);
+    connect_with(config.with_hold(MySqlHold::Row).with_connections(1)).await
+}
+
+/// Uses the connection for a lock of `first` and then for a request of `refused`, which is.
+async fn use_before(locks: &MySqlLock, first: Duration, refused: Duration) {
+    let guard = take(locks, "first", first).await;
+    guard.release().await.expect("the server runs");
+    let answer = locks.acquire(exclusive("held", refused)).await;
+    assert!(answer.expect("busy is no error").is_none());
+}
+
+fn runtime() -> Runtime {
+    let mut builder = Builder::new_current_thread();
+    builder.enable_all().build().expect("a runtime")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_request_with_a_short_ttl_shortens_no_later_hold() {
+    const SHORT: Duration = Duration::from_secs(1);
+    for vendor in SqlVendor::available() {
+        let server = SqlServer::start(vendor);
+        let other = connect(&server, MySqlHold::Row).await;
+        let _held = take(&other, "held", LONG).await;
+        let locks = on_one_connection(&server, KeeperPlace::Thread).await;
+        use_before(&locks, LONG, SHORT).await;
+        let guard = take(&locks, "k", LONG).await;
+        // No predicate tells that a connection was not ended: the server looks within seconds.
+        tokio::time::sleep(SHORT * 3).await;
+        assert!(guard.is_held());
+        assert!(!is_free(&other, "k").await, "{vendor:?}: two holders");
+    }
+}
+
+/// A runtime that nobody drives sends no heartbeats.
+#[test]
+fn a_refused_request_with_a_long_ttl_prolongs_no_later_hold() {
+    const SHORT: Duration = Duration::from_secs(2);
+    for vendor in SqlVendor::available() {
+        let server = SqlServer::start(vendor);
+        let (silent, runtime) = (runtime(), runtime());
+        let other = runtime.block_on(connect(&server, MySqlHold::Row));
+        let _held = runtime.block_on(take(&other, "held", LONG));
+        let _guard = silent.block_on(async {
+            let locks = on_one_connection(&server, KeeperPlace::Caller).await;
+            use_before(&locks, SHORT, LONG).await;
+            take(&locks, "k", SHORT).await
+        });
+        let begun = Instant::now();
+        let next = runtime.block_on(take_soon(&other, exclusive("k", LONG)));
+        let took = begun.elapsed();
+        assert!(took > SHORT / 2, "{vendor:?}: freed after {took:?}");
+        assert!(took < SHORT * 2, "{vendor:?}: freed after {took:?}");
+        runtime.block_on(next.release()).expect("the server runs");
+    }
+}
