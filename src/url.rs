@@ -82,7 +82,7 @@ impl StoreUrl {
     }
 }
 
-/// `url` without its password and without the values of its query, which may hold one.
+/// `url` without its password, its query and its fragment, which may hold one.
 pub(crate) fn redacted(url: &str) -> String {
     let start = url.find("://").map_or(0, |at| at + 3);
     // A password may hold an unescaped `@`, `/` or `?`: rather hide too much than too little.
@@ -91,9 +91,13 @@ pub(crate) fn redacted(url: &str) -> String {
         Some(user) if host > start => format!("{}:***@", user.trim_end_matches('@')),
         _ => String::new(),
     };
-    let (location, query) = url[host..].split_once('?').unwrap_or((&url[host..], ""));
-    let query = if query.is_empty() { "" } else { "?***" };
-    format!("{}{user}{location}{query}", &url[..start])
+    let rest = &url[host..];
+    let (location, hidden) = match rest.find(['?', '#']) {
+        Some(end) if end + 1 < rest.len() => (&rest[..=end], "***"),
+        Some(end) => (&rest[..end], ""),
+        None => (rest, ""),
+    };
+    format!("{}{user}{location}{hidden}", &url[..start])
 }
 
 #[cfg(test)]
@@ -143,6 +147,8 @@ mod tests {
                 "unix:///run/redis.sock?***",
             ),
             ("memory://?namespace=shop", "memory://?***"),
+            ("mysql://u:secret@h/d#secret?", "mysql://u:***@h/d#***"),
+            ("memory://?", "memory://"),
         ] {
             assert_eq!(redacted(url), shown);
         }
