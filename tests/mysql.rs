@@ -111,6 +111,20 @@ async fn a_ttl_that_row_locks_cannot_have_is_told_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn leases_and_row_locks_exclude_each_other() {
+    let lease = connect(url("both")).await.unwrap();
+    let row = connect(format!("{}&hold=row", url("both"))).await.unwrap();
+    for (first, second) in [(&lease, &row), (&row, &lease)] {
+        let guard = first.try_lock("k").await.unwrap().expect("free");
+        assert!(second.try_lock("k").await.unwrap().is_none());
+        guard.release().await.unwrap();
+        let next = second.lock("k").await.unwrap();
+        assert!(first.try_lock("k").await.unwrap().is_none());
+        next.release().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn permits_are_for_leases() {
     let lease = connect(url("permits")).await.unwrap();
     assert!(
