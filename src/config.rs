@@ -8,8 +8,9 @@ use std::time::Duration;
 use lock_core::{KeeperPlace, Tls};
 use serde::Deserialize;
 
+use crate::fields::FIELDS;
 use crate::url::redacted;
-use crate::{duration, keeper};
+use crate::{HoldAs, duration, keeper, mysql_settings};
 
 /// Which store holds the locks, and what applies to requests that do not say otherwise.
 ///
@@ -32,8 +33,13 @@ use crate::{duration, keeper};
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// The store: `memory://`, `redis://user:password@host:6379/0`, or `rediss://` for the same over
-    /// TLS. The scheme chooses the backend.
+    /// The store: `memory://`, `redis://user:password@host:6379/0`, or
+    /// `mysql://user:password@host:3306/database` for MySQL and MariaDB. `rediss://` and `mysqls://` are
+    /// the same over TLS, with the server verified. The scheme chooses the backend, whose cargo feature
+    /// has to be compiled in.
+    ///
+    /// Fields may stand behind it as a query, `?ttl=10s&namespace=shop`. In user and password, other
+    /// characters than letters, digits and `-._~` are written as `%` and two hexadecimal digits.
     pub url: String,
     /// What stands before every key on the store. Default: nothing, so that other lock clients'
     /// plain names meet ours. 1 to 255 bytes.
@@ -59,7 +65,9 @@ pub struct Config {
     pub keeper: Option<KeeperPlace>,
     /// A PEM file with the certificates of the authorities that the server's certificate may come
     /// from. Default: those that the platform trusts. This and the next two belong to schemes with
-    /// TLS (`rediss://`) and are an error with others; the server is always verified.
+    /// TLS (`rediss://`, `mysqls://`) and are an error with others, except that they turn TLS and the
+    /// verification of the server on for `mysql://`. On MySQL the roots that Mozilla trusts are trusted
+    /// in any case.
     #[serde(default)]
     pub tls_ca: Option<PathBuf>,
     /// A PEM file with our own certificate, for servers that demand one. Default: none.
@@ -68,22 +76,31 @@ pub struct Config {
     /// A PEM file with the private key of `tls_cert`. Default: none.
     #[serde(default)]
     pub tls_key: Option<PathBuf>,
+    /// What a held lock is on the server: `"lease"`, a row that says who holds the key and until when,
+    /// or `"row"`, the row lock of an open transaction, see [`HoldAs`]. Default: `lease`. This and the
+    /// fields below belong to `mysql://` and `mysqls://`, and are an error with other backends.
+    #[serde(default, deserialize_with = "mysql_settings::de::hold")]
+    pub hold: Option<HoldAs>,
+    /// The name of the locks table: letters, digits and `_`, at most 56, perhaps behind the name of
+    /// another database and a dot. Default: `locks`. A second one has `_holders` behind this name.
+    #[serde(default)]
+    pub table: Option<String>,
+    /// Whether missing tables are created at connect. Default: `true`; with `false` the user needs no
+    /// right to create any.
+    #[serde(default, deserialize_with = "mysql_settings::de::create_table")]
+    pub create_table: Option<bool>,
+    /// How long a key stays in the table unused before its row is purged. Default: 24 h; `0s`: for
+    /// ever. At least 1 s otherwise.
+    #[serde(default, deserialize_with = "mysql_settings::de::purge_after")]
+    pub purge_after: Option<Duration>,
+    /// How many connections are opened at most for takes and holds; up to four more keep, release and
+    /// clean up. Default: 8 with `lease`, where only requests under way need one, and 64 with `row`,
+    /// where each held lock and each waited key does. Range: from 1.
+    #[serde(default, deserialize_with = "mysql_settings::de::connections")]
+    pub connections: Option<u32>,
 }
 
 impl Config {
-    /// The fields that a configuration can have, as they are written.
-    pub(crate) const FIELDS: [&'static str; 9] = [
-        "url",
-        "namespace",
-        "ttl",
-        "wait",
-        "hand_off",
-        "keeper",
-        "tls_ca",
-        "tls_cert",
-        "tls_key",
-    ];
-
     /// A configuration with this URL and every default.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
@@ -96,6 +113,11 @@ impl Config {
             tls_ca: None,
             tls_cert: None,
             tls_key: None,
+            hold: None,
+            table: None,
+            create_table: None,
+            purge_after: None,
+            connections: None,
         }
     }
 
@@ -111,16 +133,11 @@ impl Config {
 
 impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Config")
-            .field("url", &redacted(&self.url))
-            .field("namespace", &self.namespace)
-            .field("ttl", &self.ttl)
-            .field("wait", &self.wait)
-            .field("hand_off", &self.hand_off)
-            .field("keeper", &self.keeper)
-            .field("tls_ca", &self.tls_ca)
-            .field("tls_cert", &self.tls_cert)
-            .field("tls_key", &self.tls_key)
-            .finish()
+        let mut shown = f.debug_struct("Config");
+        shown.field("url", &redacted(&self.url));
+        for field in &FIELDS {
+            shown.field(field.name, field.show(self));
+        }
+        shown.finish()
     }
 }

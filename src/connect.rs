@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{
-    DistributedLock, Error, ErrorKind, HandOff, KeeperPlace, MemoryLock, Namespace, Result,
-};
+use lock_core::{DistributedLock, Error, ErrorKind, HandOff, Namespace, Result};
 
 use crate::Config;
+#[cfg(not(all(feature = "mysql", feature = "redis")))]
+use crate::backends::not_compiled_in;
+use crate::backends::{self, Backend};
 use crate::configured::Configured;
+use crate::fields::refuse_foreign;
 use crate::url::StoreUrl;
 
 /// Connects to the store that `config` names: a URL such as `"redis://host:6379"`, or a [`Config`].
@@ -39,14 +41,21 @@ use crate::url::StoreUrl;
 pub async fn connect(config: impl IntoConfig) -> Result<Arc<dyn DistributedLock>> {
     let mut config = config.into_config();
     let url = StoreUrl::take_from(&mut config)?;
+    let backend = Backend::of(&url.scheme)?;
+    url.refuse_unknown(backend)?;
+    refuse_foreign(&config, backend, &url.scheme)?;
     let namespace = match &config.namespace {
         Some(namespace) => Namespace::new(namespace)?,
         None => Namespace::none(),
     };
-    let locks: Arc<dyn DistributedLock> = match url.scheme.as_str() {
-        "memory" => memory(&url, &config, &namespace)?,
-        "redis" | "rediss" => redis(&url, &config, namespace).await?,
-        _ => return Err(unknown_scheme(&url.scheme)),
+    let locks = match backend {
+        Backend::Memory => backends::memory::connect(&url, &config, &namespace)?,
+        #[cfg(feature = "mysql")]
+        Backend::MySql => backends::mysql::connect(&url, &config, namespace).await?,
+        #[cfg(feature = "redis")]
+        Backend::Redis => backends::redis::connect(&url, &config, namespace).await?,
+        #[cfg(not(all(feature = "mysql", feature = "redis")))]
+        missing => return Err(not_compiled_in(missing, &url.scheme)),
     };
     check_ttl(&config, &*locks)?;
     let locks = match config.hand_off.unwrap_or(HandOff::DEFAULT_BUDGET) {
@@ -94,79 +103,6 @@ impl IntoConfig for &String {
     fn into_config(self) -> Config {
         Config::new(self)
     }
-}
-
-fn memory(
-    url: &StoreUrl,
-    config: &Config,
-    namespace: &Namespace,
-) -> Result<Arc<dyn DistributedLock>> {
-    url.allow_parameters(&[])?;
-    if let Some(setting) = config.tls().first_given() {
-        return Err(Error::new(
-            ErrorKind::Config,
-            format!(
-                "{setting} is set, and memory:// never leaves the process: leave it out, or use a store with TLS, such as rediss://"
-            ),
-        ));
-    }
-    if !url.location.is_empty() {
-        return Err(Error::new(
-            ErrorKind::Config,
-            "memory:// has no host or path: name a store of its own by memory://?namespace=NAME",
-        ));
-    }
-    if config.keeper == Some(KeeperPlace::Thread) {
-        return Err(Error::new(
-            ErrorKind::Unsupported,
-            "keeper: memory:// keeps its holds on the caller's runtime: leave it out, or write \"caller\"",
-        ));
-    }
-    let store = namespace.as_str().unwrap_or_default();
-    Ok(Arc::new(MemoryLock::shared(store)))
-}
-
-#[cfg(feature = "redis")]
-async fn redis(
-    url: &StoreUrl,
-    config: &Config,
-    namespace: Namespace,
-) -> Result<Arc<dyn DistributedLock>> {
-    use lock_redis::{RedisConfig, RedisLock};
-
-    url.allow_parameters(&[])?;
-    let config = RedisConfig::new(format!("{}://{}", url.scheme, url.location))
-        .with_namespace(namespace)
-        .with_keeper(config.keeper.unwrap_or_default())
-        .with_tls(config.tls());
-    Ok(Arc::new(RedisLock::connect(config).await?))
-}
-
-#[cfg(not(feature = "redis"))]
-async fn redis(
-    url: &StoreUrl,
-    _config: &Config,
-    _namespace: Namespace,
-) -> Result<Arc<dyn DistributedLock>> {
-    Err(not_compiled_in(&url.scheme, "redis"))
-}
-
-#[cfg(not(feature = "redis"))]
-fn not_compiled_in(scheme: &str, feature: &str) -> Error {
-    Error::new(
-        ErrorKind::Config,
-        format!(
-            "{scheme}:// needs the cargo feature `{feature}`, which is not compiled in: build with `--features {feature}`, or in Cargo.toml: polylock = {{ version = \"{}\", features = [\"{feature}\"] }}",
-            env!("CARGO_PKG_VERSION")
-        ),
-    )
-}
-
-fn unknown_scheme(scheme: &str) -> Error {
-    Error::new(
-        ErrorKind::Config,
-        format!("unknown scheme {scheme:?} in the lock url: known are memory, redis, rediss"),
-    )
 }
 
 /// A default ttl that no request could use is better told now than at the first lock.

@@ -1,6 +1,7 @@
 //! Configuration from environment variables.
 
-use crate::{Config, Error, ErrorKind, Result, duration, keeper};
+use crate::fields::{FIELDS, Field};
+use crate::{Config, Error, ErrorKind, Result};
 
 const PREFIX: &str = "POLYLOCK_";
 
@@ -26,18 +27,11 @@ impl Config {
         let mut config = Self::new("");
         for (field, value) in variables {
             let name = format!("{PREFIX}{}", field.to_ascii_uppercase());
-            match field.as_str() {
-                "url" => config.url = value,
-                "namespace" => config.namespace = Some(value),
-                "ttl" => config.ttl = Some(duration::parse(&name, &value)?),
-                "wait" => config.wait = Some(duration::parse(&name, &value)?),
-                "hand_off" => config.hand_off = Some(duration::parse(&name, &value)?),
-                "keeper" => config.keeper = Some(keeper::parse(&name, &value)?),
-                "tls_ca" => config.tls_ca = Some(value.into()),
-                "tls_cert" => config.tls_cert = Some(value.into()),
-                "tls_key" => config.tls_key = Some(value.into()),
-                _ if is_of_kubernetes(&field) => {}
-                _ => return Err(unknown_variable(&name)),
+            match Field::named(&field) {
+                Some(known) => known.fill(&mut config, &name, &value)?,
+                None if field == "url" => config.url = value,
+                None if is_of_kubernetes(&field) => {}
+                None => return Err(unknown_variable(&name)),
             }
         }
         if config.url.is_empty() {
@@ -58,8 +52,9 @@ fn is_of_kubernetes(field: &str) -> bool {
 }
 
 fn unknown_variable(name: &str) -> Error {
-    let known: Vec<String> = Config::FIELDS
-        .iter()
+    let fields = FIELDS.iter().map(|field| field.name);
+    let known: Vec<String> = std::iter::once("url")
+        .chain(fields)
         .map(|field| format!("{PREFIX}{}", field.to_ascii_uppercase()))
         .collect();
     Error::new(
@@ -98,6 +93,11 @@ mod tests {
             ("tls_ca", "/ca.pem"),
             ("tls_cert", "/cert.pem"),
             ("tls_key", "/key.pem"),
+            ("hold", "row"),
+            ("table", "app.locks"),
+            ("create_table", "false"),
+            ("purge_after", "0s"),
+            ("connections", "12"),
         ])
         .unwrap();
         assert_eq!(config.url, "memory://");
@@ -109,6 +109,11 @@ mod tests {
         assert_eq!(config.tls_ca, Some("/ca.pem".into()));
         assert_eq!(config.tls_cert, Some("/cert.pem".into()));
         assert_eq!(config.tls_key, Some("/key.pem".into()));
+        assert_eq!(config.hold, Some(crate::HoldAs::Row));
+        assert_eq!(config.table.as_deref(), Some("app.locks"));
+        assert_eq!(config.create_table, Some(false));
+        assert_eq!(config.purge_after, Some(Duration::ZERO));
+        assert_eq!(config.connections, Some(12));
     }
 
     #[test]
@@ -134,6 +139,17 @@ mod tests {
             malformed.starts_with("POLYLOCK_TTL: malformed duration"),
             "{malformed}"
         );
+        for (field, value) in [
+            ("hold", "rows"),
+            ("create_table", "no"),
+            ("purge_after", "1ms"),
+            ("connections", "0"),
+        ] {
+            let wrong = read(&[("url", "memory://"), (field, value)]);
+            let wrong = wrong.unwrap_err().to_string();
+            let name = format!("POLYLOCK_{}: ", field.to_ascii_uppercase());
+            assert!(wrong.starts_with(&name), "{wrong}");
+        }
         let unknown = read(&[("tll", "5s")]).unwrap_err().to_string();
         assert!(
             unknown.contains("POLYLOCK_TLL: known are POLYLOCK_URL, "),

@@ -1,19 +1,21 @@
 //! The URL of a store: its scheme chooses the backend, its query holds settings.
 
-use crate::{Config, Error, ErrorKind, Result, duration, keeper};
+use crate::backends::Backend;
+use crate::fields::{FIELDS, Field};
+use crate::{Config, Error, ErrorKind, Result};
 
-/// A store URL taken apart, its common settings removed.
+/// A store URL taken apart, its settings removed.
 pub(crate) struct StoreUrl {
     /// `redis` of `redis://host`.
     pub(crate) scheme: String,
     /// What lies between `://` and the query.
     pub(crate) location: String,
-    /// The settings of the query that only the backend knows, in their order.
-    pub(crate) parameters: Vec<(String, String)>,
+    /// The first name in the query that is no field's.
+    unknown: Option<String>,
 }
 
 impl StoreUrl {
-    /// Takes the URL of `config` apart and moves its common settings into `config`.
+    /// Takes the URL of `config` apart and moves its settings into `config`.
     pub(crate) fn take_from(config: &mut Config) -> Result<Self> {
         let is_scheme = |text: &str| {
             text.chars()
@@ -31,7 +33,7 @@ impl StoreUrl {
         let mut url = Self {
             scheme: scheme.to_ascii_lowercase(),
             location: location.to_owned(),
-            parameters: Vec::new(),
+            unknown: None,
         };
         if query.contains('@') {
             // It is likely part of a password, so it is not repeated here.
@@ -42,64 +44,45 @@ impl StoreUrl {
         }
         let query = query.to_owned();
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
-            url.assign(config, &name, &value)?;
+            match Field::named(&name) {
+                // Fields that are set already win over the query.
+                Some(field) => field.fill(config, &name, &value)?,
+                None => {
+                    url.unknown.get_or_insert_with(|| name.into_owned());
+                }
+            }
         }
         Ok(url)
     }
 
-    /// Fields that are set already win over the query.
-    fn assign(&mut self, config: &mut Config, name: &str, value: &str) -> Result<()> {
-        match name {
-            "namespace" => {
-                config.namespace.get_or_insert_with(|| value.to_owned());
-            }
-            "ttl" => {
-                config.ttl.get_or_insert(duration::parse(name, value)?);
-            }
-            "wait" => {
-                config.wait.get_or_insert(duration::parse(name, value)?);
-            }
-            "hand_off" => {
-                config.hand_off.get_or_insert(duration::parse(name, value)?);
-            }
-            "keeper" => {
-                config.keeper.get_or_insert(keeper::parse(name, value)?);
-            }
-            "tls_ca" => {
-                config.tls_ca.get_or_insert_with(|| value.into());
-            }
-            "tls_cert" => {
-                config.tls_cert.get_or_insert_with(|| value.into());
-            }
-            "tls_key" => {
-                config.tls_key.get_or_insert_with(|| value.into());
-            }
-            _ => self.parameters.push((name.to_owned(), value.to_owned())),
-        }
-        Ok(())
+    /// As backends take it.
+    #[cfg(any(feature = "mysql", feature = "redis"))]
+    pub(crate) fn without_settings(&self) -> String {
+        format!("{}://{}", self.scheme, self.location)
     }
 
-    /// Refuses settings in the query that the backend does not know; `known` are its own.
-    pub(crate) fn allow_parameters(&self, known: &[&str]) -> Result<()> {
-        let common = Config::FIELDS.iter().filter(|field| **field != "url");
-        for (name, _) in &self.parameters {
-            if !known.contains(&name.as_str()) {
-                let all: Vec<&str> = common.chain(known).copied().collect();
-                return Err(Error::new(
-                    ErrorKind::Config,
-                    format!(
-                        "unknown setting {name:?} in the url of {}: known are {}",
-                        self.scheme,
-                        all.join(", ")
-                    ),
-                ));
-            }
-        }
-        Ok(())
+    /// Refuses a setting in the query that nobody knows, and names those that the backend has.
+    pub(crate) fn refuse_unknown(&self, backend: Backend) -> Result<()> {
+        let Some(name) = &self.unknown else {
+            return Ok(());
+        };
+        let known: Vec<&str> = FIELDS
+            .iter()
+            .filter(|field| field.is_of(backend))
+            .map(|field| field.name)
+            .collect();
+        Err(Error::new(
+            ErrorKind::Config,
+            format!(
+                "unknown setting {name:?} in the url of {}: known are {}",
+                self.scheme,
+                known.join(", ")
+            ),
+        ))
     }
 }
 
-/// `url` without its password and without the values of its query, which may hold one.
+/// `url` without its password, its query and its fragment, which may hold one.
 pub(crate) fn redacted(url: &str) -> String {
     let start = url.find("://").map_or(0, |at| at + 3);
     // A password may hold an unescaped `@`, `/` or `?`: rather hide too much than too little.
@@ -108,9 +91,13 @@ pub(crate) fn redacted(url: &str) -> String {
         Some(user) if host > start => format!("{}:***@", user.trim_end_matches('@')),
         _ => String::new(),
     };
-    let (location, query) = url[host..].split_once('?').unwrap_or((&url[host..], ""));
-    let query = if query.is_empty() { "" } else { "?***" };
-    format!("{}{user}{location}{query}", &url[..start])
+    let rest = &url[host..];
+    let (location, hidden) = match rest.find(['?', '#']) {
+        Some(end) if end + 1 < rest.len() => (&rest[..=end], "***"),
+        Some(end) => (&rest[..end], ""),
+        None => (rest, ""),
+    };
+    format!("{}{user}{location}{hidden}", &url[..start])
 }
 
 #[cfg(test)]
@@ -134,10 +121,15 @@ mod tests {
         assert_eq!(config.ttl, Some(Duration::from_secs(9)));
         assert_eq!(config.wait, Some(Duration::from_secs(1)));
         assert_eq!(config.tls_ca.as_deref(), Some(Path::new("/a b")));
-        let error = url.allow_parameters(&["db"]).unwrap_err().to_string();
+        let error = url.refuse_unknown(Backend::Redis).unwrap_err().to_string();
         assert_eq!(
             error,
-            "unknown setting \"tls\" in the url of redis: known are namespace, ttl, wait, hand_off, keeper, tls_ca, tls_cert, tls_key, db"
+            "unknown setting \"tls\" in the url of redis: known are namespace, ttl, wait, hand_off, keeper, tls_ca, tls_cert, tls_key"
+        );
+        let error = url.refuse_unknown(Backend::MySql).unwrap_err().to_string();
+        assert!(
+            error.ends_with("tls_key, hold, table, create_table, purge_after, connections"),
+            "{error}"
         );
     }
 
@@ -155,6 +147,8 @@ mod tests {
                 "unix:///run/redis.sock?***",
             ),
             ("memory://?namespace=shop", "memory://?***"),
+            ("mysql://u:secret@h/d#secret?", "mysql://u:***@h/d#***"),
+            ("memory://?", "memory://"),
         ] {
             assert_eq!(redacted(url), shown);
         }

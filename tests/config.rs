@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use polylock::{Config, DistributedLockExt, ErrorKind, LockRequest, connect};
+use polylock::{Config, DistributedLockExt, ErrorKind, HoldAs, LockRequest, connect};
 
 async fn refusal(config: impl polylock::IntoConfig) -> polylock::Error {
     match connect(config).await {
@@ -15,18 +15,28 @@ async fn refusal(config: impl polylock::IntoConfig) -> polylock::Error {
 fn toml_json_and_url_give_the_same_configuration() {
     let from_toml: Config = toml::from_str(
         "url = 'memory://'\nnamespace = 'shop'\nttl = '1m 30s'\nwait = '500ms'\nhand_off = '0s'\n\
-         keeper = 'caller'\ntls_ca = '/ca.pem'\ntls_cert = '/cert.pem'\ntls_key = '/key.pem'",
+         keeper = 'caller'\ntls_ca = '/ca.pem'\ntls_cert = '/cert.pem'\ntls_key = '/key.pem'\n\
+         hold = 'row'\ntable = 'app.locks'\ncreate_table = false\npurge_after = '0s'\nconnections = 12",
     )
     .unwrap();
     let from_json: Config = serde_json::from_str(
         r#"{"url":"memory://","namespace":"shop","ttl":"90s","wait":"500ms","hand_off":"0s",
-            "keeper":"caller","tls_ca":"/ca.pem","tls_cert":"/cert.pem","tls_key":"/key.pem"}"#,
+            "keeper":"caller","tls_ca":"/ca.pem","tls_cert":"/cert.pem","tls_key":"/key.pem",
+            "hold":"row","table":"app.locks","create_table":"false","purge_after":"0s",
+            "connections":"12"}"#,
     )
     .unwrap();
     assert_eq!(from_toml, from_json);
     assert_eq!(from_toml.ttl, Some(Duration::from_secs(90)));
     assert_eq!(from_toml.wait, Some(Duration::from_millis(500)));
     assert_eq!(from_toml.tls_key, Some("/key.pem".into()));
+    assert_eq!(from_toml.hold, Some(HoldAs::Row));
+    assert_eq!(from_toml.table.as_deref(), Some("app.locks"));
+    assert_eq!(from_toml.create_table, Some(false));
+    assert_eq!(from_toml.purge_after, Some(Duration::ZERO));
+    assert_eq!(from_toml.connections, Some(12));
+    let without: Config = serde_json::from_str(r#"{"url":"memory://","hold":null}"#).unwrap();
+    assert_eq!(without, Config::new("memory://"));
 }
 
 #[test]
@@ -45,8 +55,39 @@ fn an_unknown_field_is_named_together_with_the_known_ones() {
         "tls_ca",
         "tls_cert",
         "tls_key",
+        "hold",
+        "table",
+        "create_table",
+        "purge_after",
+        "connections",
     ] {
         assert!(error.contains(&format!("`{known}`")), "{error}");
+    }
+}
+
+#[test]
+fn a_wrong_value_names_its_field_and_what_is_possible() {
+    for (line, part) in [
+        ("hold = 'rows'", "hold: unknown way to hold a lock \"rows\""),
+        ("hold = 'rows'", "known are \"lease\", \"row\""),
+        ("create_table = 'maybe'", "known are \"true\", \"false\""),
+        ("create_table = 1", "create_table: unknown value \"1\""),
+        ("purge_after = 60", "purge_after: malformed duration \"60\""),
+        (
+            "purge_after = '5ms'",
+            "5ms is too short: choose at least 1s",
+        ),
+        ("purge_after = '5ms'", "\"0s\" for never"),
+        ("connections = 0", "connections: malformed number \"0\""),
+        ("connections = -3", "write a whole number from 1"),
+        ("connections = 1.5", "write a whole number from 1"),
+        ("connections = 'many'", "write a whole number from 1"),
+        ("connections = 4294967296", "to 4294967295"),
+        ("connections = [1]", "a single value"),
+    ] {
+        let error = toml::from_str::<Config>(&format!("url = 'mysql://u@h/d'\n{line}"));
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains(part), "{line}: {error}");
     }
 }
 
@@ -71,7 +112,7 @@ async fn wrong_urls_are_refused_by_name() {
         (
             "carrier-pigeon://loft",
             ErrorKind::Config,
-            "unknown scheme \"carrier-pigeon\"",
+            "unknown scheme \"carrier-pigeon\" in the lock url: known are memory, mysql, mysqls, redis, rediss",
         ),
         ("memory://host", ErrorKind::Config, "no host or path"),
         (
@@ -83,6 +124,26 @@ async fn wrong_urls_are_refused_by_name() {
             "memory://?colour=blue",
             ErrorKind::Config,
             "unknown setting \"colour\"",
+        ),
+        (
+            "memory://?hold=row",
+            ErrorKind::Config,
+            "hold is set, and memory:// has no such setting: leave it out, or use mysql:// or mysqls://",
+        ),
+        (
+            "redis://localhost?connections=3",
+            ErrorKind::Config,
+            "connections is set, and redis:// has no such setting",
+        ),
+        (
+            "memory://?hold=rows",
+            ErrorKind::Config,
+            "known are \"lease\", \"row\"",
+        ),
+        (
+            "mysql://u@h/d?sslmode=disabled",
+            ErrorKind::Config,
+            "unknown setting \"sslmode\" in the url of mysql: known are namespace, ttl, wait, hand_off, keeper, tls_ca, tls_cert, tls_key, hold, table, create_table, purge_after, connections",
         ),
         (
             "memory://?ttl=5",
@@ -102,15 +163,40 @@ async fn wrong_urls_are_refused_by_name() {
     }
 }
 
-#[cfg(not(feature = "redis"))]
+#[tokio::test]
+async fn a_field_that_the_backend_does_not_have_is_refused() {
+    let config = Config {
+        table: Some("locks".into()),
+        ..Config::new("memory://")
+    };
+    let error = refusal(config).await;
+    assert_eq!(error.kind(), ErrorKind::Config);
+    let error = error.to_string();
+    assert!(error.starts_with("table is set, and memory://"), "{error}");
+    assert!(error.ends_with("use mysql:// or mysqls://"), "{error}");
+}
+
+#[cfg(not(all(feature = "mysql", feature = "redis")))]
 #[tokio::test]
 async fn a_backend_that_is_not_compiled_in_names_its_feature() {
-    let error = refusal("redis://:secret@localhost").await;
-    assert_eq!(error.kind(), ErrorKind::Config);
-    assert!(error.to_string().contains("`--features redis`"), "{error}");
-    assert!(!format!("{error} {error:?}").contains("secret"));
-    let error = refusal("rediss://:secret@localhost").await;
-    assert!(error.to_string().contains("`--features redis`"), "{error}");
+    let missing = [
+        ("redis", "redis", cfg!(feature = "redis")),
+        ("rediss", "redis", cfg!(feature = "redis")),
+        ("mysql", "mysql", cfg!(feature = "mysql")),
+        ("mysqls", "mysql", cfg!(feature = "mysql")),
+    ];
+    for (scheme, feature, _) in missing.iter().filter(|(.., is_there)| !is_there) {
+        let error = refusal(format!("{scheme}://u:secret@localhost/0")).await;
+        assert_eq!(error.kind(), ErrorKind::Config);
+        let text = error.to_string();
+        assert!(text.starts_with(&format!("{scheme}://")), "{text}");
+        assert!(text.contains(&format!("`--features {feature}`")), "{text}");
+        assert!(
+            text.contains(&format!("features = [\"{feature}\"]")),
+            "{text}"
+        );
+        assert!(!format!("{error} {error:?}").contains("secret"));
+    }
 }
 
 #[cfg(feature = "redis")]
@@ -131,6 +217,38 @@ async fn certificates_without_tls_are_refused() {
         assert_eq!(error.kind(), ErrorKind::Config, "{url}: {error}");
         assert!(error.to_string().contains(part), "{url}: {error}");
     }
+}
+
+#[cfg(feature = "mysql")]
+#[tokio::test]
+async fn wrong_mysql_urls_say_what_to_write() {
+    for (url, part) in [
+        ("mysql://u@localhost", "names no database"),
+        ("mysql://localhost/d", "names no user"),
+        (
+            "mysql://u@localhost/d?table=a`b",
+            "use letters, digits and _",
+        ),
+        ("mysql://u@localhost/d?table=", "use letters, digits and _"),
+        (
+            "mysqls://u@localhost/d?tls_cert=c.pem",
+            "tls_cert is set without tls_key",
+        ),
+        (
+            "mysql://u@localhost/d?tls_ca=/nowhere.pem",
+            "tls_ca: /nowhere.pem cannot be read",
+        ),
+    ] {
+        let error = refusal(url).await;
+        assert_eq!(error.kind(), ErrorKind::Config, "{url}: {error}");
+        assert!(error.to_string().contains(part), "{url}: {error}");
+    }
+    let config = Config {
+        connections: Some(0),
+        ..Config::new("mysql://u@localhost/d")
+    };
+    let error = refusal(config).await.to_string();
+    assert!(error.contains("allow at least 1"), "{error}");
 }
 
 #[tokio::test]
@@ -197,6 +315,7 @@ async fn a_password_with_a_question_mark_is_not_repeated_in_the_error() {
         "redis://user:top?secret@host:6379/0",
         "redis://u:a?ttl=secret@host",
         "redis://u:a?namespace=secret@host",
+        "mysql://u:a?hold=secret@host/d",
     ] {
         let error = refusal(url).await;
         assert_eq!(error.kind(), ErrorKind::Config);

@@ -1,6 +1,12 @@
 //! The contract, through the facade: every compiled-in backend as users connect to it, with
 //! hand-off.
 
+#[cfg(feature = "mysql")]
+#[path = "../lock-mysql/tests/conformance/lease.rs"]
+mod lease;
+#[cfg(feature = "mysql")]
+#[path = "../lock-mysql/tests/conformance/place.rs"]
+mod place;
 #[cfg(feature = "redis")]
 #[path = "../lock-redis/tests/conformance/store.rs"]
 mod redis_store;
@@ -70,4 +76,31 @@ mod redis {
     }
 
     lock_testkit::conformance!(new_store);
+}
+
+#[cfg(feature = "mysql")]
+mod mysql {
+    use lock_testkit::Case;
+    use lock_testkit::servers::SqlVendor;
+
+    use crate::lease::LeaseStore;
+
+    async fn new_store(case: Case) -> LeaseStore {
+        LeaseStore::for_case(case, SqlVendor::MariaDb)
+    }
+
+    lock_testkit::conformance!(new_store);
+}
+
+/// What the store of the MySQL backend's own tests connects by.
+#[cfg(feature = "mysql")]
+async fn connect(
+    plain: polylock::mysql::MySqlConfig,
+    namespace: &str,
+) -> std::sync::Arc<dyn polylock::DistributedLock> {
+    let config = polylock::Config {
+        namespace: Some(namespace.to_owned()),
+        ..polylock::Config::new(plain.url)
+    };
+    polylock::connect(config).await.expect("the server runs")
 }

@@ -141,6 +141,26 @@ fn on_redis_too() {
     );
 }
 
+/// The flawed strategies have no Redis there, so it is the lock that is looked at.
+#[cfg(feature = "mysql")]
+#[test]
+fn on_mysql_too() {
+    use lock_testkit::servers::{SqlServer, SqlVendor};
+
+    for vendor in SqlVendor::available() {
+        let server = SqlServer::start(vendor);
+        for hold in ["lease", "row"] {
+            let url = format!("{}?hold={hold}", server.url());
+            let output = run(&["--json", "--lock", &url, "--strategy", "polylock"]);
+            let rows = report(&output);
+            assert_eq!((rows[0].sold, rows[0].errors()), (50, [0; 4]), "{rows:?}");
+            assert!(output.status.success(), "{vendor:?}, {hold}: {output:?}");
+            let held = "select count(*) from locks where expires > utc_timestamp(6)";
+            assert_eq!(server.execute(held), "0", "{vendor:?}, {hold}");
+        }
+    }
+}
+
 #[test]
 fn the_flawed_strategies_fail_in_separate_processes_too() {
     let mut arguments = vec!["--json", "--processes"];

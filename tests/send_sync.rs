@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use polylock::{
-    Config, DistributedLock, DistributedLockExt, Error, HoldWatch, LockGuard, LockRequest,
+    Config, DistributedLock, DistributedLockExt, Error, HoldAs, HoldWatch, LockGuard, LockRequest,
     MemoryLock,
 };
 
@@ -21,6 +21,28 @@ fn types_are_send_and_sync() {
     is_shareable::<MemoryLock>();
     is_shareable::<Config>();
     is_shareable::<Error>();
+    is_shareable::<HoldAs>();
+    #[cfg(feature = "mysql")]
+    is_shareable::<polylock::mysql::MySqlLock>();
+    #[cfg(feature = "redis")]
+    is_shareable::<polylock::redis::RedisLock>();
+}
+
+/// Of those that are not polled, so that no server is needed.
+#[cfg(feature = "mysql")]
+#[test]
+fn futures_of_mysql_can_be_spawned() {
+    use polylock::mysql::{MySqlConfig, MySqlLock};
+
+    is_sendable(&MySqlLock::connect(MySqlConfig::new("mysql://u@h/d")));
+}
+
+#[cfg(feature = "redis")]
+#[test]
+fn futures_of_redis_can_be_spawned() {
+    use polylock::redis::{RedisConfig, RedisLock};
+
+    is_sendable(&RedisLock::connect(RedisConfig::new("redis://h")));
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@
 //! ```text
 //! cargo run --release --example coupon
 //! cargo run --release --example coupon --features redis -- --lock redis://127.0.0.1:6379
+//! cargo run --release --example coupon --features mysql -- --lock mysql://root@127.0.0.1/test
 //! ```
 //!
 //! Where to start reading: `strategies` holds the ten ways side by side, `sale` the work that they

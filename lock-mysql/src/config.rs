@@ -12,7 +12,8 @@ use lock_core::{KeeperPlace, Namespace, Tls};
 #[non_exhaustive]
 pub struct MySqlConfig {
     /// `mysql://user:password@host:3306/database`: password and port (3306) may be left out, the
-    /// database has to exist. The connection is encrypted if the server offers it, but nobody checks
+    /// database has to exist. An IPv6 address stands in brackets. Nothing may follow: settings are the
+    /// other fields here. The connection is encrypted if the server offers it, but nobody checks
     /// whose server it is. `mysqls://` demands TLS and verifies the server.
     ///
     /// The host has to be one server, or name the one that takes writes just now: locks on two

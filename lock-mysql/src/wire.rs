@@ -25,8 +25,8 @@ pub(crate) const GRANT_CLOCK: &str = "CAST(GREATEST(TIMESTAMPDIFF(MICROSECOND, '
 const SET_UP: &str = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;
 SET SESSION autocommit = 1, completion_type = 'NO_CHAIN', sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', innodb_lock_wait_timeout = 1";
 
-/// What it takes to open a session.
-#[derive(Clone, Debug)]
+/// What it takes to open a session. Without `Debug`, since that of the options shows the password.
+#[derive(Clone)]
 pub(crate) struct Wire {
     options: MySqlConnectOptions,
     greeting: String,
@@ -44,14 +44,7 @@ impl Wire {
             }
             _ => return Err(not_a_url()),
         };
-        // Its error may quote the password.
-        let options = MySqlConnectOptions::from_str(&url).map_err(|_| not_a_url())?;
-        if options.get_database().is_none_or(str::is_empty) {
-            return Err(config_error(
-                "the url names no database: write it like mysql://user:password@host:3306/database",
-            ));
-        }
-        let options = options
+        let options = server_at(&url)?
             .disable_statement_logging()
             .pipes_as_concat(false)
             .no_engine_substitution(false)
@@ -81,6 +74,46 @@ impl Wire {
         }
         .map_err(|error| error.with_operation("connect"))
     }
+}
+
+/// Who and where, taken from the URL and from nothing else.
+fn server_at(url: &str) -> Result<MySqlConnectOptions> {
+    // The driver would take settings from here that turn the verification off again.
+    if url.contains('?') {
+        return Err(config_error(
+            "the url has a question mark: settings are not written here, and a ? in user or password is written as %3F",
+        ));
+    }
+    if url.contains('#') {
+        return Err(config_error(
+            "the url has a #: write it as %23 in user and password",
+        ));
+    }
+    // The rest of a password with a slash would pass for the database, which servers quote in errors.
+    let (_, location) = url.split_once("://").unwrap_or_default();
+    let (_, database) = location.split_once('/').unwrap_or_default();
+    if database.contains(['/', '@']) {
+        return Err(config_error(
+            "the url has more than a database behind the host: write / as %2F and @ as %40 in user and password",
+        ));
+    }
+    // Its error may quote the password.
+    let options = MySqlConnectOptions::from_str(url).map_err(|_| not_a_url())?;
+    if options.get_database().is_none_or(str::is_empty) {
+        return Err(config_error(
+            "the url names no database: write it like mysql://user:password@host:3306/database",
+        ));
+    }
+    // Whoever is left out would be root.
+    let (user, _) = location.rsplit_once('@').unwrap_or_default();
+    if user.is_empty() || user.starts_with(':') {
+        return Err(config_error(
+            "the url names no user: write it like mysql://user:password@host:3306/database",
+        ));
+    }
+    // The driver would look for a host whose name has the brackets of an IPv6 address.
+    let host = options.get_host().trim_matches(['[', ']']).to_owned();
+    Ok(options.host(&host))
 }
 
 fn with_tls(options: MySqlConnectOptions, tls: &Tls) -> Result<MySqlConnectOptions> {
@@ -115,4 +148,66 @@ fn not_a_url() -> Error {
 
 pub(crate) fn config_error(what: impl Into<std::borrow::Cow<'static, str>>) -> Error {
     Error::new(ErrorKind::Config, what).with_backend(BACKEND)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(url: &str) -> String {
+        let error = Wire::new(&MySqlConfig::new(url)).map(drop).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Config, "{url}: {error}");
+        let shown = format!("{error} {error:?}");
+        assert!(!shown.contains("hush"), "{shown}");
+        shown
+    }
+
+    #[test]
+    fn urls_that_the_driver_would_misread_are_refused() {
+        for (url, part) in [
+            ("mysqls://u@h/d?ssl-mode=DISABLED", "question mark"),
+            ("mysql://u:hush?hush@h/d", "%3F"),
+            ("mysql://u:1#hush@h/d", "%23"),
+            ("mysql://u@h/d#hush", "%23"),
+            ("mysql://u:1/hush@h/d", "%2F and @ as %40"),
+            ("mysql://u@h/d/hush", "more than a database"),
+            ("mysql://u:hush@h", "names no database"),
+            ("mysql://u:hush@h/", "names no database"),
+            ("mysql://h/hush", "names no user"),
+            ("mysql://:hush@h/d", "names no user"),
+            ("mysql:///hush", "names no user"),
+            ("mysql://u:hush@/d", "is none"),
+            ("mysql://u:hush@h:port/d", "is none"),
+            ("mysql://u:%ffhush@h/d", "is none"),
+            ("mariadb://u:hush@h/d", "is none"),
+            ("hush", "is none"),
+        ] {
+            assert!(refusal(url).contains(part), "{url}: {}", refusal(url));
+        }
+    }
+
+    #[test]
+    fn users_hosts_and_databases_are_read_as_they_are_meant() {
+        let read = |url: &str| {
+            let options = server_at(url).unwrap();
+            (
+                options.get_username().to_owned(),
+                options.get_host().to_owned(),
+                options.get_port(),
+                options.get_database().unwrap().to_owned(),
+            )
+        };
+        let expected = |user: &str, host: &str, port, name: &str| {
+            (user.into(), host.into(), port, name.into())
+        };
+        for (url, user, host, port, name) in [
+            ("mysql://u@h/d", "u", "h", 3306, "d"),
+            ("mysql://a%40b:p%2F%3F@h:1/d%20e", "a@b", "h", 1, "d e"),
+            ("mysql://u:p@q@h/d", "u", "h", 3306, "d"),
+            ("mysql://u@[::1]:2/d", "u", "::1", 2, "d"),
+            ("mysql://u@127.0.0.1/d", "u", "127.0.0.1", 3306, "d"),
+        ] {
+            assert_eq!(read(url), expected(user, host, port, name), "{url}");
+        }
+    }
 }

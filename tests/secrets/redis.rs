@@ -1,86 +1,13 @@
-//! Nothing that is printed or logged gives a password away.
+//! Redis.
 
-#![cfg(feature = "redis")]
-
-use std::error::Error as StdError;
-use std::fmt::Debug;
-use std::io;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use lock_testkit::servers::RedisServer;
+use lock_testkit::servers::{Authority, RedisServer};
 use polylock::redis::{RedisConfig, RedisLock};
 use polylock::{Config, DistributedLockExt, LockRequest};
 
-/// Everything in it that has a meaning in a url, and a part that has none.
-const PASSWORD: &str = "hush/7Gq@x?y#z%41:w";
-const ENCODED: &str = "hush%2F7Gq%40x%3Fy%23z%2541%3Aw";
-const WRONG: &str = "hush7Gq-wrong";
-
-/// No output has any of these.
-const SECRETS: [&str; 4] = ["hush", "7Gq", "x?y", "x%3Fy"];
-
-/// All that is logged in this process, and all that the test prints.
-#[derive(Clone, Default)]
-struct Printed(Arc<Mutex<Vec<u8>>>);
-
-impl Printed {
-    fn show(&self, shown: &dyn Debug) {
-        let text = format!("{shown:?}\n{shown:#?}\n");
-        self.0
-            .lock()
-            .expect("nobody panics with it")
-            .extend_from_slice(text.as_bytes());
-    }
-
-    fn show_error(&self, error: &polylock::Error) {
-        self.show(error);
-        let mut cause: Option<&dyn StdError> = Some(error);
-        while let Some(error) = cause {
-            self.show(&format!("{error}"));
-            self.show(&error);
-            cause = error.source();
-        }
-    }
-
-    fn text(&self) -> String {
-        String::from_utf8_lossy(&self.0.lock().expect("nobody panics with it")).into_owned()
-    }
-}
-
-impl io::Write for Printed {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0
-            .lock()
-            .expect("nobody panics with it")
-            .extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-fn assert_no_secret(printed: &Printed) {
-    let text = printed.text();
-    for line in text.lines() {
-        for secret in SECRETS {
-            assert!(!line.contains(secret), "{secret} in {line}");
-        }
-    }
-}
-
-fn log_everything() -> Printed {
-    let printed = Printed::default();
-    let writer = printed.clone();
-    tracing_subscriber::fmt()
-        .with_max_level(tracing_subscriber::filter::LevelFilter::TRACE)
-        .with_ansi(false)
-        .with_writer(move || writer.clone())
-        .init();
-    printed
-}
+use crate::keys::Keys;
+use crate::printed::{ENCODED, PASSWORD, Printed, WRONG};
 
 fn add_user(server: &RedisServer) {
     let mut admin = admin(server);
@@ -190,58 +117,34 @@ async fn live_through_everything(printed: &Printed, url: &str, server: &RedisSer
 }
 
 async fn live_through_everything_over_tls(printed: &Printed) {
-    use lock_testkit::servers::Authority;
-
     let authority = Authority::new();
-    let own = authority.issue("DNS:client", 1);
     let demanding = ["--requirepass", PASSWORD, "--tls-auth-clients", "yes"];
     let server = RedisServer::start_with_tls(&authority, &demanding);
     add_user(&server);
-    let key = std::fs::read_to_string(&own.key).expect("a key file");
-    let truncated = server.directory().join("truncated.pem");
-    std::fs::write(&truncated, &key[..key.len() / 2]).expect("a directory");
-    let garbled = server.directory().join("garbled.pem");
-    std::fs::write(&garbled, key.replacen("\n", "\n?", 1)).expect("a directory");
-
+    let keys = Keys::new(&authority, server.directory());
     let url = server.tls_url().expect("it was started with TLS");
     let url = url.replace("://", &format!("://u:{ENCODED}@"));
-    let (ca, cert) = (authority.ca(), own.cert.display());
-    let url = format!("{url}?tls_ca={}", ca.display());
-    let mistakes = [
-        url.clone(),
-        url.replace(ENCODED, WRONG) + &format!("&tls_cert={cert}&tls_key={}", own.key.display()),
-        format!("{url}&tls_cert={cert}&tls_key={cert}"),
-        format!("{url}&tls_cert={cert}&tls_key={}", truncated.display()),
-        format!("{url}&tls_cert={cert}&tls_key={}", garbled.display()),
-    ];
-    for url in mistakes {
+    let url = format!("{url}?tls_ca={}", authority.ca().display());
+    for url in keys.mistakes(&url) {
         printed.show(&Config::new(&url));
         match polylock::connect(&url).await {
             Ok(locks) => panic!("connected to {locks:?} by {url}"),
             Err(error) => printed.show_error(&error),
         }
     }
-    let url = format!("{url}&tls_cert={cert}&tls_key={}", own.key.display());
-    live_through_everything(printed, &url, &server).await;
-
-    let text = printed.text();
-    for line in key.lines().filter(|line| !line.starts_with('-')) {
-        assert!(!text.contains(&line[8..]), "the private key: {text}");
-    }
+    live_through_everything(printed, &keys.shown_in(&url), &server).await;
+    keys.assert_hidden(printed);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_password_is_printed_or_logged() {
-    let printed = log_everything();
+    let printed = Printed::with_all_that_is_logged();
     let server = RedisServer::start_with(&["--requirepass", PASSWORD]);
     add_user(&server);
-    make_every_mistake(&printed, server.port()).await;
+    make_every_mistake(printed, server.port()).await;
     let url = format!("redis://u:{ENCODED}@127.0.0.1:{}/0", server.port());
-    live_through_everything(&printed, &url, &server).await;
-    live_through_everything_over_tls(&printed).await;
-    assert_no_secret(&printed);
-    let text = printed.text();
-    for logged in ["DEBUG", "WARN", "lock lost"] {
-        assert!(text.contains(logged), "nothing is logged: {logged}");
-    }
+    live_through_everything(printed, &url, &server).await;
+    live_through_everything_over_tls(printed).await;
+    printed.assert_no_secret();
+    printed.assert_has(&["DEBUG lock_redis", "WARN", "lock lost"]);
 }

@@ -1,6 +1,4 @@
-//! TLS as users configure it: the same by URL and by fields.
-
-#![cfg(feature = "redis")]
+//! `rediss://`.
 
 use lock_testkit::servers::{Authority, RedisServer};
 use polylock::{Config, DistributedLockExt, ErrorKind, connect};

@@ -1,0 +1,37 @@
+//! Stores within the process.
+
+use std::sync::Arc;
+
+use lock_core::{DistributedLock, Error, ErrorKind, KeeperPlace, MemoryLock, Namespace, Result};
+
+use crate::Config;
+use crate::url::StoreUrl;
+
+pub(crate) fn connect(
+    url: &StoreUrl,
+    config: &Config,
+    namespace: &Namespace,
+) -> Result<Arc<dyn DistributedLock>> {
+    if let Some(setting) = config.tls().first_given() {
+        return Err(Error::new(
+            ErrorKind::Config,
+            format!(
+                "{setting} is set, and memory:// never leaves the process: leave it out, or use a store with TLS, such as rediss://"
+            ),
+        ));
+    }
+    if !url.location.is_empty() {
+        return Err(Error::new(
+            ErrorKind::Config,
+            "memory:// has no host or path: name a store of its own by memory://?namespace=NAME",
+        ));
+    }
+    if config.keeper == Some(KeeperPlace::Thread) {
+        return Err(Error::new(
+            ErrorKind::Unsupported,
+            "keeper: memory:// keeps its holds on the caller's runtime: leave it out, or write \"caller\"",
+        ));
+    }
+    let store = namespace.as_str().unwrap_or_default();
+    Ok(Arc::new(MemoryLock::shared(store)))
+}

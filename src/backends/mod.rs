@@ -1,0 +1,66 @@
+//! The backends: which URLs they answer to, and how a configuration becomes one of theirs.
+
+pub(crate) mod memory;
+#[cfg(feature = "mysql")]
+pub(crate) mod mysql;
+#[cfg(feature = "redis")]
+pub(crate) mod redis;
+
+use lock_core::{Error, ErrorKind, Result};
+
+/// A kind of store, compiled in or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Backend {
+    Memory,
+    MySql,
+    Redis,
+}
+
+impl Backend {
+    pub(crate) const ALL: &[Self] = &[Self::Memory, Self::MySql, Self::Redis];
+
+    /// What the URLs of its stores begin with.
+    pub(crate) fn schemes(self) -> &'static [&'static str] {
+        match self {
+            Self::Memory => &["memory"],
+            Self::MySql => &["mysql", "mysqls"],
+            Self::Redis => &["redis", "rediss"],
+        }
+    }
+
+    /// The backend that stores of this scheme belong to.
+    pub(crate) fn of(scheme: &str) -> Result<Self> {
+        let mut all = Self::ALL.iter().copied();
+        all.find(|backend| backend.schemes().contains(&scheme))
+            .ok_or_else(|| unknown_scheme(scheme))
+    }
+}
+
+fn unknown_scheme(scheme: &str) -> Error {
+    let known: Vec<&str> = Backend::ALL
+        .iter()
+        .flat_map(|backend| backend.schemes())
+        .copied()
+        .collect();
+    Error::new(
+        ErrorKind::Config,
+        format!(
+            "unknown scheme {scheme:?} in the lock url: known are {}",
+            known.join(", ")
+        ),
+    )
+}
+
+/// The answer to a URL whose backend was left out of this build.
+#[cfg(not(all(feature = "mysql", feature = "redis")))]
+pub(crate) fn not_compiled_in(backend: Backend, scheme: &str) -> Error {
+    // Features are called as the scheme without TLS.
+    let feature = backend.schemes()[0];
+    Error::new(
+        ErrorKind::Config,
+        format!(
+            "{scheme}:// needs the cargo feature `{feature}`, which is not compiled in: build with `--features {feature}`, or in Cargo.toml: polylock = {{ version = \"{}\", features = [\"{feature}\"] }}",
+            env!("CARGO_PKG_VERSION")
+        ),
+    )
+}

@@ -1,0 +1,61 @@
+//! A private key, and what can be wrong with the file that it is in.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use lock_testkit::servers::{Authority, Identity};
+
+use crate::printed::{ENCODED, Printed, WRONG};
+
+pub(crate) struct Keys {
+    own: Identity,
+    key: String,
+    truncated: PathBuf,
+    garbled: PathBuf,
+}
+
+impl Keys {
+    /// A certificate of `authority`; the files that are spoilt lie in `directory`.
+    pub(crate) fn new(authority: &Authority, directory: &Path) -> Self {
+        let own = authority.issue("DNS:client", 1);
+        let key = fs::read_to_string(&own.key).expect("a key file");
+        let truncated = directory.join("truncated.pem");
+        fs::write(&truncated, &key[..key.len() / 2]).expect("a directory");
+        let garbled = directory.join("garbled.pem");
+        fs::write(&garbled, key.replacen('\n', "\n?", 1)).expect("a directory");
+        Self {
+            own,
+            key,
+            truncated,
+            garbled,
+        }
+    }
+
+    /// The url with certificate and key.
+    pub(crate) fn shown_in(&self, url: &str) -> String {
+        self.with_key(url, &self.own.key)
+    }
+
+    /// The same, each time with something else that is wrong.
+    pub(crate) fn mistakes(&self, url: &str) -> [String; 5] {
+        [
+            url.to_owned(),
+            self.shown_in(&url.replace(ENCODED, WRONG)),
+            self.with_key(url, &self.own.cert),
+            self.with_key(url, &self.truncated),
+            self.with_key(url, &self.garbled),
+        ]
+    }
+
+    fn with_key(&self, url: &str, key: &Path) -> String {
+        let cert = self.own.cert.display();
+        format!("{url}&tls_cert={cert}&tls_key={}", key.display())
+    }
+
+    pub(crate) fn assert_hidden(&self, printed: &Printed) {
+        let text = printed.text();
+        for line in self.key.lines().filter(|line| !line.starts_with('-')) {
+            assert!(!text.contains(&line[8..]), "the private key: {text}");
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! What is printed and logged, and what must not be in it.
+
+use std::error::Error as StdError;
+use std::fmt::Debug;
+use std::io;
+use std::sync::{Arc, Mutex, OnceLock};
+
+/// Everything in it that has a meaning in a url, and a part that has none.
+pub(crate) const PASSWORD: &str = "hush/7Gq@x?y#z%41:w";
+pub(crate) const ENCODED: &str = "hush%2F7Gq%40x%3Fy%23z%2541%3Aw";
+pub(crate) const WRONG: &str = "hush7Gq-wrong";
+
+/// No output has any of these.
+const SECRETS: [&str; 4] = ["hush", "7Gq", "x?y", "x%3Fy"];
+
+/// All that is logged in this process, and all that its tests print.
+#[derive(Clone, Default)]
+pub(crate) struct Printed(Arc<Mutex<Vec<u8>>>);
+
+impl Printed {
+    /// The one of this process.
+    pub(crate) fn with_all_that_is_logged() -> &'static Self {
+        static PRINTED: OnceLock<Printed> = OnceLock::new();
+
+        PRINTED.get_or_init(|| {
+            let printed = Self::default();
+            let writer = printed.clone();
+            tracing_subscriber::fmt()
+                .with_max_level(tracing_subscriber::filter::LevelFilter::TRACE)
+                .with_ansi(false)
+                .with_writer(move || writer.clone())
+                .init();
+            printed
+        })
+    }
+
+    pub(crate) fn show(&self, shown: &dyn Debug) {
+        let text = format!("{shown:?}\n{shown:#?}\n");
+        self.0
+            .lock()
+            .expect("nobody panics with it")
+            .extend_from_slice(text.as_bytes());
+    }
+
+    pub(crate) fn show_error(&self, error: &polylock::Error) {
+        self.show(error);
+        let mut cause: Option<&dyn StdError> = Some(error);
+        while let Some(error) = cause {
+            self.show(&format!("{error}"));
+            self.show(&error);
+            cause = error.source();
+        }
+    }
+
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0.lock().expect("nobody panics with it")).into_owned()
+    }
+
+    pub(crate) fn assert_no_secret(&self) {
+        let text = self.text();
+        for line in text.lines() {
+            for secret in SECRETS {
+                assert!(!line.contains(secret), "{secret} in {line}");
+            }
+        }
+    }
+
+    /// Without which nothing would be proved.
+    pub(crate) fn assert_has(&self, parts: &[&str]) {
+        let text = self.text();
+        for part in parts {
+            assert!(text.contains(part), "nothing is logged: {part}");
+        }
+    }
+}
+
+impl io::Write for Printed {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0
+            .lock()
+            .expect("nobody panics with it")
+            .extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
