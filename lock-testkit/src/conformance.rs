@@ -167,11 +167,21 @@ pub fn cases() -> Vec<Case> {
 /// lock_testkit::conformance!(new_store);
 /// # fn main() {}
 /// ```
+///
+/// Where the store may be missing on a machine, `conformance!(new_store, if is_there())` leaves the cases
+/// out then; say so loudly in `is_there`.
 #[macro_export]
 macro_rules! conformance {
     ($new_store:expr $(,)?) => {
+        $crate::conformance!($new_store, if true);
+    };
+    ($new_store:expr, if $is_there:expr) => {
         async fn __store_under_test(case: $crate::Case) -> impl $crate::Store {
             ($new_store)(case).await
+        }
+
+        fn __is_there() -> bool {
+            $is_there
         }
 
         $crate::__for_every_case!([$crate::__test_functions] []);
@@ -187,6 +197,9 @@ macro_rules! __test_functions {
                 $(
                     #[test]
                     fn $case() {
+                        if !super::__is_there() {
+                            return;
+                        }
                         $crate::__run_named(
                             stringify!($module),
                             stringify!($case),

@@ -1,7 +1,7 @@
-//! The contract, on real servers: leases and row locks, on MariaDB and on MySQL where it is at hand, as
-//! they are and with holds kept by the caller, over TLS, and as a user who may do no more than what is
-//! documented.
+//! The contract, on real servers: leases and row locks, on MariaDB, and on MySQL where it is at hand; with
+//! holds kept by the caller, over TLS, and as a user who may do no more than what is documented.
 
+mod access;
 mod lease;
 mod place;
 mod row;
@@ -17,54 +17,56 @@ async fn connect(config: MySqlConfig, namespace: &str) -> Arc<dyn DistributedLoc
     Arc::new(locks.expect("the server runs"))
 }
 
-mod lease_on_mariadb {
-    use lock_testkit::Case;
-    use lock_testkit::servers::SqlVendor;
+/// The cases for one kind of hold, at one place.
+macro_rules! contract {
+    ($name:ident, $store:path, $vendor:ident, $way:ident) => {
+        mod $name {
+            use lock_testkit::Case;
+            use lock_testkit::servers::SqlVendor;
 
-    use crate::lease::LeaseStore;
+            use crate::place::{Place, Way};
+            use $store as Store;
 
-    async fn new_store(case: Case) -> LeaseStore {
-        LeaseStore::for_case(case, SqlVendor::MariaDb)
-    }
+            async fn new_store(case: Case) -> Store {
+                let (vendor, way) = (SqlVendor::$vendor, Way::$way);
+                Store::for_case(case, Place { vendor, way })
+            }
 
-    lock_testkit::conformance!(new_store);
+            lock_testkit::conformance!(
+                new_store,
+                if SqlVendor::available().contains(&SqlVendor::$vendor)
+            );
+        }
+    };
 }
 
-mod row_on_mariadb {
-    use lock_testkit::Case;
-    use lock_testkit::servers::SqlVendor;
-
-    use crate::row::RowStore;
-
-    async fn new_store(case: Case) -> RowStore {
-        RowStore::for_case(case, SqlVendor::MariaDb)
-    }
-
-    lock_testkit::conformance!(new_store);
-}
-
-mod lease_on_mysql {
-    use lock_testkit::Case;
-    use lock_testkit::servers::SqlVendor;
-
-    use crate::lease::LeaseStore;
-
-    async fn new_store(case: Case) -> LeaseStore {
-        LeaseStore::for_case(case, SqlVendor::MySql)
-    }
-
-    lock_testkit::conformance!(new_store);
-}
-
-mod row_on_mysql {
-    use lock_testkit::Case;
-    use lock_testkit::servers::SqlVendor;
-
-    use crate::row::RowStore;
-
-    async fn new_store(case: Case) -> RowStore {
-        RowStore::for_case(case, SqlVendor::MySql)
-    }
-
-    lock_testkit::conformance!(new_store);
-}
+contract!(lease_on_mariadb, crate::lease::LeaseStore, MariaDb, Plain);
+contract!(lease_on_mysql, crate::lease::LeaseStore, MySql, Plain);
+contract!(
+    lease_kept_by_the_caller,
+    crate::lease::LeaseStore,
+    MariaDb,
+    KeptByTheCaller
+);
+contract!(
+    lease_limited_on_mariadb,
+    crate::lease::LeaseStore,
+    MariaDb,
+    Limited
+);
+contract!(
+    lease_limited_on_mysql,
+    crate::lease::LeaseStore,
+    MySql,
+    Limited
+);
+contract!(lease_over_tls, crate::lease::LeaseStore, MariaDb, OverTls);
+contract!(row_on_mariadb, crate::row::RowStore, MariaDb, Plain);
+contract!(row_on_mysql, crate::row::RowStore, MySql, Plain);
+contract!(
+    row_kept_by_the_caller,
+    crate::row::RowStore,
+    MariaDb,
+    KeptByTheCaller
+);
+contract!(row_limited, crate::row::RowStore, MariaDb, Limited);

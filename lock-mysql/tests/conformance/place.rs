@@ -1,41 +1,99 @@
-//! Where the cases run: servers, and a namespace for each.
+//! Where the cases run, and how they connect.
 
-use std::sync::OnceLock;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use lock_core::LockKey;
+use lock_core::{KeeperPlace, LockKey, Tls};
+use lock_mysql::MySqlConfig;
 use lock_testkit::Case;
 use lock_testkit::servers::{SqlServer, SqlVendor};
 
-/// A server with room for a case that holds a thousand row locks, each on a connection of its own, and
-/// without TLS, which would be most of the work of opening them. Its commits go to the operating system
-/// and not to the disk, which may be anybody's: what a commit is worth after a power failure is not
-/// what the cases are about.
-pub(crate) fn start(vendor: SqlVendor) -> SqlServer {
-    let usual = [
-        "--max-connections=3000",
-        "--innodb-flush-log-at-trx-commit=2",
-    ];
-    match vendor {
-        SqlVendor::MariaDb => SqlServer::start_with(vendor, &usual),
-        SqlVendor::MySql => SqlServer::start_with(vendor, &[usual[0], usual[1], "--tls-version="]),
-    }
-}
+use crate::access::{authority, create_locker};
 
 /// How long a few round trips may take on a server that does all of a case's work on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(15);
 
-/// The one that all cases of this process share who do it no harm.
-pub(crate) fn shared(vendor: SqlVendor) -> &'static SqlServer {
-    static MARIADB: OnceLock<SqlServer> = OnceLock::new();
-    static MYSQL: OnceLock<SqlServer> = OnceLock::new();
+/// In which way a store is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Way {
+    Plain,
+    /// With holds that are renewed on the runtime of whoever acquired them.
+    KeptByTheCaller,
+    /// As a user who may do no more than what is documented, on tables that are documented.
+    Limited,
+    OverTls,
+}
 
-    let shared = match vendor {
-        SqlVendor::MariaDb => &MARIADB,
-        SqlVendor::MySql => &MYSQL,
-    };
-    shared.get_or_init(|| start(vendor))
+/// A server, and a way to use it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Place {
+    pub(crate) vendor: SqlVendor,
+    pub(crate) way: Way,
+}
+
+impl Place {
+    /// A server with room for a case that holds a thousand row locks, each on a connection of its own.
+    /// Its commits go to the operating system and not to the disk, which may be anybody's: what a
+    /// commit is worth after a power failure is not what the cases are about.
+    pub(crate) fn start(self) -> SqlServer {
+        let usual = [
+            "--max-connections=3000",
+            "--innodb-flush-log-at-trx-commit=2",
+        ];
+        // Without TLS, where that is not asked for: it would be most of the work of opening a thousand
+        // connections.
+        let bare = [usual[0], usual[1], "--tls-version="];
+        let server = match (self.way, self.vendor) {
+            (Way::OverTls, vendor) => SqlServer::start_with_tls(vendor, authority(), &usual),
+            (Way::Plain | Way::KeptByTheCaller, SqlVendor::MySql) => {
+                SqlServer::start_with(self.vendor, &bare)
+            }
+            (_, vendor) => SqlServer::start_with(vendor, &usual),
+        };
+        if self.way == Way::Limited {
+            create_locker(&server);
+        }
+        server
+    }
+
+    /// The one that all cases of this process share who do it no harm.
+    pub(crate) fn shared(self) -> &'static SqlServer {
+        static SHARED: Mutex<Option<HashMap<Place, &'static SqlServer>>> = Mutex::new(None);
+
+        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        let servers = shared.get_or_insert_default();
+        servers
+            .entry(self)
+            .or_insert_with(|| Box::leak(Box::new(self.start())))
+    }
+
+    /// How a client of `server` is configured.
+    pub(crate) fn config(self, server: &SqlServer) -> MySqlConfig {
+        let config = MySqlConfig::new(server.url());
+        match self.way {
+            Way::Plain => config,
+            Way::KeptByTheCaller => config.with_keeper(KeeperPlace::Caller),
+            Way::Limited => {
+                let url = format!("mysql://locker:password@127.0.0.1:{}/app", server.port());
+                MySqlConfig::new(url).without_creating_tables()
+            }
+            Way::OverTls => {
+                let url = server.url().replacen("mysql://", "mysqls://", 1);
+                MySqlConfig::new(url).with_tls(Tls::new().with_ca(authority().ca()))
+            }
+        }
+    }
+
+    /// The locks table as it stands in statements of an operator.
+    pub(crate) fn locks(self) -> &'static str {
+        if self.way == Way::Limited {
+            "app.locks"
+        } else {
+            "locks"
+        }
+    }
 }
 
 /// A plain name, since colons are escaped on the server, and a number, since a case may be run in

@@ -6,29 +6,29 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::{DistributedLock, LockKey, LockRequest, Mode};
-use lock_mysql::{MySqlConfig, MySqlHold};
-use lock_testkit::servers::{SqlServer, SqlVendor};
+use lock_mysql::MySqlHold;
+use lock_testkit::servers::SqlServer;
 use lock_testkit::{Case, Need, Store};
 
 use crate::connect;
-use crate::place::{PATIENCE, literal, namespace, shared, start};
+use crate::place::{PATIENCE, Place, literal, namespace};
 
 /// A namespace on a server: on one of its own where the case freezes it or looks for connections to
 /// end, else on the shared one.
 pub(crate) struct RowStore {
     own: Option<SqlServer>,
-    vendor: SqlVendor,
+    place: Place,
     namespace: String,
     /// Clients that hold a row and say nothing more.
     silent: Mutex<Vec<(Child, ChildStdin)>>,
 }
 
 impl RowStore {
-    pub(crate) fn for_case(case: Case, vendor: SqlVendor) -> Self {
+    pub(crate) fn for_case(case: Case, place: Place) -> Self {
         let alone = case.needs(Need::Freeze) || case.needs(Need::Remove);
         Self {
-            own: alone.then(|| start(vendor)),
-            vendor,
+            own: alone.then(|| place.start()),
+            place,
             namespace: namespace(case),
             silent: Mutex::default(),
         }
@@ -37,7 +37,7 @@ impl RowStore {
     fn server(&self) -> &SqlServer {
         match &self.own {
             Some(own) => own,
-            None => shared(self.vendor),
+            None => self.place.shared(),
         }
     }
 }
@@ -45,7 +45,9 @@ impl RowStore {
 #[async_trait]
 impl Store for RowStore {
     async fn client(&self) -> Arc<dyn DistributedLock> {
-        let config = MySqlConfig::new(self.server().url())
+        let config = self
+            .place
+            .config(self.server())
             .with_hold(MySqlHold::Row)
             .with_connections(1100);
         connect(config, &self.namespace).await
@@ -56,7 +58,8 @@ impl Store for RowStore {
         let ours = format!("LIKE '{}:%'", self.namespace.replace('_', "\\_"));
         let list = |lock: &str| {
             let found = self.server().execute(&format!(
-                "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; SELECT HEX(k) FROM locks WHERE k {ours} {lock}"
+                "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; SELECT HEX(k) FROM {} WHERE k {ours} {lock}",
+                self.place.locks()
             ));
             found.lines().map(str::to_owned).collect::<Vec<_>>()
         };
@@ -82,7 +85,7 @@ impl Store for RowStore {
     }
 
     async fn crash(&self, request: LockRequest) -> bool {
-        let row = literal(&self.namespace, &request.key);
+        let (row, locks) = (literal(&self.namespace, &request.key), self.place.locks());
         let lock = match request.mode {
             Mode::Exclusive => "FOR UPDATE",
             Mode::Shared => "LOCK IN SHARE MODE",
@@ -98,7 +101,7 @@ impl Store for RowStore {
         let mut stdin = child.stdin.take().expect("it is piped");
         let stdout = child.stdout.take().expect("it is piped");
         let statements = format!(
-            "INSERT IGNORE INTO locks (k, token, expires) VALUES ({row}, 0, UTC_TIMESTAMP(6)); SET SESSION wait_timeout = {}; BEGIN; SELECT token FROM locks WHERE k = {row} {lock}; SELECT 'held';\n",
+            "INSERT IGNORE INTO {locks} (k, token, expires) VALUES ({row}, 0, UTC_TIMESTAMP(6)); SET SESSION wait_timeout = {}; BEGIN; SELECT token FROM {locks} WHERE k = {row} {lock}; SELECT 'held';\n",
             request.ttl().as_millis().div_ceil(1000)
         );
         let silent = tokio::task::spawn_blocking(move || {
