@@ -107,7 +107,7 @@ impl Purge {
     fn find(&self) -> String {
         let (locks, is_unused) = (&self.layout.locks, self.is_unused());
         format!(
-            "SELECT k, token, COALESCE((SELECT token FROM {locks} WHERE k = {FLOOR_ROW}), 0) FROM {locks} WHERE {is_unused} LIMIT 10000"
+            "SELECT k, token, CAST(COALESCE((SELECT token FROM {locks} WHERE k = {FLOOR_ROW}), 0) AS UNSIGNED) FROM {locks} WHERE {is_unused} LIMIT 10000"
         )
     }
 
