@@ -23,6 +23,7 @@
 //! ```
 
 mod alarm;
+mod attempts;
 mod backoff;
 mod capabilities;
 mod claim;
@@ -32,6 +33,7 @@ mod ext;
 mod gate;
 mod guard;
 mod hand_off;
+mod heard;
 mod hold;
 mod home;
 mod keeper;
@@ -56,6 +58,7 @@ mod ward;
 pub use alarm::Alarm;
 /// Backends and stores under test are written with it; here so that they need no dependency more.
 pub use async_trait::async_trait;
+pub use attempts::Attempts;
 pub use backoff::Backoff;
 pub use capabilities::{Capabilities, TokenOrder};
 pub use claim::Claim;
@@ -64,6 +67,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use ext::DistributedLockExt;
 pub use guard::LockGuard;
 pub use hand_off::HandOff;
+pub use heard::{Answered, Heard};
 pub use hold::HoldWatch;
 pub use home::{KeeperHome, KeeperPlace};
 pub use keeper::Keeper;

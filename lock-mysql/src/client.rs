@@ -5,12 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::{
-    Backoff, Clock, KeeperHome, LockKey, Mode, Moment, OwnerId, Patrol, PerRuntime, Result,
+    Backoff, Clock, Heard, KeeperHome, LockKey, Mode, Moment, OwnerId, Patrol, PerRuntime, Result,
 };
 
 use crate::errand::Errand;
 use crate::error::{Failure, no_answer};
-use crate::heard::Heard;
 use crate::identity::Identity;
 use crate::layout::Layout;
 use crate::poller::{Poller, Watcher};

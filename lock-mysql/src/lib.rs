@@ -17,7 +17,6 @@ mod client;
 mod config;
 mod errand;
 mod error;
-mod heard;
 mod identity;
 mod layout;
 mod lease;

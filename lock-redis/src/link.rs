@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lock_core::{Clock, Error, KeeperHome, Moment, Patrol, Result};
+use lock_core::{Answered, Clock, Error, Heard, KeeperHome, Patrol, Result};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, RedisError, RedisResult, Value};
 use tokio::runtime::Handle;
@@ -30,7 +30,7 @@ pub(crate) struct Link {
     /// Where the connection lives. It dies with its runtime.
     runtime: Handle,
     state: Mutex<State>,
-    heard: Mutex<Heard>,
+    heard: Heard,
 }
 
 /// How a connection is opened.
@@ -53,14 +53,6 @@ enum State {
 }
 
 type Outcome = watch::Receiver<Option<Result<Connection>>>;
-
-/// What is known of the server's last answer.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Heard {
-    pub(crate) at: Moment,
-    /// The longest that answers took lately: it falls by an eighth with each quicker answer.
-    pub(crate) latency: Duration,
-}
 
 /// What is sent first on every new connection.
 #[derive(Clone)]
@@ -91,10 +83,7 @@ impl Link {
             terms,
             runtime,
             state: Mutex::new(State::Closed),
-            heard: Mutex::new(Heard {
-                at: Clock::Boot.now(),
-                latency: Duration::ZERO,
-            }),
+            heard: Heard::new(),
         })
     }
 
@@ -169,7 +158,7 @@ impl Link {
         let sent = Clock::Boot.now();
         match self.terms.patrol.within(limit, call.send(connection)).await {
             Some(Ok(answer)) => {
-                self.note_answer(sent);
+                self.heard.note(sent);
                 Ok(answer)
             }
             Some(Err(error)) => Err(self.failed(connection, error)),
@@ -181,15 +170,8 @@ impl Link {
     }
 
     /// What is known of the server's last answer.
-    pub(crate) fn heard(&self) -> Heard {
-        *locked(&self.heard)
-    }
-
-    fn note_answer(&self, sent: Moment) {
-        let at = Clock::Boot.now();
-        let mut heard = locked(&self.heard);
-        let latency = at.since(sent).max(heard.latency * 7 / 8);
-        *heard = Heard { at, latency };
+    pub(crate) fn heard(&self) -> Answered {
+        self.heard.last()
     }
 
     /// Notes what an error says about the connection, and translates it.
@@ -249,7 +231,7 @@ impl Link {
                 Greeting::Command(command) => command.query_async(&mut connection.redis).await,
             };
             greeted.map_err(translate)?;
-            self.note_answer(sent);
+            self.heard.note(sent);
             Ok(connection)
         };
         match terms.patrol.within(CONNECT_LIMIT, opening).await {

@@ -5,33 +5,18 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::{
-    Backoff, Capabilities, Claim, Clock, DistributedLock, Error, ErrorKind, FencingToken, Keeper,
-    KeeperHome, Line, LockGuard, LockRequest, Moment, Result, TokenOrder, Turn, Wait,
+    Attempts, Backoff, Capabilities, Claim, Clock, DistributedLock, Error, ErrorKind, FencingToken,
+    Keeper, KeeperHome, Line, LockGuard, LockRequest, Moment, Result, TokenOrder, Turn,
 };
-use tokio::time::Instant;
 
 use crate::RedisConfig;
 use crate::client::{Client, KeyState, REPLY_LIMIT};
 use crate::error::BACKEND;
 use crate::link::Link;
 use crate::pace::Pace;
-use crate::wake::Watcher;
 
 /// How long a waiter trusts the server to tell of a change before it looks by itself.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-
-/// How far an answer may come after the end of a wait, at least: a request that was sent in time is
-/// better waited for than misread.
-const GRACE: Duration = Duration::from_millis(40);
-
-/// ... and at most: a wait that is a little late is better than one that is much longer than asked.
-const GRACE_MAX: Duration = Duration::from_millis(250);
-
-/// How long an answer that the key is held stands for a wait that ends meanwhile.
-const RECENT: Duration = Duration::from_millis(500);
-
-/// How long a wait that has no end of its own rides out a server that cannot be reached.
-const OUTAGE_LIMIT: Duration = Duration::from_secs(30);
 
 /// Locks on one Redis (or Valkey) server, version 6 or later.
 ///
@@ -87,7 +72,7 @@ impl DistributedLock for RedisLock {
     }
 
     async fn acquire(&self, request: LockRequest) -> Result<Option<LockGuard>> {
-        let acquiring = async { Acquisition::new(self, &request)?.run(request.wait()).await };
+        let acquiring = async { Acquisition::new(self, &request)?.run().await };
         self.keeper.acquiring(&request, acquiring).await
     }
 
@@ -96,19 +81,14 @@ impl DistributedLock for RedisLock {
     }
 }
 
-/// One acquisition: its claim, and when its wait ends.
+/// One acquisition: its claim, and what came of its attempts.
 struct Acquisition<'a> {
     lock: &'a RedisLock,
     request: &'a LockRequest,
+    attempts: Attempts,
     lane: Arc<Link>,
     /// Kept over attempts without a definite answer, so that a resend is known as one.
     claim: Option<Claim>,
-    ends: Option<Instant>,
-    begun: Moment,
-    /// Whether the last attempt had no definite answer.
-    troubled: bool,
-    /// When the last request was sent to which the answer was that the key is held.
-    refused: Option<Moment>,
 }
 
 impl<'a> Acquisition<'a> {
@@ -116,33 +96,27 @@ impl<'a> Acquisition<'a> {
         Ok(Self {
             lock,
             request,
+            attempts: Attempts::new(request, REPLY_LIMIT),
             lane: lock.client.lane()?,
             claim: Some(lock.keeper.claim(request)?),
-            ends: match request.wait() {
-                Wait::No => None,
-                wait => wait.deadline(),
-            },
-            begun: Clock::Boot.now(),
-            troubled: false,
-            refused: None,
         })
     }
 
-    async fn run(&mut self, wait: Wait) -> Result<Option<LockGuard>> {
-        if wait == Wait::No {
+    async fn run(&mut self) -> Result<Option<LockGuard>> {
+        if !self.attempts.waits() {
             return self.attempt().await;
         }
         // Whoever comes while others wait in this process lines up behind them.
-        if !self.lock.line.is_waited_for(&self.request.key) {
-            let attempt = self.attempt().await;
-            if let Some(guard) = self.note(attempt)? {
-                return Ok(Some(guard));
-            }
+        if !self.lock.line.is_waited_for(&self.request.key)
+            && let Some(guard) = self.attempt_and_note().await?
+        {
+            return Ok(Some(guard));
         }
-        let Some(turn) = self.lock.line.enter(&self.request.key, self.ends).await else {
-            return self.last_word().await;
-        };
-        self.wait(turn).await
+        let line = &self.lock.line;
+        match line.enter(&self.request.key, self.attempts.ends()).await {
+            Some(turn) => self.wait(turn).await,
+            None => self.last_word().await,
+        }
     }
 
     /// Asks, and waits to be woken, until granted or the wait is over.
@@ -153,30 +127,31 @@ impl<'a> Acquisition<'a> {
         let mut pace = Pace::new();
         loop {
             pace.step().await;
-            let attempt = self.attempt().await;
-            if let Some(guard) = self.note(attempt)? {
+            if let Some(guard) = self.attempt_and_note().await? {
                 return Ok(Some(guard));
             }
-            let pause = if self.troubled {
+            let pause = if self.attempts.is_troubled() {
                 backoff.next_pause()
             } else {
                 self.until_next_look(&key).await
             };
-            if !self.pause(pause, &watcher).await {
+            // Cancel safe: a missed notification stays for the next turn.
+            if !self.attempts.pause(pause, watcher.changed()).await {
                 return self.last_word().await;
             }
         }
     }
 
     /// Asks once more at the end of a wait: what was busy when we last heard of it may be free by
-    /// now, or the server may be gone, which is not the same as busy. A moment's silence is no proof
-    /// of that, if it was busy a moment ago.
+    /// now, or the server may be gone, which is not the same as busy.
     async fn last_word(&mut self) -> Result<Option<LockGuard>> {
-        let refused = self.refused;
-        match self.attempt().await {
-            Err(error) if error.is_retryable() && refused.is_some_and(is_recent) => Ok(None),
-            outcome => outcome,
-        }
+        let attempt = self.attempt().await;
+        self.attempts.last_word(attempt)
+    }
+
+    async fn attempt_and_note(&mut self) -> Result<Option<LockGuard>> {
+        let attempt = self.attempt().await;
+        self.attempts.note(attempt, self.lane.heard())
     }
 
     /// Asks for the key. A connection that the server had closed while it was idle shows only when
@@ -220,33 +195,10 @@ impl<'a> Acquisition<'a> {
         }
         if answer.is_ok() {
             claim.refused();
-            self.refused = Some(sent);
+            self.attempts.refused(sent);
         }
         self.claim = Some(claim);
         answer.map(|_| None)
-    }
-
-    /// Remembers an attempt without a definite answer, as long as it makes sense to try again.
-    fn note(&mut self, attempt: Result<Option<LockGuard>>) -> Result<Option<LockGuard>> {
-        let error = match attempt {
-            Ok(answer) => {
-                self.troubled = false;
-                return Ok(answer);
-            }
-            Err(error) => error,
-        };
-        // Those who stood in line behind us were cut off for as long as we.
-        let heard = self.lane.heard().at.max(self.begun);
-        let outlasted = self.ends.is_none() && Clock::Boot.now().since(heard) > OUTAGE_LIMIT;
-        // It was given its time, and a little more; another attempt would only come later.
-        let over = self.ends.is_some_and(|ends| ends <= Instant::now())
-            && !self.refused.is_some_and(is_recent);
-        if !error.is_retryable() || outlasted || over {
-            return Err(error);
-        }
-        tracing::debug!(key = %self.request.key, %error, "trying again");
-        self.troubled = true;
-        Ok(None)
     }
 
     /// How long to sleep if nothing wakes us: until the holder's lease would end.
@@ -264,34 +216,9 @@ impl<'a> Acquisition<'a> {
         }
     }
 
-    /// Sleeps until woken; `false` when the wait is over.
-    async fn pause(&self, pause: Duration, watcher: &Watcher) -> bool {
-        let wake = Instant::now() + pause;
-        let wake = self.ends.map_or(wake, |ends| ends.min(wake));
-        // Both arms are cancel safe: a missed notification stays for the next turn.
-        tokio::select! {
-            () = watcher.changed() => {}
-            () = tokio::time::sleep_until(wake) => {}
-        }
-        self.ends.is_none_or(|ends| Instant::now() < ends)
-    }
-
-    /// How long an answer may take. A grant after a third of the ttl would have to be renewed before
-    /// its first use; and at the end of a wait, an answer is no sign of trouble until it takes far
-    /// longer than usual.
     fn patience(&self) -> Duration {
-        let patience = REPLY_LIMIT.min(self.request.ttl() / 3);
-        let Some(ends) = self.ends else {
-            return patience;
-        };
-        let left = ends.saturating_duration_since(Instant::now());
-        let grace = (self.lane.heard().latency * 4).clamp(GRACE, GRACE_MAX);
-        patience.min(left + grace)
+        self.attempts.patience(self.lane.heard())
     }
-}
-
-fn is_recent(moment: Moment) -> bool {
-    Clock::Boot.now().since(moment) < RECENT
 }
 
 fn came_too_late(ttl: Duration) -> Error {

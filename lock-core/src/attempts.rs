@@ -1,0 +1,211 @@
+//! What an acquisition remembers that asks its store again and again, and what it makes of errors.
+
+use std::future::Future;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::{Answered, Clock, LockRequest, Moment, Result, Wait};
+
+/// How far an answer may come after the end of a wait, at least: a request that was sent in time is
+/// better waited for than misread.
+const GRACE: Duration = Duration::from_millis(40);
+
+/// ... and at most: a wait that is a little late is better than one that is much longer than asked.
+const GRACE_MAX: Duration = Duration::from_millis(250);
+
+/// How long an answer that the key is held stands for a wait that ends meanwhile.
+const RECENT: Duration = Duration::from_millis(500);
+
+/// How long a wait that has no end of its own rides out a store that cannot be reached.
+const OUTAGE_LIMIT: Duration = Duration::from_secs(30);
+
+/// The attempts of one acquisition, for stores that keep no queue: until when to go on, how long to
+/// wait for each answer, and which errors to ride out.
+///
+/// A wait goes on over errors that may pass, until it ends; one that has no end of its own gives up
+/// when nothing was heard of the store for 30 seconds. At its end a wait asks once more: "held" and
+/// "broken" are not the same.
+#[derive(Debug)]
+pub struct Attempts {
+    reply_limit: Duration,
+    waits: bool,
+    ends: Option<Instant>,
+    begun: Moment,
+    /// Whether the last attempt had no definite answer.
+    troubled: bool,
+    /// When the last request was sent to which the answer was that the key is held.
+    refused: Option<Moment>,
+}
+
+impl Attempts {
+    /// For `request`, on a store that is given `reply_limit` to answer at most.
+    pub fn new(request: &LockRequest, reply_limit: Duration) -> Self {
+        let ends = request.wait().deadline();
+        // A wait that is over when it begins is none.
+        let waits = request.wait() != Wait::No && ends.is_none_or(|ends| Instant::now() < ends);
+        Self {
+            // A grant after a third of the ttl would have to be renewed before its first use.
+            reply_limit: reply_limit.min(request.ttl() / 3),
+            waits,
+            ends: ends.filter(|_| waits),
+            begun: Clock::Boot.now(),
+            troubled: false,
+            refused: None,
+        }
+    }
+
+    /// Whether there may be more than one.
+    pub fn waits(&self) -> bool {
+        self.waits
+    }
+
+    /// When the wait ends, if it ends by itself.
+    pub fn ends(&self) -> Option<Instant> {
+        self.ends
+    }
+
+    /// How much of the wait is left.
+    pub fn left(&self) -> Duration {
+        match self.ends {
+            Some(ends) => ends.saturating_duration_since(Instant::now()),
+            None if self.waits => Duration::MAX,
+            None => Duration::ZERO,
+        }
+    }
+
+    /// How long to wait for the next answer of a store of which so much was `heard`. At the end of a
+    /// wait, an answer is no sign of trouble until it takes far longer than usual.
+    pub fn patience(&self, heard: Answered) -> Duration {
+        if self.ends.is_none() {
+            return self.reply_limit;
+        }
+        let grace = (heard.latency * 4).clamp(GRACE, GRACE_MAX);
+        self.reply_limit.min(self.left() + grace)
+    }
+
+    /// Notes that the answer to what was `sent` then was that the key is held.
+    pub fn refused(&mut self, sent: Moment) {
+        self.refused = Some(sent);
+    }
+
+    /// Takes note of an attempt: its answer, or `None` to go on.
+    ///
+    /// # Errors
+    ///
+    /// That of the attempt, when it makes no sense to try again.
+    pub fn note<T>(&mut self, attempt: Result<Option<T>>, heard: Answered) -> Result<Option<T>> {
+        let error = match attempt {
+            Ok(answer) => {
+                self.troubled = false;
+                return Ok(answer);
+            }
+            Err(error) => error,
+        };
+        // Those who stood in line behind us were cut off for as long as we.
+        let heard = heard.at.max(self.begun);
+        let outlasted = self.ends.is_none() && Clock::Boot.now().since(heard) > OUTAGE_LIMIT;
+        // It was given its time, and a little more; another attempt would only come later.
+        let over = self.is_over() && !self.was_refused_just_now();
+        if !error.is_retryable() || outlasted || over {
+            return Err(error);
+        }
+        tracing::debug!(%error, "trying again");
+        self.troubled = true;
+        Ok(None)
+    }
+
+    /// Whether the last attempt had no definite answer.
+    pub fn is_troubled(&self) -> bool {
+        self.troubled
+    }
+
+    /// What the last attempt of a wait that is over comes to. A moment's silence is no proof of
+    /// trouble, if the key was held a moment ago.
+    ///
+    /// # Errors
+    ///
+    /// That of the attempt, if the store is in trouble.
+    pub fn last_word<T>(&self, attempt: Result<Option<T>>) -> Result<Option<T>> {
+        match attempt {
+            Err(error) if error.is_retryable() && self.was_refused_just_now() => Ok(None),
+            outcome => outcome,
+        }
+    }
+
+    /// Pauses until `woken`, but no longer than the wait; `false` when that is over.
+    ///
+    /// # Cancel safety
+    ///
+    /// As cancel safe as `woken`.
+    pub async fn pause(&self, pause: Duration, woken: impl Future<Output = ()>) -> bool {
+        let wake = Instant::now() + pause;
+        let wake = self.ends.map_or(wake, |ends| ends.min(wake));
+        tokio::select! {
+            () = woken => {}
+            () = tokio::time::sleep_until(wake) => {}
+        }
+        !self.is_over()
+    }
+
+    fn is_over(&self) -> bool {
+        self.ends.is_some_and(|ends| ends <= Instant::now())
+    }
+
+    fn was_refused_just_now(&self) -> bool {
+        let is_recent = |sent| Clock::Boot.now().since(sent) < RECENT;
+        self.refused.is_some_and(is_recent)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Error, ErrorKind, Heard};
+
+    fn attempts(request: LockRequest) -> Attempts {
+        Attempts::new(&request, Duration::from_secs(1))
+    }
+
+    fn request() -> LockRequest {
+        LockRequest::exclusive("k").unwrap()
+    }
+
+    fn unavailable() -> Result<Option<()>> {
+        Err(Error::new(ErrorKind::Unavailable, "no answer"))
+    }
+
+    #[tokio::test]
+    async fn errors_that_may_pass_are_ridden_out_until_the_end() {
+        let heard = Heard::new().last();
+        let mut waiting = attempts(request());
+        assert!(waiting.note(unavailable(), heard).is_ok() && waiting.is_troubled());
+        let denied: Result<Option<()>> = Err(Error::new(ErrorKind::Denied, "no"));
+        assert!(waiting.note(denied, heard).is_err());
+        let mut ending = attempts(request().waiting_at_most(Duration::from_millis(1)));
+        assert!(
+            !ending
+                .pause(Duration::MAX / 4, std::future::pending())
+                .await
+        );
+        assert!(ending.note(unavailable(), heard).is_err());
+        assert!(ending.last_word(unavailable()).is_err());
+        ending.refused(Clock::Boot.now());
+        assert!(ending.note(unavailable(), heard).is_ok());
+        assert!(ending.last_word(unavailable()).is_ok());
+    }
+
+    #[tokio::test]
+    async fn answers_are_waited_for_as_long_as_they_are_of_use() {
+        let heard = Heard::new().last();
+        let once = attempts(request().without_waiting());
+        assert_eq!(once.patience(heard), Duration::from_secs(1));
+        assert!(!once.waits() && once.left().is_zero());
+        assert!(!attempts(request().waiting_at_most(Duration::ZERO)).waits());
+        let brief = attempts(request().with_ttl(Duration::from_millis(90)));
+        assert_eq!(brief.patience(heard), Duration::from_millis(30));
+        let ending = attempts(request().waiting_at_most(Duration::from_millis(100)));
+        let patience = ending.patience(heard);
+        assert!(patience > GRACE && patience <= Duration::from_millis(100) + GRACE);
+    }
+}
