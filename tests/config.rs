@@ -219,38 +219,6 @@ async fn certificates_without_tls_are_refused() {
     }
 }
 
-#[cfg(feature = "mysql")]
-#[tokio::test]
-async fn wrong_mysql_urls_say_what_to_write() {
-    for (url, part) in [
-        ("mysql://u@localhost", "names no database"),
-        ("mysql://localhost/d", "names no user"),
-        (
-            "mysql://u@localhost/d?table=a`b",
-            "use letters, digits and _",
-        ),
-        ("mysql://u@localhost/d?table=", "use letters, digits and _"),
-        (
-            "mysqls://u@localhost/d?tls_cert=c.pem",
-            "tls_cert is set without tls_key",
-        ),
-        (
-            "mysql://u@localhost/d?tls_ca=/nowhere.pem",
-            "tls_ca: /nowhere.pem cannot be read",
-        ),
-    ] {
-        let error = refusal(url).await;
-        assert_eq!(error.kind(), ErrorKind::Config, "{url}: {error}");
-        assert!(error.to_string().contains(part), "{url}: {error}");
-    }
-    let config = Config {
-        connections: Some(0),
-        ..Config::new("mysql://u@localhost/d")
-    };
-    let error = refusal(config).await.to_string();
-    assert!(error.contains("allow at least 1"), "{error}");
-}
-
 #[tokio::test]
 async fn memory_stores_are_shared_by_namespace() {
     let here = connect("memory://?namespace=shared-by-namespace")

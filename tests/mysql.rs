@@ -28,6 +28,37 @@ async fn refusal(config: impl polylock::IntoConfig) -> polylock::Error {
     }
 }
 
+#[tokio::test]
+async fn wrong_urls_say_what_to_write() {
+    for (url, part) in [
+        ("mysql://u@localhost", "names no database"),
+        ("mysql://localhost/d", "names no user"),
+        (
+            "mysql://u@localhost/d?table=a`b",
+            "use letters, digits and _",
+        ),
+        ("mysql://u@localhost/d?table=", "use letters, digits and _"),
+        (
+            "mysqls://u@localhost/d?tls_cert=c.pem",
+            "tls_cert is set without tls_key",
+        ),
+        (
+            "mysql://u@localhost/d?tls_ca=/nowhere.pem",
+            "tls_ca: /nowhere.pem cannot be read",
+        ),
+    ] {
+        let error = refusal(url).await;
+        assert_eq!(error.kind(), ErrorKind::Config, "{url}: {error}");
+        assert!(error.to_string().contains(part), "{url}: {error}");
+    }
+    let config = Config {
+        connections: Some(0),
+        ..Config::new("mysql://u@localhost/d")
+    };
+    let error = refusal(config).await.to_string();
+    assert!(error.contains("allow at least 1"), "{error}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn each_vendor_holds_locks_in_either_way() {
     for vendor in SqlVendor::available() {

@@ -146,5 +146,5 @@ async fn no_password_is_printed_or_logged() {
     live_through_everything(printed, &url, &server).await;
     live_through_everything_over_tls(printed).await;
     printed.assert_no_secret();
-    printed.assert_has(&["DEBUG lock_redis", "WARN", "lock lost"]);
+    printed.assert_has(&["DEBUG", "lock_redis", "WARN", "lock lost"]);
 }
