@@ -120,6 +120,8 @@ struct Acquisition<'a> {
     troubled: bool,
     /// When the last request was sent to which the answer was that the key is held.
     refused: Option<Moment>,
+    /// Whether the row was still locked when the wait was over.
+    outlocked: bool,
 }
 
 impl<'a> Acquisition<'a> {
@@ -136,6 +138,7 @@ impl<'a> Acquisition<'a> {
             begun: Clock::Boot.now(),
             troubled: false,
             refused: None,
+            outlocked: false,
         })
     }
 
@@ -163,7 +166,7 @@ impl<'a> Acquisition<'a> {
             MySqlHold::Row => None,
         };
         let mut backoff = Backoff::new(Duration::from_millis(5), ASK_AGAIN);
-        loop {
+        while !self.outlocked {
             let attempt = self.attempt(true).await;
             if let Some(guard) = self.note(attempt)? {
                 return Ok(Some(guard));
@@ -178,12 +181,16 @@ impl<'a> Acquisition<'a> {
                 return self.last_word().await;
             }
         }
+        Ok(None)
     }
 
     /// Asks once more at the end of a wait: what was busy when we last heard of it may be free by
     /// now, or the server may be gone, which is not the same as busy. A moment's silence is no proof
     /// of that, if it was busy a moment ago.
     async fn last_word(&mut self) -> Result<Option<LockGuard>> {
+        if self.outlocked {
+            return Ok(None);
+        }
         let refused = self.refused;
         match self.attempt(false).await {
             Err(error) if error.is_retryable() && refused.is_some_and(is_recent) => Ok(None),
@@ -223,9 +230,22 @@ impl<'a> Acquisition<'a> {
             }
             Err(error) => {
                 self.claim = Some(claim);
-                Err(error)
+                self.doubt(begun, error).await
             }
         }
+    }
+
+    /// A row that somebody else keeps locked looks from here like a server that does not answer. The
+    /// claim stays armed in any case: what was sent may still be granted.
+    async fn doubt(&mut self, begun: Moment, error: Error) -> Result<Option<LockGuard>> {
+        let client = &self.lock.client;
+        let is_locked = async { client.is_locked(&self.request.key, self.grace()).await };
+        if client.hold == MySqlHold::Lease && error.is_retryable() && is_locked.await {
+            self.refused = Some(begun);
+            self.outlocked = self.ends.is_some_and(|ends| ends <= Instant::now());
+            return Ok(None);
+        }
+        Err(error)
     }
 
     /// Remembers an attempt without a definite answer, as long as it makes sense to try again.
@@ -284,8 +304,12 @@ impl<'a> Acquisition<'a> {
         if self.ends.is_none() {
             return patience;
         }
-        let grace = (self.lock.client.heard.last().latency * 4).clamp(GRACE, GRACE_MAX);
-        patience.min(self.left() + grace)
+        patience.min(self.left() + self.grace())
+    }
+
+    /// How far an answer may come after the end of a wait.
+    fn grace(&self) -> Duration {
+        (self.lock.client.heard.last().latency * 4).clamp(GRACE, GRACE_MAX)
     }
 }
 
