@@ -1,9 +1,18 @@
 //! What is particular to MySQL and MariaDB, on real servers.
 
+mod access;
 mod by_hand;
+mod cancellation;
+mod clocks;
+mod exhausted;
+mod interoperability;
 mod leased;
+mod new_names;
+mod outages;
 mod restarts;
 mod row_timeouts;
+mod sessions;
+mod tables;
 mod tokens;
 
 use std::time::Duration;
