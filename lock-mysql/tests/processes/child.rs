@@ -1,6 +1,6 @@
 //! Another process: this test program once more, in one of the [`roles`](crate::roles).
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -63,12 +63,6 @@ impl Child {
                 panic!("the child says nothing: {problem}\n{errors}")
             }
         }
-    }
-
-    /// Tells the child to go on.
-    pub(crate) fn nudge(&mut self) {
-        let input = self.process.stdin.as_mut().expect("piped");
-        input.write_all(b"go on\n").expect("the child listens");
     }
 
     /// Kills the child as a crash would; how it ended, and its standard error.
