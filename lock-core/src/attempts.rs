@@ -80,8 +80,12 @@ impl Attempts {
         if self.ends.is_none() {
             return self.reply_limit;
         }
-        let grace = (heard.latency * 4).clamp(GRACE, GRACE_MAX);
-        self.reply_limit.min(self.left() + grace)
+        self.reply_limit.min(self.left() + self.grace(heard))
+    }
+
+    /// How far an answer may come after the end of a wait.
+    pub fn grace(&self, heard: Answered) -> Duration {
+        (heard.latency * 4).clamp(GRACE, GRACE_MAX)
     }
 
     /// Notes that the answer to what was `sent` then was that the key is held.
@@ -148,7 +152,8 @@ impl Attempts {
         !self.is_over()
     }
 
-    fn is_over(&self) -> bool {
+    /// Whether the wait has come to its own end.
+    pub fn is_over(&self) -> bool {
         self.ends.is_some_and(|ends| ends <= Instant::now())
     }
 

@@ -1,7 +1,8 @@
 //! The connections of a client, and the requests that travel on them.
 
+use std::collections::HashSet;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lock_core::{
@@ -20,8 +21,11 @@ use crate::rows::Rows;
 use crate::wire::{CONNECT_LIMIT, Wire, config_error};
 use crate::{MySqlConfig, MySqlHold, server};
 
-/// How many connections keep, release and clean up.
-const BACKGROUND_CONNECTIONS: u32 = 4;
+/// How many connections release and clean up, how many renew and wait for rows that are locked, and how
+/// many do what waits for nothing.
+const BACKGROUND_CONNECTIONS: u32 = 3;
+const RENEWING_CONNECTIONS: u32 = 2;
+const KEEPING_CONNECTIONS: u32 = 3;
 
 /// How long an interruption may take.
 const KILL_LIMIT: Duration = Duration::from_secs(2);
@@ -34,6 +38,8 @@ pub(crate) struct Client {
     pub(crate) hold: MySqlHold,
     pub(crate) layout: Arc<Layout>,
     pub(crate) rows: Arc<Rows>,
+    /// Those whose rows were locked by somebody else when they were to be renewed.
+    pub(crate) stalled: Mutex<HashSet<OwnerId>>,
     pub(crate) patrol: Patrol,
     pub(crate) heard: Heard,
     /// How far the token of a row lock may be ahead of the one that is written down in its row.
@@ -48,8 +54,12 @@ pub(crate) struct Client {
 pub(crate) struct Station {
     /// For takes, and for holds that are row locks.
     pub(crate) command: Arc<Pool>,
-    /// For all else, so that whatever takes wait for, a release gets through.
+    /// For releases and clean-ups, so that they get through whatever takes wait for.
     pub(crate) background: Arc<Pool>,
+    /// For renewals that wait for rows, so that nothing else waits for them.
+    pub(crate) renewing: Arc<Pool>,
+    /// For what waits for no row, so that it gets through: looks, interruptions and renewals.
+    pub(crate) keeping: Arc<Pool>,
     poller: Arc<Poller>,
 }
 
@@ -64,9 +74,10 @@ impl Client {
         let stations = PerRuntime::new(home.clone(), move |runtime| {
             let pool = |size| Pool::new(wire.clone(), watch.clone(), runtime.clone(), size);
             let (command, background) = (pool(size), pool(BACKGROUND_CONNECTIONS));
-            let poller = Poller::new(Arc::clone(&laid_out), Arc::clone(&background));
+            let (renewing, keeping) = (pool(RENEWING_CONNECTIONS), pool(KEEPING_CONNECTIONS));
+            let poller = Poller::new(Arc::clone(&laid_out), Arc::clone(&keeping));
             if let Some(after) = purge_after {
-                let (layout, pool) = (Arc::clone(&laid_out), Arc::downgrade(&background));
+                let (layout, pool) = (Arc::clone(&laid_out), Arc::downgrade(&keeping));
                 runtime.spawn(
                     Purge {
                         layout,
@@ -79,6 +90,8 @@ impl Client {
             Arc::new(Station {
                 command,
                 background,
+                renewing,
+                keeping,
                 poller,
             })
         });
@@ -86,6 +99,7 @@ impl Client {
             hold: config.hold,
             layout,
             rows: Arc::default(),
+            stalled: Mutex::default(),
             patrol,
             heard: Heard::new(),
             token_age_max: token_age_max(purge_after),
@@ -135,7 +149,7 @@ impl Client {
         &self,
         connection: &Identity,
     ) -> Result<Pin<Box<dyn Future<Output = bool> + Send>>> {
-        let pool = Arc::clone(&self.station()?.background);
+        let pool = Arc::clone(&self.station()?.keeping);
         let connection = connection.clone();
         Ok(Box::pin(async move {
             let ends = Clock::Boot.now().plus(KILL_PATIENCE);
@@ -153,7 +167,7 @@ impl Client {
 
     /// The same, with its outcome: whether it was there.
     pub(crate) async fn end(&self, connection: &Identity) -> Result<bool> {
-        end(&self.station()?.background, connection).await
+        end(&self.station()?.keeping, connection).await
     }
 
     /// Waits until nothing that was asked for `owner` goes on in the background.

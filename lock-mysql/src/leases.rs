@@ -1,16 +1,17 @@
 //! Holds that are leases: the row says who holds the key and until when.
 
 use std::collections::HashSet;
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lock_core::{Clock, HoldId, LossReason, Mode, Released, Renewal, Result};
+use lock_core::{Clock, HoldId, LockKey, LossReason, Mode, OwnerId, Released, Renewal, Result};
 
 use crate::client::{Client, Won};
 use crate::errand::{Answered, Errand};
 use crate::error::{Failure, no_answer};
 use crate::layout::digits;
-use crate::pool::Lent;
+use crate::pool::{Lent, Pool};
 use crate::request::Request;
 use crate::session::{Answer, Fields};
 use crate::statements::{
@@ -76,40 +77,101 @@ impl Client {
         }
     }
 
-    /// Renews all holds in one go; one by one where that takes too long, because somebody has one of
-    /// the rows locked.
+    /// Renews all holds in one go, except those whose rows somebody else has locked.
     pub(crate) async fn renew_leases(&self, holds: &[HoldId]) -> Result<Vec<Renewal>> {
         let batches = join_all(holds.chunks(BATCH).map(|batch| self.renew_batch(batch))).await;
         Ok(batches.into_iter().flatten().collect())
     }
 
     async fn renew_batch(&self, batch: &[HoldId]) -> Vec<Renewal> {
-        let ttl = batch.iter().map(HoldId::ttl).min().unwrap_or_default();
-        match self.renew_together(batch, ttl / 8).await {
-            Ok(renewals) => renewals,
-            Err(error) if batch.len() > 1 && error.is_retryable() => {
-                tracing::debug!(%error, "renewing one by one");
-                let one_by_one = batch.chunks(1).map(|one| self.renew_together(one, ttl / 8));
-                let renewals = join_all(one_by_one).await;
-                renewals
-                    .into_iter()
-                    .flat_map(|one| one.unwrap_or_else(unclear))
-                    .collect()
+        let limit = batch.iter().map(HoldId::ttl).min().unwrap_or_default() / 8;
+        let is_stalled = {
+            let stalled = self.stalled();
+            batch.iter().any(|hold| stalled.contains(&hold.owner()))
+        };
+        let renewals = match self.station() {
+            Err(error) => Err(error),
+            Ok(_) if is_stalled => self.renew_free(batch, limit).await,
+            Ok(station) => {
+                // It waits for rows that are locked, in their turn: most are so for a moment only.
+                match self.renew_together(batch, &station.renewing, limit).await {
+                    Err(error) if error.is_retryable() => self.renew_free(batch, limit).await,
+                    renewals => renewals,
+                }
             }
-            Err(error) => batch.iter().flat_map(|_| unclear(error.clone())).collect(),
-        }
+        };
+        renewals.unwrap_or_else(|error| {
+            tracing::debug!(%error, "holds were not renewed; trying again");
+            vec![Renewal::Unknown; batch.len()]
+        })
     }
 
-    async fn renew_together(&self, holds: &[HoldId], limit: Duration) -> Result<Vec<Renewal>> {
+    /// Renews those whose rows nobody else has locked, without waiting for the others.
+    async fn renew_free(&self, holds: &[HoldId], limit: Duration) -> Result<Vec<Renewal>> {
         let station = self.station()?;
+        let keeping = &station.keeping;
+        let answer = keeping.ask(self.layout.find_locked(holds), limit).await;
+        let answer = answer.map_err(Failure::into_error)?;
+        let keys = |part: usize| -> Result<HashSet<Vec<u8>>> {
+            answer
+                .nth_back(part)?
+                .rows()
+                .map(|row| row.value(0))
+                .collect()
+        };
+        let (there, free) = (keys(1)?, keys(0)?);
+        let is_locked = |hold: &&HoldId| {
+            let key = self.layout.row(hold.key());
+            there.contains(&key) && !free.contains(&key)
+        };
+        let (locked, free): (Vec<_>, Vec<_>) = holds.iter().partition(is_locked);
+        let free: Vec<HoldId> = free.into_iter().cloned().collect();
+        self.stalled()
+            .extend(locked.iter().map(|hold| hold.owner()));
+        let renewals = match free.is_empty() {
+            true => Vec::new(),
+            false => self.renew_together(&free, keeping, limit).await?,
+        };
+        let renewed = |hold: &HoldId| {
+            let number = free
+                .iter()
+                .position(|other| other.owner() == hold.owner())?;
+            self.stalled().remove(&hold.owner());
+            renewals.get(number).copied()
+        };
+        Ok(holds
+            .iter()
+            .map(|hold| renewed(hold).unwrap_or(Renewal::Unknown))
+            .collect())
+    }
+
+    fn stalled(&self) -> MutexGuard<'_, HashSet<OwnerId>> {
+        self.stalled.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether somebody has the row of `key` locked just now.
+    pub(crate) async fn is_locked(&self, key: &LockKey, limit: Duration) -> bool {
+        let Ok(station) = self.station() else {
+            return false;
+        };
+        let asked = station.keeping.ask(self.layout.try_row(key), limit).await;
+        matches!(asked, Err(Failure::Locked))
+    }
+
+    async fn renew_together(
+        &self,
+        holds: &[HoldId],
+        pool: &Arc<Pool>,
+        limit: Duration,
+    ) -> Result<Vec<Renewal>> {
         let sent = Clock::Boot.now();
         let renewing = async {
-            let lent = station.background.lend(limit).await?;
+            let lent = pool.lend(limit).await?;
             let kill = self.kill(&lent.identity)?;
             let statements = self.layout.renew(holds);
             // The rows that it has locked so far would stay so while it waits for another one.
-            let request = Request::new(&station.background, lent, statements)
-                .interrupted_after(Duration::ZERO, kill);
+            let request =
+                Request::new(pool, lent, statements).interrupted_after(Duration::ZERO, kill);
             request.await.1.map_err(Failure::into_error)
         };
         let Some(answer) = self.patrol.within(limit, renewing).await else {
@@ -130,6 +192,8 @@ impl Client {
     }
 
     pub(crate) async fn release_lease(&self, hold: &HoldId) -> Result<Released> {
+        self.stalled().remove(&hold.owner());
+        self.stalled().remove(&hold.owner());
         self.settled(hold.owner(), RELEASE_LIMIT).await?;
         let pool = &self.station()?.background;
         let answer = pool.ask(self.layout.release(hold), RELEASE_LIMIT).await;
@@ -172,9 +236,4 @@ fn taken(hold: &HoldId, answered: &Answered) -> Result<Taken> {
 fn owners(answer: &Answer) -> Result<HashSet<String>> {
     let owner = |row: Fields<'_>| row.value::<&[u8]>(0).map(digits);
     answer.rows().map(owner).collect()
-}
-
-fn unclear(error: lock_core::Error) -> Vec<Renewal> {
-    tracing::debug!(%error, "a hold was not renewed; trying again");
-    vec![Renewal::Unknown]
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lock_core::{
     Attempts, Backoff, Capabilities, Claim, DistributedLock, Error, ErrorKind, FencingToken,
-    Keeper, KeeperHome, Line, LockGuard, LockRequest, Result, TTL_RANGE, TokenOrder, Turn,
+    Keeper, KeeperHome, Line, LockGuard, LockRequest, Moment, Result, TTL_RANGE, TokenOrder, Turn,
 };
 
 use crate::client::Client;
@@ -101,6 +101,8 @@ struct Acquisition<'a> {
     attempts: Attempts,
     /// Kept over attempts without a definite answer, so that a resend is known as one.
     claim: Option<Claim>,
+    /// Whether the row was still locked when the wait was over.
+    outlocked: bool,
 }
 
 impl<'a> Acquisition<'a> {
@@ -110,6 +112,7 @@ impl<'a> Acquisition<'a> {
             request,
             attempts: Attempts::new(request, REPLY_LIMIT),
             claim: Some(lock.keeper.claim(request)?),
+            outlocked: false,
         })
     }
 
@@ -137,7 +140,7 @@ impl<'a> Acquisition<'a> {
             MySqlHold::Row => None,
         };
         let mut backoff = Backoff::new(SHORTEST_PAUSE, ASK_AGAIN);
-        loop {
+        while !self.outlocked {
             if let Some(guard) = self.attempt_and_note(true).await? {
                 return Ok(Some(guard));
             }
@@ -157,11 +160,15 @@ impl<'a> Acquisition<'a> {
                 return self.last_word().await;
             }
         }
+        Ok(None)
     }
 
     /// Asks once more at the end of a wait: what was held when we last heard of it may be free by
     /// now, or the server may be gone, which is not the same.
     async fn last_word(&mut self) -> Result<Option<LockGuard>> {
+        if self.outlocked {
+            return Ok(None);
+        }
         let attempt = self.attempt(false).await;
         self.attempts.last_word(attempt)
     }
@@ -205,9 +212,23 @@ impl<'a> Acquisition<'a> {
             }
             Err(error) => {
                 self.claim = Some(claim);
-                Err(error)
+                self.doubt(begun, error).await
             }
         }
+    }
+
+    /// A row that somebody else keeps locked looks from here like a server that does not answer. The
+    /// claim stays armed in any case: what was sent may still be granted.
+    async fn doubt(&mut self, begun: Moment, error: Error) -> Result<Option<LockGuard>> {
+        let client = &self.lock.client;
+        let grace = self.attempts.grace(client.heard.last());
+        let is_locked = async { client.is_locked(&self.request.key, grace).await };
+        if client.hold == MySqlHold::Lease && error.is_retryable() && is_locked.await {
+            self.attempts.refused(begun);
+            self.outlocked = self.attempts.is_over();
+            return Ok(None);
+        }
+        Err(error)
     }
 }
 

@@ -121,6 +121,20 @@ WHERE locks.k IN ({keys}) AND locks.mode <> 'x' AND mine.owner IN ({owners}) AND
         statements.join(";")
     }
 
+    /// Answers the rows of `holds` that are there, and then those of them that nobody has locked.
+    pub(crate) fn find_locked(&self, holds: &[HoldId]) -> String {
+        let locks = &self.locks;
+        let keys: Vec<String> = holds.iter().map(|hold| self.key(hold.key())).collect();
+        let find = format!("SELECT k FROM {locks} WHERE k IN ({})", keys.join(", "));
+        format!("{find};{find} FOR UPDATE SKIP LOCKED")
+    }
+
+    /// Fails where somebody has the key's row locked.
+    pub(crate) fn try_row(&self, key: &LockKey) -> String {
+        let (locks, key) = (&self.locks, self.key(key));
+        format!("SELECT k FROM {locks} WHERE k = {key} FOR UPDATE NOWAIT")
+    }
+
     /// Gives the key back if it is the hold's.
     pub(crate) fn release(&self, hold: &HoldId) -> String {
         let (locks, holders) = (&self.locks, &self.holders);

@@ -21,9 +21,10 @@ pub(crate) const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 pub(crate) const GRANT_CLOCK: &str = "CAST(GREATEST(TIMESTAMPDIFF(MICROSECOND, '2025-01-01', UTC_TIMESTAMP(6)) DIV 4, 0) AS UNSIGNED)";
 
 /// How every session is set up, whatever the server's defaults are: no locks on the gaps between rows,
-/// nothing truncated silently, and row locks waited for in slices of a second.
-const SET_UP: &str = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;
-SET SESSION autocommit = 1, completion_type = 'NO_CHAIN', sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', innodb_lock_wait_timeout = 1";
+/// nothing truncated silently, row locks waited for in slices of a second, no limit on what is selected,
+/// and (only MariaDB has it) open transactions left alone as long as their sessions are.
+const SET_UP: &str = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE;
+SET SESSION autocommit = 1, completion_type = 'NO_CHAIN', sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', innodb_lock_wait_timeout = 1, sql_select_limit = 18446744073709551615, group_concat_max_len = 1024, sql_big_selects = 1, sql_safe_updates = 0 /*M!100300 , idle_transaction_timeout = 0, idle_readonly_transaction_timeout = 0, idle_write_transaction_timeout = 0 */";
 
 /// What it takes to open a session. Without `Debug`, since that of the options shows the password.
 #[derive(Clone)]

@@ -134,7 +134,8 @@ impl Store for RowStore {
     }
 
     fn ttl(&self) -> Duration {
-        Duration::from_secs(1)
+        // Each hold has a heartbeat of its own.
+        Duration::from_secs(2)
     }
 
     fn patience(&self) -> Duration {

@@ -1,6 +1,9 @@
 //! Locks over networks and servers that fail, with a proxy between client and server.
 
 mod bed;
+mod deadlines;
+mod partitions;
+mod releases;
 mod takes;
 
 use std::time::Duration;

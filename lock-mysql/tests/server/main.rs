@@ -1,7 +1,18 @@
 //! What is particular to MySQL and MariaDB, on real servers.
 
+mod access;
+mod by_hand;
+mod cancellation;
+mod clocks;
+mod exhausted;
+mod interoperability;
+mod leased;
+mod new_names;
+mod outages;
 mod restarts;
 mod row_timeouts;
+mod sessions;
+mod tables;
 mod tokens;
 
 use std::time::Duration;
@@ -46,4 +57,10 @@ async fn take_soon(locks: &MySqlLock, request: LockRequest) -> LockGuard {
 async fn is_free(locks: &MySqlLock, key: &str) -> bool {
     let answer = locks.acquire(exclusive(key, LONG)).await;
     answer.expect("busy is no error").is_some()
+}
+
+/// A key without a namespace as it stands in statements.
+fn row(key: &str) -> String {
+    let digits: String = key.bytes().map(|byte| format!("{byte:02x}")).collect();
+    format!("x'{digits}'")
 }

@@ -1,0 +1,62 @@
+//! Releases whose answer does not arrive.
+
+use lock_core::{ErrorKind, Released};
+use lock_testkit::servers::SqlVendor;
+
+use crate::LONG;
+use crate::bed::{BOTH, Bed, modes, request, take};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_whose_answer_is_lost_with_its_connection_is_done() {
+    for vendor in SqlVendor::available() {
+        let bed = Bed::new(vendor);
+        for hold in BOTH {
+            let locks = bed.client(hold).await;
+            for mode in modes(hold) {
+                let request = request(&format!("{hold:?} {mode:?}"), mode, LONG);
+                // Opens the connection that releases travel on.
+                take(&locks, &request)
+                    .await
+                    .release()
+                    .await
+                    .expect("it runs");
+                let guard = take(&locks, &request).await;
+                bed.proxy.all().lose_next_reply_and_cut();
+                match guard.release().await {
+                    Ok(Released::Released | Released::AlreadyLost) => {}
+                    Err(error) => assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}"),
+                }
+                bed.empties().await;
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_whose_connection_goes_silent_is_done() {
+    let bed = Bed::new(SqlVendor::MariaDb);
+    for hold in BOTH {
+        let locks = bed.client(hold).await;
+        for mode in modes(hold) {
+            let request = request(&format!("{hold:?} {mode:?}"), mode, LONG);
+            take(&locks, &request)
+                .await
+                .release()
+                .await
+                .expect("it runs");
+            let guard = take(&locks, &request).await;
+            bed.proxy.all().lose_next_reply_and_go_silent();
+            match guard.release().await {
+                Ok(Released::Released | Released::AlreadyLost) => {}
+                Err(error) => assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}"),
+            }
+            bed.empties().await;
+            // Whoever is next has the key at once.
+            take(&locks, &request)
+                .await
+                .release()
+                .await
+                .expect("it runs");
+        }
+    }
+}

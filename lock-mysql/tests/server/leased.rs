@@ -1,0 +1,80 @@
+//! Leases whose rows somebody else has locked by hand: held, and no error.
+
+use std::time::Duration;
+
+use lock_core::{DistributedLock, Wait};
+use lock_mysql::MySqlHold;
+use lock_testkit::servers::{SqlServer, SqlVendor};
+use tokio::time::Instant;
+
+use crate::by_hand::ByHand;
+use crate::{LONG, connect, exclusive, take};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_row_that_is_locked_by_hand_is_held_and_no_error() {
+    let server = SqlServer::start(SqlVendor::MariaDb);
+    for hold in crate::BOTH {
+        let locks = connect(&server, hold).await;
+        let key = format!("{hold:?}");
+        let _theirs = ByHand::locking(&server, &key);
+        for ttl in [1, 30].map(Duration::from_secs) {
+            let answer = locks.acquire(exclusive(&key, ttl)).await;
+            assert!(answer.expect("held is no error").is_none(), "{hold:?}");
+            for wait in [50, 700, 1500].map(Duration::from_millis) {
+                let begun = Instant::now();
+                let request = exclusive(&key, ttl).with_wait(Wait::within(wait));
+                let answer = locks.acquire(request).await;
+                let answer = answer.unwrap_or_else(|error| {
+                    panic!("{hold:?}, ttl {ttl:?}, wait {wait:?}: {error}")
+                });
+                assert!(answer.is_none());
+                let took = begun.elapsed();
+                assert!(
+                    took < wait + Duration::from_secs(1),
+                    "{hold:?} {ttl:?}: {took:?} of {wait:?}"
+                );
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_that_are_locked_by_hand_cost_no_other_hold_of_the_client() {
+    const TTL: Duration = Duration::from_secs(3);
+    let server = SqlServer::start(SqlVendor::MariaDb);
+    let locks = connect(&server, MySqlHold::Lease).await;
+    let mut touched = Vec::new();
+    for number in 0..8 {
+        touched.push(take(&locks, &format!("touched {number}"), TTL).await);
+    }
+    let mut others = Vec::new();
+    for number in 0..20 {
+        others.push(take(&locks, &format!("other {number}"), TTL).await);
+    }
+    let mut theirs = ByHand::start(&server);
+    for guard in &touched {
+        theirs.lock(guard.key().as_str());
+    }
+    tokio::time::sleep(TTL * 2).await;
+    let lost = others.iter().filter(|guard| !guard.is_held()).count();
+    assert_eq!(lost, 0, "lost with the rows that were locked");
+    assert!(touched.iter().all(|guard| !guard.is_held()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn releases_of_rows_that_are_locked_by_hand_cost_no_other_hold_of_the_client() {
+    const TTL: Duration = Duration::from_secs(3);
+    let server = SqlServer::start(SqlVendor::MariaDb);
+    let locks = connect(&server, MySqlHold::Lease).await;
+    let other = take(&locks, "other", TTL).await;
+    let mut theirs = ByHand::start(&server);
+    let mut touched = Vec::new();
+    for number in 0..30 {
+        let guard = take(&locks, &format!("touched {number}"), LONG).await;
+        theirs.lock(guard.key().as_str());
+        touched.push(guard);
+    }
+    drop(touched);
+    tokio::time::sleep(TTL * 3).await;
+    assert!(other.is_held(), "lost with the releases of others");
+}
