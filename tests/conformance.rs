@@ -2,9 +2,13 @@
 //! hand-off.
 
 #[cfg(feature = "mysql")]
+#[path = "../lock-mysql/tests/conformance/access.rs"]
+mod access;
+#[cfg(feature = "mysql")]
 #[path = "../lock-mysql/tests/conformance/lease.rs"]
 mod lease;
 #[cfg(feature = "mysql")]
+#[expect(dead_code, reason = "the backend's own tests go more ways")]
 #[path = "../lock-mysql/tests/conformance/place.rs"]
 mod place;
 #[cfg(feature = "redis")]
@@ -84,9 +88,11 @@ mod mysql {
     use lock_testkit::servers::SqlVendor;
 
     use crate::lease::LeaseStore;
+    use crate::place::{Place, Way};
 
     async fn new_store(case: Case) -> LeaseStore {
-        LeaseStore::for_case(case, SqlVendor::MariaDb)
+        let (vendor, way) = (SqlVendor::MariaDb, Way::Plain);
+        LeaseStore::for_case(case, Place { vendor, way })
     }
 
     lock_testkit::conformance!(new_store);

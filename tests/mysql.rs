@@ -44,7 +44,7 @@ async fn wrong_urls_say_what_to_write() {
         ),
         (
             "mysql://u@localhost/d?tls_ca=/nowhere.pem",
-            "tls_ca: /nowhere.pem cannot be read",
+            "tls_ca: cannot read a certificate from /nowhere.pem",
         ),
     ] {
         let error = refusal(url).await;

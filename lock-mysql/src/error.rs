@@ -5,6 +5,8 @@ use std::time::Duration;
 use lock_core::{Error, ErrorKind};
 use sqlx::mysql::MySqlDatabaseError;
 
+use crate::tls;
+
 pub(crate) const BACKEND: &str = "mysql";
 
 /// What one request came to.
@@ -53,7 +55,7 @@ pub(crate) fn unexpected(what: &'static str) -> Error {
 pub(crate) fn translate(error: sqlx::Error) -> Error {
     let (kind, advice) = match &error {
         sqlx::Error::Database(database) => by_number(number(database.as_ref())),
-        sqlx::Error::Io(_) => UNREACHABLE,
+        sqlx::Error::Io(io) => tls::explain(io).unwrap_or(UNREACHABLE),
         sqlx::Error::Tls(source) if source.to_string().contains("does not support TLS") => (
             ErrorKind::Unavailable,
             "turn TLS on at the server, or use mysql:// without certificates",

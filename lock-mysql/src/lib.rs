@@ -26,13 +26,13 @@ mod poller;
 mod pool;
 mod purge;
 mod request;
-mod roots;
 mod row_holds;
 mod rows;
 mod server;
 mod session;
 mod statements;
 mod table;
+mod tls;
 mod wire;
 
 pub use config::{MySqlConfig, MySqlHold};

@@ -3,15 +3,15 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use lock_core::{Error, ErrorKind, Patrol, Result, Tls};
+use lock_core::{Error, ErrorKind, Patrol, Result};
 use sqlx::ConnectOptions;
 use sqlx::mysql::{MySqlConnectOptions, MySqlSslMode};
 
 use crate::MySqlConfig;
 use crate::error::{BACKEND, Failure, no_answer, translate};
 use crate::identity::SERVER;
-use crate::roots::platform_roots;
 use crate::session::Session;
+use crate::tls;
 
 /// How long opening a connection may take.
 pub(crate) const CONNECT_LIMIT: Duration = Duration::from_secs(2);
@@ -52,7 +52,7 @@ impl Wire {
             .statement_cache_capacity(0);
         Ok(Self {
             options: if verified {
-                with_tls(options, &config.tls)?
+                tls::verified(options, &config.tls)?
             } else {
                 options.ssl_mode(MySqlSslMode::Preferred)
             },
@@ -115,32 +115,6 @@ fn server_at(url: &str) -> Result<MySqlConnectOptions> {
     // The driver would look for a host whose name has the brackets of an IPv6 address.
     let host = options.get_host().trim_matches(['[', ']']).to_owned();
     Ok(options.host(&host))
-}
-
-fn with_tls(options: MySqlConnectOptions, tls: &Tls) -> Result<MySqlConnectOptions> {
-    let options = options.ssl_mode(MySqlSslMode::VerifyIdentity);
-    let options = match &tls.ca {
-        Some(ca) => options.ssl_ca(readable("tls_ca", ca)?),
-        None => options.ssl_ca_from_pem(platform_roots()),
-    };
-    Ok(match (&tls.cert, &tls.key) {
-        (Some(cert), Some(key)) => options
-            .ssl_client_cert(readable("tls_cert", cert)?)
-            .ssl_client_key(readable("tls_key", key)?),
-        _ => options,
-    })
-}
-
-/// The driver reads the file again for every connection; what is wrong with it is better told now.
-fn readable<'a>(setting: &str, path: &'a std::path::Path) -> Result<&'a std::path::Path> {
-    match std::fs::read(path) {
-        Ok(_) => Ok(path),
-        Err(source) => Err(config_error(format!(
-            "{setting}: {} cannot be read ({source}): name a PEM file",
-            path.display()
-        ))
-        .with_source(source)),
-    }
 }
 
 fn not_a_url() -> Error {
