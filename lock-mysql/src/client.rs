@@ -1,20 +1,17 @@
 //! The connections of a client, and the requests that travel on them.
 
 use std::collections::HashSet;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use lock_core::{
-    Backoff, Clock, Heard, KeeperHome, LockKey, Mode, Moment, OwnerId, Patrol, PerRuntime, Result,
-};
+use lock_core::{Heard, KeeperHome, LockKey, Mode, Moment, OwnerId, Patrol, PerRuntime, Result};
 
-use crate::errand::Errand;
 use crate::error::{Failure, no_answer};
 use crate::identity::Identity;
+use crate::kill::Kill;
 use crate::layout::Layout;
 use crate::poller::{Poller, Watcher};
-use crate::pool::{Lent, Pool};
+use crate::pool::Pool;
 use crate::purge::Purge;
 use crate::request::Unsettled;
 use crate::rows::Rows;
@@ -26,12 +23,6 @@ use crate::{MySqlConfig, MySqlHold, server};
 const BACKGROUND_CONNECTIONS: u32 = 3;
 const RENEWING_CONNECTIONS: u32 = 2;
 const KEEPING_CONNECTIONS: u32 = 3;
-
-/// How long an interruption may take.
-const KILL_LIMIT: Duration = Duration::from_secs(2);
-
-/// How long it is tried again and again.
-const KILL_PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 pub(crate) struct Client {
@@ -71,9 +62,12 @@ impl Client {
         let patrol = Patrol::new(home.clone());
         let (size, purge_after) = (connections(config)?, purge_after(config)?);
         let (laid_out, watch) = (Arc::clone(&layout), patrol.clone());
+        let takes = wire.clone().in_transactions();
         let stations = PerRuntime::new(home.clone(), move |runtime| {
-            let pool = |size| Pool::new(wire.clone(), watch.clone(), runtime.clone(), size);
-            let (command, background) = (pool(size), pool(BACKGROUND_CONNECTIONS));
+            let pool_of =
+                |wire: &Wire, size| Pool::new(wire.clone(), watch.clone(), runtime.clone(), size);
+            let pool = |size| pool_of(&wire, size);
+            let (command, background) = (pool_of(&takes, size), pool(BACKGROUND_CONNECTIONS));
             let (renewing, keeping) = (pool(RENEWING_CONNECTIONS), pool(KEEPING_CONNECTIONS));
             let poller = Poller::new(Arc::clone(&laid_out), Arc::clone(&keeping));
             if let Some(after) = purge_after {
@@ -112,7 +106,7 @@ impl Client {
 
     /// Opens the first connection and looks whether server and tables are fit.
     async fn prepare(&self, config: &MySqlConfig) -> Result<()> {
-        let pool = Arc::clone(&self.station()?.command);
+        let pool = Arc::clone(&self.station()?.keeping);
         let ask = async |statements: String| {
             let answer = pool.ask(statements, CONNECT_LIMIT).await;
             answer.map_err(Failure::into_error)
@@ -143,36 +137,19 @@ impl Client {
         }
     }
 
-    /// Ends a connection on the server, together with what it waits for and its transaction.
-    /// Answers whether it is gone for sure.
-    pub(crate) fn kill(
-        &self,
-        connection: &Identity,
-    ) -> Result<Pin<Box<dyn Future<Output = bool> + Send>>> {
-        let pool = Arc::clone(&self.station()?.keeping);
-        let connection = connection.clone();
-        Ok(Box::pin(async move {
-            let ends = Clock::Boot.now().plus(KILL_PATIENCE);
-            let mut backoff = Backoff::new(Duration::from_millis(20), Duration::from_secs(1));
-            while let Err(error) = end(&pool, &connection).await {
-                tracing::debug!(%error, "a connection was not ended on the server");
-                if Clock::Boot.now() >= ends {
-                    return false;
-                }
-                tokio::time::sleep(backoff.next_pause()).await;
-            }
-            true
-        }))
-    }
-
-    /// The same, with its outcome: whether it was there.
-    pub(crate) async fn end(&self, connection: &Identity) -> Result<bool> {
-        end(&self.station()?.keeping, connection).await
+    /// What ends a connection on the server, together with what it waits for and its transaction.
+    pub(crate) fn kill(&self, connection: &Identity) -> Result<Kill> {
+        Ok(Kill {
+            pool: Arc::clone(&self.station()?.keeping),
+            connection: connection.clone(),
+        })
     }
 
     /// Waits until nothing that was asked for `owner` goes on in the background.
     pub(crate) async fn settled(&self, owner: OwnerId, limit: Duration) -> Result<()> {
-        let settled = self.unsettled.settled(owner);
+        let Some(settled) = self.unsettled.settled(owner) else {
+            return Ok(());
+        };
         match self.patrol.within(limit, settled).await {
             Some(()) => Ok(()),
             None => Err(no_answer(limit)),
@@ -207,20 +184,6 @@ fn token_age_max(purge_after: Option<Duration>) -> u64 {
     let age = Duration::from_secs(60 * 60);
     let age = purge_after.map_or(age, |after| age.min(after / 2));
     u64::try_from(age.as_micros() / 4).unwrap_or(u64::MAX)
-}
-
-async fn end(pool: &Arc<Pool>, connection: &Identity) -> Result<bool> {
-    let errand = Errand {
-        pool,
-        owner: None,
-        queue: KILL_LIMIT,
-        statements: |session: &Lent| connection.kill(session.is_mariadb),
-    };
-    match errand.run(KILL_LIMIT).await {
-        Ok(_) => Ok(true),
-        Err(Failure::Gone) => Ok(false),
-        Err(failure) => Err(failure.into_error()),
-    }
 }
 
 /// What a take has won.

@@ -18,6 +18,7 @@ mod config;
 mod errand;
 mod error;
 mod identity;
+mod kill;
 mod layout;
 mod lease;
 mod leases;

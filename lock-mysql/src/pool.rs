@@ -59,10 +59,15 @@ impl Pool {
 
     /// Lends a connection; an error when none comes back within `limit`.
     pub(crate) async fn lend(self: &Arc<Self>, limit: Duration) -> Result<Lent> {
-        let permit = Arc::clone(&self.permits).acquire_owned();
-        let permit = match self.patrol.within(limit, permit).await {
-            Some(Ok(permit)) => permit,
-            Some(Err(_)) | None => return Err(self.exhausted()),
+        let permit = match Arc::clone(&self.permits).try_acquire_owned() {
+            Ok(permit) => permit,
+            Err(_) => {
+                let permit = Arc::clone(&self.permits).acquire_owned();
+                match self.patrol.within(limit, permit).await {
+                    Some(Ok(permit)) => permit,
+                    Some(Err(_)) | None => return Err(self.exhausted()),
+                }
+            }
         };
         let idle = self.take_idle();
         let used = idle.is_some();

@@ -1,7 +1,7 @@
 //! A request under way, which nothing stops.
 
 use std::collections::HashMap;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -10,6 +10,7 @@ use lock_core::OwnerId;
 use tokio::sync::watch;
 
 use crate::error::Failure;
+use crate::kill::Kill;
 use crate::pool::{Lent, Pool};
 use crate::session::Answer;
 
@@ -69,15 +70,9 @@ impl Request {
         self
     }
 
-    /// Runs `work`, which says whether it has ended it, when nobody has waited for the answer for so
-    /// long.
-    pub(crate) fn interrupted_after(
-        mut self,
-        patience: Duration,
-        work: impl Future<Output = bool> + Send + 'static,
-    ) -> Self {
-        let work = Box::pin(work);
-        self.interruption = Some(Interruption { patience, work });
+    /// Has the connection ended by `kill` when nobody has waited for the answer for so long.
+    pub(crate) fn interrupted_after(mut self, patience: Duration, kill: Kill) -> Self {
+        self.interruption = Some(Interruption { patience, kill });
         self
     }
 }
@@ -123,8 +118,7 @@ impl Drop for Request {
 /// Ends on the server what nobody waits for any more, after a while in which it may end by itself.
 struct Interruption {
     patience: Duration,
-    /// Whether nothing goes on any more.
-    work: Pin<Box<dyn Future<Output = bool> + Send>>,
+    kill: Kill,
 }
 
 impl Interruption {
@@ -133,15 +127,15 @@ impl Interruption {
         if !self.patience.is_zero() && ended.await.is_ok() {
             return;
         }
-        // Both are awaited at most once after they are ready.
-        let mut work = self.work;
+        // Each is awaited at most once after it is ready.
+        let mut killing = pin!(self.kill.until_done());
         tokio::select! {
             // Its answer may never come, and nothing depends on it.
-            _ended = &mut work => {}
+            _ended = &mut killing => {}
             (mut lent, _) = &mut exchange => {
                 // Kept until then and closed, or the interruption might hit whoever has the connection
                 // next.
-                work.await;
+                killing.await;
                 lent.spoil();
             }
         }
@@ -171,13 +165,13 @@ impl Unsettled {
         }
     }
 
-    /// Waits until nothing of `owner` goes on in the background.
-    pub(crate) async fn settled(&self, owner: OwnerId) {
-        let end = self.lock().get(&owner).cloned();
-        if let Some(mut end) = end {
+    /// What waits until nothing of `owner` goes on in the background; `None` if nothing does.
+    pub(crate) fn settled(&self, owner: OwnerId) -> Option<impl Future<Output = ()> + use<>> {
+        let mut end = self.lock().get(&owner).cloned()?;
+        Some(async move {
             // Nothing is ever sent: it only ends.
             while end.changed().await.is_ok() {}
-        }
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<OwnerId, watch::Receiver<()>>> {

@@ -209,7 +209,8 @@ impl Client {
                 return Ok(Released::Released);
             }
         }
-        let ending = self.end(&releasing.connection);
+        let kill = self.kill(&releasing.connection)?;
+        let ending = kill.once();
         let Some(ended) = self.patrol.within(RELEASE_LIMIT, ending).await else {
             return Err(no_answer(RELEASE_LIMIT));
         };

@@ -24,7 +24,8 @@ pub(crate) const RELEASE_WRITE: usize = 0;
 pub(crate) const RELEASE_MANY_WRITE: usize = 2;
 
 impl Layout {
-    /// Takes the key if it is free. The key's row has to exist, or is made first.
+    /// Takes the key if it is free, in the session's transaction. The key's row has to exist, or is
+    /// made first.
     ///
     /// Where it was asked before and the answer got lost, it is ours already: the grant stays what it
     /// was, and its lease begins again, since the client counts it from the answer that it gets.
@@ -35,7 +36,7 @@ impl Layout {
             String::new()
         };
         format!(
-            "START TRANSACTION;{create}{};COMMIT",
+            "{create}{};COMMIT",
             match hold.mode() {
                 Mode::Exclusive => self.take_exclusive(hold),
                 Mode::Shared => self.take_many(hold, "locks.mode = 's'"),
@@ -55,7 +56,7 @@ impl Layout {
         let (locks, key, owner) = (&self.locks, self.key(hold.key()), owner(hold.owner()));
         let ttl = microseconds(hold.ttl());
         format!(
-            "SELECT k FROM {locks} WHERE k = {key} FOR UPDATE;
+            "SELECT 1 FROM {locks} WHERE k = {key} FOR UPDATE;
 UPDATE {locks} SET mode = 'x', token = LAST_INSERT_ID(IF(owner <=> {owner} AND expires > {NOW}, token, GREATEST(token + 1, {GRANT_CLOCK}))), owner = {owner}, ttl = {ttl}, expires = {NOW} + INTERVAL {ttl} MICROSECOND WHERE k = {key} AND (expires <= {NOW} OR owner = {owner})"
         )
     }
@@ -192,8 +193,8 @@ fn listed(layout: &Layout, holds: &[HoldId], exclusive: bool) -> Listed {
 }
 
 impl Layout {
-    /// Locks the key's row in a transaction that stays open, and reads the clock when it has: with the
-    /// row where nothing is waited for, else by a statement of its own.
+    /// Locks the key's row in the session's transaction, which stays open, and reads the clock when it
+    /// has: with the row where nothing is waited for, else by a statement of its own.
     pub(crate) fn take_row(&self, hold: &HoldId, session: &Session, wait: bool) -> String {
         let timeout = whole_seconds(hold.ttl());
         let timeout = if session.wait_timeout == timeout {
@@ -209,12 +210,12 @@ impl Layout {
             (_, _, true) => "LOCK IN SHARE MODE",
         };
         let (clock, afterwards) = if wait {
-            (String::new(), format!(";SELECT {GRANT_CLOCK}"))
+            (String::new(), format!(";SELECT {GRANT_CLOCK} AS clock"))
         } else {
-            (format!(", {GRANT_CLOCK}"), String::new())
+            (format!(", {GRANT_CLOCK} AS clock"), String::new())
         };
         format!(
-            "{timeout}START TRANSACTION;SELECT token, expires > {NOW}{clock} FROM {} WHERE k = {} {lock}{afterwards}",
+            "{timeout}SELECT token, expires > {NOW} AS leased{clock} FROM {} WHERE k = {} {lock}{afterwards}",
             self.locks,
             self.key(hold.key())
         )

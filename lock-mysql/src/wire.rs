@@ -62,6 +62,14 @@ impl Wire {
         })
     }
 
+    /// Has each session always be in a transaction, so that none has to be begun.
+    pub(crate) fn in_transactions(mut self) -> Self {
+        self.greeting = self
+            .greeting
+            .replacen("autocommit = 1", "autocommit = 0", 1);
+        self
+    }
+
     /// Opens a session. The connection lives on the runtime that this is called on.
     pub(crate) async fn open(&self, patrol: &Patrol) -> Result<Session> {
         let opening = async {
