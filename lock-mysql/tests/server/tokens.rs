@@ -1,5 +1,8 @@
 //! Tokens grow, whoever takes the key next, and in which way.
 
+use std::time::Duration;
+
+use lock_mysql::MySqlHold;
 use lock_testkit::servers::{SqlServer, SqlVendor};
 
 use crate::{BOTH, LONG, connect, exclusive, take_soon};
@@ -22,5 +25,24 @@ async fn tokens_grow_when_leases_and_row_locks_take_turns() {
             last = token;
             guard.release().await.expect("the server runs");
         }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tokens_grow_although_the_clock_is_set_back() {
+    let server = SqlServer::start_with_settable_clock::<&str>(SqlVendor::MariaDb, &[]);
+    let leases = connect(&server, MySqlHold::Lease).await;
+    let rows = connect(&server, MySqlHold::Row).await;
+    // A lease writes its token down; a row lock does so now and then.
+    let first = take_soon(&leases, exclusive("k", LONG)).await;
+    let mut last = first.token().value();
+    first.release().await.expect("the server runs");
+    server.set_clock_back(Duration::from_secs(3600));
+    for locks in [&leases, &rows, &rows, &rows, &leases, &rows] {
+        let guard = take_soon(locks, exclusive("k", LONG)).await;
+        let token = guard.token().value();
+        assert!(token > last, "{token} after {last}");
+        last = token;
+        guard.release().await.expect("the server runs");
     }
 }
