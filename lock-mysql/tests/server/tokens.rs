@@ -58,7 +58,11 @@ async fn tokens_grow_over_row_locks_that_were_cut_off_while_the_clock_stands_beh
     let first = take_soon(&locks, exclusive("k", LONG)).await;
     let mut last = first.token().value();
     first.release().await.expect("the server runs");
-    let written = format!("UPDATE locks SET token = {}", last >> 14);
+    // As if that had been long ago, and was written down.
+    let written = format!(
+        "UPDATE locks SET token = {}, expires = '2025-01-01'",
+        last >> 14
+    );
     server.execute(&written);
     server.set_clock_back(Duration::from_secs(3600));
     for _ in 0..4 {
