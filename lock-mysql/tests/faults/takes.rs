@@ -94,3 +94,28 @@ async fn an_attempt_on_a_connection_that_goes_silent_leaves_nothing() {
         }
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_take_that_arrives_after_its_acquisition_was_given_up_leaves_nothing() {
+    let bed = Bed::new(SqlVendor::MariaDb);
+    let locks = bed.client(MySqlHold::Lease).await;
+    for mode in modes(MySqlHold::Lease) {
+        let request = request(&format!("{mode:?}"), mode, LONG);
+        // Opens the connection that clean-ups travel on.
+        take(&locks, &request)
+            .await
+            .release()
+            .await
+            .expect("the server runs");
+        // The first connection is that of takes: one at a time needs no other.
+        bed.proxy.nth(0).to_server().hold();
+        let limit = Duration::from_millis(20);
+        let given_up = tokio::time::timeout(limit, locks.acquire(request)).await;
+        assert!(given_up.is_err(), "{mode:?}: it has arrived");
+        // Soon enough, so that it is not ended on the server before.
+        tokio::time::sleep(Duration::from_millis(80)).await;
+        bed.proxy.nth(0).pass();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        bed.empties().await;
+    }
+}

@@ -59,6 +59,34 @@ async fn a_row_lock_excludes_a_transaction_by_hand_until_its_release() {
     }
 }
 
+/// The server gives up the one of two transactions that has changed less.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_take_that_the_server_gives_up_for_a_transaction_by_hand_is_tried_again() {
+    let server = SqlServer::start(SqlVendor::MariaDb);
+    let locks = connect(&server, MySqlHold::Lease).await;
+    let reader = locks.lock_shared("k").await.expect("it runs");
+    let changes: Vec<String> = (0..100)
+        .map(|number| format!("('change {number}', 0, '2025-01-01')"))
+        .collect();
+    let mut theirs = ByHand::start(&server);
+    theirs.run(&format!(
+        "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; BEGIN; INSERT INTO locks (k, token, expires) VALUES {}; SELECT token FROM locks_holders WHERE k = {} FOR UPDATE",
+        changes.join(", "),
+        row("k")
+    ));
+    let taking = locks.lock_shared_within("k", Duration::from_secs(10));
+    let meeting = async {
+        // By then it has the key's row, and waits for its holders.
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let lock = format!("SELECT token FROM locks WHERE k = {} FOR UPDATE", row("k"));
+        assert_eq!(theirs.run(&lock).len(), 1, "ours was to be given up");
+        theirs.run("ROLLBACK");
+    };
+    let (taken, ()) = tokio::join!(taking, meeting);
+    let taken = taken.expect("no error reaches a caller").expect("shared");
+    assert!(taken.is_held() && reader.is_held());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn leases_and_row_locks_respect_each_other() {
     let server = SqlServer::start(SqlVendor::MariaDb);

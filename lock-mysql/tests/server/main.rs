@@ -9,6 +9,7 @@ mod interoperability;
 mod leased;
 mod new_names;
 mod outages;
+mod owners;
 mod restarts;
 mod row_timeouts;
 mod sessions;

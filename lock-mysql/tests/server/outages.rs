@@ -12,7 +12,7 @@ use crate::{BOTH, LONG, PROMPT, connect, exclusive, is_free, take, take_soon};
 const TTL: Duration = Duration::from_secs(3);
 
 /// Ends all connections but the one that does it.
-fn kill_all(server: &SqlServer) {
+pub(crate) fn kill_all(server: &SqlServer) {
     let ids = server.execute("SELECT id FROM information_schema.processlist WHERE user = 'root' AND id <> CONNECTION_ID()");
     for id in ids.lines() {
         // It may have ended just now.

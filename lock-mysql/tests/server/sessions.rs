@@ -67,6 +67,32 @@ async fn odd_defaults_of_the_server_change_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn clients_whose_sessions_begin_in_different_time_zones_exclude_each_other() {
+    for vendor in SqlVendor::available() {
+        let server = SqlServer::start(vendor);
+        let mut clients = Vec::new();
+        for zone in ["+13:00", "-11:00"] {
+            server.execute(&format!("SET GLOBAL time_zone = '{zone}'"));
+            // Its connections are opened now, and stay.
+            let locks = connect_with(MySqlConfig::new(server.url())).await;
+            take(&locks, zone, LONG)
+                .await
+                .release()
+                .await
+                .expect("it runs");
+            clients.push(locks);
+        }
+        for (ours, theirs) in [(0, 1), (1, 0)] {
+            let guard = take(&clients[ours], "k", TTL).await;
+            assert!(!is_free(&clients[theirs], "k").await, "{vendor:?}: {ours}");
+            guard.release().await.expect("the server runs");
+            let next = take(&clients[theirs], "k", TTL).await;
+            next.release().await.expect("the server runs");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_the_server_does_first_in_a_session_changes_nothing() {
     for vendor in SqlVendor::available() {
         let server = SqlServer::start(vendor);
