@@ -101,20 +101,22 @@ async fn a_take_that_arrives_after_its_acquisition_was_given_up_leaves_nothing()
     let locks = bed.client(MySqlHold::Lease).await;
     for mode in modes(MySqlHold::Lease) {
         let request = request(&format!("{mode:?}"), mode, LONG);
-        // Opens the connection that clean-ups travel on.
-        take(&locks, &request)
-            .await
-            .release()
-            .await
-            .expect("the server runs");
-        // The first connection is that of takes: one at a time needs no other.
-        bed.proxy.nth(0).to_server().hold();
+        // Opens all connections that it takes, and shows which one takes travel on.
+        let guard = take(&locks, &request).await;
+        guard.release().await.expect("the server runs");
+        let bytes = |number: &usize| bed.proxy.nth(*number).bytes();
+        let before: Vec<usize> = (0..bed.proxy.all().count()).map(|n| bytes(&n)).collect();
+        let guard = take(&locks, &request).await;
+        let takes = (0..before.len()).max_by_key(|number| bytes(number) - before[*number]);
+        let takes = bed.proxy.nth(takes.expect("there are connections"));
+        guard.release().await.expect("the server runs");
+        takes.clone().to_server().hold();
         let limit = Duration::from_millis(20);
         let given_up = tokio::time::timeout(limit, locks.acquire(request)).await;
         assert!(given_up.is_err(), "{mode:?}: it has arrived");
         // Soon enough, so that it is not ended on the server before.
         tokio::time::sleep(Duration::from_millis(80)).await;
-        bed.proxy.nth(0).pass();
+        takes.pass();
         tokio::time::sleep(Duration::from_millis(100)).await;
         bed.empties().await;
     }

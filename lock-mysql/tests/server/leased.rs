@@ -4,12 +4,11 @@ use std::time::Duration;
 
 use lock_core::{DistributedLock, Wait};
 use lock_mysql::MySqlHold;
-use lock_testkit::eventually;
 use lock_testkit::servers::{SqlServer, SqlVendor};
 use tokio::time::Instant;
 
 use crate::by_hand::ByHand;
-use crate::{LONG, PROMPT, connect, exclusive, take};
+use crate::{LONG, connect, exclusive, take};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_row_that_is_locked_by_hand_is_held_and_no_error() {
@@ -76,26 +75,6 @@ async fn a_hold_whose_row_is_locked_for_a_moment_is_kept() {
     tokio::time::sleep(TTL * 7 / 12).await;
     assert!(guard.is_held(), "not renewed");
     guard.release().await.expect("the server runs");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn takes_that_are_refused_leave_no_transaction_open() {
-    for vendor in SqlVendor::available() {
-        let server = SqlServer::start(vendor);
-        for hold in crate::BOTH {
-            let locks = connect(&server, hold).await;
-            let theirs = ByHand::locking(&server, "k");
-            for wait in [0, 1500].map(Duration::from_millis) {
-                let request = exclusive("k", LONG).with_wait(Wait::within(wait));
-                let answer = locks.acquire(request).await;
-                assert!(answer.expect("held is no error").is_none(), "{hold:?}");
-            }
-            drop(theirs);
-            let open = "SELECT COUNT(*) FROM information_schema.innodb_trx";
-            let ended = || async { server.execute(open) == "0" };
-            eventually(PROMPT, "no transaction is open", ended).await;
-        }
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
