@@ -5,6 +5,6 @@ CREATE TABLE IF NOT EXISTS locks (
     owner   BINARY(16) NULL,
     token   BIGINT UNSIGNED NOT NULL COMMENT 'of the last grant',
     ttl     BIGINT UNSIGNED NOT NULL DEFAULT 0 COMMENT 'microseconds',
-    expires DATETIME(6) NOT NULL COMMENT 'UTC; in the past: free, or held by a row lock',
+    expires DATETIME(6) NOT NULL COMMENT 'UTC; in the past, or without an owner: free, or held by a row lock',
     PRIMARY KEY (k)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC;

@@ -15,6 +15,10 @@ use crate::wire::GRANT_CLOCK;
 
 pub(crate) const NOW: &str = "UTC_TIMESTAMP(6)";
 
+/// Whether nobody has the key. One that was given back is free also when the clock has been set back to
+/// before that.
+const FREE: &str = "expires <= UTC_TIMESTAMP(6) OR (mode = 'x' AND owner IS NULL)";
+
 /// Where the parts of an answer stand, counted from its end.
 pub(crate) const TAKE_LOOK: usize = 2;
 pub(crate) const TAKE_WRITE: usize = 1;
@@ -57,7 +61,7 @@ impl Layout {
         let ttl = microseconds(hold.ttl());
         format!(
             "SELECT 1 FROM {locks} WHERE k = {key} FOR UPDATE;
-UPDATE {locks} SET mode = 'x', token = LAST_INSERT_ID(IF(owner <=> {owner} AND expires > {NOW}, token, GREATEST(token + 1, {GRANT_CLOCK}))), owner = {owner}, ttl = {ttl}, expires = {NOW} + INTERVAL {ttl} MICROSECOND WHERE k = {key} AND (expires <= {NOW} OR owner = {owner})"
+UPDATE {locks} SET mode = 'x', token = LAST_INSERT_ID(IF(owner <=> {owner} AND expires > {NOW}, token, GREATEST(token + 1, {GRANT_CLOCK}))), owner = {owner}, ttl = {ttl}, expires = {NOW} + INTERVAL {ttl} MICROSECOND WHERE k = {key} AND ({FREE} OR owner = {owner})"
         )
     }
 
@@ -78,10 +82,10 @@ DELETE FROM {holders} WHERE k = {key} AND expires <= {NOW};
 UPDATE {holders} SET expires = {NOW} + INTERVAL {ttl} MICROSECOND WHERE k = {key} AND owner = {owner};
 INSERT INTO {holders} (k, owner, token, ttl, expires)
 SELECT k, {owner}, GREATEST(token + 1, {GRANT_CLOCK}), {ttl}, {NOW} + INTERVAL {ttl} MICROSECOND FROM {locks} AS locks
-WHERE k = {key} AND (expires <= {NOW} OR {room})
+WHERE k = {key} AND ({FREE} OR {room})
 ON DUPLICATE KEY UPDATE {holders}.ttl = {holders}.ttl;
 UPDATE {locks} AS locks STRAIGHT_JOIN {holders} AS mine ON mine.k = locks.k AND mine.owner = {owner}
-SET locks.mode = '{mode}', locks.owner = NULL, locks.token = GREATEST(locks.token, mine.token), locks.expires = GREATEST(locks.expires, mine.expires)
+SET locks.expires = IF(locks.mode = 'x' AND locks.owner IS NULL, mine.expires, GREATEST(locks.expires, mine.expires)), locks.mode = '{mode}', locks.owner = NULL, locks.token = GREATEST(locks.token, mine.token)
 WHERE locks.k = {key};
 SELECT token FROM {holders} WHERE k = {key} AND owner = {owner}"
         )
@@ -148,7 +152,7 @@ WHERE locks.k IN ({keys}) AND locks.mode <> 'x' AND mine.owner IN ({owners}) AND
                 "START TRANSACTION;
 SELECT k FROM {locks} WHERE k = {key} FOR UPDATE;
 DELETE FROM {holders} WHERE k = {key} AND owner = {owner};
-UPDATE {locks} SET expires = COALESCE((SELECT MAX(expires) FROM {holders} WHERE k = {key}), {NOW}) WHERE k = {key} AND mode <> 'x';
+UPDATE {locks} SET expires = COALESCE((SELECT MAX(expires) FROM {holders} WHERE k = {key}), {NOW}), mode = IF(EXISTS (SELECT 1 FROM {holders} WHERE k = {key}), mode, 'x') WHERE k = {key} AND mode <> 'x';
 COMMIT"
             ),
         }
@@ -160,7 +164,7 @@ COMMIT"
         let (locks, holders) = (&self.locks, &self.holders);
         let keys: Vec<String> = keys.map(crate::layout::hexadecimal).collect();
         format!(
-            "SELECT k, mode, TIMESTAMPDIFF(MICROSECOND, {NOW}, expires), IF(mode = 'p', (SELECT COUNT(*) FROM {holders} AS theirs WHERE theirs.k = locks.k AND theirs.expires > {NOW}), 0) FROM {locks} AS locks WHERE k IN ({})",
+            "SELECT k, mode, IF({FREE}, 0, TIMESTAMPDIFF(MICROSECOND, {NOW}, expires)), IF(mode = 'p', (SELECT COUNT(*) FROM {holders} AS theirs WHERE theirs.k = locks.k AND theirs.expires > {NOW}), 0) FROM {locks} AS locks WHERE k IN ({})",
             keys.join(", ")
         )
     }
@@ -215,7 +219,7 @@ impl Layout {
             (format!(", {GRANT_CLOCK} AS clock"), String::new())
         };
         format!(
-            "{timeout}SELECT token, expires > {NOW} AS leased{clock} FROM {} WHERE k = {} {lock}{afterwards}",
+            "{timeout}SELECT token, NOT ({FREE}) AS leased{clock} FROM {} WHERE k = {} {lock}{afterwards}",
             self.locks,
             self.key(hold.key())
         )
