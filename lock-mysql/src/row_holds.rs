@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lock_core::{Clock, HoldId, LossReason, Mode, Moment, Released, Renewal, Result};
+use lock_core::{Clock, HoldId, LossReason, Mode, Moment, OwnerId, Released, Renewal, Result};
 
 use crate::client::{Client, Won};
 use crate::error::{Failure, no_answer, unexpected};
 use crate::pool::Lent;
 use crate::request::Request;
-use crate::rows::Heard;
+use crate::rows::{Heard, Releasing};
 use crate::session::Answer;
 use crate::statements::whole_seconds;
 
@@ -193,10 +193,22 @@ impl Client {
         Ok(join_all(renewals).await)
     }
 
+    /// What the release of a held row needs. A heartbeat that is under way is nearly always answered at
+    /// once, and then its connection is free.
+    async fn start_release(&self, owner: OwnerId) -> Option<Releasing> {
+        let mut heard = self.rows.heard(owner)?;
+        let releasing = self.rows.release(owner)?;
+        if releasing.session.is_some() {
+            return Some(releasing);
+        }
+        let _answered = self.patrol.within(RELEASE_LIMIT, heard.changed()).await;
+        self.rows.release(owner)
+    }
+
     /// Ends the transaction; where its connection does not answer, another one ends the connection.
     pub(crate) async fn release_row(&self, hold: &HoldId) -> Result<Released> {
         self.settled(hold.owner(), RELEASE_LIMIT).await?;
-        let Some(releasing) = self.rows.release(hold.owner()) else {
+        let Some(releasing) = self.start_release(hold.owner()).await else {
             return Ok(Released::AlreadyLost);
         };
         if let Some(session) = releasing.session {

@@ -85,8 +85,8 @@ impl Rows {
     }
 
     fn put_back(&self, owner: OwnerId, session: Lent, sent: Moment) {
-        // Whoever releases it meanwhile ends it with its connection.
-        if let Some(row) = self.lock().get_mut(&owner).filter(|row| !row.is_released) {
+        // Whoever releases it meanwhile waits for it.
+        if let Some(row) = self.lock().get_mut(&owner) {
             row.session = Some(session);
             row.heard.send_replace(Heard::At(sent));
         }
@@ -107,8 +107,13 @@ impl Rows {
         Some(Releasing {
             connection: row.connection.clone(),
             session: row.session.take(),
-            record: row.record.take(),
+            record: row.record,
         })
+    }
+
+    /// Where the outcome of heartbeats is told; `None` when the lock is not held.
+    pub(crate) fn heard(&self, owner: OwnerId) -> Option<watch::Receiver<Heard>> {
+        Some(self.lock().get(&owner)?.heard.subscribe())
     }
 
     /// Takes a lock out that has ended.

@@ -1,6 +1,10 @@
 //! Releases whose answer does not arrive.
 
-use lock_core::{ErrorKind, Released};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use lock_core::{ErrorKind, LockGuard, Mode, Released};
+use lock_mysql::MySqlHold;
 use lock_testkit::servers::SqlVendor;
 
 use crate::LONG;
@@ -59,4 +63,27 @@ async fn a_release_whose_connection_goes_silent_is_done() {
                 .expect("it runs");
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_in_the_middle_of_a_heartbeat_is_one() {
+    const TTL: Duration = Duration::from_secs(2);
+    let bed = Bed::new(SqlVendor::MariaDb);
+    let locks = bed.client(MySqlHold::Row).await;
+    let mut guards = Vec::new();
+    for number in 0..10 {
+        let request = request(&format!("k{number}"), Mode::Exclusive, TTL);
+        guards.push(take(&locks, &request).await);
+    }
+    bed.proxy
+        .all()
+        .to_client()
+        .delay(Duration::from_millis(250));
+    // Heartbeats are sent after a third of the ttl; none is answered yet.
+    tokio::time::sleep(TTL / 3 + Duration::from_millis(100)).await;
+    let releasing = guards.into_iter().map(LockGuard::release);
+    for released in join_all(releasing).await {
+        assert_eq!(released.expect("the server runs"), Released::Released);
+    }
+    bed.empties().await;
 }
