@@ -4,19 +4,17 @@
 //! `cargo bench --features redis --bench uncontended`; `LOCK_BENCH_REDIS=redis://...` measures
 //! a server of yours instead of a private one. Every round is printed; the verdict is the median.
 
-use std::time::Duration;
-
+use lock_testkit::Comparison;
 use lock_testkit::servers::RedisServer;
+use polylock::DistributedLockExt;
 use polylock::redis::redis;
-use polylock::{DistributedLock, DistributedLockExt};
 use redis::aio::MultiplexedConnection;
-use tokio::time::Instant;
 
-const ROUNDS: usize = 5;
+const BLOCK: usize = 250;
+const BLOCKS: usize = 80;
 
-/// Within a round the two take turns in blocks, so that a drift of the machine hits both alike.
-const BLOCKS: u32 = 80;
-const BLOCK: u32 = 250;
+/// As long as one of ours.
+const OWNER: &str = "0123456789abcdef0123456789abcdef";
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -30,75 +28,26 @@ async fn main() -> Result<(), Failure> {
 
     let locks = polylock::connect(&url).await?;
     let raw = Raw::connect(&url).await?;
-    round(&*locks, &raw).await?;
-
-    println!(
-        "lock + release against SET NX PX + scripted delete, {} a round, one task",
-        BLOCKS * BLOCK
-    );
-    println!("round   raw p50   ours p50   ratio of p50   raw mean   ours mean   ratio of means");
-    let (mut p50_ratios, mut mean_ratios) = (Vec::new(), Vec::new());
-    for number in 1..=ROUNDS {
-        let (raw, ours) = round(&*locks, &raw).await?;
-        let (p50_ratio, mean_ratio) = (ours.p50 / raw.p50, ours.mean / raw.mean);
-        println!(
-            "{number:>5} {:>7.1}us {:>8.1}us {p50_ratio:>14.3} {:>8.1}us {:>9.1}us {mean_ratio:>16.3}",
-            raw.p50, ours.p50, raw.mean, ours.mean
-        );
-        p50_ratios.push(p50_ratio);
-        mean_ratios.push(mean_ratio);
-    }
-    println!(
-        "median of {ROUNDS}: p50 {:.3} times raw, mean {:.3} times raw",
-        median(p50_ratios),
-        median(mean_ratios)
-    );
-    Ok(())
-}
-
-async fn round(locks: &dyn DistributedLock, raw: &Raw) -> Result<(Timing, Timing), Failure> {
-    let (mut theirs, mut ours) = (Vec::new(), Vec::new());
-    for block in 0..BLOCKS {
-        if block % 2 == 0 {
-            time_raw(raw, &mut theirs).await?;
-            time_ours(locks, &mut ours).await?;
-        } else {
-            time_ours(locks, &mut ours).await?;
-            time_raw(raw, &mut theirs).await?;
-        }
-    }
-    Ok((Timing::of(theirs), Timing::of(ours)))
-}
-
-/// Microseconds.
-struct Timing {
-    p50: f64,
-    mean: f64,
-}
-
-impl Timing {
-    fn of(mut samples: Vec<Duration>) -> Self {
-        samples.sort_unstable();
-        let p50 = samples.get(samples.len() / 2).copied().unwrap_or_default();
-        let total: Duration = samples.iter().sum();
-        Self {
-            p50: p50.as_secs_f64() * 1e6,
-            mean: total.as_secs_f64() * 1e6 / samples.len().max(1) as f64,
-        }
-    }
-}
-
-async fn time_ours(
-    locks: &dyn DistributedLock,
-    samples: &mut Vec<Duration>,
-) -> Result<(), Failure> {
-    for number in 0..BLOCK {
-        let key = format!("bench/ours/{number}");
-        let started = Instant::now();
-        let guard = locks.lock(&key).await?;
-        guard.release().await?;
-        samples.push(started.elapsed());
-    }
+    let keys = |whose: &str| -> Vec<String> {
+        let numbers = 0..BLOCK;
+        numbers
+            .map(|number| format!("bench/{whose}/{number}"))
+            .collect()
+    };
+    let (raw_keys, our_keys) = (keys("raw"), keys("ours"));
+    let lock_raw = async |number: usize| raw.lock_and_release(&raw_keys[number], OWNER).await;
+    let lock_ours = async |number: usize| {
+        locks.lock(&our_keys[number]).await?.release().await?;
+        Ok(())
+    };
+    Comparison::new(BLOCK)
+        .with_blocks(BLOCKS)
+        .run(
+            "lock + release against SET NX PX + scripted delete",
+            lock_raw,
+            lock_ours,
+        )
+        .await?;
     Ok(())
 }
 
@@ -141,20 +90,4 @@ impl Raw {
         }
         Ok(())
     }
-}
-
-async fn time_raw(raw: &Raw, samples: &mut Vec<Duration>) -> Result<(), Failure> {
-    for number in 0..BLOCK {
-        let key = format!("bench/raw/{number}");
-        let owner = format!("{number:032x}");
-        let started = Instant::now();
-        raw.lock_and_release(&key, &owner).await?;
-        samples.push(started.elapsed());
-    }
-    Ok(())
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_unstable_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }

@@ -7,17 +7,35 @@ export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$(($(nproc) * 4))}
 # Where MySQL is, or will be; also for tests of a copy of the workspace.
 export LOCK_TESTKIT_MYSQL=${LOCK_TESTKIT_MYSQL:-$PWD/target/servers/mysql}
 
+# Servers keep their data in memory where there is room: a disk that is still writing what was just
+# compiled holds their commits up for a second and more.
+if [ -z "${TMPDIR:-}" ] && [ -w /dev/shm ] && [ "$(df --output=avail -k /dev/shm | tail -1)" -gt 8000000 ]; then
+    export TMPDIR=/dev/shm
+fi
+
 # Debian keeps some servers where the path of a user does not lead.
 PATH=$PATH:/usr/local/sbin:/usr/sbin
 
 # program:Debian package
 servers='redis-server:redis-server redis-cli:redis-tools openssl:openssl faketime:faketime
-    mariadbd:mariadb-server-core mariadb-install-db:mariadb-server-core mariadb:mariadb-client-core'
+    mariadbd:mariadb-server-core mariadb-install-db:mariadb-server-core mariadb:mariadb-client-core
+    java:default-jre-headless etcd:etcd-server etcdctl:etcd-client protoc:protobuf-compiler'
+
+# file:Debian package, for what is no program
+libraries='/usr/share/java/zookeeper.jar:libzookeeper-java /usr/share/java/slf4j-simple.jar:libslf4j-java
+    /usr/lib/python3/dist-packages/kazoo/__init__.py:python3-kazoo
+    /usr/share/java/curator-recipes.jar:libcurator-recipes-java'
+
+# The driver of lock-etcd is generated with these, unless they are elsewhere.
+[ -n "${PROTOC_INCLUDE:-}" ] || libraries+=' /usr/include/google/protobuf/descriptor.proto:libprotobuf-dev'
 
 install_servers() {
-    local missing=() server
+    local missing=() server library
     for server in $servers; do
         command -v "${server%%:*}" >/dev/null || missing+=("${server##*:}")
+    done
+    for library in $libraries; do
+        [ -e "${library%%:*}" ] || missing+=("${library##*:}")
     done
     [ ${#missing[@]} -gt 0 ] || return 0
 

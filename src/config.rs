@@ -1,6 +1,7 @@
 //! What a deployment says about its locks: one struct, from a URL, from serde or from the
 //! environment.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -33,13 +34,19 @@ use crate::{HoldAs, duration, keeper, mysql_settings};
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// The store: `memory://`, `redis://user:password@host:6379/0`, or
-    /// `mysql://user:password@host:3306/database` for MySQL and MariaDB. `rediss://` and `mysqls://` are
-    /// the same over TLS, with the server verified. The scheme chooses the backend, whose cargo feature
-    /// has to be compiled in.
+    /// The store: `memory://`, `redis://user:password@host:6379/0`,
+    /// `mysql://user:password@host:3306/database` for MySQL and MariaDB, `etcd://host1:2379,host2:2379`, or
+    /// `zookeeper://host1:2181,host2:2181/chroot`, the last two with `user:password@` before the first
+    /// host where the servers want one. `rediss://`, `mysqls://`, `etcds://` and `zookeepers://` are the
+    /// same over TLS, with the server verified. The scheme chooses the backend, whose cargo feature has
+    /// to be compiled in.
     ///
     /// Fields may stand behind it as a query, `?ttl=10s&namespace=shop`. In user and password, other
     /// characters than letters, digits and `-._~` are written as `%` and two hexadecimal digits.
+    /// Several hosts are members of one cluster or ensemble; an IPv6 address stands in brackets.
+    ///
+    /// Empty where [`locks`](Self::locks) has several stores instead.
+    #[serde(default)]
     pub url: String,
     /// What stands before every key on the store. Default: nothing, so that other lock clients'
     /// plain names meet ours. 1 to 255 bytes.
@@ -53,6 +60,11 @@ pub struct Config {
     /// a wait of their own (`lock`, `try_lock`, `lock_within`) keep it.
     #[serde(default, deserialize_with = "duration::deserialize")]
     pub wait: Option<Duration>,
+    /// How long a key stays closed after its guard was lost, for requests that do not say, see
+    /// [`LockRequest::lock_delay`](crate::LockRequest::lock_delay). Default: `0s`. Range: at most 24 h together with
+    /// the ttl, or what the backend can give; `hold = "row"` on MySQL has none.
+    #[serde(default, deserialize_with = "duration::deserialize")]
+    pub lock_delay: Option<Duration>,
     /// How long an exclusive lock may be handed on between waiters of this process before it goes
     /// back to the store, see [`HandOff`](crate::HandOff). Default: 10 ms; `0s`: not at all, which keeps the order
     /// among processes on stores that have one.
@@ -65,8 +77,8 @@ pub struct Config {
     pub keeper: Option<KeeperPlace>,
     /// A PEM file with the certificates of the authorities that the server's certificate may come
     /// from. Default: those that the platform trusts. This and the next two belong to schemes with
-    /// TLS (`rediss://`, `mysqls://`) and are an error with others, except that they turn TLS and the
-    /// verification of the server on for `mysql://`. On MySQL the roots that Mozilla trusts are trusted
+    /// TLS (`rediss://`, `mysqls://`, `etcds://`, `zookeepers://`) and are an error with others, except
+    /// that they turn TLS and the verification of the server on for `mysql://`. On MySQL the roots that Mozilla trusts are trusted
     /// in any case.
     #[serde(default)]
     pub tls_ca: Option<PathBuf>,
@@ -98,6 +110,36 @@ pub struct Config {
     /// where each held lock and each waited key does. Range: from 1.
     #[serde(default, deserialize_with = "mysql_settings::de::connections")]
     pub connections: Option<u32>,
+    /// Several stores instead of one, by names that [`routes`](Self::routes) refers to. What is set outside,
+    /// such as `ttl` or `namespace`, applies to each that does not say otherwise. The environment cannot name
+    /// any. Default: none.
+    ///
+    /// ```
+    /// use polylock::Config;
+    ///
+    /// let config: Config = toml::from_str(r#"
+    ///     namespace = "shop"
+    ///
+    ///     [locks.fast]
+    ///     url = "redis://cache.internal:6379"
+    ///     [locks.strict]
+    ///     url = "etcd://one.internal:2379,two.internal:2379,three.internal:2379"
+    ///     ttl = "10s"
+    ///
+    ///     [routes]
+    ///     "refund/*" = "strict"
+    ///     "*" = "fast"
+    /// "#)?;
+    /// assert_eq!(config.routes["*"], "fast");
+    /// # Ok::<(), toml::de::Error>(())
+    /// ```
+    #[serde(default)]
+    pub locks: BTreeMap<String, Self>,
+    /// Which of [`locks`](Self::locks) has which keys: a whole key, or the beginning of keys and a `*`. The
+    /// longest that fits counts, `"*"` for every key that none else fits; a key that none fits cannot be
+    /// locked. Locks that no route leads to are not connected. Default: none.
+    #[serde(default)]
+    pub routes: BTreeMap<String, String>,
 }
 
 impl Config {
@@ -108,6 +150,7 @@ impl Config {
             namespace: None,
             ttl: None,
             wait: None,
+            lock_delay: None,
             hand_off: None,
             keeper: None,
             tls_ca: None,
@@ -118,6 +161,8 @@ impl Config {
             create_table: None,
             purge_after: None,
             connections: None,
+            locks: BTreeMap::new(),
+            routes: BTreeMap::new(),
         }
     }
 
@@ -137,6 +182,10 @@ impl fmt::Debug for Config {
         shown.field("url", &redacted(&self.url));
         for field in &FIELDS {
             shown.field(field.name, field.show(self));
+        }
+        if !self.locks.is_empty() {
+            shown.field("locks", &self.locks);
+            shown.field("routes", &self.routes);
         }
         shown.finish()
     }

@@ -12,6 +12,7 @@ pub(crate) struct Configured {
     pub(crate) locks: Arc<dyn DistributedLock>,
     pub(crate) ttl: Option<Duration>,
     pub(crate) wait: Option<Duration>,
+    pub(crate) lock_delay: Option<Duration>,
 }
 
 #[async_trait]
@@ -23,6 +24,7 @@ impl DistributedLock for Configured {
     async fn acquire(&self, mut request: LockRequest) -> Result<Option<LockGuard>> {
         request.ttl = request.ttl.or(self.ttl);
         request.wait = request.wait.or_else(|| self.wait.map(wait_at_most));
+        request.lock_delay = request.lock_delay.or(self.lock_delay);
         self.locks.acquire(request).await
     }
 

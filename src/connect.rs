@@ -3,17 +3,26 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{DistributedLock, Error, ErrorKind, HandOff, Namespace, Result};
+use lock_core::{
+    Capabilities, DEFAULT_TTL, DistributedLock, Error, ErrorKind, HandOff, Namespace, Result,
+};
 
 use crate::Config;
-#[cfg(not(all(feature = "mysql", feature = "redis")))]
+#[cfg(not(all(
+    feature = "etcd",
+    feature = "mysql",
+    feature = "redis",
+    feature = "zookeeper"
+)))]
 use crate::backends::not_compiled_in;
 use crate::backends::{self, Backend};
 use crate::configured::Configured;
-use crate::fields::refuse_foreign;
+use crate::fields::{FIELDS, refuse_foreign};
+use crate::routes::Routed;
 use crate::url::StoreUrl;
 
-/// Connects to the store that `config` names: a URL such as `"redis://host:6379"`, or a [`Config`].
+/// Connects to the store that `config` names: a URL such as `"redis://host:6379"`, or a [`Config`], which
+/// may also name several and say which of them has which keys.
 ///
 /// Two connections to `memory://` with the same namespace share one store within the process.
 ///
@@ -39,8 +48,25 @@ use crate::url::StoreUrl;
 ///
 /// Dropping the future closes what it had opened.
 pub async fn connect(config: impl IntoConfig) -> Result<Arc<dyn DistributedLock>> {
-    let mut config = config.into_config();
+    let config = config.into_config();
+    if config.locks.is_empty() && config.routes.is_empty() {
+        connect_to_one(config, None).await
+    } else {
+        Ok(Arc::new(Routed::connect(&config).await?))
+    }
+}
+
+/// Connects to the one store of `config`, with what `outer` says where it and its URL say nothing.
+pub(crate) async fn connect_to_one(
+    mut config: Config,
+    outer: Option<&Config>,
+) -> Result<Arc<dyn DistributedLock>> {
     let url = StoreUrl::take_from(&mut config)?;
+    if let Some(outer) = outer {
+        FIELDS
+            .iter()
+            .for_each(|field| field.inherit(&mut config, outer));
+    }
     let backend = Backend::of(&url.scheme)?;
     url.refuse_unknown(backend)?;
     refuse_foreign(&config, backend, &url.scheme)?;
@@ -49,15 +75,24 @@ pub async fn connect(config: impl IntoConfig) -> Result<Arc<dyn DistributedLock>
         None => Namespace::none(),
     };
     let locks = match backend {
+        #[cfg(feature = "etcd")]
+        Backend::Etcd => backends::etcd::connect(&url, &config, namespace).await?,
         Backend::Memory => backends::memory::connect(&url, &config, &namespace)?,
         #[cfg(feature = "mysql")]
         Backend::MySql => backends::mysql::connect(&url, &config, namespace).await?,
         #[cfg(feature = "redis")]
         Backend::Redis => backends::redis::connect(&url, &config, namespace).await?,
-        #[cfg(not(all(feature = "mysql", feature = "redis")))]
+        #[cfg(feature = "zookeeper")]
+        Backend::ZooKeeper => backends::zookeeper::connect(&url, &config, namespace).await?,
+        #[cfg(not(all(
+            feature = "etcd",
+            feature = "mysql",
+            feature = "redis",
+            feature = "zookeeper"
+        )))]
         missing => return Err(not_compiled_in(missing, &url.scheme)),
     };
-    check_ttl(&config, &*locks)?;
+    check_defaults(&config, &locks.capabilities())?;
     let locks = match config.hand_off.unwrap_or(HandOff::DEFAULT_BUDGET) {
         Duration::ZERO => locks,
         budget => Arc::new(HandOff::new(locks, budget)),
@@ -66,6 +101,7 @@ pub async fn connect(config: impl IntoConfig) -> Result<Arc<dyn DistributedLock>
         locks,
         ttl: config.ttl,
         wait: config.wait,
+        lock_delay: config.lock_delay,
     }))
 }
 
@@ -105,19 +141,16 @@ impl IntoConfig for &String {
     }
 }
 
-/// A default ttl that no request could use is better told now than at the first lock.
-fn check_ttl(config: &Config, locks: &dyn DistributedLock) -> Result<()> {
-    let capabilities = locks.capabilities();
-    match config.ttl {
-        Some(ttl) if !capabilities.ttl.contains(&ttl) => Err(Error::new(
-            ErrorKind::Unsupported,
-            format!(
-                "ttl: {ttl:?} cannot be had on {}: choose one from {:?} to {:?}",
-                capabilities.backend,
-                capabilities.ttl.start(),
-                capabilities.ttl.end()
-            ),
-        )),
-        Some(_) | None => Ok(()),
+/// Defaults that no request could use are better told now than at the first lock.
+fn check_defaults(config: &Config, capabilities: &Capabilities) -> Result<()> {
+    let (least, most) = (capabilities.ttl.start(), capabilities.ttl.end());
+    let backend = capabilities.backend;
+    if let Some(ttl) = config.ttl.filter(|ttl| !capabilities.ttl.contains(ttl)) {
+        let message = format!(
+            "ttl: {ttl:?} cannot be had on {backend}: choose one from {least:?} to {most:?}"
+        );
+        return Err(Error::new(ErrorKind::Unsupported, message));
     }
+    let ttl = config.ttl.unwrap_or(DEFAULT_TTL);
+    capabilities.check_lock_delay(ttl, config.lock_delay.unwrap_or_default())
 }

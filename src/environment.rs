@@ -88,6 +88,7 @@ mod tests {
             ("namespace", "shop"),
             ("ttl", "5s"),
             ("wait", "0s"),
+            ("lock_delay", "5s"),
             ("hand_off", "5ms"),
             ("keeper", "caller"),
             ("tls_ca", "/ca.pem"),
@@ -103,6 +104,7 @@ mod tests {
         assert_eq!(config.url, "memory://");
         assert_eq!(config.namespace.as_deref(), Some("shop"));
         assert_eq!(config.ttl, Some(Duration::from_secs(5)));
+        assert_eq!(config.lock_delay, Some(Duration::from_secs(5)));
         assert_eq!(config.wait, Some(Duration::ZERO));
         assert_eq!(config.hand_off, Some(Duration::from_millis(5)));
         assert_eq!(config.keeper, Some(KeeperPlace::Caller));

@@ -14,6 +14,7 @@ pub(crate) struct Field {
     of: &'static [Backend],
     fill: fn(&mut Config, &str, &str) -> Result<()>,
     is_given: fn(&Config) -> bool,
+    inherit: fn(&mut Config, &Config),
     show: fn(&Config) -> &dyn Debug,
 }
 
@@ -30,6 +31,11 @@ macro_rules! field {
                 Ok(())
             },
             is_given: |config| config.$name.is_some(),
+            inherit: |config, outer| {
+                if config.$name.is_none() {
+                    config.$name.clone_from(&outer.$name);
+                }
+            },
             show: |config| &config.$name,
         }
     };
@@ -38,10 +44,11 @@ macro_rules! field {
 const ANY: &[Backend] = Backend::ALL;
 const MYSQL: &[Backend] = &[Backend::MySql];
 
-pub(crate) static FIELDS: [Field; 13] = [
+pub(crate) static FIELDS: [Field; 14] = [
     field!(namespace, ANY, text),
     field!(ttl, ANY, duration::parse),
     field!(wait, ANY, duration::parse),
+    field!(lock_delay, ANY, duration::parse),
     field!(hand_off, ANY, duration::parse),
     field!(keeper, ANY, keeper::parse),
     field!(tls_ca, ANY, path),
@@ -62,6 +69,11 @@ impl Field {
     /// Sets it to what the text says, unless it is set. Errors call it `called`.
     pub(crate) fn fill(&self, config: &mut Config, called: &str, text: &str) -> Result<()> {
         (self.fill)(config, called, text)
+    }
+
+    /// Sets it to what `outer` says, unless it is set.
+    pub(crate) fn inherit(&self, config: &mut Config, outer: &Config) {
+        (self.inherit)(config, outer)
     }
 
     pub(crate) fn is_of(&self, backend: Backend) -> bool {
@@ -104,10 +116,11 @@ mod tests {
     use super::*;
 
     /// Two values of each field, in the order of the table.
-    const SAMPLES: [(&str, [&str; 2]); 13] = [
+    const SAMPLES: [(&str, [&str; 2]); 14] = [
         ("namespace", ["shop", "bank"]),
         ("ttl", ["5s", "9s"]),
         ("wait", ["0s", "1s"]),
+        ("lock_delay", ["0s", "1s"]),
         ("hand_off", ["0s", "5ms"]),
         ("keeper", ["caller", "thread"]),
         ("tls_ca", ["/a.pem", "/b.pem"]),
@@ -141,6 +154,7 @@ mod tests {
     fn a_mistake_is_told_although_another_source_wins() {
         for (name, text, advice) in [
             ("ttl", "5", "write a number and a unit"),
+            ("lock_delay", "5", "write a number and a unit"),
             ("keeper", "me", "known are \"thread\", \"caller\""),
             ("hold", "rows", "known are \"lease\", \"row\""),
             ("create_table", "no", "known are \"true\", \"false\""),

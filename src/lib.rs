@@ -9,6 +9,7 @@ mod environment;
 mod fields;
 mod keeper;
 mod mysql_settings;
+mod routes;
 mod scalar;
 mod url;
 
@@ -16,8 +17,12 @@ pub use config::Config;
 pub use connect::{IntoConfig, connect};
 #[doc(inline)]
 pub use lock_core::*;
+#[cfg(feature = "etcd")]
+pub use lock_etcd as etcd;
 #[cfg(feature = "mysql")]
 pub use lock_mysql as mysql;
 #[cfg(feature = "redis")]
 pub use lock_redis as redis;
+#[cfg(feature = "zookeeper")]
+pub use lock_zookeeper as zookeeper;
 pub use mysql_settings::HoldAs;

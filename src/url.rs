@@ -56,7 +56,7 @@ impl StoreUrl {
     }
 
     /// As backends take it.
-    #[cfg(any(feature = "mysql", feature = "redis"))]
+    #[cfg(any(feature = "etcd", feature = "mysql", feature = "redis"))]
     pub(crate) fn without_settings(&self) -> String {
         format!("{}://{}", self.scheme, self.location)
     }
@@ -124,7 +124,7 @@ mod tests {
         let error = url.refuse_unknown(Backend::Redis).unwrap_err().to_string();
         assert_eq!(
             error,
-            "unknown setting \"tls\" in the url of redis: known are namespace, ttl, wait, hand_off, keeper, tls_ca, tls_cert, tls_key"
+            "unknown setting \"tls\" in the url of redis: known are namespace, ttl, wait, lock_delay, hand_off, keeper, tls_ca, tls_cert, tls_key"
         );
         let error = url.refuse_unknown(Backend::MySql).unwrap_err().to_string();
         assert!(

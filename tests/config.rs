@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use polylock::{Config, DistributedLockExt, ErrorKind, HoldAs, LockRequest, connect};
+use polylock::{Config, DistributedLockExt, ErrorKind, HoldAs, connect};
 
 async fn refusal(config: impl polylock::IntoConfig) -> polylock::Error {
     match connect(config).await {
@@ -14,13 +14,13 @@ async fn refusal(config: impl polylock::IntoConfig) -> polylock::Error {
 #[test]
 fn toml_json_and_url_give_the_same_configuration() {
     let from_toml: Config = toml::from_str(
-        "url = 'memory://'\nnamespace = 'shop'\nttl = '1m 30s'\nwait = '500ms'\nhand_off = '0s'\n\
+        "url = 'memory://'\nnamespace = 'shop'\nttl = '1m 30s'\nwait = '500ms'\nlock_delay = '5s'\nhand_off = '0s'\n\
          keeper = 'caller'\ntls_ca = '/ca.pem'\ntls_cert = '/cert.pem'\ntls_key = '/key.pem'\n\
          hold = 'row'\ntable = 'app.locks'\ncreate_table = false\npurge_after = '0s'\nconnections = 12",
     )
     .unwrap();
     let from_json: Config = serde_json::from_str(
-        r#"{"url":"memory://","namespace":"shop","ttl":"90s","wait":"500ms","hand_off":"0s",
+        r#"{"url":"memory://","namespace":"shop","ttl":"90s","wait":"500ms","lock_delay":"5s","hand_off":"0s",
             "keeper":"caller","tls_ca":"/ca.pem","tls_cert":"/cert.pem","tls_key":"/key.pem",
             "hold":"row","table":"app.locks","create_table":"false","purge_after":"0s",
             "connections":"12"}"#,
@@ -28,6 +28,7 @@ fn toml_json_and_url_give_the_same_configuration() {
     .unwrap();
     assert_eq!(from_toml, from_json);
     assert_eq!(from_toml.ttl, Some(Duration::from_secs(90)));
+    assert_eq!(from_toml.lock_delay, Some(Duration::from_secs(5)));
     assert_eq!(from_toml.wait, Some(Duration::from_millis(500)));
     assert_eq!(from_toml.tls_key, Some("/key.pem".into()));
     assert_eq!(from_toml.hold, Some(HoldAs::Row));
@@ -45,22 +46,9 @@ fn an_unknown_field_is_named_together_with_the_known_ones() {
         .unwrap_err()
         .to_string();
     assert!(error.contains("unknown field `tll`"), "{error}");
-    for known in [
-        "url",
-        "namespace",
-        "ttl",
-        "wait",
-        "hand_off",
-        "keeper",
-        "tls_ca",
-        "tls_cert",
-        "tls_key",
-        "hold",
-        "table",
-        "create_table",
-        "purge_after",
-        "connections",
-    ] {
+    let known = "url namespace ttl wait lock_delay hand_off keeper tls_ca tls_cert tls_key hold table create_table \
+                 purge_after connections";
+    for known in known.split_whitespace() {
         assert!(error.contains(&format!("`{known}`")), "{error}");
     }
 }
@@ -112,7 +100,7 @@ async fn wrong_urls_are_refused_by_name() {
         (
             "carrier-pigeon://loft",
             ErrorKind::Config,
-            "unknown scheme \"carrier-pigeon\" in the lock url: known are memory, mysql, mysqls, redis, rediss",
+            "unknown scheme \"carrier-pigeon\" in the lock url: known are etcd, etcds, memory, mysql, mysqls, redis, rediss, zookeeper, zookeepers",
         ),
         ("memory://host", ErrorKind::Config, "no host or path"),
         (
@@ -136,6 +124,16 @@ async fn wrong_urls_are_refused_by_name() {
             "connections is set, and redis:// has no such setting",
         ),
         (
+            "etcd://localhost?table=locks",
+            ErrorKind::Config,
+            "table is set, and etcd:// has no such setting: leave it out, or use mysql:// or mysqls://",
+        ),
+        (
+            "zookeepers://localhost?hold=row",
+            ErrorKind::Config,
+            "hold is set, and zookeepers:// has no such setting",
+        ),
+        (
             "memory://?hold=rows",
             ErrorKind::Config,
             "known are \"lease\", \"row\"",
@@ -143,7 +141,7 @@ async fn wrong_urls_are_refused_by_name() {
         (
             "mysql://u@h/d?sslmode=disabled",
             ErrorKind::Config,
-            "unknown setting \"sslmode\" in the url of mysql: known are namespace, ttl, wait, hand_off, keeper, tls_ca, tls_cert, tls_key, hold, table, create_table, purge_after, connections",
+            "unknown setting \"sslmode\" in the url of mysql: known are namespace, ttl, wait, lock_delay, hand_off, keeper, tls_ca, tls_cert, tls_key, hold, table, create_table, purge_after, connections",
         ),
         (
             "memory://?ttl=5",
@@ -176,16 +174,24 @@ async fn a_field_that_the_backend_does_not_have_is_refused() {
     assert!(error.ends_with("use mysql:// or mysqls://"), "{error}");
 }
 
-#[cfg(not(all(feature = "mysql", feature = "redis")))]
+#[cfg(not(all(
+    feature = "etcd",
+    feature = "mysql",
+    feature = "redis",
+    feature = "zookeeper"
+)))]
 #[tokio::test]
 async fn a_backend_that_is_not_compiled_in_names_its_feature() {
-    let missing = [
-        ("redis", "redis", cfg!(feature = "redis")),
-        ("rediss", "redis", cfg!(feature = "redis")),
-        ("mysql", "mysql", cfg!(feature = "mysql")),
-        ("mysqls", "mysql", cfg!(feature = "mysql")),
+    let backends = [
+        ("etcd", cfg!(feature = "etcd")),
+        ("mysql", cfg!(feature = "mysql")),
+        ("redis", cfg!(feature = "redis")),
+        ("zookeeper", cfg!(feature = "zookeeper")),
     ];
-    for (scheme, feature, _) in missing.iter().filter(|(.., is_there)| !is_there) {
+    let missing = backends.iter().filter(|(_, is_there)| !is_there);
+    let schemes = missing.flat_map(|(feature, _)| [(feature, ""), (feature, "s")]);
+    for (feature, end) in schemes {
+        let scheme = format!("{feature}{end}");
         let error = refusal(format!("{scheme}://u:secret@localhost/0")).await;
         assert_eq!(error.kind(), ErrorKind::Config);
         let text = error.to_string();
@@ -239,27 +245,6 @@ async fn memory_stores_are_shared_by_namespace() {
 }
 
 #[tokio::test]
-async fn defaults_apply_to_requests_that_do_not_say_otherwise() {
-    let locks = connect("memory://?namespace=defaults&ttl=5s&wait=0s")
-        .await
-        .unwrap();
-    let request = LockRequest::exclusive("k").unwrap();
-    let guard = locks.acquire(request.clone()).await.unwrap().expect("free");
-    assert!(guard.remaining() <= Duration::from_secs(5));
-    assert!(
-        locks.acquire(request.clone()).await.unwrap().is_none(),
-        "waited"
-    );
-    let own = request
-        .with_ttl(Duration::from_secs(9))
-        .waiting_at_most(Duration::from_secs(5));
-    let (own, released) = tokio::join!(locks.acquire(own), guard.release());
-    released.unwrap();
-    let remaining = own.unwrap().expect("released").remaining();
-    assert!(remaining > Duration::from_secs(5), "{remaining:?}");
-}
-
-#[tokio::test]
 async fn keys_are_checked_before_anything_is_sent() {
     let locks = connect("memory://?namespace=keys").await.unwrap();
     let empty = locks.lock("").await.unwrap_err();
@@ -273,8 +258,17 @@ async fn keys_are_checked_before_anything_is_sent() {
 
 #[test]
 fn secrets_stay_out_of_debug() {
-    let config = Config::new("redis://user:s3cret@host:6379/0");
-    assert!(!format!("{config:?}").contains("s3cret"));
+    for url in [
+        "redis://user:s3cret@host:6379/0",
+        "etcd://user:s3cret@host1:2379,host2:2379",
+        "zookeeper://user:s3cret@host1,host2/app/locks",
+    ] {
+        let shown = format!("{:?}", Config::new(url));
+        assert!(
+            !shown.contains("s3cret") && shown.contains("host"),
+            "{shown}"
+        );
+    }
 }
 
 #[tokio::test]
@@ -284,6 +278,8 @@ async fn a_password_with_a_question_mark_is_not_repeated_in_the_error() {
         "redis://u:a?ttl=secret@host",
         "redis://u:a?namespace=secret@host",
         "mysql://u:a?hold=secret@host/d",
+        "etcd://u:a?wait=secret@host,host",
+        "zookeeper://u:a?keeper=secret@host/locks",
     ] {
         let error = refusal(url).await;
         assert_eq!(error.kind(), ErrorKind::Config);

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use polylock::{
-    Config, DistributedLock, DistributedLockExt, Error, HoldAs, HoldWatch, LockGuard, LockRequest,
-    MemoryLock,
+    Config, DistributedLock, DistributedLockExt, Error, HoldAs, HoldState, HoldStates, HoldWatch,
+    LockGuard, LockRequest, MemoryLock,
 };
 
 fn is_shareable<T: Send + Sync + 'static>() {}
@@ -16,19 +16,33 @@ fn is_sendable<T: Send>(_: &T) {}
 fn types_are_send_and_sync() {
     is_shareable::<Arc<dyn DistributedLock>>();
     is_shareable::<LockGuard>();
+    is_shareable::<HoldState>();
+    is_shareable::<HoldStates>();
     is_shareable::<HoldWatch>();
     is_shareable::<LockRequest>();
     is_shareable::<MemoryLock>();
     is_shareable::<Config>();
     is_shareable::<Error>();
     is_shareable::<HoldAs>();
+    #[cfg(feature = "etcd")]
+    is_shareable::<polylock::etcd::EtcdLock>();
     #[cfg(feature = "mysql")]
     is_shareable::<polylock::mysql::MySqlLock>();
     #[cfg(feature = "redis")]
     is_shareable::<polylock::redis::RedisLock>();
+    #[cfg(feature = "zookeeper")]
+    is_shareable::<polylock::zookeeper::ZooKeeperLock>();
 }
 
 /// Of those that are not polled, so that no server is needed.
+#[cfg(feature = "etcd")]
+#[test]
+fn futures_of_etcd_can_be_spawned() {
+    use polylock::etcd::{EtcdConfig, EtcdLock};
+
+    is_sendable(&EtcdLock::connect(EtcdConfig::new("etcd://h")));
+}
+
 #[cfg(feature = "mysql")]
 #[test]
 fn futures_of_mysql_can_be_spawned() {
@@ -43,6 +57,14 @@ fn futures_of_redis_can_be_spawned() {
     use polylock::redis::{RedisConfig, RedisLock};
 
     is_sendable(&RedisLock::connect(RedisConfig::new("redis://h")));
+}
+
+#[cfg(feature = "zookeeper")]
+#[test]
+fn futures_of_zookeeper_can_be_spawned() {
+    use polylock::zookeeper::{ZooKeeperConfig, ZooKeeperLock};
+
+    is_sendable(&ZooKeeperLock::connect(ZooKeeperConfig::new("h")));
 }
 
 #[tokio::test]

@@ -124,10 +124,14 @@ fn nothing_is_ignored_or_left_unfinished() {
 /// By what names a program gets at the clock that can be set.
 const WALL_CLOCKS: &[&str] = &["SystemTime", "Realtime", "Utc::now", "Local::now"];
 
+/// Shows a test that it has set the clock of a child.
+const WALL_CLOCK_SHOWN: &str = "lock-testkit/src/processes/tell.rs";
+
 #[test]
 fn locks_never_look_at_the_wall_clock() {
     let lookers = offenders(|path, text| {
-        let library = path.components().any(|part| part.as_os_str() == "src");
+        let library = path.components().any(|part| part.as_os_str() == "src")
+            && path != Path::new(WALL_CLOCK_SHOWN);
         let hits = text
             .lines()
             .filter(|line| is_code(line) && WALL_CLOCKS.iter().any(|name| line.contains(name)));

@@ -5,7 +5,9 @@ use std::net::SocketAddr;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, ValueEnum, value_parser};
 
-use crate::strategy::Strategy;
+use crate::coupon::strategy::Strategy;
+use crate::stage::LockStore;
+use crate::stage::problem::Problem;
 
 /// Ten ways to sell a few coupons to a crowd through several instances of a service, each meeting
 /// the accident that breaks it; the last one is polylock, which meets all of them.
@@ -40,9 +42,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = value_parser!(u32).range(1..=16))]
     pub(crate) instances: u32,
 
-    /// The store behind the `polylock` strategy; the other locks use it too when it is a Redis
-    #[arg(long, value_name = "URL", default_value = "memory://")]
-    pub(crate) lock: String,
+    #[command(flatten)]
+    pub(crate) store: LockStore,
 
     /// Run only this strategy; may be given several times
     #[arg(long, value_name = "NAME")]
@@ -95,22 +96,14 @@ impl Arguments {
     }
 
     /// Whether the instances are processes of their own.
-    pub(crate) fn separate_processes(&self) -> bool {
-        self.processes || scheme(&self.lock) != "memory"
+    pub(crate) fn separate_processes(&self) -> Result<bool, Problem> {
+        Ok(self.processes || self.store.is_shared_by_processes()?)
     }
 
     /// Which instance this process is to be, and where the example listens that started it.
     pub(crate) fn serves(&self) -> Option<(u32, SocketAddr)> {
         self.instance.zip(self.serve)
     }
-}
-
-/// The part of a lock URL that names the kind of store.
-pub(crate) fn scheme(url: &str) -> String {
-    url.split("://")
-        .next()
-        .unwrap_or_default()
-        .to_ascii_lowercase()
 }
 
 #[cfg(test)]
@@ -146,8 +139,8 @@ mod tests {
     #[test]
     fn only_memory_stays_in_one_process() {
         let on = |url| Arguments::try_parse_from(["coupon", "--lock", url]).unwrap();
-        assert!(!on("memory://").separate_processes());
-        assert!(!on("MEMORY://?namespace=x").separate_processes());
-        assert!(on("redis://localhost").separate_processes());
+        assert!(!on("memory://").separate_processes().unwrap());
+        assert!(!on("MEMORY://?namespace=x").separate_processes().unwrap());
+        assert!(on("redis://localhost").separate_processes().unwrap());
     }
 }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::accident::{Mishap, Point};
-use crate::crash::Crash;
-use crate::problem::Problem;
-use crate::shop::User;
-use crate::tools::Tools;
+use crate::coupon::accident::{Mishap, Point};
+use crate::coupon::shop::User;
+use crate::coupon::tools::Tools;
+use crate::stage::crash::Crash;
+use crate::stage::problem::Problem;
 
 /// How often a buyer tries to get a lock that has to be polled. Counted in tries and not in time,
 /// so that a slow machine does not make the buyers less patient.

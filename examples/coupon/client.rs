@@ -2,18 +2,19 @@
 
 use std::sync::Arc;
 
-use crate::accident::{Mishap, Point};
-use crate::commands::{Command, Outcome};
-use crate::problem::Problem;
-use crate::protocol::{Call, Job, Reply, Transport};
-use crate::shop::User;
+use crate::coupon::accident::{Mishap, Point};
+use crate::coupon::commands::{Command, Outcome};
+use crate::coupon::protocol::{Call, Job, Reply};
+use crate::coupon::shop::User;
+use crate::stage::Transport;
+use crate::stage::problem::Problem;
 
 /// Calls the headquarters, wherever it is.
 #[derive(Clone)]
-pub(crate) struct Client(Arc<dyn Transport>);
+pub(crate) struct Client(Arc<dyn Transport<Call, Reply>>);
 
 impl Client {
-    pub(crate) fn over(transport: Arc<dyn Transport>) -> Self {
+    pub(crate) fn over(transport: Arc<dyn Transport<Call, Reply>>) -> Self {
         Self(transport)
     }
 

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use crate::headquarters::Headquarters;
-use crate::strategy::Strategy;
+use crate::coupon::headquarters::Headquarters;
+use crate::coupon::strategy::Strategy;
 
 /// One row of the report.
 #[derive(Clone, Debug, Serialize)]

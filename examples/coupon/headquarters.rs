@@ -6,14 +6,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use tokio::sync::watch;
 
-use crate::accident::{Accident, Mishap, Pause, Point, Until};
-use crate::commands::{Commands, MemoryCommands};
-use crate::problem::Problem;
-use crate::protocol::{Call, Job, Reply, Transport};
-use crate::register::Register;
-use crate::script::Script;
-use crate::shop::{Shop, User};
-use crate::submissions::FIRST_IMPATIENT;
+use crate::coupon::accident::{Accident, Mishap, Pause, Point, Until};
+use crate::coupon::commands::{Commands, MemoryCommands};
+use crate::coupon::protocol::{Call, Job, Reply};
+use crate::coupon::register::Register;
+use crate::coupon::script::Script;
+use crate::coupon::shop::{Shop, User};
+use crate::coupon::submissions::FIRST_IMPATIENT;
+use crate::stage::Transport;
+use crate::stage::problem::Problem;
 
 /// One run of one strategy, as seen from the centre.
 pub(crate) struct Headquarters {
@@ -114,7 +115,7 @@ impl Headquarters {
 }
 
 #[async_trait]
-impl Transport for Headquarters {
+impl Transport<Call, Reply> for Headquarters {
     async fn exchange(&self, call: Call) -> Result<Reply, Problem> {
         // Stands for the way to the database: others get their turn between any two steps.
         tokio::task::yield_now().await;

@@ -5,20 +5,34 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-use crate::claim::{Claim, Failure};
-use crate::client::Client;
-use crate::crash::{Crash, CrashBy, End};
-use crate::problem::Problem;
-use crate::strategies;
-use crate::submissions::Submission;
-use crate::tools::Tools;
+use crate::coupon::claim::{Claim, Failure};
+use crate::coupon::client::Client;
+use crate::coupon::protocol::{Call, Reply};
+use crate::coupon::strategies;
+use crate::coupon::submissions::Submission;
+use crate::coupon::tools::Tools;
+use crate::stage::crash::{Crash, CrashBy, End};
+use crate::stage::problem::Problem;
+use crate::stage::{Instance, Transport};
+
+/// The service that sells the coupons.
+pub(crate) struct CouponShop;
+
+impl Instance for CouponShop {
+    type Call = Call;
+    type Reply = Reply;
+
+    async fn serve(
+        number: u32,
+        headquarters: Arc<dyn Transport<Call, Reply>>,
+        crash_by: CrashBy,
+    ) -> Result<End, Problem> {
+        serve(number, Client::over(headquarters), crash_by).await
+    }
+}
 
 /// Serves instance `number` until all its submissions are answered or it crashes.
-pub(crate) async fn serve(
-    number: u32,
-    headquarters: Client,
-    crash_by: CrashBy,
-) -> Result<End, Problem> {
+async fn serve(number: u32, headquarters: Client, crash_by: CrashBy) -> Result<End, Problem> {
     let job = headquarters.apply(number).await?;
     let tools = Arc::new(Tools::connect(&job, headquarters).await?);
     tools.headquarters.ready().await?;
@@ -51,15 +65,9 @@ async fn answer(
         tools: Arc::clone(&tools),
         crash: crash.clone(),
     };
-    let mut buying = Box::pin(async move { strategies::buy(&claim).await });
-    let result = tokio::select! {
-        result = &mut buying => result,
-        () = crash.happened() => {
-            // A crash runs no destructor: what the claim holds stays as it is, locks included.
-            std::mem::forget(buying);
-            crashed.notify_one();
-            return std::future::pending().await;
-        }
+    let Some(result) = crash.survived_by(strategies::buy(&claim)).await else {
+        crashed.notify_one();
+        return std::future::pending().await;
     };
     match result {
         Ok(_) | Err(Failure::Business) => {}

@@ -1,23 +1,15 @@
-//! What the instances ask of the headquarters, and what it answers: within one process by a call,
-//! between processes as a line of JSON.
+//! What the instances ask of the headquarters, and what it answers.
 
 use std::time::Duration;
 
-use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use crate::accident::{Mishap, Point};
-use crate::commands::{Command, Outcome};
-use crate::problem::Problem;
-use crate::shop::User;
-use crate::strategy::Strategy;
-use crate::submissions::Submission;
-
-/// How an instance reaches the headquarters.
-#[async_trait]
-pub(crate) trait Transport: Send + Sync {
-    async fn exchange(&self, call: Call) -> Result<Reply, Problem>;
-}
+use crate::coupon::accident::{Mishap, Point};
+use crate::coupon::commands::{Command, Outcome};
+use crate::coupon::shop::User;
+use crate::coupon::strategy::Strategy;
+use crate::coupon::submissions::Submission;
+use crate::stage::LockStore;
 
 /// A call of an instance.
 #[derive(Debug, Serialize, Deserialize)]
@@ -67,8 +59,7 @@ pub(crate) enum Reply {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Job {
     pub(crate) strategy: Strategy,
-    /// The lock store.
-    pub(crate) url: String,
+    pub(crate) store: LockStore,
     /// The key of the lock, new for every run.
     pub(crate) key: String,
     /// The ttl of a polylock.

@@ -4,7 +4,7 @@ use hdrhistogram::Histogram;
 use indicatif::ProgressBar;
 use tokio::time::Instant;
 
-use crate::problem::Problem;
+use crate::stage::problem::Problem;
 
 /// What takes longer counts as an hour.
 const LONGEST_MICROSECONDS: u64 = 3_600_000_000;

@@ -6,10 +6,10 @@ use std::process::ExitCode;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 
-use crate::arguments::Arguments;
-use crate::figures::Figures;
-use crate::problem::Problem;
-use crate::strategy::Strategy;
+use crate::coupon::arguments::Arguments;
+use crate::coupon::figures::Figures;
+use crate::coupon::strategy::Strategy;
+use crate::stage::problem::Problem;
 
 const HEADINGS: [&str; 10] = [
     "strategy",
@@ -46,7 +46,7 @@ pub(crate) fn print_table(rows: &[Figures], arguments: &Arguments) -> Result<(),
     for column in table.column_iter_mut().skip(1).take(HEADINGS.len() - 2) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    let place = if arguments.separate_processes() {
+    let place = if arguments.separate_processes()? {
         "processes"
     } else {
         "threads"

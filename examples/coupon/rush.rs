@@ -4,22 +4,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use polylock::{DistributedLock, DistributedLockExt, LockRequest};
-use tokio::task::JoinSet;
 
-use crate::arguments::Arguments;
-use crate::client::Client;
-use crate::commands::{self, TimeToLive};
-use crate::crash::End;
-use crate::figures::Figures;
-use crate::headquarters::Headquarters;
-use crate::hosts::Host;
-use crate::problem::Problem;
-use crate::progress;
-use crate::protocol::Job;
-use crate::register::Register;
-use crate::strategy::Strategy;
-use crate::submissions::submissions;
-use crate::wire::Server;
+use crate::coupon::arguments::Arguments;
+use crate::coupon::client::Client;
+use crate::coupon::commands::{self, TimeToLive};
+use crate::coupon::figures::Figures;
+use crate::coupon::headquarters::Headquarters;
+use crate::coupon::instance::CouponShop;
+use crate::coupon::protocol::Job;
+use crate::coupon::register::Register;
+use crate::coupon::strategy::Strategy;
+use crate::coupon::submissions::submissions;
+use crate::stage::problem::Problem;
+use crate::stage::{progress, run_instances};
 
 /// Short, so that a crashed holder is soon forgotten; a store may need it longer.
 const TTL: Duration = Duration::from_secs(1);
@@ -38,7 +35,7 @@ pub(crate) struct Rush<'a> {
 impl<'a> Rush<'a> {
     /// Connects to the lock store, so that one which cannot be reached is told at once.
     pub(crate) async fn prepare(arguments: &'a Arguments) -> Result<Self, Problem> {
-        let locks = polylock::connect(&arguments.lock).await?;
+        let locks = polylock::connect(arguments.store.configuration()?).await?;
         let ttl = TTL.max(*locks.capabilities().ttl.start());
         // No other run, here or elsewhere on the same store, has these keys.
         let run = format!("{:016x}-{:x}", fastrand::u64(..), std::process::id());
@@ -54,7 +51,8 @@ impl<'a> Rush<'a> {
     pub(crate) async fn run(&self, strategy: Strategy) -> Result<Figures, Problem> {
         let headquarters = Arc::new(self.headquarters(strategy)?);
         let client = Client::over(headquarters.clone());
-        let commands = commands::connect(&self.arguments.lock, &client).await?;
+        let commands =
+            commands::connect(&self.arguments.store.configuration()?.url, &client).await?;
         let key = self.key(strategy);
         let figures = tokio::select! {
             figures = self.measure(strategy, &headquarters, &*commands) => figures,
@@ -75,7 +73,11 @@ impl<'a> Rush<'a> {
         headquarters: &Arc<Headquarters>,
         commands: &dyn commands::Commands,
     ) -> Result<Figures, Problem> {
-        let rush = self.rush_in(headquarters);
+        let rush = run_instances::<CouponShop>(
+            self.arguments.instances,
+            self.arguments.separate_processes()?,
+            headquarters.clone(),
+        );
         let in_time = tokio::time::timeout(TIME_LIMIT, rush).await;
         in_time.map_err(|_| format!("{} did not end in {TIME_LIMIT:?}", strategy.name()))??;
         let unanswered = headquarters.inspect(|_, register| register.unanswered());
@@ -88,34 +90,6 @@ impl<'a> Rush<'a> {
             _ => commands.ttl(&key).await? == TimeToLive::ForEver,
         };
         Ok(Figures::of(strategy, headquarters, stuck))
-    }
-
-    /// Runs the instances until each has finished. One that crashes is started again, as a service
-    /// manager would.
-    async fn rush_in(&self, headquarters: &Arc<Headquarters>) -> Result<(), Problem> {
-        let server = match self.arguments.separate_processes() {
-            true => Some(Server::start(headquarters.clone()).await?),
-            false => None,
-        };
-        let host = match &server {
-            Some(server) => Host::Processes(server.address),
-            None => Host::Threads(Arc::clone(headquarters)),
-        };
-        let mut instances = JoinSet::new();
-        let start = |instances: &mut JoinSet<_>, number| {
-            let host = host.clone();
-            instances.spawn(async move { (number, host.run(number).await) });
-        };
-        for number in 0..self.arguments.instances {
-            start(&mut instances, number);
-        }
-        while let Some(ended) = instances.join_next().await {
-            let (number, end) = ended?;
-            if end? == End::Crashed {
-                start(&mut instances, number);
-            }
-        }
-        Ok(())
     }
 
     /// Whether the lock stays out of reach although nobody holds it who is alive.
@@ -136,13 +110,13 @@ impl<'a> Rush<'a> {
         } = *self.arguments;
         let job = Job {
             strategy,
-            url: self.arguments.lock.clone(),
+            store: self.arguments.store.clone(),
             key: self.key(strategy),
             ttl: self.ttl,
             submissions: submissions(buyers, instances),
         };
         let count = job.submissions.len();
-        let register = Register::new(count, progress::bar(strategy, count)?)?;
+        let register = Register::new(count, progress::bar(strategy.name(), count, "answered")?)?;
         Ok(Headquarters::new(job, stock, instances, register))
     }
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::accident::Point;
-use crate::claim::{Answer, Claim, Failure};
+use crate::coupon::accident::Point;
+use crate::coupon::claim::{Answer, Claim, Failure};
 
 /// What the service has to do between reading the books and writing them.
 const WORK: Duration = Duration::from_millis(1);

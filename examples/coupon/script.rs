@@ -4,8 +4,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::accident::{Accident, Pause, Point, Until};
-use crate::strategy::Strategy;
+use crate::coupon::accident::{Accident, Pause, Point, Until};
+use crate::coupon::strategy::Strategy;
 
 /// How long a pause of a flawed strategy may last; it ends as soon as the harm is done.
 const PAUSE_LIMIT: Duration = Duration::from_secs(2);

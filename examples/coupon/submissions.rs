@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::shop::User;
+use crate::coupon::shop::User;
 
 /// The first of the impatient users, who ask twice at the same time.
 pub(crate) const FIRST_IMPATIENT: User = 0;

@@ -6,11 +6,11 @@ use std::time::Duration;
 use polylock::DistributedLock;
 use tokio::sync::Mutex;
 
-use crate::client::Client;
-use crate::commands::{self, Commands};
-use crate::problem::Problem;
-use crate::protocol::Job;
-use crate::strategy::Strategy;
+use crate::coupon::client::Client;
+use crate::coupon::commands::{self, Commands};
+use crate::coupon::protocol::Job;
+use crate::coupon::strategy::Strategy;
+use crate::stage::problem::Problem;
 
 /// The connections of one instance, and the one lock key of the run.
 pub(crate) struct Tools {
@@ -26,11 +26,12 @@ pub(crate) struct Tools {
 
 impl Tools {
     pub(crate) async fn connect(job: &Job, headquarters: Client) -> Result<Self, Problem> {
+        let config = job.store.configuration()?;
         Ok(Self {
             strategy: job.strategy,
             local_mutex: Mutex::new(()),
-            commands: commands::connect(&job.url, &headquarters).await?,
-            locks: polylock::connect(&job.url).await?,
+            commands: commands::connect(&config.url, &headquarters).await?,
+            locks: polylock::connect(config).await?,
             headquarters,
             key: job.key.clone(),
             ttl: job.ttl,

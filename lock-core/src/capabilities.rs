@@ -39,6 +39,15 @@ pub struct Capabilities {
     pub tokens: TokenOrder,
     /// The ttls this backend can give. Default: [`TTL_RANGE`].
     pub ttl: RangeInclusive<Duration>,
+    /// How long a ttl and a [lock delay](LockRequest::lock_delay) may be together. Default: zero, so that
+    /// there is no lock delay.
+    ///
+    /// A backend has it that asks its store for [`HoldId::store_ttl`](crate::HoldId::store_ttl), if the store
+    /// opens a key no earlier than that, whatever becomes of its holder. One whose holds share a lease gives
+    /// back what is left of one no earlier than [`LossSender::is_over`](crate::LossSender::is_over) says.
+    pub longest_with_delay: Duration,
+    /// Where there is no lock delay: what to do about that, for whoever asks for one. Default: to leave it out.
+    pub no_lock_delay: &'static str,
 }
 
 impl Capabilities {
@@ -52,6 +61,8 @@ impl Capabilities {
             push: false,
             tokens: TokenOrder::Process,
             ttl: TTL_RANGE,
+            longest_with_delay: Duration::ZERO,
+            no_lock_delay: "leave it out, or choose another backend",
         }
     }
 
@@ -97,6 +108,21 @@ impl Capabilities {
         self
     }
 
+    /// Declares lock delays, up to `longest` together with the ttl.
+    #[must_use]
+    pub fn with_lock_delay(mut self, longest: Duration) -> Self {
+        self.longest_with_delay = longest;
+        self
+    }
+
+    /// Says why there is no lock delay, and what to do about it.
+    #[must_use]
+    pub fn without_lock_delay(mut self, because: &'static str) -> Self {
+        self.longest_with_delay = Duration::ZERO;
+        self.no_lock_delay = because;
+        self
+    }
+
     /// Refuses a request for what this backend cannot give.
     pub(crate) fn check(&self, request: &LockRequest) -> Result<()> {
         let unsupported = |what: String| {
@@ -118,6 +144,10 @@ impl Capabilities {
             }
             Mode::Exclusive | Mode::Shared | Mode::Permit { .. } => {}
         }
+        if request.max_hold == Some(Duration::ZERO) {
+            let message = "a lock that may not be held at all is none: choose a longer max_hold, or leave it out";
+            return Err(Error::new(ErrorKind::Config, message).with_key(&request.key));
+        }
         let ttl = request.ttl();
         if !self.ttl.contains(&ttl) {
             return Err(unsupported(format!(
@@ -126,6 +156,30 @@ impl Capabilities {
                 self.ttl.end()
             )));
         }
-        Ok(())
+        self.check_lock_delay(ttl, request.lock_delay())
+            .map_err(|error| error.with_key(&request.key))
+    }
+
+    /// Refuses a lock delay that this backend cannot give, or not behind this `ttl`.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Unsupported`] when there is none to be had, or the two are longer than
+    /// [`longest_with_delay`](Self::longest_with_delay).
+    pub fn check_lock_delay(&self, ttl: Duration, delay: Duration) -> Result<()> {
+        let longest = self.longest_with_delay;
+        let message = if delay.is_zero() || delay <= longest.saturating_sub(ttl) {
+            return Ok(());
+        } else if longest.is_zero() {
+            format!(
+                "a lock delay of {delay:?} cannot be had here: {}",
+                self.no_lock_delay
+            )
+        } else {
+            format!(
+                "a lock delay of {delay:?} behind a ttl of {ttl:?} cannot be had here: together they may be {longest:?} at most"
+            )
+        };
+        Err(Error::new(ErrorKind::Unsupported, message).with_backend(self.backend))
     }
 }

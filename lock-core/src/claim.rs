@@ -27,7 +27,7 @@ use crate::{FencingToken, HoldId, LockGuard, LossReason, LossSender, Moment};
 ///         claim.refused();
 ///         return Ok(None);
 ///     };
-///     let ttl = claim.id().ttl();
+///     let ttl = claim.id().store_ttl();
 ///     Ok(claim.granted(FencingToken::from_grant(grant)?, sent, ttl))
 /// }
 /// ```
@@ -35,13 +35,15 @@ use crate::{FencingToken, HoldId, LockGuard, LossReason, LossSender, Moment};
 #[must_use = "dropping a claim gives up the acquisition"]
 pub struct Claim {
     hold: Arc<Hold>,
+    max_hold: Option<Duration>,
     armed: bool,
 }
 
 impl Claim {
-    pub(crate) fn new(hold: Hold) -> Self {
+    pub(crate) fn new(hold: Hold, max_hold: Option<Duration>) -> Self {
         Self {
             hold: Arc::new(hold),
+            max_hold,
             armed: false,
         }
     }
@@ -63,18 +65,20 @@ impl Claim {
         self.armed = false;
     }
 
-    /// Makes the guard of a grant: the store holds the key for `ttl` from `sent` on.
+    /// Makes the guard of a grant: the store holds the key for `ttl` from `sent` on, of which the last
+    /// part is its lock delay, if it has one.
     ///
-    /// `None` when the answer came so late that a third of the ttl is gone: its holder would have
+    /// `None` when the answer came so late that a third of the guard's ttl is gone: its holder would have
     /// to be renewed before it did anything, or has expired. What was won is then released in the
     /// background; try again with a new claim while there is time. Also `None` when the client was
     /// shut down meanwhile.
     pub fn granted(self, token: FencingToken, sent: Moment, ttl: Duration) -> Option<LockGuard> {
+        let ttl = self.hold.usable(ttl);
         if self.hold.keeper.clock.now() > renewal_due(sent, ttl) {
             return None;
         }
         let mut claim = self;
-        claim.hold.keep(sent, ttl);
+        claim.hold.keep(sent, ttl, claim.max_hold);
         if claim.hold.keeper.gate.is_closed() {
             // The shutdown may have passed by before the hold was there to be ended.
             claim.hold.end(LossReason::Closed);

@@ -77,6 +77,8 @@ impl Gate {
         self: &Arc<Self>,
         work: impl Future<Output = Result<T>>,
     ) -> Result<T> {
+        // So that nobody who only knocks keeps a shutdown waiting.
+        self.check()?;
         let _under_way = self.enter();
         let outcome = {
             let mut work = pin!(work);

@@ -11,8 +11,12 @@ use tokio::runtime::Handle;
 
 use crate::gate::{Releasing, UnderWay};
 use crate::hand_off::Place;
-use crate::hold::{Hold, Turn};
-use crate::{Backoff, FencingToken, HoldWatch, LockKey, LossReason, Mode, Released, Result};
+use crate::hold::Hold;
+use crate::validity::Turn;
+use crate::{
+    Backoff, FencingToken, HoldState, HoldWatch, LockKey, LossReason, Mode, Moment, Released,
+    Result,
+};
 
 /// A held lock: valid until it is released, dropped or lost.
 ///
@@ -107,6 +111,12 @@ impl LockGuard {
         self.hold.remaining()
     }
 
+    /// How it stands at this very moment, by the local clock alone: held, held with a renewal that is
+    /// overdue, or lost. [`HoldWatch::states`] tells every change.
+    pub fn state(&self) -> HoldState {
+        self.watch().state()
+    }
+
     /// Waits until the lock is lost, and says why.
     ///
     /// When it cannot be renewed it resolves before anyone else can get in. When it was removed on
@@ -127,7 +137,8 @@ impl LockGuard {
 
     /// Releases the lock and waits for the store's answer.
     ///
-    /// [`Released::AlreadyLost`] tells that it was lost before; that is not an error.
+    /// [`Released::AlreadyLost`] tells that it was lost before; that is not an error. The key then stays
+    /// closed for its [lock delay](crate::LockRequest::lock_delay), if it has one, which is not waited for.
     ///
     /// # Errors
     ///
@@ -144,6 +155,10 @@ impl LockGuard {
         // Kept until the guard is gone, whose drop repeats the release if there is no answer.
         self.under_way = Some(self.hold.keeper.gate.enter());
         let was_held = self.end();
+        if self.hold.is_left_to_its_delay() {
+            self.released = true;
+            return Ok(Released::AlreadyLost);
+        }
         let outcome = self.hold.keeper.lease.release(&self.hold.id).await?;
         self.released = true;
         Ok(if was_held {
@@ -170,7 +185,7 @@ impl LockGuard {
                 return false;
             };
             // A waiter that is dropped here, because the hold was lost just now, lines up again.
-            let Some(turn) = self.hold.next_turn() else {
+            let Some(turn) = self.hold.next_turn(waiter.max_hold()) else {
                 return false;
             };
             let successor = Self {
@@ -214,8 +229,9 @@ impl Drop for LockGuard {
             // From before its end, so that no shutdown finds it neither held nor under way.
             let releasing = self.hold.releasing();
             self.end();
-            if self.hold.look() == Err(LossReason::Closed) {
-                // The shutdown has seen to it.
+            let is_closed = self.hold.look() == Err(LossReason::Closed);
+            if is_closed || self.hold.is_left_to_its_delay() {
+                // The shutdown has seen to it, or its loss has.
                 releasing.confirmed();
             } else {
                 self.hold
@@ -237,10 +253,22 @@ impl fmt::Debug for LockGuard {
 }
 
 impl Hold {
-    /// Notes that a release is under way: the store ends the hold after one ttl without it.
+    /// Notes that a release is under way: the store ends the hold after one ttl of its own without it.
     pub(crate) fn releasing(&self) -> Releasing {
         let now = self.keeper.clock.now();
-        self.keeper.gate.release(now, now.plus(self.id.ttl()))
+        self.keeper.gate.release(now, now.plus(self.id.store_ttl()))
+    }
+
+    /// Releases when its lock delay is over, `until` then. A store that has ended the hold by itself
+    /// is asked in vain; one whose holds share a lease may not have. Until then nothing is under way that a
+    /// shutdown would wait for.
+    pub(crate) fn release_after(self: &Arc<Self>, until: Moment) {
+        let hold = Arc::clone(self);
+        self.handle.spawn(async move {
+            hold.keeper.clock.sleep_until(until).await;
+            let releasing = hold.releasing();
+            release_until_confirmed(hold, None, releasing).await;
+        });
     }
 
     /// Releases from `runtime`, without anybody waiting for it.
@@ -275,11 +303,11 @@ impl Hold {
     }
 }
 
-/// Repeats the release until the store has answered, at most for one ttl: by then the store has
-/// ended the hold by itself.
+/// Repeats the release until the store has answered, at most for one ttl of the store: by then it
+/// has ended the hold by itself.
 async fn release_until_confirmed(hold: Arc<Hold>, mut place: Option<Place>, releasing: Releasing) {
     let clock = hold.keeper.clock;
-    let end = clock.now().plus(hold.id.ttl());
+    let end = clock.now().plus(hold.id.store_ttl());
     let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_secs(1));
     while let Err(error) = hold.keeper.lease.release(&hold.id).await {
         let left = end.since(clock.now());

@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
 
 use crate::keeper::KeeperInner;
 use crate::roster::Roster;
 use crate::sync::locked;
-use crate::{HoldId, LossReason, Moment};
+use crate::validity::{Turn, Validity};
+use crate::{HoldId, HoldState, LossReason, Moment};
 
 /// How long a hold is left alone after it was confirmed, although its key changes: a thirtieth of its
 /// ttl within these.
@@ -24,33 +26,10 @@ pub(crate) struct Hold {
     pub(crate) roster: Arc<Roster>,
     /// Where clean-ups of this hold run when nobody waits for them.
     pub(crate) handle: Handle,
-    state: Mutex<State>,
+    state: Mutex<Validity>,
     changed: Notify,
     on_loss: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
-
-#[derive(Debug)]
-struct State {
-    deadline: Moment,
-    /// When the request was sent that won or renewed it last.
-    confirmed: Moment,
-    end: Option<LossReason>,
-    /// Which guard the hold belongs to: it changes when it is handed on.
-    turn: Turn,
-    renewing: bool,
-    /// Whether a renewal was ever sent.
-    settled: bool,
-    /// Something happened to the key that a renewal under way may not have seen.
-    doubtful: bool,
-    /// Handed on to a guard that its waiter has not received yet. Nobody may ever look at it, so
-    /// it is not renewed meanwhile.
-    underway: bool,
-    /// Where the roster keeps it; only the roster reads and writes it.
-    due: Option<Moment>,
-}
-
-/// Counts the guards that a hold belonged to, one after the other.
-pub(crate) type Turn = u64;
 
 /// What the keeper has to do for a hold whose time has come.
 pub(crate) enum Step {
@@ -58,9 +37,7 @@ pub(crate) enum Step {
     Renew(Moment),
     /// A renewal is under way; look again at the deadline.
     WaitUntil(Moment),
-    /// Its deadline passed just now.
-    Expired,
-    /// It had ended before.
+    /// It has ended.
     Forget,
 }
 
@@ -77,26 +54,27 @@ impl Hold {
             keeper,
             roster,
             handle,
-            state: Mutex::new(State {
-                deadline: now,
-                confirmed: now,
-                end: None,
-                turn: 0,
-                renewing: false,
-                settled: false,
-                doubtful: false,
-                underway: false,
-                due: None,
-            }),
+            state: Mutex::new(Validity::none(now)),
             changed: Notify::new(),
             on_loss: OnceLock::new(),
         }
     }
 
-    /// Starts the validity that a grant brought, whose request was `sent` then.
-    pub(crate) fn start(&self, sent: Moment, deadline: Moment) {
+    /// Starts the validity that a grant brought, whose request was `sent` then, and a turn of `max_hold`
+    /// at most.
+    pub(crate) fn start(
+        &self,
+        sent: Moment,
+        renewal_due: Moment,
+        deadline: Moment,
+        max_hold: Option<Duration>,
+    ) {
+        let turn_ends = self.ends_after(max_hold);
         let mut state = locked(&self.state);
+        state.granted = true;
+        state.turn_ends = turn_ends;
         state.confirmed = sent;
+        state.renewal_due = renewal_due;
         state.deadline = deadline;
     }
 
@@ -105,12 +83,35 @@ impl Hold {
         locked(&self.state).end.is_some()
     }
 
+    /// Whether it has ended, and its lock delay is over.
+    pub(crate) fn is_over(&self) -> bool {
+        let state = locked(&self.state);
+        let is_closed = |until| self.keeper.clock.now() < until;
+        state.end.is_some() && !state.closed_until.is_some_and(is_closed)
+    }
+
+    /// Whether it was lost and stays on the store for its lock delay: then it is given back
+    /// when that is over, and whoever has its guard does nothing about it.
+    pub(crate) fn is_left_to_its_delay(&self) -> bool {
+        locked(&self.state).closed_until.is_some()
+    }
+
+    /// What a guard has of the `ttl` that the store granted.
+    pub(crate) fn usable(&self, ttl: Duration) -> Duration {
+        ttl.saturating_sub(self.id.lock_delay())
+    }
+
     /// How long the hold stays valid without another renewal.
     pub(crate) fn remaining(&self) -> Duration {
         match self.look() {
             Ok(deadline) => deadline.since(self.keeper.clock.now()),
             Err(_) => Duration::ZERO,
         }
+    }
+
+    /// How long the store keeps it without another renewal, whoever has it in this process.
+    pub(crate) fn lease_left(&self) -> Duration {
+        locked(&self.state).deadline.since(self.keeper.clock.now())
     }
 
     /// The deadline of a valid hold, or why it is none. Reading a deadline that has passed makes
@@ -132,13 +133,24 @@ impl Hold {
         if let Some(reason) = state.end {
             return Err(reason);
         }
-        if self.keeper.clock.now() < state.deadline {
-            return Ok(state.deadline);
+        let (ends, reason) = state.valid_until();
+        if self.keeper.clock.now() < ends {
+            return Ok(ends);
         }
-        state.end = Some(LossReason::Expired);
+        state.end_now(self.keeper.clock.now(), reason, self.id.lock_delay());
         drop(state);
-        self.tell_end(LossReason::Expired);
-        Err(LossReason::Expired)
+        self.tell_end(reason);
+        Err(reason)
+    }
+
+    /// When its guard will have had it for as long as it may.
+    pub(crate) fn turn_ends(&self) -> Option<Moment> {
+        locked(&self.state).turn_ends
+    }
+
+    /// When a turn ends that begins now.
+    fn ends_after(&self, max_hold: Option<Duration>) -> Option<Moment> {
+        max_hold.map(|limit| self.keeper.clock.now().plus(limit))
     }
 
     /// Ends the hold; the first reason stays. Returns whether this call ended it.
@@ -147,7 +159,7 @@ impl Hold {
         if state.end.is_some() {
             return false;
         }
-        state.end = Some(reason);
+        state.end_now(self.keeper.clock.now(), reason, self.id.lock_delay());
         drop(state);
         self.tell_end(reason);
         true
@@ -159,9 +171,38 @@ impl Hold {
         let _first = self.on_loss.set(Box::new(action));
     }
 
+    /// Tells its end once more if that came before the ward knew of it.
+    pub(crate) fn tell_early_end(&self) {
+        let end = locked(&self.state).end;
+        if let Some(reason) = end {
+            self.tell_end(reason);
+        }
+    }
+
     fn tell_end(&self, reason: LossReason) {
-        self.keeper.ward.leave(self);
+        let closed_until = locked(&self.state).closed_until;
+        // From before it leaves the ward, so that no shutdown finds it neither held nor under way.
+        let is_free_at_once = reason == LossReason::TooLong && closed_until.is_none();
+        let releasing = is_free_at_once.then(|| self.releasing());
+        if let Some(hold) = self.keeper.ward.leave(self) {
+            // Its guard may be stuck or leaked, and the store knows of no limit, nor always of the loss.
+            match (releasing, closed_until) {
+                (Some(releasing), _) => hold.release_in_background(releasing, None),
+                (None, Some(until)) => hold.release_after(until),
+                (None, None) => {}
+            }
+        }
         self.changed.notify_waiters();
+        if matches!(
+            reason,
+            LossReason::Expired | LossReason::Removed | LossReason::TooLong
+        ) {
+            tracing::warn!(
+                key = %self.id.key(),
+                backend = self.keeper.capabilities.backend,
+                "lock lost: {reason}"
+            );
+        }
         if reason != LossReason::Released
             && let Some(action) = self.on_loss.get()
         {
@@ -169,17 +210,23 @@ impl Hold {
         }
     }
 
-    /// Ends the turn of a valid hold's guard and starts the next guard's.
-    pub(crate) fn next_turn(&self) -> Option<Turn> {
+    /// Ends the turn of a valid hold's guard and starts the next guard's, of `max_hold` at most.
+    pub(crate) fn next_turn(self: &Arc<Self>, max_hold: Option<Duration>) -> Option<Turn> {
         self.look().ok()?;
+        let turn_ends = self.ends_after(max_hold);
         let mut state = locked(&self.state);
         if state.end.is_some() {
             return None;
         }
+        state.turn_ends = turn_ends;
         state.turn += 1;
         state.underway = true;
-        let turn = state.turn;
+        let (turn, due) = (state.turn, state.due);
         drop(state);
+        if max_hold.is_some() {
+            // Moved to its end, if that comes first.
+            self.attend_at(due.unwrap_or(self.keeper.clock.now()));
+        }
         self.changed.notify_waiters();
         Some(turn)
     }
@@ -191,15 +238,47 @@ impl Hold {
 
     /// Moves the deadline after a renewal that was confirmed and had been `sent` then, unless the
     /// hold has ended meanwhile.
-    pub(crate) fn extend(&self, sent: Moment, deadline: Moment) -> bool {
+    pub(crate) fn extend(&self, sent: Moment, renewal_due: Moment, deadline: Moment) -> bool {
         if self.look().is_err() {
             return false;
         }
         let mut state = locked(&self.state);
+        let was_overdue = state.overdue_from() <= self.keeper.clock.now();
         state.renewing = false;
         state.confirmed = state.confirmed.max(sent);
+        state.renewal_due = state.renewal_due.max(renewal_due);
         state.deadline = state.deadline.max(deadline);
-        state.end.is_none()
+        let is_held = state.end.is_none();
+        drop(state);
+        if was_overdue {
+            self.changed.notify_waiters();
+        }
+        is_held
+    }
+
+    /// How the hold stands for the guard of one turn, and when that changes by itself.
+    pub(crate) fn state_in(&self, turn: Turn) -> (HoldState, Option<Moment>) {
+        let deadline = match self.look_in(turn) {
+            Ok(deadline) => deadline,
+            Err(reason) => return (HoldState::Lost(reason), None),
+        };
+        let now = self.keeper.clock.now();
+        let remaining = deadline.since(now);
+        let state = locked(&self.state);
+        let overdue_from = state.overdue_from();
+        if now < overdue_from {
+            return (
+                HoldState::Held { remaining },
+                Some(overdue_from.min(deadline)),
+            );
+        }
+        let overdue = now.since(state.renewal_due);
+        (HoldState::Suspect { overdue, remaining }, Some(deadline))
+    }
+
+    /// Resolves at the next change of how it stands that its own clock does not tell.
+    pub(crate) fn changed(&self) -> Notified<'_> {
+        self.changed.notified()
     }
 
     /// Makes the hold due for another renewal after one with an unknown outcome.
@@ -209,13 +288,8 @@ impl Hold {
 
     /// What is to be done for it now. [`Step::Renew`] is answered once a renewal.
     pub(crate) fn step(&self) -> Step {
-        let ended_before = self.has_ended();
         let Ok(deadline) = self.look() else {
-            return if ended_before {
-                Step::Forget
-            } else {
-                Step::Expired
-            };
+            return Step::Forget;
         };
         let mut state = locked(&self.state);
         if state.renewing {
@@ -284,59 +358,5 @@ impl fmt::Debug for Hold {
             .field("id", &self.id)
             .field("state", &*locked(&self.state))
             .finish_non_exhaustive()
-    }
-}
-
-/// A view of a hold that can be cloned and sent anywhere, also into blocking work.
-///
-/// It outlives the guard and never keeps the lock: once the guard is released or dropped it says
-/// that the lock is not held any more.
-///
-/// ```
-/// use lock_core::{DistributedLockExt, MemoryLock};
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let guard = MemoryLock::new().lock("import").await?;
-/// let watch = guard.watch();
-/// let rows = tokio::task::spawn_blocking(move || {
-///     (0..1000).take_while(|_| watch.is_held()).count()
-/// });
-/// assert_eq!(rows.await?, 1000);
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Debug)]
-pub struct HoldWatch {
-    hold: Arc<Hold>,
-    turn: Turn,
-}
-
-impl HoldWatch {
-    pub(crate) fn new(hold: Arc<Hold>, turn: Turn) -> Self {
-        Self { hold, turn }
-    }
-
-    /// Whether the lock is held at this very moment, by the local clock alone.
-    pub fn is_held(&self) -> bool {
-        self.hold.look_in(self.turn).is_ok()
-    }
-
-    /// How long it stays held without another renewal; zero when it is not held.
-    pub fn remaining(&self) -> Duration {
-        if self.is_held() {
-            self.hold.remaining()
-        } else {
-            Duration::ZERO
-        }
-    }
-
-    /// Waits until the lock is not held any more, and says why.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe, and any number of callers may wait.
-    pub async fn lost(&self) -> LossReason {
-        self.hold.ended(self.turn).await
     }
 }

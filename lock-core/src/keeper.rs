@@ -14,10 +14,7 @@ use crate::hold::{Hold, Step};
 use crate::roster::{Plan, Roster};
 use crate::sync::locked;
 use crate::ward::Ward;
-use crate::{
-    Capabilities, Clock, HoldId, KeeperHome, Lease, LockRequest, LossReason, Moment, Renewal,
-    Result,
-};
+use crate::{Capabilities, Clock, HoldId, KeeperHome, Lease, LockRequest, Moment, Renewal, Result};
 
 /// The keeper of one client's holds: makes claims, renews what they win, declares what is lost.
 ///
@@ -90,14 +87,10 @@ impl Keeper {
         self.0.capabilities.check(request)?;
         let handle = self.0.home.handle()?;
         let runtime = KeeperHome::caller().handle()?.id();
-        let id = HoldId::new(request.key.clone(), request.mode, request.ttl(), runtime)?;
+        let id = HoldId::new(request, runtime)?;
         let roster = self.0.roster(&handle);
-        Ok(Claim::new(Hold::new(
-            id,
-            Arc::clone(&self.0),
-            roster,
-            handle,
-        )))
+        let hold = Hold::new(id, Arc::clone(&self.0), roster, handle);
+        Ok(Claim::new(hold, request.max_hold))
     }
 }
 
@@ -130,14 +123,18 @@ impl KeeperInner {
 }
 
 impl Hold {
-    /// Puts a granted hold under the keeper's care; `sent` is when its winning request was.
-    pub(crate) fn keep(self: &Arc<Self>, sent: Moment, ttl: Duration) {
-        self.start(sent, deadline(sent, ttl));
+    /// Puts a granted hold under the keeper's care, for `max_hold` at most; `sent` is when its winning
+    /// request was.
+    pub(crate) fn keep(self: &Arc<Self>, sent: Moment, ttl: Duration, max_hold: Option<Duration>) {
+        self.start(sent, renewal_due(sent, ttl), deadline(sent, ttl), max_hold);
         self.keeper.ward.enter(self);
+        self.tell_early_end();
         self.attend_at(renewal_due(sent, ttl));
     }
 
+    /// Looks at the hold then, or when its turn ends.
     pub(crate) fn attend_at(self: &Arc<Self>, due: Moment) {
+        let due = self.turn_ends().map_or(due, |ends| ends.min(due));
         if self.roster.enter(self, due) {
             let keeping = keep(Arc::clone(&self.roster), self.keeper.clock);
             self.handle.spawn(keeping);
@@ -151,7 +148,8 @@ impl Hold {
     fn apply(self: &Arc<Self>, renewal: Renewal) {
         match renewal {
             Renewal::Held { sent, ttl } => {
-                if self.extend(sent, deadline(sent, ttl)) {
+                let ttl = self.usable(ttl);
+                if self.extend(sent, renewal_due(sent, ttl), deadline(sent, ttl)) {
                     self.attend_at(renewal_due(sent, ttl));
                     // Asked after the appointment is made, so that no alarm falls in between.
                     if self.is_doubtful() {
@@ -159,7 +157,9 @@ impl Hold {
                     }
                 }
             }
-            Renewal::Lost(reason) => self.declare_lost(reason),
+            Renewal::Lost(reason) => {
+                self.end(reason);
+            }
             Renewal::Unknown => self.renew_again(),
         }
     }
@@ -171,16 +171,6 @@ impl Hold {
         let pause = (self.remaining() / 8).clamp(Duration::from_millis(5), Duration::from_secs(1));
         let again = self.keeper.clock.now().plus(pause);
         self.attend_at(again.min(deadline));
-    }
-
-    fn declare_lost(&self, reason: LossReason) {
-        if self.end(reason) {
-            tracing::warn!(
-                key = %self.id.key(),
-                backend = self.keeper.capabilities.backend,
-                "lock lost: {reason}"
-            );
-        }
     }
 }
 
@@ -249,11 +239,6 @@ fn attend(roster: &Roster, clock: Clock) -> Vec<Arc<Hold>> {
             Step::WaitUntil(deadline) => {
                 let _running = roster.enter(&hold, deadline);
             }
-            Step::Expired => tracing::warn!(
-                key = %hold.id.key(),
-                backend = hold.keeper.capabilities.backend,
-                "lock lost: {}", LossReason::Expired
-            ),
             Step::Forget => {}
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::runtime::Id;
 
-use crate::{Error, ErrorKind, LockKey, LossReason, Mode, Moment, Result};
+use crate::{Error, ErrorKind, LockKey, LockRequest, LossReason, Mode, Moment, Result};
 
 /// How a backend's holds are renewed and released: one per client, for all its holds.
 ///
@@ -46,7 +46,7 @@ pub trait Lease: fmt::Debug + Send + Sync + 'static {
 /// The outcome of a renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Renewal {
-    /// Still ours, for `ttl` from `sent` on.
+    /// Still ours, for `ttl` from `sent` on, of which the last part is its lock delay.
     Held {
         /// When the request that the store confirmed was sent. A shared keep-alive may answer for
         /// one sent earlier.
@@ -76,16 +76,18 @@ pub struct HoldId {
     key: LockKey,
     mode: Mode,
     ttl: Duration,
+    lock_delay: Duration,
     owner: OwnerId,
     runtime: Id,
 }
 
 impl HoldId {
-    pub(crate) fn new(key: LockKey, mode: Mode, ttl: Duration, runtime: Id) -> Result<Self> {
+    pub(crate) fn new(request: &LockRequest, runtime: Id) -> Result<Self> {
         Ok(Self {
-            key,
-            mode,
-            ttl,
+            key: request.key.clone(),
+            mode: request.mode,
+            ttl: request.ttl(),
+            lock_delay: request.lock_delay(),
             owner: OwnerId::random()?,
             runtime,
         })
@@ -101,9 +103,19 @@ impl HoldId {
         self.mode
     }
 
-    /// What to ask the store for at each take and renewal.
+    /// How long its guard is to be valid from each take and renewal on.
     pub fn ttl(&self) -> Duration {
         self.ttl
+    }
+
+    /// How long the store is to keep the key closed after that, if nobody gives it back.
+    pub fn lock_delay(&self) -> Duration {
+        self.lock_delay
+    }
+
+    /// What to ask the store for at each take and renewal: the ttl, and the lock delay behind it.
+    pub fn store_ttl(&self) -> Duration {
+        self.ttl + self.lock_delay
     }
 
     /// Who asks: new for every acquisition.

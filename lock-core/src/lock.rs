@@ -47,7 +47,7 @@ pub trait DistributedLock: fmt::Debug + Send + Sync + 'static {
     ///
     /// Guards are told ([`LossReason::Closed`](crate::LossReason::Closed)) before their keys are given
     /// back, so nobody works on without the lock who looks at it; to let work finish first, wait for it
-    /// before. Acquisitions, waiting ones and new ones, end with [`Closed`](crate::ErrorKind::Closed).
+    /// before. What was lost before stays closed for its [lock delay](LockRequest::lock_delay). Acquisitions, waiting ones and new ones, end with [`Closed`](crate::ErrorKind::Closed).
     /// Clones of the client are shut down with it; its connections end with the last of them.
     ///
     /// # Errors

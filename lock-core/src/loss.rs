@@ -18,6 +18,9 @@ pub enum LossReason {
     /// The guard was released or dropped. Only a [`HoldWatch`](crate::HoldWatch) that outlives
     /// the guard is told so.
     Released,
+    /// It was held for as long as its request [allowed](crate::LockRequest::max_hold). It is given back
+    /// at once, or after its [lock delay](crate::LockRequest::lock_delay).
+    TooLong,
     /// Its client was [shut down](crate::DistributedLock::shutdown), which gives the key back.
     Closed,
 }
@@ -28,6 +31,7 @@ impl fmt::Display for LossReason {
             Self::Expired => "it could not be renewed in time",
             Self::Removed => "it was removed on the store",
             Self::Released => "it was released",
+            Self::TooLong => "it was held for as long as its request allowed",
             Self::Closed => "its client was shut down",
         })
     }
@@ -42,6 +46,13 @@ pub struct LossSender {
 impl LossSender {
     pub(crate) fn new(hold: Weak<Hold>) -> Self {
         Self { hold }
+    }
+
+    /// Whether the hold has ended, by whatever, with its lock delay, or will never begin: nobody needs what is
+    /// left of it on the store. A backend whose store keeps things alive by itself gives it back then, since
+    /// its guard may never do.
+    pub fn is_over(&self) -> bool {
+        self.hold.upgrade().is_none_or(|hold| hold.is_over())
     }
 
     /// Declares the hold lost; does nothing when it has ended already.

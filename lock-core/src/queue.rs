@@ -11,8 +11,9 @@ use crate::Mode;
 /// - [`Mode::Exclusive`] waits for the claim just before it.
 /// - [`Mode::Shared`] waits for the last earlier claim that is not shared.
 /// - [`Mode::Permit`] waits for the last earlier claim that is no permit, and otherwise for the
-///   permit just before it while its `of` are taken by earlier ones. It has to look again when
-///   *any* of the earlier permits goes.
+///   permit just before it while its `of` are taken by earlier ones, or while one of those waits
+///   itself: a claim for one of many does not overtake one for one of few. It has to look again
+///   when *any* of the earlier permits goes.
 ///
 /// ```
 /// use lock_core::{Mode, blocker};
@@ -28,31 +29,29 @@ pub fn blocker(modes: &[Mode], index: usize) -> Option<usize> {
         .iter()
         .rposition(|other| mode.conflicts_with(*other));
     match mode {
-        Mode::Permit { of } if conflicting.is_none() && earlier.len() >= of.get() as usize => {
-            Some(index - 1)
+        Mode::Permit { .. } if conflicting.is_none() => {
+            let somebody_waits = (0..=index).any(|place| is_taken_up(modes[place], place));
+            somebody_waits.then(|| index - 1)
         }
         Mode::Exclusive | Mode::Shared | Mode::Permit { .. } => conflicting,
     }
 }
 
-/// For each claim of a queue whether it may hold the key: the same rule, for all of them in one
-/// pass.
-pub(crate) fn admitted(modes: impl Iterator<Item = Mode>) -> impl Iterator<Item = bool> {
-    let (mut exclusive, mut shared, mut permits) = (0, 0, 0);
-    modes.map(move |mode| match mode {
-        Mode::Exclusive => {
-            exclusive += 1;
-            exclusive + shared + permits == 1
-        }
-        Mode::Shared => {
-            shared += 1;
-            exclusive + permits == 0
-        }
-        Mode::Permit { of } => {
-            permits += 1;
-            exclusive + shared == 0 && permits <= of.get()
-        }
-    })
+/// Whether those before `place` use up what a permit may share.
+fn is_taken_up(mode: Mode, place: usize) -> bool {
+    matches!(mode, Mode::Permit { of } if place >= of.get() as usize)
+}
+
+/// How many claims at the head of a queue hold the key together: those that wait for nobody, by the
+/// same rule. Nobody overtakes, so they are never anywhere else.
+pub(crate) fn holders(mut modes: impl Iterator<Item = Mode>) -> usize {
+    let Some(first) = modes.next() else {
+        return 0;
+    };
+    let others = modes.enumerate().take_while(|(others, mode)| {
+        !mode.conflicts_with(first) && !is_taken_up(*mode, others + 1)
+    });
+    1 + others.count()
 }
 
 #[cfg(test)]
@@ -68,7 +67,13 @@ mod tests {
         let queue = [permit(2), permit(2), permit(2), permit(4)];
         assert_eq!(blocker(&queue, 1), None);
         assert_eq!(blocker(&queue, 2), Some(1));
-        assert_eq!(blocker(&queue, 3), None);
+        assert_eq!(blocker(&[permit(2), permit(2), permit(4)], 2), None);
+    }
+
+    #[test]
+    fn one_of_many_does_not_overtake_one_of_few() {
+        let queue = [permit(2), permit(2), permit(2), permit(4)];
+        assert_eq!(blocker(&queue, 3), Some(2));
     }
 
     #[test]
@@ -92,13 +97,10 @@ mod tests {
             let queue: Vec<Mode> = (0..5)
                 .map(|place| kinds[code / kinds.len().pow(place) % 5])
                 .collect();
-            let holders: Vec<Mode> = (0..5)
-                .filter(|i| blocker(&queue, *i).is_none())
-                .map(|i| queue[i])
-                .collect();
-            let admitted: Vec<bool> = admitted(queue.iter().copied()).collect();
-            let free: Vec<bool> = (0..5).map(|i| blocker(&queue, i).is_none()).collect();
-            assert_eq!(admitted, free, "{queue:?}");
+            let free = |place: &usize| blocker(&queue, *place).is_none();
+            let holders = &queue[..(0..5).take_while(free).count()];
+            assert_eq!(holders.len(), (0..5).filter(free).count(), "{queue:?}");
+            assert_eq!(holders.len(), super::holders(queue.iter().copied()));
             assert!(!holders.is_empty(), "the head of {queue:?} waits");
             for (i, holder) in holders.iter().enumerate() {
                 assert!(

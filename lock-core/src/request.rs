@@ -119,6 +119,27 @@ pub struct LockRequest {
     pub ttl: Option<Duration>,
     /// How long to wait. `None`: as the client is configured, else for ever.
     pub wait: Option<Wait>,
+    /// How long it may be held, however well it is renewed. Default: without a limit.
+    ///
+    /// A holder that is stuck, or a guard that was leaked, is renewed for ever as long as its process lives.
+    /// With a limit the guard is lost when it is reached, for [`TooLong`](crate::LossReason::TooLong), and the
+    /// lock is given back, after its lock delay if it has one.
+    pub max_hold: Option<Duration>,
+    /// How long the key stays closed after its guard was lost. `None`: as the client is configured, else
+    /// zero. Range: from zero, and at most 24 hours together with the ttl, or less where the backend
+    /// [says so](crate::Capabilities::longest_with_delay).
+    ///
+    /// What a holder had sent before it was lost may still be on its way to the resource. The delay (Consul has
+    /// it by the same name) gives it time to arrive, or to be given up, before the next holder begins; it makes a
+    /// collision rarer, and only a [`FencingToken`](crate::FencingToken) that the resource checks rules it out.
+    ///
+    /// The store keeps the key for the ttl and the delay together, of which the guard counts on the ttl only. So
+    /// the key opens no earlier than this long after the guard's end, by the store's clock, however late a
+    /// lost guard is dropped. Whatever is released, dropped while it is held, or given up before it was granted
+    /// opens at once, and so does what was [removed](crate::LossReason::Removed) on the store: nothing is left
+    /// there to keep it closed. A crashed holder blocks others for its ttl and the delay; on etcd and
+    /// ZooKeeper a crashed waiter does, too.
+    pub lock_delay: Option<Duration>,
 }
 
 impl LockRequest {
@@ -129,6 +150,8 @@ impl LockRequest {
             mode,
             ttl: None,
             wait: None,
+            max_hold: None,
+            lock_delay: None,
         }
     }
 
@@ -167,6 +190,20 @@ impl LockRequest {
         self
     }
 
+    /// Sets how long it may be held, from its grant on; any duration above zero.
+    #[must_use]
+    pub fn holding_at_most(mut self, limit: Duration) -> Self {
+        self.max_hold = Some(limit);
+        self
+    }
+
+    /// Sets how long the key stays closed after a loss.
+    #[must_use]
+    pub fn with_lock_delay(mut self, delay: Duration) -> Self {
+        self.lock_delay = Some(delay);
+        self
+    }
+
     /// Sets how to wait.
     #[must_use]
     pub fn with_wait(mut self, wait: Wait) -> Self {
@@ -189,6 +226,11 @@ impl LockRequest {
     /// The ttl that applies when the client brought none of its own.
     pub fn ttl(&self) -> Duration {
         self.ttl.unwrap_or(DEFAULT_TTL)
+    }
+
+    /// The lock delay that applies when the client brought none of its own.
+    pub fn lock_delay(&self) -> Duration {
+        self.lock_delay.unwrap_or_default()
     }
 
     /// The wait that applies when the client brought none of its own.

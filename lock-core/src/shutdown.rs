@@ -32,7 +32,8 @@ impl Keeper {
 
     /// Ends every hold and every acquisition of this client, and waits at most `within` until the
     /// store has confirmed that nothing of them is left; see
-    /// [`DistributedLock::shutdown`](crate::DistributedLock::shutdown).
+    /// [`DistributedLock::shutdown`](crate::DistributedLock::shutdown). Holds that were lost before stay
+    /// where they are for their [lock delay](LockRequest::lock_delay).
     ///
     /// # Errors
     ///
@@ -50,17 +51,18 @@ impl Keeper {
         keeper.gate.close();
         for hold in keeper.ward.all() {
             hold.roster.remove(&hold);
-            if hold.end(LossReason::Closed) {
+            if hold.end(LossReason::Closed) && !hold.is_left_to_its_delay() {
                 hold.release_from(&runtime);
             }
         }
-        tokio::select! {
+        let under_way = tokio::select! {
             // First, so that a shutdown that has nothing to wait for succeeds within no time.
             biased;
-            () = keeper.gate.drained() => {}
-            () = keeper.clock.sleep_until(begun.plus(within)) => {}
-        }
-        match keeper.gate.how_many() + keeper.gate.how_many_unconfirmed(begun) {
+            // Whoever is counted after that has only knocked at the closed gate.
+            () = keeper.gate.drained() => 0,
+            () = keeper.clock.sleep_until(begun.plus(within)) => keeper.gate.how_many(),
+        };
+        match under_way + keeper.gate.how_many_unconfirmed(begun) {
             0 => Ok(()),
             left => Err(self.not_confirmed(left)),
         }

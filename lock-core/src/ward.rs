@@ -21,8 +21,9 @@ impl Ward {
         locked(&self.holds).insert(name(hold), Arc::clone(hold));
     }
 
-    pub(crate) fn leave(&self, hold: &Hold) {
-        locked(&self.holds).remove(&name(hold));
+    /// Returns what has left, if it was there.
+    pub(crate) fn leave(&self, hold: &Hold) -> Option<Arc<Hold>> {
+        locked(&self.holds).remove(&name(hold))
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<Hold>> {

@@ -62,7 +62,10 @@ impl Client {
         let patrol = Patrol::new(home.clone());
         let (size, purge_after) = (connections(config)?, purge_after(config)?);
         let (laid_out, watch) = (Arc::clone(&layout), patrol.clone());
-        let takes = wire.clone().in_transactions();
+        let takes = match config.hold {
+            MySqlHold::Lease => wire.clone(),
+            MySqlHold::Row => wire.clone().in_transactions(),
+        };
         let stations = PerRuntime::new(home.clone(), move |runtime| {
             let pool_of =
                 |wire: &Wire, size| Pool::new(wire.clone(), watch.clone(), runtime.clone(), size);

@@ -60,8 +60,11 @@ pub enum MySqlHold {
     #[default]
     Lease,
     /// The row lock of a transaction that stays open, which anybody's `SELECT … FOR UPDATE` on the
-    /// row respects. The server frees it as soon as the connection dies. Each held lock needs a
-    /// connection; there are no permits.
+    /// row respects. The server frees it as soon as the connection dies, so there is no
+    /// [lock delay](lock_core::LockRequest::lock_delay). Each held lock needs a connection; there are no permits.
+    ///
+    /// On a server that runs with `--sysdate-is-now` a lease may get a fencing token below that of a row
+    /// lock which was granted while the lease was being asked for: hold a key in one way only there.
     Row,
 }
 

@@ -5,8 +5,6 @@ use std::time::Duration;
 use lock_core::{Error, ErrorKind};
 use sqlx::mysql::MySqlDatabaseError;
 
-use crate::tls;
-
 pub(crate) const BACKEND: &str = "mysql";
 
 /// What one request came to.
@@ -55,7 +53,7 @@ pub(crate) fn unexpected(what: &'static str) -> Error {
 pub(crate) fn translate(error: sqlx::Error) -> Error {
     let (kind, advice) = match &error {
         sqlx::Error::Database(database) => by_number(number(database.as_ref())),
-        sqlx::Error::Io(io) => tls::explain(io).unwrap_or(UNREACHABLE),
+        sqlx::Error::Io(io) => lock_tls::meaning(io).unwrap_or(UNREACHABLE),
         sqlx::Error::Tls(source) if source.to_string().contains("does not support TLS") => (
             ErrorKind::Unavailable,
             "turn TLS on at the server, or use mysql:// without certificates",
@@ -63,6 +61,10 @@ pub(crate) fn translate(error: sqlx::Error) -> Error {
         sqlx::Error::Tls(_) => (
             ErrorKind::Denied,
             "check the certificates: the server's has to be for the url's host and come from an authority that tls_ca names",
+        ),
+        sqlx::Error::Configuration(source) if source.to_string().contains("RSA") => (
+            ErrorKind::Config,
+            "passwords are sent by TLS only: turn TLS on at the server, and use mysqls:// in the url",
         ),
         sqlx::Error::Configuration(_) => (
             ErrorKind::Config,

@@ -9,21 +9,28 @@ use crate::layout::hexadecimal;
 /// What a server says of itself, so that the numbers of one are not taken for another's.
 pub(crate) const SERVER: &str = "CONCAT_WS(':', @@hostname, @@port, @@server_id)";
 
+/// Where the server sees a connection come from: the address and, but for local ones, the port.
+pub(crate) const PEER: &str =
+    "(SELECT HOST FROM information_schema.PROCESSLIST WHERE ID = CONNECTION_ID())";
+
 /// A connection as its server knows it.
 #[derive(Clone, Debug)]
 pub(crate) struct Identity {
     number: u64,
     /// What the server says of itself.
     server: Arc<str>,
+    /// Where the server sees it come from.
+    peer: Arc<str>,
     opened: Moment,
 }
 
 impl Identity {
     /// Of a connection that has just been opened.
-    pub(crate) fn new(number: u64, server: &str) -> Self {
+    pub(crate) fn new(number: u64, server: &str, peer: &str) -> Self {
         Self {
             number,
             server: server.into(),
+            peer: peer.into(),
             opened: Clock::Boot.now(),
         }
     }
@@ -31,6 +38,9 @@ impl Identity {
     /// Ends the connection, with what it waits for and its transaction. One that was there before the
     /// server started last is not there any more, and its number is somebody else's: nobody has the
     /// number 0.
+    ///
+    /// Whose number it is now is told by the port that it comes from. The age of the server alone does not
+    /// tell, since it is counted in whole seconds by a clock that can be set; it does where there are no ports.
     pub(crate) fn kill(&self, on_mariadb: bool) -> String {
         let status = if on_mariadb {
             "information_schema"
@@ -40,9 +50,10 @@ impl Identity {
         // The server counts whole seconds.
         let age = Clock::Boot.now().since(self.opened).as_secs_f64() - 1.0;
         format!(
-            "SET @uptime = (SELECT VARIABLE_VALUE FROM {status}.global_status WHERE VARIABLE_NAME = 'Uptime');KILL IF(@uptime >= {age} AND CAST({SERVER} AS BINARY) = {}, {}, 0)",
-            hexadecimal(self.server.as_bytes()),
-            self.number
+            "SET @uptime = (SELECT VARIABLE_VALUE FROM {status}.global_status WHERE VARIABLE_NAME = 'Uptime'), @peer = (SELECT HOST FROM information_schema.PROCESSLIST WHERE ID = {number});KILL IF(@uptime >= {age} AND CAST(@peer AS BINARY) = {peer} AND CAST({SERVER} AS BINARY) = {server}, {number}, 0)",
+            number = self.number,
+            peer = hexadecimal(self.peer.as_bytes()),
+            server = hexadecimal(self.server.as_bytes()),
         )
     }
 }

@@ -15,7 +15,7 @@ use crate::pool::{Lent, Pool};
 use crate::request::Request;
 use crate::session::{Answer, Fields};
 use crate::statements::{
-    RELEASE_MANY_WRITE, RELEASE_WRITE, TAKE_LOOK, TAKE_MANY_GRANT, TAKE_MANY_LOOK, TAKE_WRITE,
+    RELEASE_MANY_WRITE, RELEASE_WRITE, TAKE, TAKE_MANY_GRANT, TAKE_MANY_LOOK, TAKE_NEW,
 };
 
 /// How many holds are renewed in one packet.
@@ -71,7 +71,7 @@ impl Client {
             statements: |_: &Lent| self.layout.take(hold, new),
         };
         match errand.run(patience).await {
-            Ok(answered) => taken(hold, &answered),
+            Ok(answered) => taken(hold, new, &answered),
             Err(Failure::Locked) => Ok(Taken::Held),
             Err(failure) => Err(failure.into_error()),
         }
@@ -182,7 +182,7 @@ impl Client {
             if held.contains(&hold.owner().to_string()) {
                 Renewal::Held {
                     sent,
-                    ttl: hold.ttl(),
+                    ttl: hold.store_ttl(),
                 }
             } else {
                 Renewal::Lost(LossReason::Removed)
@@ -210,25 +210,24 @@ impl Client {
     }
 }
 
-fn taken(hold: &HoldId, answered: &Answered) -> Result<Taken> {
+fn taken(hold: &HoldId, new: bool, answered: &Answered) -> Result<Taken> {
     let (sent, answer) = (answered.sent, &answered.answer);
     let granted = |grant| Taken::Granted(Won { grant, sent });
-    let exclusive = hold.mode() == Mode::Exclusive;
-    let look = if exclusive { TAKE_LOOK } else { TAKE_MANY_LOOK };
-    if answer.nth_back(look)?.first().is_none() {
-        return Ok(Taken::New);
-    }
-    if !exclusive {
-        let grant = answer.nth_back(TAKE_MANY_GRANT)?.first();
-        return Ok(match grant {
-            Some(grant) => granted(grant.value(0)?),
-            None => Taken::Held,
+    if hold.mode() == Mode::Exclusive {
+        let take = answer.nth_back(if new { TAKE_NEW } else { TAKE })?;
+        return Ok(match (take.found, take.inserted) {
+            (0, 0) => Taken::New,
+            (0, _) => Taken::Held,
+            (_, grant) => granted(grant),
         });
     }
-    let write = answer.nth_back(TAKE_WRITE)?;
-    Ok(match write.found {
-        0 => Taken::Held,
-        _ => granted(write.inserted),
+    if answer.nth_back(TAKE_MANY_LOOK)?.first().is_none() {
+        return Ok(Taken::New);
+    }
+    let grant = answer.nth_back(TAKE_MANY_GRANT)?.first();
+    Ok(match grant {
+        Some(grant) => granted(grant.value(0)?),
+        None => Taken::Held,
     })
 }
 

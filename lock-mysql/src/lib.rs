@@ -28,6 +28,7 @@ mod pool;
 mod purge;
 mod request;
 mod row_holds;
+mod row_statements;
 mod rows;
 mod server;
 mod session;

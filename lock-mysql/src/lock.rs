@@ -72,9 +72,15 @@ fn capabilities(hold: MySqlHold) -> Capabilities {
         .with_shared()
         .with_tokens(TokenOrder::ServerClock);
     match hold {
-        MySqlHold::Lease => capabilities.with_permits(),
+        MySqlHold::Lease => capabilities
+            .with_permits()
+            .with_lock_delay(*TTL_RANGE.end()),
         // The server counts the idle time of connections in seconds.
-        MySqlHold::Row => capabilities.with_ttl(Duration::from_secs(1)..=*TTL_RANGE.end()),
+        MySqlHold::Row => capabilities
+            .with_ttl(Duration::from_secs(1)..=*TTL_RANGE.end())
+            .without_lock_delay(
+                "with hold = \"row\" the server frees a row as soon as its holder's connection dies: use hold = \"lease\"",
+            ),
     }
 }
 
@@ -199,8 +205,8 @@ impl<'a> Acquisition<'a> {
             Ok(Some(won)) => {
                 client.heard.note(won.sent);
                 let token = FencingToken::from_grant(won.grant)?;
-                let ttl = claim.id().ttl();
-                let guard = claim.granted(token, won.sent, ttl);
+                let (ttl, store_ttl) = (claim.id().ttl(), claim.id().store_ttl());
+                let guard = claim.granted(token, won.sent, store_ttl);
                 guard.map(Some).ok_or_else(|| came_too_late(ttl))
             }
             Ok(None) => {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use lock_core::{Error, ErrorKind, Patrol, Result};
 use tokio::runtime::Handle;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::error::{BACKEND, abandoned};
 use crate::session::Session;
@@ -69,10 +69,8 @@ impl Pool {
                 }
             }
         };
-        let idle = self.take_idle();
-        let used = idle.is_some();
-        let session = match idle {
-            Some(session) => session,
+        let (session, used) = match self.take_idle() {
+            Some(session) => (session, true),
             None => self.open().await?,
         };
         Ok(Lent {
@@ -101,16 +99,24 @@ impl Pool {
         Some(newest)
     }
 
-    /// Opens a connection in a task of its own, on the runtime where it is to live.
-    async fn open(&self) -> Result<Session> {
-        let (wire, patrol) = (self.wire.clone(), self.patrol.clone());
-        let door = Arc::clone(&self.doors).acquire_owned();
-        let opening = self.runtime.spawn(async move {
-            let _door = door.await;
-            wire.open(&patrol).await
+    /// Opens a connection in a task of its own, on the runtime where it is to live; or else what came
+    /// back meanwhile, and whether it was in use before. What nobody waits for any more when it is open
+    /// is left for the next one.
+    async fn open(self: &Arc<Self>) -> Result<(Session, bool)> {
+        let door = Arc::clone(&self.doors).acquire_owned().await;
+        if let Some(left) = self.take_idle() {
+            return Ok((left, true));
+        }
+        let (pool, (opened, opening)) = (Arc::clone(self), oneshot::channel());
+        self.runtime.spawn(async move {
+            let _door = door;
+            let session = pool.wire.open(&pool.patrol).await;
+            if let Err(Ok(unwanted)) = opened.send(session) {
+                pool.lock_idle().push(unwanted);
+            }
         });
         match opening.await {
-            Ok(opened) => opened,
+            Ok(session) => Ok((session?, false)),
             Err(_) => Err(abandoned()),
         }
     }
@@ -119,7 +125,7 @@ impl Pool {
         Error::new(
             ErrorKind::Unavailable,
             format!(
-                "all {} connections of this client are in use: with hold = \"row\" each held lock and each waited key needs one; raise `connections`, hold fewer at once, or use hold = \"lease\"",
+                "all {} connections of this client are in use: with hold = \"row\" each held lock and each waited key needs one, with hold = \"lease\" each key whose row another transaction keeps locked; raise `connections`, or hold fewer at once",
                 self.size
             ),
         )

@@ -9,9 +9,9 @@ use crate::client::{Client, Won};
 use crate::error::{Failure, no_answer, unexpected};
 use crate::pool::Lent;
 use crate::request::Request;
+use crate::row_statements::whole_seconds;
 use crate::rows::{Heard, Releasing};
 use crate::session::Answer;
-use crate::statements::whole_seconds;
 
 /// How long InnoDB waits for a row before we ask again.
 const SLICE: Duration = Duration::from_secs(1);
@@ -74,7 +74,7 @@ impl Client {
         let Some((mut lent, answer, mut sent)) = self.lock_row(hold, wait, patience).await? else {
             return Ok(Taken::Held);
         };
-        let mut taken = taken(&answer, wait.is_some(), sent)?;
+        let mut taken = taken(&answer, lent.sysdate_moves, sent)?;
         if let Taken::Granted { won, recorded } = &mut taken {
             let behind = won.grant <= *recorded;
             if behind {
@@ -128,9 +128,11 @@ impl Client {
             Some(_) => (SLICE + patience, false),
             None => (patience, false),
         };
+        let ends = Clock::Boot.now().plus(limit + patience);
         loop {
+            let left = ends.since(Clock::Boot.now());
             let lending = station.command.lend(wait.unwrap_or_default());
-            let Some(lent) = self.patrol.within(limit + patience, lending).await else {
+            let Some(lent) = self.patrol.within(left, lending).await else {
                 return Err(no_answer(limit + patience));
             };
             let mut lent = lent?;
@@ -140,7 +142,9 @@ impl Client {
             lent.wait_timeout = whole_seconds(hold.ttl());
             return match self.ask_in(hold, lent, statements, limit).await {
                 Ok((lent, answer)) => Ok(Some((lent, answer, sent))),
-                Err(Failure::Failed(error)) if used && error.is_retryable() => {
+                Err(Failure::Failed(error))
+                    if used && error.is_retryable() && Clock::Boot.now() < ends =>
+                {
                     station.command.forget_idle();
                     continue;
                 }
@@ -236,22 +240,22 @@ impl Client {
     }
 }
 
-/// Reads what was answered: the row, and the clock in it, or behind it if the row was waited for.
-fn taken(answer: &Answer, waited: bool, sent: Moment) -> Result<Taken> {
-    let Some(row) = answer.nth_back(usize::from(waited))?.first() else {
+/// Reads what was answered: the row, and the clock in it or behind it.
+fn taken(answer: &Answer, clock_in_row: bool, sent: Moment) -> Result<Taken> {
+    let Some(row) = answer.nth_back(usize::from(!clock_in_row))?.first() else {
         return Ok(Taken::New);
     };
     let (recorded, is_leased) = (row.value(0)?, row.value::<bool>(1)?);
     if is_leased {
         return Ok(Taken::Leased);
     }
-    let clock = if waited {
+    let clock = if clock_in_row {
+        row.value(2)?
+    } else {
         let clock = answer.nth_back(0)?.first();
         clock
             .ok_or_else(|| unexpected("without a time"))?
             .value(0)?
-    } else {
-        row.value(2)?
     };
     let won = Won { grant: clock, sent };
     Ok(Taken::Granted { won, recorded })

@@ -13,7 +13,7 @@ const MARIADB_MIN: (u32, u32) = (10, 6);
 const MYSQL_MIN: (u32, u32) = (8, 0);
 
 /// Asks for the settings that matter. Not every server has all of them.
-pub(crate) const DESCRIBE: &str = "SHOW VARIABLES WHERE Variable_name IN ('version', 'read_only', 'super_read_only', 'innodb_read_only', 'wsrep_on', 'group_replication_single_primary_mode')";
+pub(crate) const DESCRIBE: &str = "SHOW VARIABLES WHERE Variable_name IN ('version', 'read_only', 'super_read_only', 'innodb_read_only', 'log_bin', 'binlog_format', 'wsrep_on', 'group_replication_single_primary_mode')";
 
 /// An error if the server that was described cannot hold locks in this way.
 pub(crate) fn check(description: &Answer, hold: MySqlHold) -> Result<()> {
@@ -42,6 +42,9 @@ pub(crate) fn check(description: &Answer, hold: MySqlHold) -> Result<()> {
                 format!("the server is read-only ({setting}): connect to the primary"),
             ));
         }
+    }
+    if is("log_bin", "ON") && is("binlog_format", "STATEMENT") {
+        return Err(unfit(ErrorKind::Unsupported, "the server writes statements to its binary log, which cannot tell what READ COMMITTED transactions do: set binlog_format to ROW or MIXED".to_owned()));
     }
     if hold == MySqlHold::Row && is("wsrep_on", "ON") {
         return Err(unfit(ErrorKind::Unsupported, "row locks are local to one node of a Galera cluster, so two nodes would grant the same lock: use hold = \"lease\"".to_owned()));

@@ -19,6 +19,8 @@ pub(crate) struct Session {
     pub(crate) wait_timeout: u64,
     /// MariaDB and MySQL have different words for some things.
     pub(crate) is_mariadb: bool,
+    /// Whether a statement can read the clock after it has got its locks.
+    pub(crate) sysdate_moves: bool,
     idle_since: Moment,
 }
 
@@ -35,24 +37,27 @@ pub(crate) struct Part {
 }
 
 impl Session {
-    /// Makes a fresh connection ready: `greeting` answers its number, whose, how long it may be idle, and whether this is MariaDB.
+    /// Makes a fresh connection ready: `greeting` answers its number, whose, where it comes from, how long it may be idle, whether this is
+    /// MariaDB, and whether `SYSDATE` moves.
     pub(crate) async fn begin(
         connection: MySqlConnection,
         greeting: &str,
     ) -> Result<Self, Failure> {
         let mut session = Self {
             connection,
-            identity: Identity::new(0, ""),
+            identity: Identity::new(0, "", ""),
             wait_timeout: 0,
             is_mariadb: false,
+            sysdate_moves: false,
             idle_since: Clock::Boot.now(),
         };
         let answer = session.ask(greeting).await?;
         let row = answer.nth_back(0)?.first();
         let row = row.ok_or_else(|| unexpected("without a greeting"))?;
-        session.identity = Identity::new(row.value(0)?, row.value(1)?);
-        session.wait_timeout = row.value(2)?;
-        session.is_mariadb = row.value::<bool>(3)?;
+        session.identity = Identity::new(row.value(0)?, row.value(1)?, row.value(2)?);
+        session.wait_timeout = row.value(3)?;
+        session.is_mariadb = row.value::<bool>(4)?;
+        session.sysdate_moves = row.value::<bool>(5)?;
         Ok(session)
     }
 

@@ -2,66 +2,70 @@
 //!
 //! Whoever changes a key locks its row in the locks table first and its holders after it, several rows
 //! in the order of their keys: so no two of them wait for each other in a circle. The time is always
-//! the server's, and read by a statement that does not wait, since `UTC_TIMESTAMP` is the time at which
-//! a statement began.
-
-use std::time::Duration;
+//! the server's. `UTC_TIMESTAMP` is the time at which a statement began, so one that waits for a row
+//! sees the time from before: statements that lock rows for others read no clock themselves, except
+//! where the earlier time does no harm.
 
 use lock_core::{HoldId, LockKey, Mode};
 
 use crate::layout::{FLOOR_ROW, Layout, microseconds, owner};
-use crate::session::Session;
 use crate::wire::GRANT_CLOCK;
 
 pub(crate) const NOW: &str = "UTC_TIMESTAMP(6)";
 
 /// Whether nobody has the key. One that was given back is free also when the clock has been set back to
 /// before that.
-const FREE: &str = "expires <= UTC_TIMESTAMP(6) OR (mode = 'x' AND owner IS NULL)";
+pub(crate) const FREE: &str = "expires <= UTC_TIMESTAMP(6) OR (mode = 'x' AND owner IS NULL)";
 
 /// Where the parts of an answer stand, counted from its end.
-pub(crate) const TAKE_LOOK: usize = 2;
-pub(crate) const TAKE_WRITE: usize = 1;
+pub(crate) const TAKE_NEW: usize = 1;
+pub(crate) const TAKE: usize = 0;
 pub(crate) const TAKE_MANY_LOOK: usize = 6;
 pub(crate) const TAKE_MANY_GRANT: usize = 1;
 pub(crate) const RELEASE_WRITE: usize = 0;
 pub(crate) const RELEASE_MANY_WRITE: usize = 2;
 
 impl Layout {
-    /// Takes the key if it is free, in the session's transaction. The key's row has to exist, or is
-    /// made first.
+    /// Takes the key if it is free. Its row has to exist, or is made first if it is `new`.
     ///
     /// Where it was asked before and the answer got lost, it is ours already: the grant stays what it
     /// was, and its lease begins again, since the client counts it from the answer that it gets.
     pub(crate) fn take(&self, hold: &HoldId, new: bool) -> String {
+        if hold.mode() == Mode::Exclusive && !new {
+            // One statement is a transaction by itself.
+            return self.take_exclusive(hold);
+        }
+        let take = match hold.mode() {
+            Mode::Exclusive => self.take_exclusive(hold),
+            Mode::Shared => self.take_many(hold, "locks.mode = 's'"),
+            Mode::Permit { of } => {
+                let room = format!(
+                    "locks.mode = 'p' AND (SELECT COUNT(*) FROM {} AS others WHERE others.k = locks.k) < {of}",
+                    self.holders
+                );
+                self.take_many(hold, &room)
+            }
+        };
         let create = if new {
             self.create(hold.key()) + ";"
         } else {
             String::new()
         };
-        format!(
-            "{create}{};COMMIT",
-            match hold.mode() {
-                Mode::Exclusive => self.take_exclusive(hold),
-                Mode::Shared => self.take_many(hold, "locks.mode = 's'"),
-                Mode::Permit { of } => {
-                    let room = format!(
-                        "locks.mode = 'p' AND (SELECT COUNT(*) FROM {} AS others WHERE others.k = locks.k) < {of}",
-                        self.holders
-                    );
-                    self.take_many(hold, &room)
-                }
-            }
-        )
+        format!("START TRANSACTION;{create}{take};COMMIT")
     }
 
-    /// The grant's number is told as the id of what was inserted last.
+    /// The grant's number is told as the id of what was inserted last. Where the row is there but not
+    /// free, the last condition, which never holds, sets that id as well: no id means no row.
+    ///
+    /// The time may be that from before a wait for the row. A hold that expired during the wait then
+    /// counts as one until it is asked for again, and ours begins no earlier than it was asked for.
     fn take_exclusive(&self, hold: &HoldId) -> String {
         let (locks, key, owner) = (&self.locks, self.key(hold.key()), owner(hold.owner()));
-        let ttl = microseconds(hold.ttl());
+        let ttl = microseconds(hold.store_ttl());
         format!(
-            "SELECT 1 FROM {locks} WHERE k = {key} FOR UPDATE;
-UPDATE {locks} SET mode = 'x', token = LAST_INSERT_ID(IF(owner <=> {owner} AND expires > {NOW}, token, GREATEST(token + 1, {GRANT_CLOCK}))), owner = {owner}, ttl = {ttl}, expires = {NOW} + INTERVAL {ttl} MICROSECOND WHERE k = {key} AND ({FREE} OR owner = {owner})"
+            "INSERT INTO {locks} (k, token, expires)
+SELECT k, token, expires FROM {locks} AS free WHERE k = {key} AND ({FREE} OR owner = {owner} OR LAST_INSERT_ID(token) = 0) FOR UPDATE
+ON DUPLICATE KEY UPDATE mode = 'x', token = LAST_INSERT_ID(IF({locks}.owner <=> {owner} AND {locks}.expires > {NOW}, {locks}.token, GREATEST({locks}.token + 1, {GRANT_CLOCK}))), owner = {owner}, ttl = {ttl}, expires = {NOW} + INTERVAL {ttl} MICROSECOND"
         )
     }
 
@@ -70,7 +74,7 @@ UPDATE {locks} SET mode = 'x', token = LAST_INSERT_ID(IF(owner <=> {owner} AND e
     fn take_many(&self, hold: &HoldId, room: &str) -> String {
         let (locks, holders) = (&self.locks, &self.holders);
         let (key, owner) = (self.key(hold.key()), owner(hold.owner()));
-        let ttl = microseconds(hold.ttl());
+        let ttl = microseconds(hold.store_ttl());
         let mode = match hold.mode() {
             Mode::Exclusive => 'x',
             Mode::Shared => 's',
@@ -194,62 +198,4 @@ fn listed(layout: &Layout, holds: &[HoldId], exclusive: bool) -> Listed {
         keys: keys.join(", "),
         owners: owners.join(", "),
     }
-}
-
-impl Layout {
-    /// Locks the key's row in the session's transaction, which stays open, and reads the clock when it
-    /// has: with the row where nothing is waited for, else by a statement of its own.
-    pub(crate) fn take_row(&self, hold: &HoldId, session: &Session, wait: bool) -> String {
-        let timeout = whole_seconds(hold.ttl());
-        let timeout = if session.wait_timeout == timeout {
-            String::new()
-        } else {
-            format!("SET SESSION wait_timeout = {timeout};")
-        };
-        let lock = match (hold.mode(), session.is_mariadb, wait) {
-            (Mode::Exclusive, _, true) => "FOR UPDATE",
-            (Mode::Exclusive, _, false) => "FOR UPDATE NOWAIT",
-            (_, true, false) => "LOCK IN SHARE MODE NOWAIT",
-            (_, false, false) => "FOR SHARE NOWAIT",
-            (_, _, true) => "LOCK IN SHARE MODE",
-        };
-        let (clock, afterwards) = if wait {
-            (String::new(), format!(";SELECT {GRANT_CLOCK} AS clock"))
-        } else {
-            (format!(", {GRANT_CLOCK} AS clock"), String::new())
-        };
-        format!(
-            "{timeout}SELECT token, NOT ({FREE}) AS leased{clock} FROM {} WHERE k = {} {lock}{afterwards}",
-            self.locks,
-            self.key(hold.key())
-        )
-    }
-
-    /// Counts one more grant of a row lock, from the number on that is written down in the row.
-    pub(crate) fn count(&self, key: &LockKey, recorded: u64) -> String {
-        let (locks, counter, first) = (&self.locks, self.counter(key), recorded + 1);
-        format!(
-            "START TRANSACTION;
-INSERT INTO {locks} (k, token, expires) VALUES ({counter}, {first}, {NOW}) ON DUPLICATE KEY UPDATE token = GREATEST(token, {recorded}) + 1, expires = {NOW};
-SELECT token FROM {locks} WHERE k = {counter} FOR UPDATE;
-COMMIT"
-        )
-    }
-
-    /// Ends the transaction, and writes a token down if it is time to.
-    pub(crate) fn release_row(&self, hold: &HoldId, record: Option<u64>) -> String {
-        match record {
-            None => "ROLLBACK".to_owned(),
-            Some(token) => format!(
-                "UPDATE {} SET token = GREATEST(token, {token}), expires = {NOW} WHERE k = {};COMMIT",
-                self.locks,
-                self.key(hold.key())
-            ),
-        }
-    }
-}
-
-/// Rounded up, so that the server never ends a hold before we do.
-pub(crate) fn whole_seconds(ttl: Duration) -> u64 {
-    u64::try_from(ttl.as_nanos().div_ceil(1_000_000_000)).unwrap_or(u64::MAX)
 }

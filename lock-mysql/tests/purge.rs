@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use lock_core::{DistributedLock, DistributedLockExt, ErrorKind, LockGuard, LockRequest};
 use lock_mysql::{MySqlConfig, MySqlHold, MySqlLock};
-use lock_testkit::eventually;
 use lock_testkit::servers::{SqlServer, SqlVendor};
+use lock_testkit::{eventually, steady};
 
 const SOON: Duration = Duration::from_secs(1);
 const PROMPT: Duration = Duration::from_secs(20);
@@ -28,88 +28,96 @@ async fn gone(server: &SqlServer, key: &str) {
     eventually(PROMPT, &what, || async { server.execute(&count) == "0" }).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_key_that_comes_back_has_greater_tokens_also_when_the_clock_was_set_back() {
-    for hold in [MySqlHold::Lease, MySqlHold::Row] {
-        let server = SqlServer::start_with_settable_clock::<&str>(SqlVendor::MariaDb, &[]);
-        server.set_clock_ahead(Duration::from_secs(3600));
-        let locks = client(&server, hold).await;
-        let mut last = 0;
-        for number in 0..3 {
-            let guard = take(&locks, "k").await;
-            let token = guard.token().value();
-            assert!(token > last, "{hold:?}: {token} after {last}, {number}");
-            last = token;
-            guard.release().await.expect("the server runs");
-            // The row has to have seen the token before the clock is set, and a row lock writes it down
-            // only now and then.
-            if hold == MySqlHold::Row {
-                let written = format!("UPDATE locks SET token = {} WHERE k = 'k'", token >> 14);
-                server.execute(&written);
+#[test]
+fn a_key_that_comes_back_has_greater_tokens_also_when_the_clock_was_set_back() {
+    steady(async || {
+        for hold in [MySqlHold::Lease, MySqlHold::Row] {
+            let server = SqlServer::start_with_settable_clock::<&str>(SqlVendor::MariaDb, &[]);
+            server.set_clock_ahead(Duration::from_secs(3600));
+            let locks = client(&server, hold).await;
+            let mut last = 0;
+            for number in 0..3 {
+                let guard = take(&locks, "k").await;
+                let token = guard.token().value();
+                assert!(token > last, "{hold:?}: {token} after {last}, {number}");
+                last = token;
+                guard.release().await.expect("the server runs");
+                // The row has to have seen the token before the clock is set, and a row lock writes it down
+                // only now and then.
+                if hold == MySqlHold::Row {
+                    let written = format!("UPDATE locks SET token = {} WHERE k = 'k'", token >> 14);
+                    server.execute(&written);
+                }
+                gone(&server, "k").await;
+                server.set_clock_back(Duration::from_secs(3600 * (number + 1)));
             }
-            gone(&server, "k").await;
-            server.set_clock_back(Duration::from_secs(3600 * (number + 1)));
         }
-    }
+    });
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn keys_in_use_stay() {
-    for vendor in SqlVendor::available() {
-        let server = SqlServer::start(vendor);
-        let leases = client(&server, MySqlHold::Lease).await;
-        let rows = client(&server, MySqlHold::Row).await;
-        let held = [take(&leases, "leased").await, take(&rows, "locked").await];
-        let shared = rows.acquire(LockRequest::shared("read").expect("a key"));
-        let shared = shared.await.expect("the server runs").expect("free");
-        // Several times over, so that those in use had every chance to go, too.
-        for number in 0..4 {
-            let key = format!("unused/{number}");
-            take(&leases, &key).await.release().await.expect("it runs");
-            gone(&server, &key).await;
+#[test]
+fn keys_in_use_stay() {
+    steady(async || {
+        for vendor in SqlVendor::available() {
+            let server = SqlServer::start(vendor);
+            let leases = client(&server, MySqlHold::Lease).await;
+            let rows = client(&server, MySqlHold::Row).await;
+            let held = [take(&leases, "leased").await, take(&rows, "locked").await];
+            let shared = rows.acquire(LockRequest::shared("read").expect("a key"));
+            let shared = shared.await.expect("the server runs").expect("free");
+            // Several times over, so that those in use had every chance to go, too.
+            for number in 0..4 {
+                let key = format!("unused/{number}");
+                take(&leases, &key).await.release().await.expect("it runs");
+                gone(&server, &key).await;
+            }
+            let kept = "SELECT COUNT(*) FROM locks WHERE k IN ('leased', 'locked', 'read')";
+            assert_eq!(server.execute(kept), "3", "{vendor:?}");
+            for guard in held.into_iter().chain([shared]) {
+                assert!(guard.is_held(), "{vendor:?}: {:?}", guard.key());
+                guard.release().await.expect("the server runs");
+            }
         }
-        let kept = "SELECT COUNT(*) FROM locks WHERE k IN ('leased', 'locked', 'read')";
-        assert_eq!(server.execute(kept), "3", "{vendor:?}");
-        for guard in held.into_iter().chain([shared]) {
-            assert!(guard.is_held(), "{vendor:?}: {:?}", guard.key());
-            guard.release().await.expect("the server runs");
-        }
-    }
+    });
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn holders_that_died_together_with_their_key_go_with_its_row() {
-    let server = SqlServer::start(SqlVendor::MariaDb);
-    let locks = client(&server, MySqlHold::Lease).await;
-    server.execute(
+#[test]
+fn holders_that_died_together_with_their_key_go_with_its_row() {
+    steady(async || {
+        let server = SqlServer::start(SqlVendor::MariaDb);
+        let locks = client(&server, MySqlHold::Lease).await;
+        server.execute(
         "INSERT INTO locks (k, mode, token, expires) VALUES ('k', 's', 1, UTC_TIMESTAMP(6) - INTERVAL 1 HOUR);
          INSERT INTO locks_holders (k, owner, token, ttl, expires) VALUES ('k', x'00', 1, 1, UTC_TIMESTAMP(6) - INTERVAL 1 HOUR)",
     );
-    gone(&server, "k").await;
-    assert_eq!(server.execute("SELECT COUNT(*) FROM locks_holders"), "0");
-    drop(locks);
+        gone(&server, "k").await;
+        assert_eq!(server.execute("SELECT COUNT(*) FROM locks_holders"), "0");
+        drop(locks);
+    });
 }
 
 /// A key that is taken and given back all the time, while it is purged all the time.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_purge_in_the_middle_of_everything_lets_nobody_in_twice() {
-    let server = SqlServer::start(SqlVendor::MariaDb);
-    let [a, b] = [
-        client(&server, MySqlHold::Lease).await,
-        client(&server, MySqlHold::Row).await,
-    ];
-    let mut last = 0;
-    for _ in 0..200 {
-        for locks in [&a, &b] {
-            let guard = take(locks, "k").await;
-            let token = guard.token().value();
-            assert!(token > last, "{token} after {last}");
-            last = token;
-            guard.release().await.expect("the server runs");
-            // As if it had been unused for long, so that any round may take it.
-            server.execute("UPDATE locks SET expires = '2020-01-01' WHERE k = 'k'");
+#[test]
+fn a_purge_in_the_middle_of_everything_lets_nobody_in_twice() {
+    steady(async || {
+        let server = SqlServer::start(SqlVendor::MariaDb);
+        let [a, b] = [
+            client(&server, MySqlHold::Lease).await,
+            client(&server, MySqlHold::Row).await,
+        ];
+        let mut last = 0;
+        for _ in 0..200 {
+            for locks in [&a, &b] {
+                let guard = take(locks, "k").await;
+                let token = guard.token().value();
+                assert!(token > last, "{token} after {last}");
+                last = token;
+                guard.release().await.expect("the server runs");
+                // As if it had been unused for long, so that any round may take it.
+                server.execute("UPDATE locks SET expires = '2020-01-01' WHERE k = 'k'");
+            }
         }
-    }
+    });
 }
 
 #[tokio::test]
@@ -121,19 +129,21 @@ async fn keys_are_kept_for_a_second_at_least() {
     assert!(error.to_string().contains("purge_after"), "{error}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_is_gone_purges_nothing_any_more() {
-    let server = SqlServer::start(SqlVendor::MariaDb);
-    let locks = client(&server, MySqlHold::Lease).await;
-    locks
-        .lock("k")
-        .await
-        .expect("free")
-        .release()
-        .await
-        .expect("it runs");
-    drop(locks);
-    let connected = "SELECT COUNT(*) FROM information_schema.processlist WHERE id <> CONNECTION_ID() AND user = 'root'";
-    let what = "all connections closed";
-    eventually(PROMPT, what, || async { server.execute(connected) == "0" }).await;
+#[test]
+fn a_client_that_is_gone_purges_nothing_any_more() {
+    steady(async || {
+        let server = SqlServer::start(SqlVendor::MariaDb);
+        let locks = client(&server, MySqlHold::Lease).await;
+        locks
+            .lock("k")
+            .await
+            .expect("free")
+            .release()
+            .await
+            .expect("it runs");
+        drop(locks);
+        let connected = "SELECT COUNT(*) FROM information_schema.processlist WHERE id <> CONNECTION_ID() AND user = 'root'";
+        let what = "all connections closed";
+        eventually(PROMPT, what, || async { server.execute(connected) == "0" }).await;
+    });
 }

@@ -18,7 +18,7 @@ impl Layout {
         let call = self
             .keys(script.call(), hold)
             .argument(owner_mark(hold))
-            .argument(milliseconds(hold.ttl()))
+            .argument(milliseconds(hold.store_ttl()))
             .argument(self.counter());
         match hold.mode() {
             Mode::Exclusive => call,
@@ -34,7 +34,7 @@ impl Layout {
         };
         self.keys(script.call(), hold)
             .argument(owner_mark(hold))
-            .argument(milliseconds(hold.ttl()))
+            .argument(milliseconds(hold.store_ttl()))
     }
 
     pub(crate) fn release(&self, hold: &HoldId) -> Call {

@@ -182,7 +182,7 @@ impl Client {
             .map(|(hold, answer)| match answer {
                 Ok(Value::Int(1)) => Renewal::Held {
                     sent,
-                    ttl: hold.ttl(),
+                    ttl: hold.store_ttl(),
                 },
                 Ok(Value::Int(0)) => Renewal::Lost(LossReason::Removed),
                 // One hold's trouble, such as a permission that was withdrawn, is not the others'.

@@ -77,6 +77,11 @@ fn classify(error: &RedisError) -> (ErrorKind, &'static str) {
             ErrorKind::Unavailable,
             "check that the server runs and is reachable",
         ),
+        // A connection that ends in the middle of an answer, known by its words only.
+        RedisErrorKind::Parse if error.to_string().contains("end of input") => (
+            ErrorKind::Unavailable,
+            "its answer was cut off; check that the server runs and is reachable",
+        ),
         _ if error.is_connection_dropped() || error.is_timeout() => (
             ErrorKind::Unavailable,
             "check that the server runs and is reachable",

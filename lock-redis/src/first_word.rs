@@ -6,10 +6,7 @@ use lock_core::{Error, ErrorKind, Result};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use crate::error::BACKEND;
-#[cfg(feature = "tls")]
-use crate::tls::explain;
-#[cfg(not(feature = "tls"))]
-use crate::wire::broken as explain;
+use crate::wire::explain;
 
 const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
 

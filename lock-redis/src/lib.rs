@@ -31,8 +31,6 @@ mod lock;
 mod pace;
 mod script;
 mod server;
-#[cfg(feature = "tls")]
-mod tls;
 mod wake;
 mod wire;
 

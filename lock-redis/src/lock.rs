@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lock_core::{
     Attempts, Backoff, Capabilities, Claim, Clock, DistributedLock, Error, ErrorKind, FencingToken,
-    Keeper, KeeperHome, Line, LockGuard, LockRequest, Moment, Result, TokenOrder, Turn,
+    Keeper, KeeperHome, Line, LockGuard, LockRequest, Moment, Result, TTL_RANGE, TokenOrder, Turn,
 };
 
 use crate::RedisConfig;
@@ -54,6 +54,7 @@ impl RedisLock {
             .with_shared()
             .with_permits()
             .with_push()
+            .with_lock_delay(*TTL_RANGE.end())
             .with_tokens(TokenOrder::ServerClock);
         let keeper = Keeper::new(capabilities, Arc::<Client>::clone(&client), home);
         client.hub.raise(keeper.alarm());
@@ -187,9 +188,9 @@ impl<'a> Acquisition<'a> {
             .await;
         if let Ok(Some(grant)) = answer {
             let token = FencingToken::from_grant(grant)?;
-            let ttl = claim.id().ttl();
+            let (ttl, store_ttl) = (claim.id().ttl(), claim.id().store_ttl());
             return claim
-                .granted(token, sent, ttl)
+                .granted(token, sent, store_ttl)
                 .map(Some)
                 .ok_or_else(|| came_too_late(ttl));
         }

@@ -18,8 +18,6 @@ use tokio::task::JoinSet;
 use crate::RedisConfig;
 use crate::error::{BACKEND, no_answer, translate};
 use crate::first_word::first_word;
-#[cfg(feature = "tls")]
-use crate::tls::Security;
 
 /// How long a connection may be idle before it is shown to be in use, so that no firewall on the way
 /// forgets it.
@@ -35,7 +33,7 @@ pub(crate) type Driver = Arc<JoinSet<()>>;
 pub(crate) struct Wire {
     info: ConnectionInfo,
     #[cfg(feature = "tls")]
-    security: Option<Security>,
+    security: Option<lock_tls::Security>,
 }
 
 impl Wire {
@@ -52,7 +50,7 @@ impl Wire {
         Ok(Self {
             info: info.set_redis_settings(settings),
             #[cfg(feature = "tls")]
-            security: is_secure.then(|| Security::new(config.tls.clone())),
+            security: is_secure.then(|| lock_tls::Security::new(config.tls.clone())),
         })
     }
 
@@ -65,9 +63,10 @@ impl Wire {
             ConnectionAddr::Tcp(host, port) => {
                 #[cfg(feature = "tls")]
                 if let Some(security) = &self.security {
-                    let handshake = security.prepare(host).await?;
+                    let ready = security.prepare(host).await;
+                    let handshake = ready.map_err(|error| error.with_backend(BACKEND))?;
                     let stream = connect(host, *port).await.map_err(broken)?;
-                    let stream = handshake.over(stream).await?;
+                    let stream = handshake.over(stream).await.map_err(explain)?;
                     return self.hand_over(stream, options).await;
                 }
                 let stream = connect(host, *port).await.map_err(broken)?;
@@ -173,6 +172,16 @@ async fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
         }
     }
     Err(failure)
+}
+
+/// What a failure below the protocol means.
+pub(crate) fn explain(error: io::Error) -> Error {
+    #[cfg(feature = "tls")]
+    let error = match lock_tls::explain(error) {
+        Ok(told) => return told.with_backend(BACKEND),
+        Err(error) => error,
+    };
+    broken(error)
 }
 
 /// What a failure below the protocol means to the caller.

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use lock_core::{DistributedLock, LockGuard, LockRequest};
 use lock_redis::{RedisConfig, RedisLock};
-use lock_testkit::eventually;
 use lock_testkit::servers::RedisServer;
+use lock_testkit::{eventually, steady};
 
 const TTL: Duration = Duration::from_secs(3);
 
@@ -78,25 +78,31 @@ async fn set_while_held(set: impl FnOnce(&RedisServer), direction: &str) {
     drop(guard);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_server_clock_that_is_set_forward() {
-    // Far enough for every hold to expire, which is when it matters most to know why.
-    let forward = |server: &RedisServer| server.set_clock_ahead(Duration::from_secs(31));
-    set_while_held(forward, "forward").await;
+#[test]
+fn a_server_clock_that_is_set_forward() {
+    steady(async || {
+        // Far enough for every hold to expire, which is when it matters most to know why.
+        let forward = |server: &RedisServer| server.set_clock_ahead(Duration::from_secs(31));
+        set_while_held(forward, "forward").await;
+    });
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_server_clock_that_is_set_back() {
-    let back = |server: &RedisServer| server.set_clock_back(Duration::from_secs(3600));
-    set_while_held(back, "back").await;
+#[test]
+fn a_server_clock_that_is_set_back() {
+    steady(async || {
+        let back = |server: &RedisServer| server.set_clock_back(Duration::from_secs(3600));
+        set_while_held(back, "back").await;
+    });
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_evicts() {
-    let kept = RedisServer::start();
-    connect(&kept).await;
-    assert!(!is_said(&["may evict", "allkeys-lfu"]));
-    let evicts = RedisServer::start_with(&["--maxmemory-policy", "allkeys-lfu"]);
-    connect(&evicts).await;
-    assert!(is_said(&["WARN", "may evict held locks", "allkeys-lfu"]));
+#[test]
+fn a_server_that_evicts() {
+    steady(async || {
+        let kept = RedisServer::start();
+        connect(&kept).await;
+        assert!(!is_said(&["may evict", "allkeys-lfu"]));
+        let evicts = RedisServer::start_with(&["--maxmemory-policy", "allkeys-lfu"]);
+        connect(&evicts).await;
+        assert!(is_said(&["WARN", "may evict held locks", "allkeys-lfu"]));
+    });
 }

@@ -3,10 +3,11 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use lock_core::{Capabilities, LockKey, LockRequest, Mode};
+use lock_core::{Capabilities, LockKey, LockRequest, Mode, Wait};
 use tokio::time::{Instant, sleep};
 
-use crate::client::Client;
+use crate::client::{Client, Waiting, keeps_waiting_until};
+use crate::eventually::becomes_true;
 use crate::{Need, Store};
 
 /// The ttl where expiry must not do the work of a release: far above any store's patience.
@@ -98,6 +99,22 @@ impl Bench {
 
     pub(crate) async fn residue(&self) -> Vec<String> {
         self.0.store.residue().await
+    }
+
+    /// Begins to wait for a lock that someone else holds, behind whoever waits already.
+    pub(crate) async fn line_up(&self, client: &Client, request: &LockRequest) -> Waiting {
+        if !self.capabilities().fair {
+            return client.line_up(request).await;
+        }
+        // A store that keeps the queue shows the newcomer.
+        let before = self.residue().await.len();
+        let request = request.clone().with_wait(Wait::Forever);
+        let mut waiting: Waiting = Box::pin(client.acquire(request));
+        let shows = becomes_true(self.prompt(), || async {
+            self.residue().await.len() > before
+        });
+        keeps_waiting_until(&mut waiting, shows).await;
+        waiting
     }
 
     /// Asserts that within a few round trips nothing is left on the store.

@@ -56,6 +56,8 @@ pub enum Group {
     Waiting,
     /// Holds are renewed, and their loss is told in time.
     Lease,
+    /// What is lost stays closed for its lock delay.
+    Delay,
     /// Whatever is dropped leaves nothing behind.
     Cancellation,
     /// Shared holds and permits.
@@ -74,6 +76,7 @@ impl fmt::Display for Group {
             Self::Exclusion => "exclusion",
             Self::Waiting => "waiting",
             Self::Lease => "lease",
+            Self::Delay => "delay",
             Self::Cancellation => "cancellation",
             Self::Modes => "modes",
             Self::Shutdown => "shutdown",
@@ -93,6 +96,9 @@ pub enum Need {
     /// [`Capabilities::permits`](lock_core::Capabilities::permits). Without it the case asserts
     /// that permits are refused as unsupported.
     Permits,
+    /// A [`lock delay`](lock_core::Capabilities::longest_with_delay). Without it the case asserts that one is
+    /// refused as unsupported.
+    LockDelay,
     /// [`DistributedLock::shutdown`](lock_core::DistributedLock::shutdown). A backend without it
     /// answers that it is unsupported.
     Shutdown,
@@ -114,7 +120,7 @@ pub enum Need {
 pub enum Outcome {
     /// All of it was shown.
     Proved,
-    /// It is about a mode that the backend does not declare and, as it has to, refuses.
+    /// It is about something that the backend does not declare and, as it has to, refuses.
     Unsupported(Need),
     /// It could not be tried: the backend does not promise it, or the store cannot be made to.
     Skipped(Need),

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::{DistributedLock, ErrorKind, LockGuard, LockRequest, Released, Wait};
-use tokio::time::timeout;
+use tokio::time::sleep;
 
 use crate::eventually::within;
 
 /// An acquisition that has to wait.
 pub(crate) type Waiting = Pin<Box<dyn Future<Output = Option<LockGuard>> + Send>>;
 
-/// How long an acquisition that has to wait is given to get in line. Nothing tells from outside
+/// How long an acquisition that has to wait is given to get in line, where nothing tells from outside
 /// that it is; a case that is too quick for it tests less, but does not fail.
 pub(crate) const SETTLE: Duration = Duration::from_millis(50);
 
@@ -136,9 +136,16 @@ pub(crate) async fn release(guard: LockGuard) -> Released {
 
 /// Asserts that a waiter goes on waiting for a lock that someone else holds.
 pub(crate) async fn keeps_waiting(waiting: &mut Waiting, duration: Duration) {
-    match timeout(duration, waiting).await {
-        Err(_) => {}
-        Ok(Some(guard)) => panic!("{guard:?} was granted although it is held by someone else"),
-        Ok(None) => panic!("a waiter gave up within {duration:?}, long before its wait is over"),
+    keeps_waiting_until(waiting, sleep(duration)).await;
+}
+
+/// The same until `end` is over, which the waiter may have to be polled for.
+pub(crate) async fn keeps_waiting_until<F: Future>(waiting: &mut Waiting, end: F) {
+    tokio::select! {
+        answer = waiting => match answer {
+            Some(guard) => panic!("{guard:?} was granted although it is held by someone else"),
+            None => panic!("a waiter gave up long before its wait is over"),
+        },
+        _ = end => {}
     }
 }

@@ -58,6 +58,14 @@ macro_rules! __for_every_case {
                 waits_end_on_a_frozen_store: [Freeze],
                 what_is_dropped_on_a_frozen_store_is_undone: [Freeze],
             }
+            Delay delay {
+                a_lost_key_stays_closed_for_its_delay: [LockDelay],
+                a_key_lost_on_a_frozen_store_stays_closed: [LockDelay, Freeze],
+                what_is_given_back_has_no_lock_delay: [LockDelay],
+                what_was_never_held_has_no_lock_delay: [LockDelay],
+                a_lock_delay_out_of_range_is_refused: [],
+                the_longest_lock_delay_can_be_had: [LockDelay],
+            }
             Cancellation cancellation {
                 acquire_dropped_at_every_poll: [],
                 shared_acquire_dropped_at_every_poll: [Shared],
@@ -94,6 +102,7 @@ macro_rules! __for_every_case {
                 permits_and_readers_exclude: [Shared, Permits],
                 mixed_modes_never_conflict: [],
                 a_writer_is_served_while_readers_come_and_go: [Shared, Fair],
+                one_of_many_does_not_overtake_one_of_few: [Permits, Fair],
                 a_crashed_reader_frees_only_itself: [Shared, Crash],
                 a_crashed_permit_comes_back: [Permits, Crash],
             }

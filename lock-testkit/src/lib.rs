@@ -33,31 +33,47 @@
 //! - What a backend declares in its [`Capabilities`](lock_core::Capabilities) is proved; a mode that
 //!   it does not declare has to answer [`Unsupported`](lock_core::ErrorKind::Unsupported).
 //! - Every case ends with nothing left on the store, or fails naming what is left.
+//! - A case that fails while the machine itself stood still is run again, and that is printed; not one
+//!   about exclusion, modes or fencing. [`steady`] does the same for other tests.
 //! - A case that draws random numbers fails with its seed; `LOCK_TESTKIT_SEED` repeats it.
 //!
 //! [`servers`] starts real servers as child processes; [`faults`] stands between them and a client;
-//! [`eventually`] is how to wait in a test.
+//! [`processes`] are other clients, to be killed and stopped; [`history`] proves of what they wrote down
+//! that no promise was broken; [`eventually`] is how to wait in a test;
+//! [`Comparison`] is how to see what a lock costs.
 
 mod bench;
+mod blocking;
 mod case;
 mod cases;
 mod client;
+mod comparison;
 mod conformance;
 mod eventually;
 mod join;
 mod polls;
 mod run;
 mod section;
+mod stalls;
+mod steady;
+mod stop;
 mod store;
 
 pub mod faults;
+pub mod history;
+pub mod location;
+pub mod measure;
+pub mod processes;
 pub mod servers;
 
 pub use async_trait::async_trait;
+pub use blocking::{block_thread, block_workers};
 pub use case::{Case, Group, Need, Outcome};
+pub use comparison::{Comparison, Ratios};
 pub use conformance::cases;
 pub use eventually::eventually;
 pub use run::run;
 #[doc(hidden)]
 pub use run::run_named as __run_named;
+pub use steady::steady;
 pub use store::{Store, crash_with_runtime};

@@ -1,8 +1,7 @@
 //! Futures that are dropped in the middle, which is what cancellation is.
 
 use std::future::{Future, poll_fn};
-use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
@@ -44,12 +43,4 @@ pub(crate) async fn poll_times_and_rest<F: Future>(
         sleep(rest).await;
     }
     output
-}
-
-/// Polls `future` once, which is when an acquisition begins.
-pub(crate) fn poll_once<F: Future>(future: Pin<&mut F>) -> Option<F::Output> {
-    match future.poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(output) => Some(output),
-        Poll::Pending => None,
-    }
 }

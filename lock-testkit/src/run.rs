@@ -1,15 +1,15 @@
 //! Runs one case: a runtime, a store, the case's steps, and then nothing left behind.
 
-use std::any::Any;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{ErrorKind, Mode, Wait};
+use lock_core::{ErrorKind, LockRequest, Mode, Wait};
 
 use crate::bench::{Bench, permit};
 use crate::eventually::within;
-use crate::{Case, Need, Outcome, Store};
+use crate::steady::{message, run_again_after_stalls};
+use crate::{Case, Group, Need, Outcome, Store};
 
 /// Longer than any case takes, so that one that hangs is a failure with a name.
 const CASE_LIMIT: Duration = Duration::from_secs(120);
@@ -19,6 +19,10 @@ const SEED: &str = "LOCK_TESTKIT_SEED";
 
 /// Runs `case` on the store that `new_store` makes for it, on a runtime of its own with two
 /// workers.
+///
+/// A case that fails while the machine let nothing here run for 100 ms or more, as virtual machines do, may have
+/// been late only: that is printed, and it is run again on a new store, up to three times in all. Who is
+/// let in, and with which token, does not depend on time, so cases about exclusion, modes and fencing fail at once.
 ///
 /// [`conformance!`](crate::conformance) calls it for every case. By itself it is for a test that
 /// wants to look at the [`Outcome`]. Call it outside of any runtime.
@@ -47,11 +51,33 @@ const SEED: &str = "LOCK_TESTKIT_SEED";
 /// ```
 pub fn run<M, F, S>(case: Case, new_store: M) -> Outcome
 where
-    M: FnOnce(Case) -> F,
+    M: Fn(Case) -> F,
     F: Future<Output = S>,
     S: Store,
 {
     let seed = seed();
+    let attempt = || run_once(case, &new_store, seed);
+    let outcome = if is_about_time(case) {
+        run_again_after_stalls(&case.to_string(), attempt, |reason| reason.as_str())
+    } else {
+        attempt()
+    };
+    outcome.unwrap_or_else(|reason| {
+        panic!("{case} failed: {reason}\n({SEED}={seed} repeats its random choices)")
+    })
+}
+
+fn is_about_time(case: Case) -> bool {
+    !matches!(case.group, Group::Exclusion | Group::Modes | Group::Fencing)
+}
+
+/// The outcome of a case, or why it failed.
+fn run_once<M, F, S>(case: Case, new_store: &M, seed: u64) -> Result<Outcome, String>
+where
+    M: Fn(Case) -> F,
+    F: Future<Output = S>,
+    S: Store,
+{
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -66,26 +92,22 @@ where
     drop(store);
     drop(inside);
     runtime.shutdown_timeout(Duration::from_secs(1));
-    match outcome {
-        Ok(outcome) => {
-            if let Outcome::Skipped(need) = outcome {
-                eprintln!("{case} skipped: it needs {need:?}");
-            }
-            outcome
-        }
-        Err(failure) => {
-            let panic = failure.try_into_panic().ok();
-            let reason = panic.as_deref().map_or("it was cancelled", message);
-            panic!("{case} failed: {reason}\n({SEED}={seed} repeats its random choices)")
-        }
+    let outcome = outcome.map_err(|failure| {
+        let panic = failure.try_into_panic().ok();
+        let reason = panic.as_deref().map_or("it was cancelled", message);
+        reason.to_owned()
+    })?;
+    if let Outcome::Skipped(need) = outcome {
+        eprintln!("{case} skipped: it needs {need:?}");
     }
+    Ok(outcome)
 }
 
 /// Runs the case of that name.
 #[doc(hidden)]
 pub fn run_named<M, F, S>(group: &str, name: &str, new_store: M)
 where
-    M: FnOnce(Case) -> F,
+    M: Fn(Case) -> F,
     F: Future<Output = S>,
     S: Store,
 {
@@ -105,14 +127,6 @@ fn seed() -> u64 {
     }
 }
 
-fn message(panic: &(dyn Any + Send)) -> &str {
-    match (panic.downcast_ref::<String>(), panic.downcast_ref::<&str>()) {
-        (Some(message), _) => message,
-        (None, Some(message)) => message,
-        (None, None) => "it panicked",
-    }
-}
-
 async fn perform(case: Case, store: Arc<dyn Store>, seed: u64) -> Outcome {
     let bench = Bench::new(Arc::clone(&store), seed).await;
     let capabilities = bench.capabilities();
@@ -125,6 +139,11 @@ async fn perform(case: Case, store: Arc<dyn Store>, seed: u64) -> Outcome {
     if let Some((need, _, mode)) = refused {
         assert_unsupported(&bench, mode).await;
         return Outcome::Unsupported(need);
+    }
+    if case.needs(Need::LockDelay) && capabilities.longest_with_delay.is_zero() {
+        let request = bench.exclusive("undeclared");
+        assert_refused(&bench, request.with_lock_delay(bench.short())).await;
+        return Outcome::Unsupported(Need::LockDelay);
     }
     if case.needs(Need::Shutdown) && !can_be_shut_down(&bench).await {
         return Outcome::Unsupported(Need::Shutdown);
@@ -160,23 +179,26 @@ async fn can_be_shut_down(bench: &Bench) -> bool {
 
 /// Asserts that a mode which is not declared is refused, and not emulated or taken for a conflict.
 pub(crate) async fn assert_unsupported(bench: &Bench, mode: Mode) {
+    assert_refused(bench, bench.request("undeclared", mode)).await;
+}
+
+/// Asserts that what is not declared is refused, however it is waited for.
+pub(crate) async fn assert_refused(bench: &Bench, request: LockRequest) {
     let locks = bench.client().await.locks();
     for wait in [
         Wait::No,
         Wait::within(Duration::from_secs(1)),
         Wait::Forever,
     ] {
-        let request = bench.request("undeclared", mode).with_wait(wait);
-        let answer = within(
-            bench.prompt(),
-            "the refusal of an undeclared mode",
-            locks.acquire(request),
-        )
-        .await;
+        let acquiring = locks.acquire(request.clone().with_wait(wait));
+        let answer = within(bench.prompt(), "a refusal", acquiring).await;
         match answer {
             Err(error) if error.kind() == ErrorKind::Unsupported => {}
             other => panic!(
-                "{mode:?} is not declared, so it has to be refused as unsupported: {other:?}"
+                "{:?} with a ttl of {:?} and a lock delay of {:?} is not declared, so it has to be refused as unsupported: {other:?}",
+                request.mode,
+                request.ttl(),
+                request.lock_delay()
             ),
         }
     }

@@ -47,7 +47,7 @@ impl Section {
         };
         assert!(
             fits,
-            "critical sections overlap: {exclusive} exclusive, {shared} shared and {permits} permit \
+            "two holders where they exclude each other: {exclusive} exclusive, {shared} shared and {permits} permit \
              holders at once, seen by a holder of {mode:?}"
         );
     }

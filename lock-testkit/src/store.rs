@@ -6,6 +6,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lock_core::{DistributedLock, LockGuard, LockKey, LockRequest};
 
+use crate::servers::ServerProcess;
+
 /// A store under test, as the cases see it: new clients, what is left on it, and what an operator
 /// or a fault may do to it.
 ///
@@ -40,17 +42,28 @@ pub trait Store: Send + Sync + 'static {
         false
     }
 
+    /// The server, where this store has one for itself that is a single process: then it can be
+    /// frozen. Default: none.
+    fn process(&self) -> Option<&ServerProcess> {
+        None
+    }
+
     /// Makes the store stop answering, without closing a connection, until [`thaw`](Self::thaw).
-    /// Returns whether it did. Default: cannot.
+    /// Returns whether it did. Default: freezes its [`process`](Self::process), if it has one.
     ///
     /// It is called only in cases that [need](crate::Case::needs) it, so a store on a shared
     /// server can be put on a private one for these.
     async fn freeze(&self) -> bool {
-        false
+        self.process().map(ServerProcess::freeze).is_some()
     }
 
-    /// Lets a frozen store go on; harmless when it is not frozen.
-    async fn thaw(&self) {}
+    /// Lets a frozen store go on; harmless when it is not frozen. Default: lets its
+    /// [`process`](Self::process) go on.
+    async fn thaw(&self) {
+        if let Some(process) = self.process() {
+            process.thaw();
+        }
+    }
 
     /// The ttl for cases that watch a lease being renewed or lost. Default: 1 second.
     ///

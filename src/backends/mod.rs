@@ -1,30 +1,44 @@
 //! The backends: which URLs they answer to, and how a configuration becomes one of theirs.
 
+#[cfg(feature = "etcd")]
+pub(crate) mod etcd;
 pub(crate) mod memory;
 #[cfg(feature = "mysql")]
 pub(crate) mod mysql;
 #[cfg(feature = "redis")]
 pub(crate) mod redis;
+#[cfg(feature = "zookeeper")]
+pub(crate) mod zookeeper;
 
 use lock_core::{Error, ErrorKind, Result};
 
 /// A kind of store, compiled in or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Backend {
+    Etcd,
     Memory,
     MySql,
     Redis,
+    ZooKeeper,
 }
 
 impl Backend {
-    pub(crate) const ALL: &[Self] = &[Self::Memory, Self::MySql, Self::Redis];
+    pub(crate) const ALL: &[Self] = &[
+        Self::Etcd,
+        Self::Memory,
+        Self::MySql,
+        Self::Redis,
+        Self::ZooKeeper,
+    ];
 
     /// What the URLs of its stores begin with.
     pub(crate) fn schemes(self) -> &'static [&'static str] {
         match self {
+            Self::Etcd => &["etcd", "etcds"],
             Self::Memory => &["memory"],
             Self::MySql => &["mysql", "mysqls"],
             Self::Redis => &["redis", "rediss"],
+            Self::ZooKeeper => &["zookeeper", "zookeepers"],
         }
     }
 
@@ -52,7 +66,12 @@ fn unknown_scheme(scheme: &str) -> Error {
 }
 
 /// The answer to a URL whose backend was left out of this build.
-#[cfg(not(all(feature = "mysql", feature = "redis")))]
+#[cfg(not(all(
+    feature = "etcd",
+    feature = "mysql",
+    feature = "redis",
+    feature = "zookeeper"
+)))]
 pub(crate) fn not_compiled_in(backend: Backend, scheme: &str) -> Error {
     // Features are called as the scheme without TLS.
     let feature = backend.schemes()[0];

@@ -1,10 +1,20 @@
 //! Nothing that is printed or logged gives a password or a private key away.
 
-#![cfg(any(feature = "mysql", feature = "redis"))]
+#![cfg(any(
+    feature = "etcd",
+    feature = "mysql",
+    feature = "redis",
+    feature = "zookeeper"
+))]
 
+#[cfg(feature = "etcd")]
+mod etcd;
 mod keys;
+mod life;
 #[cfg(feature = "mysql")]
 mod mysql;
 mod printed;
 #[cfg(feature = "redis")]
 mod redis;
+#[cfg(feature = "zookeeper")]
+mod zookeeper;

@@ -1,10 +1,11 @@
 //! MySQL and MariaDB.
 
 use lock_testkit::servers::{Authority, SqlServer, SqlVendor};
+use lock_testkit::steady;
 use polylock::mysql::{MySqlConfig, MySqlLock};
-use polylock::{Config, DistributedLockExt};
 
 use crate::keys::Keys;
+use crate::life::{Operator, live_through_everything};
 use crate::printed::{ENCODED, PASSWORD, Printed, WRONG};
 
 fn add_user(server: &SqlServer, demand: &str) {
@@ -62,12 +63,8 @@ fn mistakes(port: u16) -> Vec<String> {
 
 async fn make_every_mistake(printed: &Printed, port: u16) {
     for url in mistakes(port) {
-        printed.show(&Config::new(&url));
+        printed.show_refusal(&url).await;
         printed.show(&MySqlConfig::new(&url));
-        match polylock::connect(&url).await {
-            Ok(locks) => panic!("connected to {locks:?} by {url}"),
-            Err(error) => printed.show_error(&error),
-        }
         match MySqlLock::connect(MySqlConfig::new(&url)).await {
             Ok(locks) => panic!("connected to {locks:?} by {url}"),
             Err(error) => printed.show_error(&error),
@@ -75,37 +72,26 @@ async fn make_every_mistake(printed: &Printed, port: u16) {
     }
 }
 
-/// Connects, reconnects, is cut off, and is denied what it had.
-async fn live_through_everything(printed: &Printed, url: &str, server: &SqlServer) {
-    let locks = polylock::connect(url).await.expect("the right password");
-    printed.show(&Config::new(url));
+/// Lives through everything, after which the server is as before.
+async fn live(printed: &Printed, url: &str, server: &SqlServer) {
     printed.show(&MySqlConfig::new(url));
-    let guard = locks.lock("k").await.expect("free");
-    printed.show(&locks);
-    printed.show(&guard);
-    printed.show(&guard.watch());
-
-    cut_off(server);
-    drop(locks.lock("other").await.expect("connected"));
-    server.freeze();
-    printed.show_error(&locks.try_lock("other").await.expect_err("refused"));
-    server.thaw();
-    server.execute("alter user u identified by 'another'");
-    cut_off(server);
-    printed.show_error(&locks.lock("other").await.expect_err("refused"));
-    printed.show(&guard.lost().await);
-    printed.show(&guard);
-    if let Err(error) = guard.release().await {
-        printed.show_error(&error);
-    }
-    server.execute(&format!("alter user u identified by '{PASSWORD}'"));
-    server.kill();
-    printed.show_error(&locks.try_lock("other").await.expect_err("refused"));
-    printed.show(&locks);
+    let deny = || {
+        server.execute("alter user u identified by 'another'");
+        cut_off(server);
+    };
+    let operator = Operator {
+        freeze: &|| server.freeze(),
+        thaw: &|| server.thaw(),
+        kill: &|| server.kill(),
+        cut_off: &|| cut_off(server),
+        denials: &[&deny],
+    };
+    live_through_everything(printed, url, operator).await;
     server.restart();
+    server.execute(&format!("alter user u identified by '{PASSWORD}'"));
 }
 
-async fn live_through_everything_over_tls(printed: &Printed, vendor: SqlVendor) {
+async fn live_over_tls(printed: &Printed, vendor: SqlVendor) {
     let authority = Authority::new();
     let server = SqlServer::start_with_tls::<&str>(vendor, &authority, &[]);
     add_user(&server, "require x509");
@@ -114,30 +100,28 @@ async fn live_through_everything_over_tls(printed: &Printed, vendor: SqlVendor) 
     let url = format!("mysqls://u:{ENCODED}@127.0.0.1:{port}/locks");
     let url = format!("{url}?ttl=1s&tls_ca={}", authority.ca().display());
     for url in keys.mistakes(&url) {
-        printed.show(&Config::new(&url));
-        match polylock::connect(&url).await {
-            Ok(locks) => panic!("connected to {locks:?} by {url}"),
-            Err(error) => printed.show_error(&error),
-        }
+        printed.show_refusal(&url).await;
     }
-    live_through_everything(printed, &keys.shown_in(&url), &server).await;
+    live(printed, &keys.shown_in(&url), &server).await;
     keys.assert_hidden(printed);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn no_password_is_printed_or_logged() {
-    let printed = Printed::with_all_that_is_logged();
-    for vendor in SqlVendor::available() {
-        let server = SqlServer::start(vendor);
-        add_user(&server, "");
-        make_every_mistake(printed, server.port()).await;
-        let url = format!("mysql://u:{ENCODED}@127.0.0.1:{}/locks", server.port());
-        for hold in ["lease", "row"] {
-            let url = format!("{url}?hold={hold}&ttl=1s");
-            live_through_everything(printed, &url, &server).await;
+#[test]
+fn no_password_is_printed_or_logged() {
+    steady(async || {
+        let printed = Printed::with_all_that_is_logged();
+        for vendor in SqlVendor::available() {
+            let server = SqlServer::start(vendor);
+            add_user(&server, "");
+            make_every_mistake(printed, server.port()).await;
+            let url = format!("mysql://u:{ENCODED}@127.0.0.1:{}/locks", server.port());
+            for hold in ["lease", "row"] {
+                let url = format!("{url}?hold={hold}&ttl=1s");
+                live(printed, &url, &server).await;
+            }
+            live_over_tls(printed, vendor).await;
         }
-        live_through_everything_over_tls(printed, vendor).await;
-    }
-    printed.assert_no_secret();
-    printed.assert_has(&["DEBUG", "lock_mysql", "WARN", "lock lost"]);
+        printed.assert_no_secret();
+        printed.assert_has(&["DEBUG", "renewal", "WARN", "lock lost"]);
+    });
 }

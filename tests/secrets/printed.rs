@@ -5,6 +5,8 @@ use std::fmt::Debug;
 use std::io;
 use std::sync::{Arc, Mutex, OnceLock};
 
+use polylock::Config;
+
 /// Everything in it that has a meaning in a url, and a part that has none.
 pub(crate) const PASSWORD: &str = "hush/7Gq@x?y#z%41:w";
 pub(crate) const ENCODED: &str = "hush%2F7Gq%40x%3Fy%23z%2541%3Aw";
@@ -49,6 +51,15 @@ impl Printed {
             self.show(&format!("{error}"));
             self.show(&error);
             cause = error.source();
+        }
+    }
+
+    /// Tries a url that does not work.
+    pub(crate) async fn show_refusal(&self, url: &str) {
+        self.show(&Config::new(url));
+        match polylock::connect(url).await {
+            Ok(locks) => panic!("connected to {locks:?} by {url}"),
+            Err(error) => self.show_error(&error),
         }
     }
 

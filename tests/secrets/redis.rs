@@ -1,12 +1,11 @@
 //! Redis.
 
-use std::time::Duration;
-
 use lock_testkit::servers::{Authority, RedisServer};
+use lock_testkit::steady;
 use polylock::redis::{RedisConfig, RedisLock};
-use polylock::{Config, DistributedLockExt, LockRequest};
 
 use crate::keys::Keys;
+use crate::life::{Operator, live_through_everything};
 use crate::printed::{ENCODED, PASSWORD, Printed, WRONG};
 
 fn add_user(server: &RedisServer) {
@@ -59,12 +58,8 @@ fn mistakes(port: u16) -> Vec<String> {
 
 async fn make_every_mistake(printed: &Printed, port: u16) {
     for url in mistakes(port) {
-        printed.show(&Config::new(&url));
+        printed.show_refusal(&url).await;
         printed.show(&RedisConfig::new(&url));
-        match polylock::connect(&url).await {
-            Ok(locks) => panic!("connected to {locks:?} by {url}"),
-            Err(error) => printed.show_error(&error),
-        }
         match RedisLock::connect(RedisConfig::new(&url)).await {
             // Here a query means nothing.
             Ok(locks) => printed.show(&locks),
@@ -73,50 +68,26 @@ async fn make_every_mistake(printed: &Printed, port: u16) {
     }
 }
 
-/// Connects, reconnects, is cut off, and is denied what it had.
-async fn live_through_everything(printed: &Printed, url: &str, server: &RedisServer) {
-    let locks = polylock::connect(url).await.expect("the right password");
-    printed.show(&Config::new(url));
+/// Lives through everything; there is no server after that.
+async fn live(printed: &Printed, url: &str, server: &RedisServer) {
     printed.show(&RedisConfig::new(url));
-    let request = LockRequest::exclusive("k").expect("a key");
-    let request = request.with_ttl(Duration::from_millis(900));
-    printed.show(&request);
-    let guard = locks
-        .acquire(request)
-        .await
-        .expect("connected")
-        .expect("free");
-    printed.show(&locks);
-    printed.show(&guard);
-    printed.show(&guard.watch());
-
-    let mut admin = admin(server);
-    admin
-        .command(&["CLIENT", "KILL", "USER", "u"])
-        .expect("the server runs");
-    drop(locks.lock("other").await.expect("connected"));
-    server.freeze();
-    printed.show_error(&locks.try_lock("other").await.expect_err("refused"));
-    server.thaw();
-    admin
-        .command(&["ACL", "SETUSER", "u", "-@all"])
-        .expect("the server runs");
-    printed.show_error(&locks.lock("other").await.expect_err("refused"));
-    admin
-        .command(&["ACL", "DELUSER", "u"])
-        .expect("the server runs");
-    printed.show_error(&locks.lock("other").await.expect_err("refused"));
-    printed.show(&guard.lost().await);
-    printed.show(&guard);
-    if let Err(error) = guard.release().await {
-        printed.show_error(&error);
-    }
-    server.kill();
-    printed.show_error(&locks.try_lock("other").await.expect_err("refused"));
-    printed.show(&locks);
+    let order = |words: &[&str]| {
+        let answer = admin(server).command(words);
+        answer.expect("the server runs");
+    };
+    let operator = Operator {
+        freeze: &|| server.freeze(),
+        thaw: &|| server.thaw(),
+        kill: &|| server.kill(),
+        cut_off: &|| order(&["CLIENT", "KILL", "USER", "u"]),
+        denials: &[&|| order(&["ACL", "SETUSER", "u", "-@all"]), &|| {
+            order(&["ACL", "DELUSER", "u"])
+        }],
+    };
+    live_through_everything(printed, url, operator).await;
 }
 
-async fn live_through_everything_over_tls(printed: &Printed) {
+async fn live_over_tls(printed: &Printed) {
     let authority = Authority::new();
     let demanding = ["--requirepass", PASSWORD, "--tls-auth-clients", "yes"];
     let server = RedisServer::start_with_tls(&authority, &demanding);
@@ -124,27 +95,25 @@ async fn live_through_everything_over_tls(printed: &Printed) {
     let keys = Keys::new(&authority, server.directory());
     let url = server.tls_url().expect("it was started with TLS");
     let url = url.replace("://", &format!("://u:{ENCODED}@"));
-    let url = format!("{url}?tls_ca={}", authority.ca().display());
+    let url = format!("{url}?ttl=1s&tls_ca={}", authority.ca().display());
     for url in keys.mistakes(&url) {
-        printed.show(&Config::new(&url));
-        match polylock::connect(&url).await {
-            Ok(locks) => panic!("connected to {locks:?} by {url}"),
-            Err(error) => printed.show_error(&error),
-        }
+        printed.show_refusal(&url).await;
     }
-    live_through_everything(printed, &keys.shown_in(&url), &server).await;
+    live(printed, &keys.shown_in(&url), &server).await;
     keys.assert_hidden(printed);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn no_password_is_printed_or_logged() {
-    let printed = Printed::with_all_that_is_logged();
-    let server = RedisServer::start_with(&["--requirepass", PASSWORD]);
-    add_user(&server);
-    make_every_mistake(printed, server.port()).await;
-    let url = format!("redis://u:{ENCODED}@127.0.0.1:{}/0", server.port());
-    live_through_everything(printed, &url, &server).await;
-    live_through_everything_over_tls(printed).await;
-    printed.assert_no_secret();
-    printed.assert_has(&["DEBUG", "lock_redis", "WARN", "lock lost"]);
+#[test]
+fn no_password_is_printed_or_logged() {
+    steady(async || {
+        let printed = Printed::with_all_that_is_logged();
+        let server = RedisServer::start_with(&["--requirepass", PASSWORD]);
+        add_user(&server);
+        make_every_mistake(printed, server.port()).await;
+        let url = format!("redis://u:{ENCODED}@127.0.0.1:{}/0?ttl=1s", server.port());
+        live(printed, &url, &server).await;
+        live_over_tls(printed).await;
+        printed.assert_no_secret();
+        printed.assert_has(&["DEBUG", "renewal", "WARN", "lock lost"]);
+    });
 }

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use tokio::time::Instant;
 
 use super::{Command, Commands, Outcome, TimeToLive};
-use crate::problem::Problem;
+use crate::stage::problem::Problem;
 
 /// A map that behaves as a Redis does: one command at a time, and keys that expire.
 #[derive(Debug, Default)]

@@ -14,9 +14,9 @@ use serde::{Deserialize, Serialize};
 pub(crate) use memory::MemoryCommands;
 pub(crate) use remote::RemoteCommands;
 
-use crate::arguments::scheme;
-use crate::client::Client;
-use crate::problem::Problem;
+use crate::coupon::client::Client;
+use crate::stage::locks::scheme;
+use crate::stage::problem::Problem;
 
 /// One command on a key.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -8,7 +8,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, RedisError};
 
 use super::{Command, Commands, Outcome, TimeToLive};
-use crate::problem::Problem;
+use crate::stage::problem::Problem;
 
 /// Long enough for a machine that is busy with the rush.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 
 use super::{Command, Commands, Outcome};
-use crate::client::Client;
-use crate::problem::Problem;
+use crate::coupon::client::Client;
+use crate::stage::problem::Problem;
 
 /// Has the headquarters execute them.
 pub(crate) struct RemoteCommands(Client);

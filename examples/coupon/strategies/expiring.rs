@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use crate::accident::Point;
-use crate::claim::{Answer, Claim, Failure};
-use crate::sale::sell;
-use crate::tools::Tools;
+use crate::coupon::accident::Point;
+use crate::coupon::claim::{Answer, Claim, Failure};
+use crate::coupon::sale::sell;
+use crate::coupon::tools::Tools;
 
 /// After this the store frees a key; a sale takes a hundredth of it, on a busy machine a tenth.
 pub(super) const EXPIRY: Duration = Duration::from_millis(500);

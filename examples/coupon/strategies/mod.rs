@@ -5,8 +5,8 @@ mod polylock;
 mod setnx;
 mod without_store;
 
-use crate::claim::{Answer, Claim, Failure};
-use crate::strategy::Strategy;
+use crate::coupon::claim::{Answer, Claim, Failure};
+use crate::coupon::strategy::Strategy;
 
 /// Takes a claim through the strategy of its instance.
 pub(crate) async fn buy(claim: &Claim) -> Result<Answer, Failure> {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use polylock::{DistributedLockExt, LockRequest};
 
-use crate::claim::{Answer, Claim, Failure};
-use crate::sale::sell;
+use crate::coupon::claim::{Answer, Claim, Failure};
+use crate::coupon::sale::sell;
 
 /// Longer than all the accidents together: here everybody is served.
 const PATIENCE: Duration = Duration::from_secs(30);

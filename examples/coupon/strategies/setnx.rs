@@ -1,10 +1,10 @@
 //! Locks that stay for ever when the one who has to delete them does not get there.
 
 use super::expiring::{EXPIRY, SAME_FOR_EVERYBODY};
-use crate::accident::Point;
-use crate::claim::{Answer, Claim, Failure};
-use crate::sale::sell;
-use crate::tools::Tools;
+use crate::coupon::accident::Point;
+use crate::coupon::claim::{Answer, Claim, Failure};
+use crate::coupon::sale::sell;
+use crate::coupon::tools::Tools;
 
 /// An error leaves through the question mark, past the DEL.
 pub(super) async fn no_expiry(claim: &Claim) -> Result<Answer, Failure> {

@@ -1,7 +1,7 @@
 //! The strategies that need no lock store: nothing, a mutex, a conditional update.
 
-use crate::claim::{Answer, Claim, Failure};
-use crate::sale::{sell, sell_by_decrement};
+use crate::coupon::claim::{Answer, Claim, Failure};
+use crate::coupon::sale::{sell, sell_by_decrement};
 
 /// Nobody is kept out: two buyers read the same stock and both write it back less one.
 pub(super) async fn unguarded(claim: &Claim) -> Result<Answer, Failure> {

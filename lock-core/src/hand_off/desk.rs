@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::hold::Hold;
 use crate::sync::locked;
-use crate::{LockGuard, LockKey};
+use crate::{LockGuard, LockKey, LockRequest};
 
 /// The lines of one client, key by key.
 #[derive(Debug)]
@@ -61,6 +61,8 @@ pub(crate) struct Forfeiter {
 #[derive(Debug)]
 pub(crate) struct Waiter {
     ttl: Duration,
+    lock_delay: Duration,
+    max_hold: Option<Duration>,
     runtime: Option<Id>,
     baton: oneshot::Sender<Baton>,
 }
@@ -89,15 +91,18 @@ impl Desks {
         }
     }
 
-    /// Stands in line for `key`, for a hold with `ttl`.
-    pub(super) fn arrive(self: &Arc<Self>, key: &LockKey, ttl: Duration) -> Arrival {
+    /// Stands in line for what `request` wants.
+    pub(super) fn arrive(self: &Arc<Self>, request: &LockRequest) -> Arrival {
+        let key = &request.key;
         let mut lines = locked(&self.lines);
         if let Some(line) = lines.get_mut(key) {
             let (baton, receiver) = oneshot::channel();
             line.forget_the_gone();
             let runtime = Handle::try_current().ok().map(|handle| handle.id());
             line.waiters.push_back(Waiter {
-                ttl,
+                ttl: request.ttl(),
+                lock_delay: request.lock_delay(),
+                max_hold: request.max_hold,
                 runtime,
                 baton,
             });
@@ -185,11 +190,11 @@ impl Place {
         }
     }
 
-    /// The next waiter, if it may have `hold` as it is: within the budget, with the ttl it asked
-    /// for, and with most of the lease ahead.
+    /// The next waiter, if it may have `hold` as it is: within the budget, with the ttl and the lock
+    /// delay it asked for, and with most of the lease ahead.
     pub(crate) fn next_waiter(&mut self, hold: &Hold) -> Option<Waiter> {
         let ttl = hold.id.ttl();
-        if self.since?.elapsed() >= self.desks.budget || hold.remaining() < ttl * 2 / 3 {
+        if self.since?.elapsed() >= self.desks.budget || hold.lease_left() < ttl * 2 / 3 {
             return None;
         }
         let mut lines = locked(&self.desks.lines);
@@ -202,7 +207,8 @@ impl Place {
         let next = line.waiters.front()?;
         // A hold that is kept on its owner's runtime cannot leave it.
         let at_home = hold.keeper.home.outlives_callers() || next.runtime == Some(hold.handle.id());
-        if next.ttl != ttl || !at_home {
+        let is_alike = (next.ttl, next.lock_delay) == (ttl, hold.id.lock_delay());
+        if !is_alike || !at_home {
             return None;
         }
         line.waiters.pop_front()
@@ -245,6 +251,11 @@ impl LineAtDesk {
 impl Waiter {
     fn is_gone(&self) -> bool {
         self.baton.is_closed()
+    }
+
+    /// How long it may hold what it is given.
+    pub(crate) fn max_hold(&self) -> Option<Duration> {
+        self.max_hold
     }
 
     /// Gives the waiter the held key; it comes back when the waiter has gone.

@@ -66,7 +66,7 @@ impl HandOff {
     /// Waits for the first place, or for the held key; `None` when the wait ran out.
     async fn stand_in_line(&self, request: &LockRequest, ends: Option<Instant>) -> Option<Baton> {
         loop {
-            let receiver = match self.desks.arrive(&request.key, request.ttl()) {
+            let receiver = match self.desks.arrive(request) {
                 Arrival::First(place) => return Some(Baton::Place(place)),
                 Arrival::Behind(receiver) => receiver,
             };

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use super::store::{CLOCK, Grant, Standing, Store, token};
 use crate::{
     Capabilities, Claim, DistributedLock, HoldId, Keeper, Lease, LockGuard, LockKey, LockRequest,
-    Moment, Released, Renewal, Result, TokenOrder, Wait,
+    Moment, Released, Renewal, Result, TTL_RANGE, TokenOrder, Wait,
 };
 
 /// Locks inside this process: for tests, examples and services with a single instance.
@@ -69,6 +69,7 @@ impl MemoryLock {
             .with_permits()
             .with_fairness()
             .with_push()
+            .with_lock_delay(*TTL_RANGE.end())
             .with_tokens(TokenOrder::Process);
         let lease = Arc::new(MemoryLease {
             store: Arc::clone(&store),
@@ -161,7 +162,7 @@ impl MemoryLock {
                     }
                 }
             };
-            let ttl = claim.id().ttl();
+            let ttl = claim.id().store_ttl();
             if let Some(guard) = claim.granted(token(grant)?, grant.at, ttl) {
                 return Ok(Some(guard));
             }

@@ -6,11 +6,10 @@ use std::sync::{Arc, Mutex, Weak};
 
 use tokio::sync::Notify;
 
-use crate::queue::admitted;
+use crate::queue::holders;
 use crate::sync::locked;
 use crate::{
-    Clock, FencingToken, HoldId, LockKey, LossReason, Mode, Moment, OwnerId, Released, Renewal,
-    Result,
+    Clock, FencingToken, HoldId, LockKey, LossReason, Moment, OwnerId, Released, Renewal, Result,
 };
 
 pub(super) const CLOCK: Clock = Clock::Runtime;
@@ -104,10 +103,10 @@ impl Store {
         state.settle(id.key(), now);
         match state.entry_mut(id) {
             Some(entry) if entry.granted.is_some() => {
-                entry.expires = now.plus(id.ttl());
+                entry.expires = now.plus(id.store_ttl());
                 Renewal::Held {
                     sent: now,
-                    ttl: id.ttl(),
+                    ttl: id.store_ttl(),
                 }
             }
             Some(_) | None => Renewal::Lost(LossReason::Removed),
@@ -155,18 +154,15 @@ impl State {
         let Some(queue) = self.queues.get_mut(key) else {
             return;
         };
-        let modes: Vec<Mode> = queue.iter().map(|entry| entry.id.mode()).collect();
-        for (entry, admitted) in queue.iter_mut().zip(admitted(modes.into_iter())) {
-            if admitted && entry.granted.is_none() {
+        let holders = holders(queue.iter().map(|entry| entry.id.mode()));
+        for entry in &mut queue[..holders] {
+            if entry.granted.is_none() {
                 entry.granted = Some(Grant {
                     number: GRANTS.fetch_add(1, Ordering::Relaxed) + 1,
                     at: now,
                 });
-                entry.expires = now.plus(entry.id.ttl());
+                entry.expires = now.plus(entry.id.store_ttl());
                 entry.changed.notify_one();
-            }
-            if !admitted && entry.id.mode() == Mode::Exclusive {
-                return;
             }
         }
     }

@@ -2,6 +2,9 @@
 
 mod alarm;
 mod claims;
+mod lock_delay;
+mod max_hold;
 mod renewal;
 mod shutdown;
+mod states;
 mod support;

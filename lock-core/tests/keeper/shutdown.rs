@@ -1,6 +1,7 @@
 //! The end of a client, on paused time.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use lock_core::{
     DistributedLock, DistributedLockExt, ErrorKind, HandOff, LockRequest, LossReason, MemoryLock,
     Released,
 };
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::support::{Answer, TTL, claim, hold, keeper};
@@ -36,7 +38,9 @@ async fn what_the_store_does_not_confirm_is_told_in_time() {
     let error = keeper.shutdown(LIMIT).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(error.to_string().contains("1 releases"), "{error}");
-    assert!(start.elapsed() < LIMIT + Duration::from_millis(10));
+    let waited = start.elapsed();
+    assert!(waited >= LIMIT, "given up after {waited:?}");
+    assert!(waited < LIMIT + Duration::from_millis(10));
     assert!(!guard.is_held());
 }
 
@@ -147,4 +151,28 @@ async fn a_waiter_that_was_handed_the_key_just_before_is_cut_off_too() {
     locks.shutdown(LIMIT).await.unwrap();
     let error = waiting.await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Closed, "{error}");
+}
+
+/// As the waiters of a process do, one after the other, when the first of them hears that its client is closed.
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_knocks_at_a_closed_client_is_nothing_that_is_left_of_it() {
+    const KNOCKING: usize = 4;
+    for round in 0..200 {
+        let locks = MemoryLock::new();
+        let open = Arc::new(AtomicBool::new(true));
+        let mut tasks = JoinSet::new();
+        for _ in 0..KNOCKING {
+            let (locks, open) = (locks.clone(), Arc::clone(&open));
+            tasks.spawn(async move {
+                while open.load(Ordering::Relaxed) {
+                    let _guard_or_closed = locks.try_lock("k").await;
+                    tokio::task::yield_now().await;
+                }
+            });
+        }
+        let outcome = locks.shutdown(LIMIT).await;
+        open.store(false, Ordering::Relaxed);
+        assert!(outcome.is_ok(), "round {round}: {outcome:?}");
+        tasks.join_all().await;
+    }
 }

@@ -73,7 +73,8 @@ impl Lease for ScriptedLease {
         let sent = Clock::Runtime.now();
         let script = *self.renewal.lock().expect("no test panics with it");
         let renewal = if answer(script).await? {
-            Renewal::Held { sent, ttl: TTL }
+            let ttl = TTL + holds.first().map_or(Duration::ZERO, HoldId::lock_delay);
+            Renewal::Held { sent, ttl }
         } else {
             Renewal::Lost(LossReason::Removed)
         };

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lock_core::{DistributedLock, LockKey, LockRequest, Mode};
 use lock_mysql::MySqlHold;
-use lock_testkit::servers::SqlServer;
+use lock_testkit::servers::{ServerProcess, SqlServer};
 use lock_testkit::{Case, Need, Store};
 
 use crate::connect;
@@ -117,20 +117,8 @@ impl Store for RowStore {
         true
     }
 
-    async fn freeze(&self) -> bool {
-        match &self.own {
-            Some(server) => {
-                server.freeze();
-                true
-            }
-            None => false,
-        }
-    }
-
-    async fn thaw(&self) {
-        if let Some(server) = &self.own {
-            server.thaw();
-        }
+    fn process(&self) -> Option<&ServerProcess> {
+        self.own.as_deref()
     }
 
     fn ttl(&self) -> Duration {

@@ -40,6 +40,13 @@ impl Bed {
         connect(self.server.url(), hold).await
     }
 
+    /// How many bytes were sent to the server, connection by connection.
+    pub(crate) fn sent(&self) -> Vec<usize> {
+        (0..self.proxy.all().count())
+            .map(|number| self.proxy.nth(number).to_server().bytes())
+            .collect()
+    }
+
     /// How long the server would keep the lease on `key`.
     pub(crate) fn expires_in(&self, key: &str) -> Duration {
         let left = self.server.execute(&format!(
@@ -106,4 +113,10 @@ pub(crate) async fn take(locks: &MySqlLock, request: &LockRequest) -> LockGuard 
     let request = request.clone().with_wait(Wait::within(PROMPT));
     let answer = locks.acquire(request).await;
     answer.expect("the server runs").expect("free in time")
+}
+
+/// Does nothing in the end, but opens the connections that takes and releases travel on.
+pub(crate) async fn take_and_release(locks: &MySqlLock, request: &LockRequest) {
+    let guard = take(locks, request).await;
+    guard.release().await.expect("the server runs");
 }

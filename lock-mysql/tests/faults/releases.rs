@@ -3,87 +3,98 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lock_core::{ErrorKind, LockGuard, Mode, Released};
+use lock_core::{DistributedLock, ErrorKind, LockGuard, Mode, Released};
 use lock_mysql::MySqlHold;
 use lock_testkit::servers::SqlVendor;
+use lock_testkit::{eventually, steady};
 
-use crate::LONG;
-use crate::bed::{BOTH, Bed, modes, request, take};
+use crate::bed::{BOTH, Bed, modes, request, take, take_and_release};
+use crate::{LONG, PROMPT};
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_release_whose_answer_is_lost_with_its_connection_is_done() {
-    for vendor in SqlVendor::available() {
-        let bed = Bed::new(vendor);
+/// Releases, and does not hear whether that was done.
+async fn release_unheard(guard: LockGuard) {
+    match guard.release().await {
+        Ok(Released::Released | Released::AlreadyLost) => {}
+        Err(error) => assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}"),
+    }
+}
+
+#[test]
+fn a_release_whose_answer_is_lost_with_its_connection_is_done() {
+    steady(async || {
+        for vendor in SqlVendor::available() {
+            let bed = Bed::new(vendor);
+            for hold in BOTH {
+                let locks = bed.client(hold).await;
+                for mode in modes(hold) {
+                    let request = request(&format!("{hold:?} {mode:?}"), mode, LONG);
+                    take_and_release(&locks, &request).await;
+                    let guard = take(&locks, &request).await;
+                    bed.proxy.all().lose_next_reply_and_cut();
+                    release_unheard(guard).await;
+                    bed.empties().await;
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn a_release_whose_connection_goes_silent_is_done() {
+    steady(async || {
+        let bed = Bed::new(SqlVendor::MariaDb);
         for hold in BOTH {
             let locks = bed.client(hold).await;
             for mode in modes(hold) {
                 let request = request(&format!("{hold:?} {mode:?}"), mode, LONG);
-                // Opens the connection that releases travel on.
-                take(&locks, &request)
-                    .await
-                    .release()
-                    .await
-                    .expect("it runs");
+                take_and_release(&locks, &request).await;
                 let guard = take(&locks, &request).await;
-                bed.proxy.all().lose_next_reply_and_cut();
-                match guard.release().await {
-                    Ok(Released::Released | Released::AlreadyLost) => {}
-                    Err(error) => assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}"),
-                }
+                bed.proxy.all().lose_next_reply_and_go_silent();
+                release_unheard(guard).await;
                 bed.empties().await;
+                // Whoever is next has the key at once.
+                take_and_release(&locks, &request).await;
             }
         }
-    }
+    });
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_release_whose_connection_goes_silent_is_done() {
-    let bed = Bed::new(SqlVendor::MariaDb);
-    for hold in BOTH {
-        let locks = bed.client(hold).await;
-        for mode in modes(hold) {
-            let request = request(&format!("{hold:?} {mode:?}"), mode, LONG);
-            take(&locks, &request)
-                .await
-                .release()
-                .await
-                .expect("it runs");
-            let guard = take(&locks, &request).await;
-            bed.proxy.all().lose_next_reply_and_go_silent();
-            match guard.release().await {
-                Ok(Released::Released | Released::AlreadyLost) => {}
-                Err(error) => assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}"),
-            }
-            bed.empties().await;
-            // Whoever is next has the key at once.
-            take(&locks, &request)
-                .await
-                .release()
-                .await
-                .expect("it runs");
+#[test]
+fn a_release_in_the_middle_of_a_heartbeat_is_one() {
+    steady(async || {
+        const HOLDS: usize = 10;
+        const TTL: Duration = Duration::from_secs(6);
+        let bed = Bed::new(SqlVendor::MariaDb);
+        let locks = bed.client(MySqlHold::Row).await;
+        let mut guards = Vec::new();
+        for number in 0..HOLDS {
+            let request = request(&format!("k{number}"), Mode::Exclusive, TTL);
+            guards.push(take(&locks, &request).await);
         }
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_release_in_the_middle_of_a_heartbeat_is_one() {
-    const TTL: Duration = Duration::from_secs(2);
-    let bed = Bed::new(SqlVendor::MariaDb);
-    let locks = bed.client(MySqlHold::Row).await;
-    let mut guards = Vec::new();
-    for number in 0..10 {
-        let request = request(&format!("k{number}"), Mode::Exclusive, TTL);
-        guards.push(take(&locks, &request).await);
-    }
-    bed.proxy
-        .all()
-        .to_client()
-        .delay(Duration::from_millis(250));
-    // Heartbeats are sent after a third of the ttl; none is answered yet.
-    tokio::time::sleep(TTL / 3 + Duration::from_millis(100)).await;
-    let releasing = guards.into_iter().map(LockGuard::release);
-    for released in join_all(releasing).await {
-        assert_eq!(released.expect("the server runs"), Released::Released);
-    }
-    bed.empties().await;
+        bed.proxy.all().to_client().hold();
+        let before = bed.sent();
+        let all_beat = || async {
+            let now = bed.sent();
+            let beating = now.iter().zip(&before).filter(|(now, before)| now > before);
+            beating.count() >= HOLDS
+        };
+        eventually(PROMPT, "a heartbeat of each, not answered yet", all_beat).await;
+        let releasing = join_all(guards.into_iter().map(LockGuard::release));
+        let answering = async {
+            // What is asked for behind the releases, where holds are kept: they have begun by then.
+            let another = request("another", Mode::Exclusive, TTL);
+            let connections = bed.proxy.all().count();
+            let connects = || async { bed.proxy.all().count() > connections };
+            tokio::select! {
+                answer = locks.acquire(another) => panic!("nothing is answered: {answer:?}"),
+                () = eventually(PROMPT, "a connection for another lock", connects) => {}
+            }
+            bed.proxy.all().pass();
+        };
+        let (released, ()) = tokio::join!(releasing, answering);
+        for released in released {
+            assert_eq!(released.expect("the server runs"), Released::Released);
+        }
+        bed.empties().await;
+    });
 }

@@ -1,25 +1,17 @@
 //! An application that blocks every worker of its runtime, or drops it.
 
-use std::thread::park_timeout;
 use std::time::Duration;
 
 use lock_core::{KeeperPlace, Mode, Released};
 use lock_mysql::{MySqlConfig, MySqlLock};
-use lock_testkit::eventually;
 use lock_testkit::servers::{SqlServer, SqlVendor};
+use lock_testkit::{block_thread, block_workers, eventually};
 use tokio::runtime::Builder;
 use tokio::time::Instant;
 
 use crate::{BOTH, connect, take};
 
 const TTL: Duration = Duration::from_millis(1500);
-
-fn block(duration: Duration) {
-    let end = Instant::now() + duration;
-    while let Some(left) = end.checked_duration_since(Instant::now()) {
-        park_timeout(left);
-    }
-}
 
 #[test]
 fn a_hold_is_renewed_while_every_worker_is_blocked() {
@@ -33,14 +25,7 @@ fn a_hold_is_renewed_while_every_worker_is_blocked() {
             let locks = connect(server.url(), hold).await;
             take(&locks, "k", Mode::Exclusive, TTL).await
         });
-        let blocking: Vec<_> = (0..WORKERS)
-            .map(|_| runtime.spawn(async { block(TTL * 3) }))
-            .collect();
-        runtime.block_on(async {
-            for task in blocking {
-                task.await.expect("it only blocks");
-            }
-        });
+        block_workers(&runtime, WORKERS, TTL * 3);
         assert!(guard.is_held(), "{hold:?}: nobody renewed it");
         let released = runtime.block_on(guard.release());
         assert_eq!(released.expect("the server runs"), Released::Released);
@@ -104,7 +89,7 @@ fn holds_that_the_caller_keeps_end_with_its_runtime() {
             assert!(next.expect("the server runs").is_some(), "{hold:?}");
         });
         assert!(begun.elapsed() < TTL + Duration::from_secs(1));
-        block(TTL.saturating_sub(begun.elapsed()));
+        block_thread(TTL.saturating_sub(begun.elapsed()));
         assert!(!guard.is_held());
     }
 }

@@ -2,15 +2,14 @@
 //! that block or drop their runtimes.
 
 mod blocked;
-mod child;
 mod frozen;
 mod killed;
-mod roles;
 
 use std::time::Duration;
 
 use lock_core::{DistributedLock, LockGuard, LockRequest, Mode};
 use lock_mysql::{MySqlConfig, MySqlHold, MySqlLock};
+use lock_testkit::servers::SqlServer;
 
 const BOTH: [MySqlHold; 2] = [MySqlHold::Lease, MySqlHold::Row];
 
@@ -19,10 +18,27 @@ async fn connect(url: impl Into<String>, hold: MySqlHold) -> MySqlLock {
     MySqlLock::connect(config).await.expect("the server runs")
 }
 
+/// How a child is told to hold, and where.
+fn store(server: &SqlServer, hold: MySqlHold) -> String {
+    format!("{hold:?} {}", server.url())
+}
+
+async fn connect_as_told(store: String) -> MySqlLock {
+    let (told, url) = store.split_once(' ').expect("two words");
+    let hold = BOTH.into_iter().find(|hold| format!("{hold:?}") == told);
+    connect(url, hold.expect("one of both")).await
+}
+
+lock_testkit::roles!(connect_as_told);
+
+fn request(key: &str, mode: Mode, ttl: Duration) -> LockRequest {
+    let key = key.try_into().expect("a key");
+    LockRequest::new(key, mode).with_ttl(ttl)
+}
+
 /// Takes a lock that is free.
 async fn take(locks: &MySqlLock, key: &str, mode: Mode, ttl: Duration) -> LockGuard {
-    let key = key.try_into().expect("a key");
-    let request = LockRequest::new(key, mode).with_ttl(ttl).without_waiting();
+    let request = request(key, mode, ttl).without_waiting();
     let guard = locks.acquire(request).await.expect("the server runs");
     guard.expect("free")
 }

@@ -1,10 +1,12 @@
-//! Servers that take no writes, from the beginning or from now on.
+//! Servers that take no writes, from the beginning or from now on, and others that cannot be used as
+//! they are.
 
 use std::time::Duration;
 
 use lock_core::{DistributedLock, ErrorKind, LossReason};
 use lock_mysql::{MySqlConfig, MySqlHold, MySqlLock};
 use lock_testkit::servers::{SqlServer, SqlVendor};
+use lock_testkit::steady;
 use tokio::time::{Instant, timeout};
 
 use crate::{LONG, PROMPT, connect_with, exclusive, take, take_soon};
@@ -14,47 +16,83 @@ fn plain_user(server: &SqlServer) -> String {
     format!("mysql://app:p@127.0.0.1:{}/locks", server.port())
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_read_only_server_is_told_at_connect_whoever_connects() {
-    for vendor in SqlVendor::available() {
-        let server = SqlServer::start(vendor);
-        let plain = plain_user(&server);
-        server.execute("SET GLOBAL read_only = 1");
-        for url in [server.url(), plain] {
-            let connecting = MySqlLock::connect(MySqlConfig::new(url));
-            let error = connecting.await.expect_err("it takes no writes");
-            assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-            assert!(error.to_string().contains("read-only"), "{error}");
+#[test]
+fn a_read_only_server_is_told_at_connect_whoever_connects() {
+    steady(async || {
+        for vendor in SqlVendor::available() {
+            let server = SqlServer::start(vendor);
+            let plain = plain_user(&server);
+            server.execute("SET GLOBAL read_only = 1");
+            for url in [server.url(), plain] {
+                let connecting = MySqlLock::connect(MySqlConfig::new(url));
+                let error = connecting.await.expect_err("it takes no writes");
+                assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+                assert!(error.to_string().contains("read-only"), "{error}");
+            }
         }
-    }
+    });
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_becomes_read_only_ends_leases_at_their_deadline() {
-    const TTL: Duration = Duration::from_secs(2);
-    for vendor in SqlVendor::available() {
-        let server = SqlServer::start(vendor);
-        let plain = plain_user(&server);
-        let locks = connect_with(MySqlConfig::new(&plain)).await;
-        let by_row = MySqlConfig::new(&plain).with_hold(MySqlHold::Row);
-        let by_row = connect_with(by_row).await;
-        let guard = take(&locks, "k", TTL).await;
-        let row = take(&by_row, "row", TTL).await;
-        // MariaDB and MySQL wait for open transactions that write; ours do not.
-        server.execute("SET GLOBAL read_only = 1");
-        let begun = Instant::now();
-        let lost = timeout(PROMPT, guard.lost()).await.expect("told");
-        assert_eq!(lost, LossReason::Expired);
-        assert!(begun.elapsed() < TTL, "{:?}", begun.elapsed());
-        for locks in [&locks, &by_row] {
-            let error = locks.acquire(exclusive("other", LONG)).await;
-            let error = error.expect_err("broken is not busy");
-            assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+#[test]
+fn a_server_that_becomes_read_only_ends_leases_at_their_deadline() {
+    steady(async || {
+        const TTL: Duration = Duration::from_secs(2);
+        for vendor in SqlVendor::available() {
+            let server = SqlServer::start(vendor);
+            let plain = plain_user(&server);
+            let locks = connect_with(MySqlConfig::new(&plain)).await;
+            let by_row = MySqlConfig::new(&plain).with_hold(MySqlHold::Row);
+            let by_row = connect_with(by_row).await;
+            let guard = take(&locks, "k", TTL).await;
+            let row = take(&by_row, "row", TTL).await;
+            // MariaDB and MySQL wait for open transactions that write; ours do not.
+            server.execute("SET GLOBAL read_only = 1");
+            let begun = Instant::now();
+            let lost = timeout(PROMPT, guard.lost()).await.expect("told");
+            assert_eq!(lost, LossReason::Expired);
+            assert!(begun.elapsed() < TTL, "{:?}", begun.elapsed());
+            for locks in [&locks, &by_row] {
+                let error = locks.acquire(exclusive("other", LONG)).await;
+                let error = error.expect_err("broken is not busy");
+                assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+            }
+            row.release().await.expect("the server runs");
+            server.execute("SET GLOBAL read_only = 0");
+            for (locks, key) in [(&locks, "k"), (&by_row, "row")] {
+                drop(take_soon(locks, exclusive(key, LONG)).await);
+            }
         }
-        row.release().await.expect("the server runs");
-        server.execute("SET GLOBAL read_only = 0");
-        for (locks, key) in [(&locks, "k"), (&by_row, "row")] {
-            drop(take_soon(locks, exclusive(key, LONG)).await);
+    });
+}
+
+#[test]
+fn a_binary_log_of_statements_is_told_at_connect() {
+    steady(async || {
+        for vendor in SqlVendor::available() {
+            let statements = [
+                "--log-bin=binary",
+                "--server-id=1",
+                "--binlog-format=STATEMENT",
+            ];
+            let server = SqlServer::start_with(vendor, &statements);
+            let connecting = MySqlLock::connect(MySqlConfig::new(server.url()));
+            let error = connecting.await.expect_err("it refuses what we write");
+            assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+            assert!(error.to_string().contains("ROW or MIXED"), "{error}");
         }
-    }
+    });
+}
+
+#[test]
+fn a_password_that_needs_tls_is_told() {
+    steady(async || {
+        if !SqlVendor::available().contains(&SqlVendor::MySql) {
+            return;
+        }
+        let server = SqlServer::start_with(SqlVendor::MySql, &["--tls-version="]);
+        let connecting = MySqlLock::connect(MySqlConfig::new(plain_user(&server)));
+        let error = connecting.await.expect_err("the password is not sent");
+        assert_eq!(error.kind(), ErrorKind::Config, "{error}");
+        assert!(error.to_string().contains("turn TLS on"), "{error}");
+    });
 }

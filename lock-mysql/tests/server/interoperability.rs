@@ -4,107 +4,116 @@ use std::time::Duration;
 
 use lock_core::{DistributedLock, DistributedLockExt};
 use lock_testkit::servers::{SqlServer, SqlVendor};
+use lock_testkit::steady;
 use tokio::time::Instant;
 
 use crate::by_hand::ByHand;
 use crate::{BOTH, LONG, connect, exclusive, is_free, row, take, take_soon};
 use lock_mysql::MySqlHold;
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_transaction_by_hand_excludes_us_until_it_ends() {
-    for vendor in SqlVendor::available() {
-        let server = SqlServer::start(vendor);
-        for hold in BOTH {
-            let locks = connect(&server, hold).await;
-            let key = format!("{hold:?}");
-            take(&locks, &key, LONG)
-                .await
-                .release()
-                .await
-                .expect("it runs");
-            let mut theirs = ByHand::start(&server);
-            theirs.run(&format!(
-                "BEGIN; SELECT token FROM locks WHERE k = {} FOR UPDATE",
-                row(&key)
-            ));
-            assert!(!is_free(&locks, &key).await, "{vendor:?} {hold:?}");
-            let shared = locks.try_lock_shared(&key).await.expect("held is no error");
-            assert!(shared.is_none(), "{vendor:?} {hold:?}");
-            let waiting = take_soon(&locks, exclusive(&key, LONG));
-            let ending = async {
-                theirs.run("COMMIT");
-                Instant::now()
-            };
-            let (guard, ended) = tokio::join!(waiting, ending);
-            assert!(ended.elapsed() < Duration::from_secs(2));
-            guard.release().await.expect("the server runs");
+#[test]
+fn a_transaction_by_hand_excludes_us_until_it_ends() {
+    steady(async || {
+        for vendor in SqlVendor::available() {
+            let server = SqlServer::start(vendor);
+            for hold in BOTH {
+                let locks = connect(&server, hold).await;
+                let key = format!("{hold:?}");
+                take(&locks, &key, LONG)
+                    .await
+                    .release()
+                    .await
+                    .expect("it runs");
+                let mut theirs = ByHand::start(&server);
+                theirs.run(&format!(
+                    "BEGIN; SELECT token FROM locks WHERE k = {} FOR UPDATE",
+                    row(&key)
+                ));
+                assert!(!is_free(&locks, &key).await, "{vendor:?} {hold:?}");
+                let shared = locks.try_lock_shared(&key).await.expect("held is no error");
+                assert!(shared.is_none(), "{vendor:?} {hold:?}");
+                let waiting = take_soon(&locks, exclusive(&key, LONG));
+                let ending = async {
+                    theirs.run("COMMIT");
+                    Instant::now()
+                };
+                let (guard, ended) = tokio::join!(waiting, ending);
+                assert!(ended.elapsed() < Duration::from_secs(2));
+                guard.release().await.expect("the server runs");
+            }
         }
-    }
+    });
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_row_lock_excludes_a_transaction_by_hand_until_its_release() {
-    for vendor in SqlVendor::available() {
-        let server = SqlServer::start(vendor);
-        let locks = connect(&server, MySqlHold::Row).await;
-        let guard = take(&locks, "k", LONG).await;
-        let lock = format!("SELECT token FROM locks WHERE k = {} FOR UPDATE", row("k"));
-        let refused = server.try_execute(&format!("{lock} NOWAIT"));
-        assert!(refused.is_err(), "{vendor:?}: {refused:?}");
-        let mut theirs = ByHand::start(&server);
-        theirs.begin(&format!("BEGIN; {lock}"));
-        guard.release().await.expect("the server runs");
-        assert_eq!(theirs.finish().len(), 1);
-        assert!(!is_free(&locks, "k").await);
-    }
+#[test]
+fn a_row_lock_excludes_a_transaction_by_hand_until_its_release() {
+    steady(async || {
+        for vendor in SqlVendor::available() {
+            let server = SqlServer::start(vendor);
+            let locks = connect(&server, MySqlHold::Row).await;
+            let guard = take(&locks, "k", LONG).await;
+            let lock = format!("SELECT token FROM locks WHERE k = {} FOR UPDATE", row("k"));
+            let refused = server.try_execute(&format!("{lock} NOWAIT"));
+            assert!(refused.is_err(), "{vendor:?}: {refused:?}");
+            let mut theirs = ByHand::start(&server);
+            theirs.begin(&format!("BEGIN; {lock}"));
+            guard.release().await.expect("the server runs");
+            assert_eq!(theirs.finish().len(), 1);
+            assert!(!is_free(&locks, "k").await);
+        }
+    });
 }
 
 /// The server gives up the one of two transactions that has changed less.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_take_that_the_server_gives_up_for_a_transaction_by_hand_is_tried_again() {
-    let server = SqlServer::start(SqlVendor::MariaDb);
-    let locks = connect(&server, MySqlHold::Lease).await;
-    let reader = locks.lock_shared("k").await.expect("it runs");
-    let changes: Vec<String> = (0..100)
-        .map(|number| format!("('change {number}', 0, '2025-01-01')"))
-        .collect();
-    let mut theirs = ByHand::start(&server);
-    theirs.run(&format!(
+#[test]
+fn a_take_that_the_server_gives_up_for_a_transaction_by_hand_is_tried_again() {
+    steady(async || {
+        let server = SqlServer::start(SqlVendor::MariaDb);
+        let locks = connect(&server, MySqlHold::Lease).await;
+        let reader = locks.lock_shared("k").await.expect("it runs");
+        let changes: Vec<String> = (0..100)
+            .map(|number| format!("('change {number}', 0, '2025-01-01')"))
+            .collect();
+        let mut theirs = ByHand::start(&server);
+        theirs.run(&format!(
         "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; BEGIN; INSERT INTO locks (k, token, expires) VALUES {}; SELECT token FROM locks_holders WHERE k = {} FOR UPDATE",
         changes.join(", "),
         row("k")
     ));
-    let taking = locks.lock_shared_within("k", Duration::from_secs(10));
-    let meeting = async {
-        // By then it has the key's row, and waits for its holders.
-        tokio::time::sleep(Duration::from_millis(300)).await;
-        let lock = format!("SELECT token FROM locks WHERE k = {} FOR UPDATE", row("k"));
-        assert_eq!(theirs.run(&lock).len(), 1, "ours was to be given up");
-        theirs.run("ROLLBACK");
-    };
-    let (taken, ()) = tokio::join!(taking, meeting);
-    let taken = taken.expect("no error reaches a caller").expect("shared");
-    assert!(taken.is_held() && reader.is_held());
+        let taking = locks.lock_shared_within("k", Duration::from_secs(10));
+        let meeting = async {
+            // By then it has the key's row, and waits for its holders.
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            let lock = format!("SELECT token FROM locks WHERE k = {} FOR UPDATE", row("k"));
+            assert_eq!(theirs.run(&lock).len(), 1, "ours was to be given up");
+            theirs.run("ROLLBACK");
+        };
+        let (taken, ()) = tokio::join!(taking, meeting);
+        let taken = taken.expect("no error reaches a caller").expect("shared");
+        assert!(taken.is_held() && reader.is_held());
+    });
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn leases_and_row_locks_respect_each_other() {
-    let server = SqlServer::start(SqlVendor::MariaDb);
-    for [first, second] in [BOTH, [BOTH[1], BOTH[0]]] {
-        let (holder, other) = (
-            connect(&server, first).await,
-            connect(&server, second).await,
-        );
-        let guard = take(&holder, "k", LONG).await;
-        assert!(!is_free(&other, "k").await, "{second:?} beside {first:?}");
-        assert!(other.try_lock_shared("k").await.expect("it runs").is_none());
-        guard.release().await.expect("it runs");
-        let shared = holder.lock_shared("k").await.expect("it runs");
-        assert!(!is_free(&other, "k").await, "{second:?} beside {first:?}");
-        shared.release().await.expect("it runs");
-        let next = take_soon(&other, exclusive("k", LONG)).await;
-        next.release().await.expect("it runs");
-        let none = other.acquire(exclusive("k", LONG)).await.expect("it runs");
-        drop(none.expect("free"));
-    }
+#[test]
+fn leases_and_row_locks_respect_each_other() {
+    steady(async || {
+        let server = SqlServer::start(SqlVendor::MariaDb);
+        for [first, second] in [BOTH, [BOTH[1], BOTH[0]]] {
+            let (holder, other) = (
+                connect(&server, first).await,
+                connect(&server, second).await,
+            );
+            let guard = take(&holder, "k", LONG).await;
+            assert!(!is_free(&other, "k").await, "{second:?} beside {first:?}");
+            assert!(other.try_lock_shared("k").await.expect("it runs").is_none());
+            guard.release().await.expect("it runs");
+            let shared = holder.lock_shared("k").await.expect("it runs");
+            assert!(!is_free(&other, "k").await, "{second:?} beside {first:?}");
+            shared.release().await.expect("it runs");
+            let next = take_soon(&other, exclusive("k", LONG)).await;
+            next.release().await.expect("it runs");
+            let none = other.acquire(exclusive("k", LONG)).await.expect("it runs");
+            drop(none.expect("free"));
+        }
+    });
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use lock_core::{DistributedLock, ErrorKind, LossReason, Released, Wait};
 use lock_mysql::MySqlHold;
 use lock_testkit::servers::{SqlServer, SqlVendor};
+use lock_testkit::steady;
 use tokio::time::{Instant, timeout};
 
 use crate::{BOTH, LONG, PROMPT, connect, exclusive, is_free, take, take_soon};
@@ -20,113 +21,123 @@ pub(crate) fn kill_all(server: &SqlServer) {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn leases_survive_that_every_connection_is_ended() {
-    for vendor in SqlVendor::available() {
-        let server = SqlServer::start(vendor);
-        let locks = connect(&server, MySqlHold::Lease).await;
-        let guard = take(&locks, "k", TTL).await;
-        for _ in 0..10 {
-            kill_all(&server);
-            let lost = timeout(TTL / 5, guard.lost()).await;
-            assert!(lost.is_err(), "{lost:?}");
-            kill_all(&server);
-            let answer = locks.acquire(exclusive("other", LONG)).await;
-            let other = answer.expect("no error").expect("free");
-            kill_all(&server);
-            assert_eq!(other.release().await.expect("no error"), Released::Released);
+#[test]
+fn leases_survive_that_every_connection_is_ended() {
+    steady(async || {
+        for vendor in SqlVendor::available() {
+            let server = SqlServer::start(vendor);
+            let locks = connect(&server, MySqlHold::Lease).await;
+            let guard = take(&locks, "k", TTL).await;
+            for _ in 0..10 {
+                kill_all(&server);
+                let lost = timeout(TTL / 5, guard.lost()).await;
+                assert!(lost.is_err(), "{lost:?}");
+                kill_all(&server);
+                let answer = locks.acquire(exclusive("other", LONG)).await;
+                let other = answer.expect("no error").expect("free");
+                kill_all(&server);
+                assert_eq!(other.release().await.expect("no error"), Released::Released);
+            }
+            assert_eq!(guard.release().await.expect("it runs"), Released::Released);
         }
-        assert_eq!(guard.release().await.expect("it runs"), Released::Released);
-    }
+    });
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_row_lock_whose_connection_is_ended_is_told_at_the_next_heartbeat() {
-    for vendor in SqlVendor::available() {
-        let server = SqlServer::start(vendor);
-        let (locks, other) = (
-            connect(&server, MySqlHold::Row).await,
-            connect(&server, MySqlHold::Row).await,
-        );
-        let guard = take(&locks, "k", TTL).await;
-        kill_all(&server);
-        let begun = Instant::now();
-        let next = take_soon(&other, exclusive("k", LONG)).await;
-        assert!(next.token() > guard.token(), "{vendor:?}");
-        let lost = timeout(PROMPT, guard.lost()).await.expect("it is told");
-        assert_eq!(lost, LossReason::Removed);
-        assert!(begun.elapsed() < TTL / 3 + Duration::from_secs(1));
-        assert_eq!(
-            guard.release().await.expect("it runs"),
-            Released::AlreadyLost
-        );
-        assert!(!is_free(&locks, "k").await, "the next one's was freed");
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn leases_survive_a_restart_and_row_locks_do_not() {
-    for vendor in SqlVendor::available() {
-        let server = SqlServer::start(vendor);
-        let leases = connect(&server, MySqlHold::Lease).await;
-        let rows = connect(&server, MySqlHold::Row).await;
-        let lease = take(&leases, "lease", LONG).await;
-        let row = take(&rows, "row", TTL).await;
-        server.restart();
-        let lost = timeout(PROMPT, row.lost()).await.expect("it is told");
-        assert_eq!(lost, LossReason::Removed);
-        let next = take_soon(&rows, exclusive("row", LONG)).await;
-        assert!(next.token() > row.token());
-        assert!(!is_free(&leases, "lease").await);
-        assert!(lease.is_held());
-        assert_eq!(lease.release().await.expect("it runs"), Released::Released);
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_waiter_rides_out_a_restart() {
-    let server = SqlServer::start(SqlVendor::MariaDb);
-    for hold in BOTH {
-        let (locks, other) = (connect(&server, hold).await, connect(&server, hold).await);
-        let guard = take(&other, "k", TTL).await;
-        let waiting = locks.acquire(exclusive("k", LONG).with_wait(Wait::within(PROMPT)));
-        let restarting = async {
-            tokio::time::sleep(Duration::from_millis(300)).await;
-            server.restart();
-            drop(guard);
-        };
-        let (answer, ()) = tokio::join!(waiting, restarting);
-        let next = answer.expect("it is there again").expect("free");
-        next.release().await.expect("it runs");
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_stands_still_is_broken_and_not_busy() {
-    for hold in BOTH {
-        let server = SqlServer::start(SqlVendor::MariaDb);
-        let locks = connect(&server, hold).await;
-        let held = take(&locks, "held", LONG).await;
-        server.freeze();
-        for wait in [0, 200, 700].map(Duration::from_millis) {
+#[test]
+fn a_row_lock_whose_connection_is_ended_is_told_at_the_next_heartbeat() {
+    steady(async || {
+        for vendor in SqlVendor::available() {
+            let server = SqlServer::start(vendor);
+            let (locks, other) = (
+                connect(&server, MySqlHold::Row).await,
+                connect(&server, MySqlHold::Row).await,
+            );
+            let guard = take(&locks, "k", TTL).await;
+            kill_all(&server);
             let begun = Instant::now();
-            let request = exclusive("free", LONG).with_wait(Wait::within(wait));
-            let error = locks
-                .acquire(request)
-                .await
-                .expect_err("frozen is not busy");
+            let next = take_soon(&other, exclusive("k", LONG)).await;
+            assert!(next.token() > guard.token(), "{vendor:?}");
+            let lost = timeout(PROMPT, guard.lost()).await.expect("it is told");
+            assert_eq!(lost, LossReason::Removed);
+            assert!(begun.elapsed() < TTL / 3 + Duration::from_secs(1));
+            assert_eq!(
+                guard.release().await.expect("it runs"),
+                Released::AlreadyLost
+            );
+            assert!(!is_free(&locks, "k").await, "the next one's was freed");
+        }
+    });
+}
+
+#[test]
+fn leases_survive_a_restart_and_row_locks_do_not() {
+    steady(async || {
+        for vendor in SqlVendor::available() {
+            let server = SqlServer::start(vendor);
+            let leases = connect(&server, MySqlHold::Lease).await;
+            let rows = connect(&server, MySqlHold::Row).await;
+            let lease = take(&leases, "lease", LONG).await;
+            let row = take(&rows, "row", TTL).await;
+            server.restart();
+            let lost = timeout(PROMPT, row.lost()).await.expect("it is told");
+            assert_eq!(lost, LossReason::Removed);
+            let next = take_soon(&rows, exclusive("row", LONG)).await;
+            assert!(next.token() > row.token());
+            assert!(!is_free(&leases, "lease").await);
+            assert!(lease.is_held());
+            assert_eq!(lease.release().await.expect("it runs"), Released::Released);
+        }
+    });
+}
+
+#[test]
+fn a_waiter_rides_out_a_restart() {
+    steady(async || {
+        let server = SqlServer::start(SqlVendor::MariaDb);
+        for hold in BOTH {
+            let (locks, other) = (connect(&server, hold).await, connect(&server, hold).await);
+            let guard = take(&other, "k", TTL).await;
+            let waiting = locks.acquire(exclusive("k", LONG).with_wait(Wait::within(PROMPT)));
+            let restarting = async {
+                tokio::time::sleep(Duration::from_millis(300)).await;
+                server.restart();
+                drop(guard);
+            };
+            let (answer, ()) = tokio::join!(waiting, restarting);
+            let next = answer.expect("it is there again").expect("free");
+            next.release().await.expect("it runs");
+        }
+    });
+}
+
+#[test]
+fn a_server_that_stands_still_is_broken_and_not_busy() {
+    steady(async || {
+        for hold in BOTH {
+            let server = SqlServer::start(SqlVendor::MariaDb);
+            let locks = connect(&server, hold).await;
+            let held = take(&locks, "held", LONG).await;
+            server.freeze();
+            for wait in [0, 200, 700].map(Duration::from_millis) {
+                let begun = Instant::now();
+                let request = exclusive("free", LONG).with_wait(Wait::within(wait));
+                let error = locks
+                    .acquire(request)
+                    .await
+                    .expect_err("frozen is not busy");
+                assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+                let took = begun.elapsed();
+                let limit = wait.max(Duration::from_secs(2)) + Duration::from_millis(700);
+                assert!(took < limit, "{hold:?}: {took:?} of {wait:?}");
+            }
+            let begun = Instant::now();
+            let error = held.release().await.expect_err("it does not answer");
             assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-            let took = begun.elapsed();
-            let limit = wait.max(Duration::from_secs(2)) + Duration::from_millis(700);
-            assert!(took < limit, "{hold:?}: {took:?} of {wait:?}");
+            assert!(begun.elapsed() < Duration::from_secs(2), "{hold:?}");
+            server.thaw();
+            for key in ["held", "free"] {
+                drop(take_soon(&locks, exclusive(key, LONG)).await);
+            }
         }
-        let begun = Instant::now();
-        let error = held.release().await.expect_err("it does not answer");
-        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-        assert!(begun.elapsed() < Duration::from_secs(2), "{hold:?}");
-        server.thaw();
-        for key in ["held", "free"] {
-            drop(take_soon(&locks, exclusive(key, LONG)).await);
-        }
-    }
+    });
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use lock_core::{DistributedLock, KeeperPlace, LockRequest, LossReason, Released};
 use lock_mysql::{MySqlConfig, MySqlHold};
 use lock_testkit::servers::{SqlServer, SqlVendor};
+use lock_testkit::steady;
 use tokio::runtime::Builder;
 use tokio::time::{sleep, timeout};
 
@@ -12,25 +13,27 @@ use crate::{LONG, PROMPT, connect, connect_with, is_free, row, take};
 
 const TTL: Duration = Duration::from_secs(2);
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_renewal_leaves_the_next_holder_alone() {
-    let server = SqlServer::start(SqlVendor::MariaDb);
-    let locks = connect(&server, MySqlHold::Lease).await;
-    let guard = take(&locks, "k", TTL).await;
-    let row = row("k");
-    // Renewed once, it would last for an hour.
-    server.execute(&format!(
+#[test]
+fn a_renewal_leaves_the_next_holder_alone() {
+    steady(async || {
+        let server = SqlServer::start(SqlVendor::MariaDb);
+        let locks = connect(&server, MySqlHold::Lease).await;
+        let guard = take(&locks, "k", TTL).await;
+        let row = row("k");
+        // Renewed once, it would last for an hour.
+        server.execute(&format!(
         "UPDATE locks SET owner = x'000000000000000000000000000000ff', ttl = 3600000000, expires = UTC_TIMESTAMP(6) + INTERVAL 1 MINUTE WHERE k = {row}"
     ));
-    let lost = timeout(PROMPT, guard.lost()).await.expect("it is told");
-    assert_eq!(lost, LossReason::Removed);
-    let released = guard.release().await.expect("the server runs");
-    assert_eq!(released, Released::AlreadyLost);
-    let left = server.execute(&format!(
-        "SELECT TIMESTAMPDIFF(SECOND, UTC_TIMESTAMP(6), expires) FROM locks WHERE k = {row}"
-    ));
-    let left: i64 = left.parse().expect("a number");
-    assert!((1..=60).contains(&left), "{left} s");
+        let lost = timeout(PROMPT, guard.lost()).await.expect("it is told");
+        assert_eq!(lost, LossReason::Removed);
+        let released = guard.release().await.expect("the server runs");
+        assert_eq!(released, Released::AlreadyLost);
+        let left = server.execute(&format!(
+            "SELECT TIMESTAMPDIFF(SECOND, UTC_TIMESTAMP(6), expires) FROM locks WHERE k = {row}"
+        ));
+        let left: i64 = left.parse().expect("a number");
+        assert!((1..=60).contains(&left), "{left} s");
+    });
 }
 
 /// A runtime that nobody drives renews nothing.

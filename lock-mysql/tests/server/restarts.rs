@@ -4,52 +4,43 @@ use std::time::Duration;
 
 use lock_core::DistributedLock;
 use lock_mysql::MySqlHold;
-use lock_testkit::eventually;
 use lock_testkit::servers::{SqlServer, SqlVendor};
+use lock_testkit::steady;
 
-use crate::{LONG, PROMPT, connect, exclusive, is_free, take};
+use crate::{LONG, connect, exclusive, is_free, take};
 
-fn uptime(server: &SqlServer) -> u64 {
-    let status = server.execute("SHOW GLOBAL STATUS LIKE 'Uptime'");
-    let number = status.split_whitespace().last();
-    number
-        .and_then(|number| number.parse().ok())
-        .expect("a number")
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_release_from_before_a_restart_ends_nobody_elses_connection() {
-    for vendor in SqlVendor::available() {
-        let server = SqlServer::start(vendor);
-        let before = connect(&server, MySqlHold::Row).await;
-        let mut guards = Vec::new();
-        for number in 0..20 {
-            guards.push(take(&before, &format!("before {number}"), LONG).await);
+#[test]
+fn a_release_from_before_a_restart_ends_nobody_elses_connection() {
+    steady(async || {
+        for vendor in SqlVendor::available() {
+            let server = SqlServer::start(vendor);
+            let before = connect(&server, MySqlHold::Row).await;
+            let mut guards = Vec::new();
+            for number in 0..20 {
+                guards.push(take(&before, &format!("before {number}"), LONG).await);
+            }
+            // At once: the server counts its age in whole seconds, which tell nothing yet.
+            server.restart();
+            let after = connect(&server, MySqlHold::Row).await;
+            let mut held = Vec::new();
+            for number in 0..20 {
+                let request = exclusive(&format!("after {number}"), Duration::from_secs(3));
+                held.push(
+                    after
+                        .acquire(request)
+                        .await
+                        .expect("it runs")
+                        .expect("free"),
+                );
+            }
+            for guard in guards {
+                let _outcome = guard.release().await;
+            }
+            let third = connect(&server, MySqlHold::Row).await;
+            for guard in &held {
+                let key = guard.key().as_str();
+                assert!(!is_free(&third, key).await, "{vendor:?}: {key} was freed");
+            }
         }
-        // The server counts its age in whole seconds.
-        let opened = uptime(&server);
-        let aged = || async { uptime(&server) > opened + 2 };
-        eventually(PROMPT, "the connections are of some age", aged).await;
-        server.restart();
-        let after = connect(&server, MySqlHold::Row).await;
-        let mut held = Vec::new();
-        for number in 0..20 {
-            let request = exclusive(&format!("after {number}"), Duration::from_secs(3));
-            held.push(
-                after
-                    .acquire(request)
-                    .await
-                    .expect("it runs")
-                    .expect("free"),
-            );
-        }
-        for guard in guards {
-            let _outcome = guard.release().await;
-        }
-        let third = connect(&server, MySqlHold::Row).await;
-        for guard in &held {
-            let key = guard.key().as_str();
-            assert!(!is_free(&third, key).await, "{vendor:?}: {key} was freed");
-        }
-    }
+    });
 }

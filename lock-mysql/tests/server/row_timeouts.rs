@@ -6,6 +6,7 @@ use std::time::Duration;
 use lock_core::{DistributedLock, KeeperPlace};
 use lock_mysql::{MySqlConfig, MySqlHold, MySqlLock};
 use lock_testkit::servers::{SqlServer, SqlVendor};
+use lock_testkit::steady;
 
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::Instant;
@@ -30,21 +31,23 @@ fn runtime() -> Runtime {
     builder.enable_all().build().expect("a runtime")
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_refused_request_with_a_short_ttl_shortens_no_later_hold() {
-    const SHORT: Duration = Duration::from_secs(1);
-    for vendor in SqlVendor::available() {
-        let server = SqlServer::start(vendor);
-        let other = connect(&server, MySqlHold::Row).await;
-        let _held = take(&other, "held", LONG).await;
-        let locks = on_one_connection(&server, KeeperPlace::Thread).await;
-        use_before(&locks, LONG, SHORT).await;
-        let guard = take(&locks, "k", LONG).await;
-        // No predicate tells that a connection was not ended: the server looks within seconds.
-        tokio::time::sleep(SHORT * 3).await;
-        assert!(guard.is_held());
-        assert!(!is_free(&other, "k").await, "{vendor:?}: two holders");
-    }
+#[test]
+fn a_refused_request_with_a_short_ttl_shortens_no_later_hold() {
+    steady(async || {
+        const SHORT: Duration = Duration::from_secs(1);
+        for vendor in SqlVendor::available() {
+            let server = SqlServer::start(vendor);
+            let other = connect(&server, MySqlHold::Row).await;
+            let _held = take(&other, "held", LONG).await;
+            let locks = on_one_connection(&server, KeeperPlace::Thread).await;
+            use_before(&locks, LONG, SHORT).await;
+            let guard = take(&locks, "k", LONG).await;
+            // No predicate tells that a connection was not ended: the server looks within seconds.
+            tokio::time::sleep(SHORT * 3).await;
+            assert!(guard.is_held());
+            assert!(!is_free(&other, "k").await, "{vendor:?}: two holders");
+        }
+    });
 }
 
 /// A runtime that nobody drives sends no heartbeats.

@@ -3,6 +3,7 @@
 use lock_core::ErrorKind;
 use lock_mysql::{MySqlConfig, MySqlLock};
 use lock_testkit::servers::{SqlServer, SqlVendor};
+use lock_testkit::steady;
 
 const LOCKS: &str = include_str!("../../src/locks.sql");
 const HOLDERS: &str = include_str!("../../src/locks_holders.sql");
@@ -19,40 +20,42 @@ fn create(server: &SqlServer, locks: &str, holders: &str) {
     server.execute(&format!("{locks};{holders}"));
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn unfit_tables_are_told_with_what_is_wrong() {
-    for vendor in SqlVendor::available() {
-        let server = SqlServer::start(vendor);
-        assert!(complaint(&server).await.contains("missing"));
-        for (from, to, told) in [
-            (
-                "ENGINE = InnoDB ROW_FORMAT = DYNAMIC",
-                "ENGINE = MEMORY",
-                "engine",
-            ),
-            ("PRIMARY KEY (k)", "KEY (k)", "primary key"),
-            ("PRIMARY KEY (k)", "PRIMARY KEY (token)", "primary key"),
-            ("VARBINARY(1024)", "VARCHAR(700)", "varbinary"),
-            ("VARBINARY(1024)", "VARBINARY(255)", "varbinary"),
-            ("owner   BINARY(16)", "owner   CHAR(16)", "owner"),
-            ("token   BIGINT UNSIGNED", "token   INT UNSIGNED", "token"),
-            ("DATETIME(6)", "DATETIME", "expires"),
-            ("DATETIME(6)", "TIMESTAMP(6)", "expires"),
-            ("PRIMARY KEY (k)", "PRIMARY KEY (k(10))", "primary key"),
-        ] {
-            assert!(LOCKS.contains(from), "{from}");
-            create(&server, &LOCKS.replace(from, to), HOLDERS);
-            let complaint = complaint(&server).await;
-            assert!(complaint.contains(told), "{vendor:?}, {to}: {complaint}");
+#[test]
+fn unfit_tables_are_told_with_what_is_wrong() {
+    steady(async || {
+        for vendor in SqlVendor::available() {
+            let server = SqlServer::start(vendor);
+            assert!(complaint(&server).await.contains("missing"));
+            for (from, to, told) in [
+                (
+                    "ENGINE = InnoDB ROW_FORMAT = DYNAMIC",
+                    "ENGINE = MEMORY",
+                    "engine",
+                ),
+                ("PRIMARY KEY (k)", "KEY (k)", "primary key"),
+                ("PRIMARY KEY (k)", "PRIMARY KEY (token)", "primary key"),
+                ("VARBINARY(1024)", "VARCHAR(700)", "varbinary"),
+                ("VARBINARY(1024)", "VARBINARY(255)", "varbinary"),
+                ("owner   BINARY(16)", "owner   CHAR(16)", "owner"),
+                ("token   BIGINT UNSIGNED", "token   INT UNSIGNED", "token"),
+                ("DATETIME(6)", "DATETIME", "expires"),
+                ("DATETIME(6)", "TIMESTAMP(6)", "expires"),
+                ("PRIMARY KEY (k)", "PRIMARY KEY (k(10))", "primary key"),
+            ] {
+                assert!(LOCKS.contains(from), "{from}");
+                create(&server, &LOCKS.replace(from, to), HOLDERS);
+                let complaint = complaint(&server).await;
+                assert!(complaint.contains(told), "{vendor:?}, {to}: {complaint}");
+            }
+            create(
+                &server,
+                LOCKS,
+                &HOLDERS.replace("ENGINE = InnoDB ROW_FORMAT = DYNAMIC", "ENGINE = MEMORY"),
+            );
+            assert!(complaint(&server).await.contains("locks_holders"));
+            create(&server, LOCKS, HOLDERS);
+            let config = MySqlConfig::new(server.url()).without_creating_tables();
+            MySqlLock::connect(config).await.expect("as documented");
         }
-        create(
-            &server,
-            LOCKS,
-            &HOLDERS.replace("ENGINE = InnoDB ROW_FORMAT = DYNAMIC", "ENGINE = MEMORY"),
-        );
-        assert!(complaint(&server).await.contains("locks_holders"));
-        create(&server, LOCKS, HOLDERS);
-        let config = MySqlConfig::new(server.url()).without_creating_tables();
-        MySqlLock::connect(config).await.expect("as documented");
-    }
+    });
 }

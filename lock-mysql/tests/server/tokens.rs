@@ -1,70 +1,176 @@
 //! Tokens grow, whoever takes the key next, and in which way.
 
+use std::process::Command;
 use std::time::Duration;
 
+use lock_core::{FencingToken, LockGuard};
 use lock_mysql::MySqlHold;
 use lock_testkit::servers::{SqlServer, SqlVendor};
+use lock_testkit::{eventually, steady};
+use tokio::task::{JoinSet, spawn_blocking};
 
 use crate::outages::kill_all;
-use crate::{BOTH, LONG, connect, exclusive, take_soon};
+use crate::{BOTH, LONG, PROMPT, connect, exclusive, take, take_soon};
 
-#[tokio::test(flavor = "multi_thread")]
-async fn tokens_grow_when_leases_and_row_locks_take_turns() {
-    for vendor in SqlVendor::available() {
-        let server = SqlServer::start(vendor);
-        let (mut locks, mut last) = (Vec::new(), 0);
-        for hold in [BOTH, BOTH].concat() {
-            locks.push(connect(&server, hold).await);
+#[test]
+fn tokens_grow_when_leases_and_row_locks_take_turns() {
+    steady(async || {
+        for vendor in SqlVendor::available() {
+            let server = SqlServer::start(vendor);
+            let (mut locks, mut last) = (Vec::new(), 0);
+            for hold in [BOTH, BOTH].concat() {
+                locks.push(connect(&server, hold).await);
+            }
+            for round in 0..40 {
+                let guard = take_soon(&locks[round % 4], exclusive("k", LONG)).await;
+                let token = guard.token().value();
+                assert!(
+                    token > last,
+                    "{vendor:?}: {token} after {last}, round {round}"
+                );
+                last = token;
+                guard.release().await.expect("the server runs");
+            }
         }
-        for round in 0..40 {
-            let guard = take_soon(&locks[round % 4], exclusive("k", LONG)).await;
+    });
+}
+
+#[test]
+fn tokens_grow_although_the_clock_is_set_back() {
+    steady(async || {
+        let server = SqlServer::start_with_settable_clock::<&str>(SqlVendor::MariaDb, &[]);
+        let leases = connect(&server, MySqlHold::Lease).await;
+        let rows = connect(&server, MySqlHold::Row).await;
+        // A lease writes its token down; a row lock does so now and then.
+        let first = take_soon(&leases, exclusive("k", LONG)).await;
+        let mut last = first.token().value();
+        first.release().await.expect("the server runs");
+        server.set_clock_back(Duration::from_secs(3600));
+        for locks in [&leases, &rows, &rows, &rows, &leases, &rows] {
+            let guard = take_soon(locks, exclusive("k", LONG)).await;
             let token = guard.token().value();
-            assert!(
-                token > last,
-                "{vendor:?}: {token} after {last}, round {round}"
-            );
+            assert!(token > last, "{token} after {last}");
             last = token;
             guard.release().await.expect("the server runs");
         }
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn tokens_grow_although_the_clock_is_set_back() {
-    let server = SqlServer::start_with_settable_clock::<&str>(SqlVendor::MariaDb, &[]);
-    let leases = connect(&server, MySqlHold::Lease).await;
-    let rows = connect(&server, MySqlHold::Row).await;
-    // A lease writes its token down; a row lock does so now and then.
-    let first = take_soon(&leases, exclusive("k", LONG)).await;
-    let mut last = first.token().value();
-    first.release().await.expect("the server runs");
-    server.set_clock_back(Duration::from_secs(3600));
-    for locks in [&leases, &rows, &rows, &rows, &leases, &rows] {
-        let guard = take_soon(locks, exclusive("k", LONG)).await;
-        let token = guard.token().value();
-        assert!(token > last, "{token} after {last}");
-        last = token;
-        guard.release().await.expect("the server runs");
-    }
+    });
 }
 
 /// A row lock that is not released writes nothing down.
-#[tokio::test(flavor = "multi_thread")]
-async fn tokens_grow_over_row_locks_that_were_cut_off_while_the_clock_stands_behind() {
-    let server = SqlServer::start_with_settable_clock::<&str>(SqlVendor::MariaDb, &[]);
-    let locks = connect(&server, MySqlHold::Row).await;
-    let first = take_soon(&locks, exclusive("k", LONG)).await;
-    let mut last = first.token().value();
-    first.release().await.expect("the server runs");
-    // As if that had been written down.
-    server.execute(&format!("UPDATE locks SET token = {}", last >> 14));
-    server.set_clock_back(Duration::from_secs(3600));
-    for _ in 0..4 {
-        let guard = take_soon(&locks, exclusive("k", LONG)).await;
-        let token = guard.token().value();
-        assert!(token > last, "{token} after {last}");
-        last = token;
-        kill_all(&server);
-        drop(guard);
+#[test]
+fn tokens_grow_over_row_locks_that_were_cut_off_while_the_clock_stands_behind() {
+    steady(async || {
+        let server = SqlServer::start_with_settable_clock::<&str>(SqlVendor::MariaDb, &[]);
+        let locks = connect(&server, MySqlHold::Row).await;
+        let first = take_soon(&locks, exclusive("k", LONG)).await;
+        let mut last = first.token().value();
+        first.release().await.expect("the server runs");
+        // As if that had been written down.
+        server.execute(&format!("UPDATE locks SET token = {}", last >> 14));
+        server.set_clock_back(Duration::from_secs(3600));
+        for _ in 0..4 {
+            let guard = take_soon(&locks, exclusive("k", LONG)).await;
+            let token = guard.token().value();
+            assert!(token > last, "{token} after {last}");
+            last = token;
+            kill_all(&server);
+            drop(guard);
+        }
+    });
+}
+
+/// What a server's clock says, as tokens have it.
+const GRANT_CLOCK: &str = "SELECT TIMESTAMPDIFF(MICROSECOND, '2025-01-01', UTC_TIMESTAMP(6)) DIV 4";
+
+/// Servers that can read the clock in the middle of a statement, and servers that cannot.
+fn servers() -> impl Iterator<Item = SqlServer> {
+    let start = |vendor| {
+        ["--sysdate-is-now=0", "--sysdate-is-now=1"]
+            .map(|option| SqlServer::start_with(vendor, &[option]))
+    };
+    SqlVendor::available().into_iter().flat_map(start)
+}
+
+/// What can be held there. The tokens of leases count from that in the row, so only row locks of the same
+/// key show that a server cannot tell leases the time.
+fn holds(server: &SqlServer) -> Vec<MySqlHold> {
+    let moves = server.execute("SELECT SLEEP(0.01) = 0 AND SYSDATE(6) > NOW(6)");
+    if moves == "1" {
+        BOTH.to_vec()
+    } else {
+        vec![MySqlHold::Row]
     }
+}
+
+/// Asserts that the token was given when the server's clock had said so much.
+fn assert_as_young_as(guard: &LockGuard, clock: &str, server: &SqlServer) {
+    let unit = FencingToken::from_grant(1).expect("in range").value();
+    let (granted, clock) = (guard.token().value() / unit, clock.parse::<u64>());
+    let clock = clock.expect("a number");
+    assert!(
+        granted >= clock,
+        "{:?}: a token from {} us before its grant",
+        server.vendor(),
+        (clock - granted) * 4
+    );
+}
+
+/// While a request waits inside the server, others may have had the key: what counts is when it was
+/// granted, not when it was asked for.
+#[test]
+fn the_token_of_a_row_lock_is_as_young_as_its_grant() {
+    const WAITS: &str = "select count(*) from information_schema.processlist \
+                         where id <> connection_id() and info like '%FOR UPDATE%'";
+    steady(async || {
+        for server in servers() {
+            let locks = connect(&server, MySqlHold::Row).await;
+            let first = take(&locks, "k", LONG).await;
+            let other = connect(&server, MySqlHold::Row).await;
+            let mut waiting = JoinSet::new();
+            waiting.spawn(async move { take_soon(&other, exclusive("k", LONG)).await });
+            eventually(PROMPT, "it waits", async || server.execute(WAITS) == "1").await;
+            let clock = server.execute(GRANT_CLOCK);
+            first.release().await.expect("the server runs");
+            let guard = waiting
+                .join_next()
+                .await
+                .expect("it waits")
+                .expect("no panic");
+            assert_as_young_as(&guard, &clock, &server);
+        }
+    });
+}
+
+#[test]
+fn a_token_that_nobody_waits_for_is_as_young_as_its_grant() {
+    const SLEEPS: &str =
+        "select count(*) from information_schema.processlist where info = 'DO SLEEP(1)'";
+    steady(async || {
+        // MariaDB does not wait for the table either.
+        for server in servers().filter(|server| server.vendor() == SqlVendor::MySql) {
+            for hold in holds(&server) {
+                let table = server.client_command();
+                let locks = connect(&server, hold).await;
+                let first = take(&locks, "k", LONG).await;
+                first.release().await.expect("the server runs");
+                // Keeps every request for a row inside the server, before it has any row.
+                let unlocked = spawn_blocking(move || lock_table_for_a_second(table));
+                let locked = async || server.execute(SLEEPS) == "1";
+                eventually(PROMPT, "the table is locked", locked).await;
+                let guard = take(&locks, "k", LONG).await;
+                let clock = unlocked.await.expect("it only waits");
+                assert_as_young_as(&guard, &clock, &server);
+                guard.release().await.expect("the server runs");
+            }
+        }
+    });
+}
+
+/// Answers what the server's clock says when the table is unlocked.
+fn lock_table_for_a_second(mut client: Command) -> String {
+    let statements = format!("LOCK TABLES locks WRITE; DO SLEEP(1); {GRANT_CLOCK}");
+    let output = client.args(["-N", "-e", &statements]).output();
+    let output = output.expect("its client is installed");
+    let text = String::from_utf8(output.stdout).expect("text");
+    text.trim().to_owned()
 }

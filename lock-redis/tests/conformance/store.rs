@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::{DistributedLock, LockKey, LockRequest, Mode};
-use lock_testkit::servers::{RedisServer, Reply, RespClient};
+use lock_testkit::servers::{RedisServer, Reply, RespClient, ServerProcess};
 use lock_testkit::{Case, Need, Store};
 
 /// Makes a client of a server, in a namespace.
@@ -108,20 +108,8 @@ impl Store for RedisStore {
         )
     }
 
-    async fn freeze(&self) -> bool {
-        match &self.own {
-            Some(server) => {
-                server.freeze();
-                true
-            }
-            None => false,
-        }
-    }
-
-    async fn thaw(&self) {
-        if let Some(server) = &self.own {
-            server.thaw();
-        }
+    fn process(&self) -> Option<&ServerProcess> {
+        self.own.as_deref()
     }
 
     fn ttl(&self) -> Duration {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lock_core::{DistributedLock, HoldWatch, KeeperHome, LockGuard, LossReason};
 use lock_redis::RedisLock;
-use lock_testkit::eventually;
+use lock_testkit::{eventually, steady};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
@@ -169,58 +169,68 @@ fn assert_in_order(passed: &[Passed], metronome: &Metronome, silence: Silence) {
     );
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn two_hundred_holders_know_before_anyone_else_gets_in() {
-    cut_off(200, Silence::Both).await;
+#[test]
+fn two_hundred_holders_know_before_anyone_else_gets_in() {
+    steady(async || {
+        cut_off(200, Silence::Both).await;
+    });
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn holders_whose_requests_vanish_know_before_anyone_else_gets_in() {
-    cut_off(40, Silence::ToServer).await;
+#[test]
+fn holders_whose_requests_vanish_know_before_anyone_else_gets_in() {
+    steady(async || {
+        cut_off(40, Silence::ToServer).await;
+    });
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn holders_whose_answers_vanish_know_before_anyone_else_gets_in() {
-    cut_off(40, Silence::ToClient).await;
+#[test]
+fn holders_whose_answers_vanish_know_before_anyone_else_gets_in() {
+    steady(async || {
+        cut_off(40, Silence::ToClient).await;
+    });
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn every_second_renewal_cut_for_five_ttls_loses_nothing() {
-    let bed = Bed::new();
-    let locks = bed.client().await;
-    let ttl = Duration::from_millis(2400);
-    let guard = take(&locks, &exclusive("k", ttl)).await;
-    let (begin, mut cuts) = (Instant::now(), 0);
-    while begin.elapsed() < ttl * 5 {
-        let (connections, until) = (bed.background().count(), valid_until(&guard));
-        bed.background().lose_next_reply_and_cut();
-        eventually(PROMPT, "a renewal is cut", || async {
-            bed.background().count() > connections
-        })
-        .await;
-        cuts += 1;
-        is_renewed_after(&guard, until).await;
-    }
-    assert!(cuts >= 5, "{cuts} renewals were cut");
-    assert!(guard.is_held());
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_silence_shorter_than_the_lease_loses_nothing() {
-    let bed = Bed::new();
-    let locks = bed.client().await;
-    let ttl = Duration::from_secs(3);
-    let guard = take(&locks, &exclusive("k", ttl)).await;
-    for lossy in [false, true, false] {
-        if lossy {
-            bed.proxy.all().lose();
-        } else {
-            bed.proxy.all().hold();
+#[test]
+fn every_second_renewal_cut_for_five_ttls_loses_nothing() {
+    steady(async || {
+        let bed = Bed::new();
+        let locks = bed.client().await;
+        let ttl = Duration::from_millis(2400);
+        let guard = take(&locks, &exclusive("k", ttl)).await;
+        let (begin, mut cuts) = (Instant::now(), 0);
+        while begin.elapsed() < ttl * 5 {
+            let (connections, until) = (bed.background().count(), valid_until(&guard));
+            bed.background().lose_next_reply_and_cut();
+            eventually(PROMPT, "a renewal is cut", || async {
+                bed.background().count() > connections
+            })
+            .await;
+            cuts += 1;
+            is_renewed_after(&guard, until).await;
         }
-        let until = valid_until(&guard);
-        let lost = timeout(ttl / 3, guard.lost()).await;
-        assert!(lost.is_err(), "{lost:?}");
-        bed.proxy.all().pass();
-        is_renewed_after(&guard, until).await;
-    }
+        assert!(cuts >= 5, "{cuts} renewals were cut");
+        assert!(guard.is_held());
+    });
+}
+
+#[test]
+fn a_silence_shorter_than_the_lease_loses_nothing() {
+    steady(async || {
+        let bed = Bed::new();
+        let locks = bed.client().await;
+        let ttl = Duration::from_secs(3);
+        let guard = take(&locks, &exclusive("k", ttl)).await;
+        for lossy in [false, true, false] {
+            if lossy {
+                bed.proxy.all().lose();
+            } else {
+                bed.proxy.all().hold();
+            }
+            let until = valid_until(&guard);
+            let lost = timeout(ttl / 3, guard.lost()).await;
+            assert!(lost.is_err(), "{lost:?}");
+            bed.proxy.all().pass();
+            is_renewed_after(&guard, until).await;
+        }
+    });
 }

@@ -6,7 +6,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use lock_core::{DistributedLock, ErrorKind, LockGuard, LockRequest, Mode, Released};
-use lock_testkit::eventually;
+use lock_testkit::{eventually, steady};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -36,154 +36,181 @@ fn grant_number(guard: &LockGuard) -> u64 {
     guard.token().value() >> 14
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_take_whose_reply_is_lost_is_granted_once_and_with_its_token() {
-    let bed = Bed::new();
-    let locks = bed.client().await;
-    for request in in_all_modes("k", LONG) {
-        bed.command().lose_next_reply_and_cut();
-        bed.proxy.refuse();
-        let meanwhile = async {
-            let key = request.key.as_str();
-            eventually(PROMPT, "the server grants", || async { bed.exists(key) }).await;
-            let number = number_on_server(&bed, &request);
-            bed.proxy.accept();
-            number
-        };
-        let (guard, number) = tokio::join!(take(&locks, &request), meanwhile);
-        assert_eq!(
-            grant_number(&guard),
-            number,
-            "{:?}: a second grant",
-            request.mode
-        );
-        assert_eq!(guard.release().await.unwrap(), Released::Released);
-    }
-    bed.empties().await;
+#[test]
+fn a_take_whose_reply_is_lost_is_granted_once_and_with_its_token() {
+    steady(async || {
+        let bed = Bed::new();
+        let locks = bed.client().await;
+        for request in in_all_modes("k", LONG) {
+            bed.command().lose_next_reply_and_cut();
+            bed.proxy.refuse();
+            let meanwhile = async {
+                let key = request.key.as_str();
+                eventually(PROMPT, "the server grants", || async { bed.exists(key) }).await;
+                let number = number_on_server(&bed, &request);
+                bed.proxy.accept();
+                number
+            };
+            let (guard, number) = tokio::join!(take(&locks, &request), meanwhile);
+            assert_eq!(
+                grant_number(&guard),
+                number,
+                "{:?}: a second grant",
+                request.mode
+            );
+            assert_eq!(guard.release().await.unwrap(), Released::Released);
+        }
+        bed.empties().await;
+    });
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_single_attempt_survives_a_reply_lost_with_its_connection() {
-    let bed = Bed::new();
-    let locks = bed.client().await;
-    let mut last = 0;
-    for round in 0..100 {
-        let request = &in_all_modes("k", LONG)[round % 3];
-        bed.command().lose_next_reply_and_cut();
-        let guard = try_take(&locks, request).await.unwrap().expect("free");
-        assert!(
-            grant_number(&guard) > last,
-            "{} after {last}",
-            guard.token()
-        );
-        assert_eq!(grant_number(&guard), number_on_server(&bed, request));
-        last = grant_number(&guard);
-        guard.release().await.unwrap();
-    }
-    bed.empties().await;
+#[test]
+fn a_single_attempt_survives_a_reply_that_is_cut_off_in_the_middle() {
+    steady(async || {
+        let bed = Bed::new();
+        let locks = bed.client().await;
+        for round in 0..12 {
+            let request = &in_all_modes("k", LONG)[round % 3];
+            bed.command().to_client().cut_after(1 + round % 3);
+            let guard = try_take(&locks, request).await.unwrap().expect("free");
+            assert_eq!(guard.release().await.unwrap(), Released::Released);
+        }
+        bed.empties().await;
+    });
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_wait_outlasts_a_connection_that_goes_silent_after_the_grant() {
-    let mut modes = JoinSet::new();
-    for request in in_all_modes("k", LONG) {
-        modes.spawn(async move {
+#[test]
+fn a_single_attempt_survives_a_reply_lost_with_its_connection() {
+    steady(async || {
+        let bed = Bed::new();
+        let locks = bed.client().await;
+        let mut last = 0;
+        for round in 0..100 {
+            let request = &in_all_modes("k", LONG)[round % 3];
+            bed.command().lose_next_reply_and_cut();
+            let guard = try_take(&locks, request).await.unwrap().expect("free");
+            assert!(
+                grant_number(&guard) > last,
+                "{} after {last}",
+                guard.token()
+            );
+            assert_eq!(grant_number(&guard), number_on_server(&bed, request));
+            last = grant_number(&guard);
+            guard.release().await.unwrap();
+        }
+        bed.empties().await;
+    });
+}
+
+#[test]
+fn a_wait_outlasts_a_connection_that_goes_silent_after_the_grant() {
+    steady(async || {
+        let mut modes = JoinSet::new();
+        for request in in_all_modes("k", LONG) {
+            modes.spawn(async move {
+                let bed = Bed::new();
+                let locks = bed.client().await;
+                bed.command().lose_next_reply_and_go_silent();
+                let answer = timeout(LONG / 2, locks.acquire(request)).await;
+                let guard = answer.expect("it does not wait for its own ghost");
+                drop(guard.unwrap().expect("a wait without end is not given up"));
+                bed.empties().await;
+            });
+        }
+        modes.join_all().await;
+    });
+}
+
+#[test]
+fn an_attempt_that_failed_after_the_grant_is_undone_once_the_network_is_back() {
+    steady(async || {
+        for request in in_all_modes("k", LONG) {
             let bed = Bed::new();
             let locks = bed.client().await;
-            bed.command().lose_next_reply_and_go_silent();
-            let answer = timeout(LONG / 2, locks.acquire(request)).await;
-            let guard = answer.expect("it does not wait for its own ghost");
-            drop(guard.unwrap().expect("a wait without end is not given up"));
+            bed.command().lose_next_reply_and_cut();
+            bed.proxy.refuse();
+            // The background connection, which would clean up, is gone as well.
+            bed.background().lose();
+            let error = try_take(&locks, &request).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+            assert!(bed.exists(request.key.as_str()), "the server granted it");
+            bed.proxy.all().pass();
+            bed.proxy.accept();
             bed.empties().await;
-        });
-    }
-    modes.join_all().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn an_attempt_that_failed_after_the_grant_is_undone_once_the_network_is_back() {
-    for request in in_all_modes("k", LONG) {
-        let bed = Bed::new();
-        let locks = bed.client().await;
-        bed.command().lose_next_reply_and_cut();
-        bed.proxy.refuse();
-        // The background connection, which would clean up, is gone as well.
-        bed.background().lose();
-        let error = try_take(&locks, &request).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-        assert!(bed.exists(request.key.as_str()), "the server granted it");
-        bed.proxy.all().pass();
-        bed.proxy.accept();
-        bed.empties().await;
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_clean_up_does_not_overtake_its_take() {
-    for request in in_all_modes("k", LONG) {
-        let bed = Bed::new();
-        let locks = bed.client().await;
-        let (granted, begun) = (bed.grants(), bed.command().to_server().bytes());
-        bed.command().to_server().hold();
-        // Not dropped before: the driver sends nothing for a caller who has gone.
-        tokio::select! {
-            outcome = locks.acquire(request) => panic!("the take is held up: {outcome:?}"),
-            () = eventually(PROMPT, "the take is under way", || async {
-                bed.command().to_server().bytes() > begun
-            }) => {}
         }
-        // The clean-up gives up waiting for that connection, and is done on the other one.
-        let calls = bed.scripts();
-        eventually(PROMPT, "a clean-up arrives", || async {
-            bed.scripts() > calls
-        })
-        .await;
-        bed.proxy.all().pass();
-        eventually(PROMPT, "the take arrives, late", || async {
-            bed.grants() > granted
-        })
-        .await;
-        bed.empties().await;
-    }
+    });
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn acquisitions_dropped_at_every_poll_over_a_slow_network_leave_nothing() {
-    let bed = Bed::new();
-    let locks = bed.client().await;
-    for delay in [5, 20, 50].map(Duration::from_millis) {
-        bed.proxy.all().to_client().delay(delay);
-        let mut cancelled = JoinSet::new();
-        for polls in 0..12 {
-            for (mode, request) in in_all_modes(&format!("k{polls}"), LONG)
-                .into_iter()
-                .enumerate()
-            {
-                for waits in [false, true] {
-                    let (locks, request) = (locks.clone(), request.clone());
-                    // Half of them ask without waiting; the others meet a holder, or each other.
-                    let request = if waits {
-                        request
-                    } else {
-                        request.without_waiting()
-                    };
-                    let limit = delay * polls / 4 + Duration::from_millis(mode as u64);
-                    cancelled.spawn(async move {
-                        let acquiring = poll_times(locks.acquire(request), polls);
-                        drop(timeout(limit, acquiring).await);
-                    });
+#[test]
+fn a_clean_up_does_not_overtake_its_take() {
+    steady(async || {
+        for request in in_all_modes("k", LONG) {
+            let bed = Bed::new();
+            let locks = bed.client().await;
+            let (granted, begun) = (bed.grants(), bed.command().to_server().bytes());
+            bed.command().to_server().hold();
+            // Not dropped before: the driver sends nothing for a caller who has gone.
+            tokio::select! {
+                outcome = locks.acquire(request) => panic!("the take is held up: {outcome:?}"),
+                () = eventually(PROMPT, "the take is under way", || async {
+                    bed.command().to_server().bytes() > begun
+                }) => {}
+            }
+            // The clean-up gives up waiting for that connection, and is done on the other one.
+            let calls = bed.scripts();
+            eventually(PROMPT, "a clean-up arrives", || async {
+                bed.scripts() > calls
+            })
+            .await;
+            bed.proxy.all().pass();
+            eventually(PROMPT, "the take arrives, late", || async {
+                bed.grants() > granted
+            })
+            .await;
+            bed.empties().await;
+        }
+    });
+}
+
+#[test]
+fn acquisitions_dropped_at_every_poll_over_a_slow_network_leave_nothing() {
+    steady(async || {
+        let bed = Bed::new();
+        let locks = bed.client().await;
+        for delay in [5, 20, 50].map(Duration::from_millis) {
+            bed.proxy.all().to_client().delay(delay);
+            let mut cancelled = JoinSet::new();
+            for polls in 0..12 {
+                for (mode, request) in in_all_modes(&format!("k{polls}"), LONG)
+                    .into_iter()
+                    .enumerate()
+                {
+                    for waits in [false, true] {
+                        let (locks, request) = (locks.clone(), request.clone());
+                        // Half of them ask without waiting; the others meet a holder, or each other.
+                        let request = if waits {
+                            request
+                        } else {
+                            request.without_waiting()
+                        };
+                        let limit = delay * polls / 4 + Duration::from_millis(mode as u64);
+                        cancelled.spawn(async move {
+                            let acquiring = poll_times(locks.acquire(request), polls);
+                            drop(timeout(limit, acquiring).await);
+                        });
+                    }
                 }
             }
+            cancelled.join_all().await;
+            bed.empties().await;
         }
-        cancelled.join_all().await;
-        bed.empties().await;
-    }
-    bed.proxy.all().pass();
-    let request = exclusive("k3", LONG);
-    assert!(
-        take(&locks, &request).await.is_held(),
-        "the client is still in order"
-    );
+        bed.proxy.all().pass();
+        let request = exclusive("k3", LONG);
+        assert!(
+            take(&locks, &request).await.is_held(),
+            "the client is still in order"
+        );
+    });
 }
 
 /// Polls `future` at most `times` times, each time it asks for it.
@@ -204,18 +231,20 @@ async fn poll_times<F: Future>(future: F, times: u32) -> Option<F::Output> {
     .await
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn acquisitions_cancelled_by_time_do_not_keep_the_next_one_out() {
-    let bed = Bed::new();
-    let locks = bed.client().await;
-    bed.proxy.all().to_client().delay(Duration::from_millis(10));
-    let request = exclusive("k", LONG);
-    for round in 0..60 {
-        let limit = Duration::from_micros(round * 500);
-        drop(timeout(limit, locks.acquire(request.clone())).await);
-        if round % 10 == 0 {
-            take(&locks, &request).await.release().await.unwrap();
+#[test]
+fn acquisitions_cancelled_by_time_do_not_keep_the_next_one_out() {
+    steady(async || {
+        let bed = Bed::new();
+        let locks = bed.client().await;
+        bed.proxy.all().to_client().delay(Duration::from_millis(10));
+        let request = exclusive("k", LONG);
+        for round in 0..60 {
+            let limit = Duration::from_micros(round * 500);
+            drop(timeout(limit, locks.acquire(request.clone())).await);
+            if round % 10 == 0 {
+                take(&locks, &request).await.release().await.unwrap();
+            }
         }
-    }
-    bed.empties().await;
+        bed.empties().await;
+    });
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lock_core::{DistributedLock, LockGuard, LockRequest};
 use lock_redis::RedisLock;
-use lock_testkit::eventually;
+use lock_testkit::{eventually, steady};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -68,172 +68,184 @@ async fn released_in_between(delay: Duration) -> Vec<Duration> {
 
 /// What is missed is found after the fall-back only. A busy machine may be as slow as that now and
 /// then, but not each time.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_release_between_look_and_listen_is_not_missed() {
-    let delay = Duration::from_millis(150);
-    let mut slow = Vec::new();
-    for _ in 0..5 {
-        let mut latencies = released_in_between(delay).await;
-        latencies.sort();
-        if latencies[latencies.len() * 9 / 10] < delay * 3 {
-            return;
+#[test]
+fn a_release_between_look_and_listen_is_not_missed() {
+    steady(async || {
+        let delay = Duration::from_millis(150);
+        let mut slow = Vec::new();
+        for _ in 0..5 {
+            let mut latencies = released_in_between(delay).await;
+            latencies.sort();
+            if latencies[latencies.len() * 9 / 10] < delay * 3 {
+                return;
+            }
+            slow.push(latencies);
         }
-        slow.push(latencies);
-    }
-    panic!("served after {slow:?}");
+        panic!("served after {slow:?}");
+    });
 }
 
 /// The waiter hears at once that the key is held and that it has changed since. What is missed is
 /// found after the fall-back only, for which a busy machine accounts now and then.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_push_right_behind_the_answer_is_not_missed() {
-    const ROUNDS: usize = 20;
-    let bed = Bed::new();
-    let (locks, direct) = (bed.client().await, bed.direct().await);
-    let mut slow = 0;
-    for _ in 0..ROUNDS {
-        let guard = take(&direct, &exclusive("k", LONG)).await;
-        let mut tasks = JoinSet::new();
-        bed.background().to_client().hold();
-        wait_for(&mut tasks, &locks, exclusive("k", LONG));
-        tracked(&bed, 1).await;
-        let pushed = bed.background().to_client().bytes();
-        guard.release().await.unwrap();
-        eventually(PROMPT, "the server has told it", || async {
-            bed.background().to_client().bytes() > pushed
-        })
-        .await;
-        let told = Instant::now();
-        bed.background().pass();
-        let (guard, served) = served(&mut tasks).await;
-        slow += usize::from(served - told > FALL_BACK / 2);
-        guard.release().await.unwrap();
-    }
-    assert!(
-        slow <= ROUNDS / 5,
-        "{slow} of {ROUNDS} waited for the fall-back"
-    );
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_waiter_is_served_although_the_push_connection_is_gone() {
-    for fault in ["cut", "reset", "held", "lost"] {
+#[test]
+fn a_push_right_behind_the_answer_is_not_missed() {
+    steady(async || {
+        const ROUNDS: usize = 20;
         let bed = Bed::new();
         let (locks, direct) = (bed.client().await, bed.direct().await);
+        let mut slow = 0;
+        for _ in 0..ROUNDS {
+            let guard = take(&direct, &exclusive("k", LONG)).await;
+            let mut tasks = JoinSet::new();
+            bed.background().to_client().hold();
+            wait_for(&mut tasks, &locks, exclusive("k", LONG));
+            tracked(&bed, 1).await;
+            let pushed = bed.background().to_client().bytes();
+            guard.release().await.unwrap();
+            eventually(PROMPT, "the server has told it", || async {
+                bed.background().to_client().bytes() > pushed
+            })
+            .await;
+            let told = Instant::now();
+            bed.background().pass();
+            let (guard, served) = served(&mut tasks).await;
+            slow += usize::from(served - told > FALL_BACK / 2);
+            guard.release().await.unwrap();
+        }
+        assert!(
+            slow <= ROUNDS / 5,
+            "{slow} of {ROUNDS} waited for the fall-back"
+        );
+    });
+}
+
+#[test]
+fn a_waiter_is_served_although_the_push_connection_is_gone() {
+    steady(async || {
+        for fault in ["cut", "reset", "held", "lost"] {
+            let bed = Bed::new();
+            let (locks, direct) = (bed.client().await, bed.direct().await);
+            let guard = take(&direct, &exclusive("k", LONG)).await;
+            let mut tasks = JoinSet::new();
+            wait_for(&mut tasks, &locks, exclusive("k", LONG));
+            tracked(&bed, 1).await;
+            match fault {
+                "cut" => bed.background().cut(),
+                "reset" => bed.background().reset(),
+                "held" => bed.background().hold(),
+                _ => bed.background().lose(),
+            }
+            let released = Instant::now();
+            guard.release().await.unwrap();
+            let (guard, granted) = served(&mut tasks).await;
+            let after = granted - released;
+            assert!(
+                after < FALL_BACK * 4,
+                "{fault}: {after:?} after the release"
+            );
+            drop(guard);
+            bed.proxy.all().pass();
+            bed.empties().await;
+        }
+    });
+}
+
+#[test]
+fn waiting_for_many_keys_takes_no_more_connections() {
+    steady(async || {
+        const KEYS: u64 = 300;
+        let bed = Bed::new();
+        let (locks, direct) = (bed.client().await, bed.direct().await);
+        let mut guards = Vec::new();
+        for number in 0..KEYS {
+            guards.push(take(&direct, &exclusive(&format!("k{number}"), LONG)).await);
+        }
+        let connections = bed.figure("clients", "connected_clients");
+        for _ in 0..2 {
+            let mut tasks = JoinSet::new();
+            for guard in &guards {
+                wait_for(&mut tasks, &locks, exclusive(guard.key().as_str(), LONG));
+            }
+            tracked(&bed, KEYS).await;
+            // The server may not have noticed yet that an earlier look at it is over.
+            eventually(PROMPT, "no more connections than before", || async {
+                bed.figure("clients", "connected_clients") <= connections
+            })
+            .await;
+            tasks.shutdown().await;
+        }
+        assert_eq!((bed.proxy.all().count(), bed.proxy.all().open()), (2, 2));
+    });
+}
+
+#[test]
+fn a_release_with_two_hundred_waiters_costs_a_few_commands() {
+    steady(async || {
+        const CLIENTS: u64 = 4;
+        let bed = Bed::new();
+        let direct = bed.direct().await;
+        let mut guard = take(&direct, &exclusive("k", LONG)).await;
+        let mut tasks = JoinSet::new();
+        for _ in 0..CLIENTS {
+            let locks = bed.client().await;
+            for _ in 0..50 {
+                wait_for(&mut tasks, &locks, exclusive("k", LONG));
+            }
+        }
+        // In each client the first one in line asks, looks, and waits to be told.
+        let looked = async |times| {
+            eventually(PROMPT, "the first ones in line look", || async {
+                bed.calls("pttl") >= times
+            })
+            .await;
+        };
+        looked(CLIENTS).await;
+        for _ in 0..5 {
+            let commands = || bed.scripts() + bed.calls("pttl");
+            let (before, looks, begin) = (commands(), bed.calls("pttl"), Instant::now());
+            guard.release().await.unwrap();
+            guard = served(&mut tasks).await.0;
+            looked(looks + CLIENTS).await;
+            let commands = commands() - before;
+            // Asking and looking, once more for the winner's next in line, and at each fall-back.
+            let rounds = begin.elapsed().as_millis() as u64 / 1000 + 3;
+            assert!(commands <= CLIENTS * 2 * rounds, "{commands} commands");
+        }
+    });
+}
+
+#[test]
+fn ten_thousand_needless_invalidations_a_second_cost_few_attempts() {
+    steady(async || {
+        let bed = Bed::new();
+        let (locks, direct) = (bed.direct().await, bed.direct().await);
         let guard = take(&direct, &exclusive("k", LONG)).await;
         let mut tasks = JoinSet::new();
-        wait_for(&mut tasks, &locks, exclusive("k", LONG));
-        tracked(&bed, 1).await;
-        match fault {
-            "cut" => bed.background().cut(),
-            "reset" => bed.background().reset(),
-            "held" => bed.background().hold(),
-            _ => bed.background().lose(),
-        }
-        let released = Instant::now();
-        guard.release().await.unwrap();
-        let (guard, granted) = served(&mut tasks).await;
-        let after = granted - released;
-        assert!(
-            after < FALL_BACK * 4,
-            "{fault}: {after:?} after the release"
-        );
-        drop(guard);
-        bed.proxy.all().pass();
-        bed.empties().await;
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn waiting_for_many_keys_takes_no_more_connections() {
-    const KEYS: u64 = 300;
-    let bed = Bed::new();
-    let (locks, direct) = (bed.client().await, bed.direct().await);
-    let mut guards = Vec::new();
-    for number in 0..KEYS {
-        guards.push(take(&direct, &exclusive(&format!("k{number}"), LONG)).await);
-    }
-    let connections = bed.figure("clients", "connected_clients");
-    for _ in 0..2 {
-        let mut tasks = JoinSet::new();
-        for guard in &guards {
-            wait_for(&mut tasks, &locks, exclusive(guard.key().as_str(), LONG));
-        }
-        tracked(&bed, KEYS).await;
-        // The server may not have noticed yet that an earlier look at it is over.
-        eventually(PROMPT, "no more connections than before", || async {
-            bed.figure("clients", "connected_clients") <= connections
-        })
-        .await;
-        tasks.shutdown().await;
-    }
-    assert_eq!((bed.proxy.all().count(), bed.proxy.all().open()), (2, 2));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_release_with_two_hundred_waiters_costs_a_few_commands() {
-    const CLIENTS: u64 = 4;
-    let bed = Bed::new();
-    let direct = bed.direct().await;
-    let mut guard = take(&direct, &exclusive("k", LONG)).await;
-    let mut tasks = JoinSet::new();
-    for _ in 0..CLIENTS {
-        let locks = bed.client().await;
         for _ in 0..50 {
             wait_for(&mut tasks, &locks, exclusive("k", LONG));
         }
-    }
-    // In each client the first one in line asks, looks, and waits to be told.
-    let looked = async |times| {
-        eventually(PROMPT, "the first ones in line look", || async {
-            bed.calls("pttl") >= times
-        })
-        .await;
-    };
-    looked(CLIENTS).await;
-    for _ in 0..5 {
-        let commands = || bed.scripts() + bed.calls("pttl");
-        let (before, looks, begin) = (commands(), bed.calls("pttl"), Instant::now());
+        tracked(&bed, 1).await;
+        let before = bed.scripts();
+        let mut admin = bed.admin();
+        let noise = tokio::task::spawn_blocking(move || {
+            let (begin, mut made) = (Instant::now(), 0);
+            while begin.elapsed() < FALL_BACK {
+                let renewed = admin.command(&["PEXPIRE", "k", "60000"]);
+                made += u64::from(renewed.expect("the server runs").integer() == Some(1));
+            }
+            made
+        });
+        let made = noise.await.unwrap();
+        let attempts = bed.scripts() - before;
+        println!("{attempts} attempts for {made} needless invalidations");
+        // A burst, one a millisecond, and what a coarse timer lets through; a busy machine makes fewer
+        // invalidations than that.
+        let most = (64 + 2 * FALL_BACK.as_millis() as u64).min(made);
+        assert!(
+            attempts <= most,
+            "{attempts} attempts for {made} needless invalidations"
+        );
         guard.release().await.unwrap();
-        guard = served(&mut tasks).await.0;
-        looked(looks + CLIENTS).await;
-        let commands = commands() - before;
-        // Asking and looking, once more for the winner's next in line, and at each fall-back.
-        let rounds = begin.elapsed().as_millis() as u64 / 1000 + 3;
-        assert!(commands <= CLIENTS * 2 * rounds, "{commands} commands");
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn ten_thousand_needless_invalidations_a_second_cost_few_attempts() {
-    let bed = Bed::new();
-    let (locks, direct) = (bed.direct().await, bed.direct().await);
-    let guard = take(&direct, &exclusive("k", LONG)).await;
-    let mut tasks = JoinSet::new();
-    for _ in 0..50 {
-        wait_for(&mut tasks, &locks, exclusive("k", LONG));
-    }
-    tracked(&bed, 1).await;
-    let before = bed.scripts();
-    let mut admin = bed.admin();
-    let noise = tokio::task::spawn_blocking(move || {
-        let (begin, mut made) = (Instant::now(), 0);
-        while begin.elapsed() < FALL_BACK {
-            let renewed = admin.command(&["PEXPIRE", "k", "60000"]);
-            made += u64::from(renewed.expect("the server runs").integer() == Some(1));
-        }
-        made
+        let _not_deaf = served(&mut tasks).await;
     });
-    let made = noise.await.unwrap();
-    let attempts = bed.scripts() - before;
-    println!("{attempts} attempts for {made} needless invalidations");
-    // A burst, one a millisecond, and what a coarse timer lets through; a busy machine makes fewer
-    // invalidations than that.
-    let most = (64 + 2 * FALL_BACK.as_millis() as u64).min(made);
-    assert!(
-        attempts <= most,
-        "{attempts} attempts for {made} needless invalidations"
-    );
-    guard.release().await.unwrap();
-    let _not_deaf = served(&mut tasks).await;
 }

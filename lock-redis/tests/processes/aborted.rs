@@ -3,40 +3,42 @@
 use std::time::Duration;
 
 use lock_core::DistributedLockExt;
-use lock_testkit::eventually;
 use lock_testkit::servers::RedisServer;
+use lock_testkit::{eventually, steady};
 use tokio::task::JoinSet;
 
 use crate::{connect, is_empty};
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn thousands_of_aborted_tasks_leave_nothing() {
-    const ROUNDS: usize = 100;
-    const TASKS: usize = 30;
-    let server = RedisServer::start();
-    let clients = [connect(server.url()).await, connect(server.url()).await];
-    for round in 0..ROUNDS {
-        let mut tasks = JoinSet::new();
-        for task in 0..TASKS {
-            let locks = clients[task % 2].clone();
-            tasks.spawn(async move {
-                let key = format!("k{}", task % 7);
-                let guard = match task % 3 {
-                    0 => locks.lock(&key).await,
-                    1 => locks.lock_shared(&key).await,
-                    _ => locks.permit(&key, 2).await,
-                };
-                let guard = guard.expect("the server runs");
+#[test]
+fn thousands_of_aborted_tasks_leave_nothing() {
+    steady(async || {
+        const ROUNDS: usize = 100;
+        const TASKS: usize = 30;
+        let server = RedisServer::start();
+        let clients = [connect(server.url()).await, connect(server.url()).await];
+        for round in 0..ROUNDS {
+            let mut tasks = JoinSet::new();
+            for task in 0..TASKS {
+                let locks = clients[task % 2].clone();
+                tasks.spawn(async move {
+                    let key = format!("k{}", task % 7);
+                    let guard = match task % 3 {
+                        0 => locks.lock(&key).await,
+                        1 => locks.lock_shared(&key).await,
+                        _ => locks.permit(&key, 2).await,
+                    };
+                    let guard = guard.expect("the server runs");
+                    tokio::task::yield_now().await;
+                    guard.release().await.expect("the server runs");
+                });
+            }
+            // From before the first request to after the last release.
+            for _ in 0..round {
                 tokio::task::yield_now().await;
-                guard.release().await.expect("the server runs");
-            });
+            }
+            tasks.shutdown().await;
         }
-        // From before the first request to after the last release.
-        for _ in 0..round {
-            tokio::task::yield_now().await;
-        }
-        tasks.shutdown().await;
-    }
-    let gone = || async { is_empty(&server) };
-    eventually(Duration::from_secs(10), "nothing is left", gone).await;
+        let gone = || async { is_empty(&server) };
+        eventually(Duration::from_secs(10), "nothing is left", gone).await;
+    });
 }

@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use lock_testkit::eventually;
+use lock_core::Mode;
+use lock_testkit::processes::{Child, Ending, Flavor, Role};
 use lock_testkit::servers::RedisServer;
+use lock_testkit::{eventually, steady};
 
-use crate::child::Child;
-use crate::is_empty;
-
-const FLAVORS: [&str; 2] = ["current_thread", "multi_thread"];
+use crate::{is_empty, request};
 
 /// Far below the ttl, and enough for a busy machine.
 const PROMPTLY: Duration = Duration::from_secs(3);
@@ -17,60 +16,77 @@ fn assert_no_panic(errors: &str) {
     assert!(!errors.contains("panicked"), "{errors}");
 }
 
-/// Ends a runtime in `shape`; the process lives on, and with it the keeper thread.
-async fn released_at_once(shape: &str) {
+fn start(server: &RedisServer, ttl: Duration, flavor: Flavor, ending: Ending) -> Child {
+    let request = request("k", Mode::Exclusive, ttl);
+    let mut child = Child::start(server.url(), &request, Role::End(flavor, ending));
+    child.token();
+    child
+}
+
+/// Ends a runtime; the process lives on, and with it the keeper thread.
+async fn released_at_once(ending: Ending) {
+    const LONG: Duration = Duration::from_secs(60);
     let server = RedisServer::start();
-    for flavor in FLAVORS {
-        let mut child = Child::start(&server, &format!("end {flavor} {shape} 60000"));
+    for flavor in Flavor::ALL {
+        let mut child = start(&server, LONG, flavor, ending);
         assert_eq!(child.says(), "ended");
-        let what = format!("{flavor}: the key is gone");
+        let what = format!("{flavor:?}: the key is gone");
         let gone = || async { is_empty(&server) };
         eventually(PROMPTLY, &what, gone).await;
         child.nudge();
         let (status, errors) = child.end();
         assert_no_panic(&errors);
-        assert!(status.success(), "{flavor}: {status}");
+        assert!(status.success(), "{flavor:?}: {status}");
     }
 }
 
-#[tokio::test]
-async fn a_runtime_that_is_dropped_releases_what_its_tasks_held() {
-    released_at_once("runtime_dropped_with_task").await;
+#[test]
+fn a_runtime_that_is_dropped_releases_what_its_tasks_held() {
+    steady(async || {
+        released_at_once(Ending::RuntimeWithTask).await;
+    });
 }
 
-#[tokio::test]
-async fn a_guard_dropped_before_a_shutdown_in_the_background_is_released() {
-    released_at_once("shutdown_background").await;
+#[test]
+fn a_guard_dropped_before_a_shutdown_in_the_background_is_released() {
+    steady(async || {
+        released_at_once(Ending::ShutdownBackground).await;
+    });
 }
 
-#[tokio::test]
-async fn a_shutdown_with_a_timeout_releases_what_its_tasks_held() {
-    released_at_once("shutdown_timeout").await;
+#[test]
+fn a_shutdown_with_a_timeout_releases_what_its_tasks_held() {
+    steady(async || {
+        released_at_once(Ending::ShutdownTimeout).await;
+    });
 }
 
-#[tokio::test]
-async fn a_guard_dropped_after_its_runtime_is_released() {
-    released_at_once("dropped_after_runtime").await;
+#[test]
+fn a_guard_dropped_after_its_runtime_is_released() {
+    steady(async || {
+        released_at_once(Ending::DropAfterRuntime).await;
+    });
 }
 
 /// Whether the release still gets out is a race that nobody can win for sure; the ttl is certain.
-#[tokio::test]
-async fn returning_from_main_frees_the_lock_by_its_ttl_at_the_latest() {
-    const TTL: Duration = Duration::from_secs(2);
-    let server = RedisServer::start();
-    let shapes = ["main_right_after_drop", "main_while_held"];
-    let endings = FLAVORS
-        .into_iter()
-        .flat_map(|flavor| shapes.map(|shape| (flavor, shape)));
-    for (flavor, shape) in endings {
-        let role = format!("end {flavor} {shape} {}", TTL.as_millis());
-        let mut child = Child::start(&server, &role);
-        assert_eq!(child.says(), "returns");
-        let (status, errors) = child.end();
-        assert_no_panic(&errors);
-        assert!(status.success(), "{flavor}: {status}");
-        let what = format!("{flavor}: the key is gone");
-        let gone = || async { is_empty(&server) };
-        eventually(TTL + PROMPTLY, &what, gone).await;
-    }
+#[test]
+fn returning_from_main_frees_the_lock_by_its_ttl_at_the_latest() {
+    steady(async || {
+        const TTL: Duration = Duration::from_secs(2);
+        let server = RedisServer::start();
+        let endings = [Ending::MainAfterDrop, Ending::MainWhileHeld];
+        let each = Flavor::ALL
+            .into_iter()
+            .flat_map(|flavor| endings.map(|ending| (flavor, ending)));
+        for (flavor, ending) in each {
+            let mut child = start(&server, TTL, flavor, ending);
+            assert_eq!(child.says(), "returns");
+            let (status, errors) = child.end();
+            assert_no_panic(&errors);
+            assert!(status.success(), "{flavor:?}: {status}");
+            let what = format!("{flavor:?}: the key is gone");
+            let gone = || async { is_empty(&server) };
+            eventually(TTL + PROMPTLY, &what, gone).await;
+        }
+    });
 }

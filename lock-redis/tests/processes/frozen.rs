@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use lock_core::DistributedLockExt;
+use lock_core::{DistributedLockExt, Mode};
+use lock_testkit::processes::{Child, Role};
 use lock_testkit::servers::RedisServer;
+use lock_testkit::steady;
 use tokio::time::timeout;
 
-use crate::child::Child;
-use crate::connect;
+use crate::{connect, request};
 
 /// What the lock protects: it refuses a token lower than the highest that it has seen.
 #[derive(Default)]
@@ -23,34 +24,37 @@ impl FencedRegister {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_process_that_stood_still_knows_at_once_and_its_late_write_is_refused() {
-    const TTL: Duration = Duration::from_secs(2);
-    let server = RedisServer::start();
-    let locks = connect(server.url()).await;
-    let mut register = FencedRegister::default();
-    let mut child = Child::start(&server, &format!("watch k {}", TTL.as_millis()));
-    let token: u64 = child.says().parse().expect("its token");
-    assert!(register.write(token));
+#[test]
+fn a_process_that_stood_still_knows_at_once_and_its_late_write_is_refused() {
+    steady(async || {
+        const TTL: Duration = Duration::from_secs(2);
+        let server = RedisServer::start();
+        let locks = connect(server.url()).await;
+        let mut register = FencedRegister::default();
+        let request = request("k", Mode::Exclusive, TTL);
+        let mut child = Child::start(server.url(), &request, Role::Watch);
+        let token = child.token();
+        assert!(register.write(token));
 
-    child.freeze();
-    let next = timeout(TTL + Duration::from_secs(6), locks.lock("k")).await;
-    let next = next.expect("the ttl ends the hold").unwrap();
-    assert!(register.write(next.token().value()));
-    tokio::time::sleep(TTL).await;
-    child.thaw();
+        child.freeze();
+        let next = timeout(TTL + Duration::from_secs(6), locks.lock("k")).await;
+        let next = next.expect("the ttl ends the hold").unwrap();
+        assert!(register.write(next.token().value()));
+        tokio::time::sleep(TTL).await;
+        child.thaw();
 
-    assert_eq!(child.says(), "false", "its first look says that it is held");
-    assert_eq!(
-        child.says(),
-        "true",
-        "its loss is not told at the first poll"
-    );
-    assert_eq!(child.says(), "true", "time remains");
-    child.nudge();
-    let late: u64 = child.says().parse().expect("its token");
-    assert_eq!(late, token);
-    assert!(!register.write(late), "the late write was accepted");
-    assert_eq!(child.says(), "AlreadyLost");
-    assert!(next.is_held(), "the late release freed it");
+        assert_eq!(child.says(), "false", "its first look says that it is held");
+        assert_eq!(
+            child.says(),
+            "true",
+            "its loss is not told at the first poll"
+        );
+        assert_eq!(child.says(), "true", "time remains");
+        child.nudge();
+        let late: u64 = child.says().parse().expect("its token");
+        assert_eq!(late, token);
+        assert!(!register.write(late), "the late write was accepted");
+        assert_eq!(child.says(), "AlreadyLost");
+        assert!(next.is_held(), "the late release freed it");
+    });
 }

@@ -3,13 +3,11 @@
 
 mod aborted;
 mod blocked;
-mod child;
 mod clocks;
 mod endings;
 mod frozen;
 mod killed;
 mod names;
-mod roles;
 
 use std::time::Duration;
 
@@ -23,10 +21,16 @@ async fn connect(url: impl Into<String>) -> RedisLock {
         .expect("the server runs")
 }
 
+lock_testkit::roles!(connect);
+
+fn request(key: &str, mode: Mode, ttl: Duration) -> LockRequest {
+    let key = key.try_into().expect("a key");
+    LockRequest::new(key, mode).with_ttl(ttl)
+}
+
 /// Takes a lock that is free.
 async fn take(locks: &RedisLock, key: &str, mode: Mode, ttl: Duration) -> LockGuard {
-    let key = key.try_into().expect("a key");
-    let request = LockRequest::new(key, mode).with_ttl(ttl).without_waiting();
+    let request = request(key, mode, ttl).without_waiting();
     let guard = locks.acquire(request).await.expect("the server runs");
     guard.expect("free")
 }

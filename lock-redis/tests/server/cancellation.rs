@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use lock_core::{DistributedLockExt, LossReason};
-use lock_testkit::eventually;
 use lock_testkit::servers::RedisServer;
+use lock_testkit::{eventually, steady};
 use tokio::task::JoinSet;
 
 use crate::{connect, lock_for};
@@ -18,40 +18,44 @@ async fn assert_empty_within(server: &RedisServer, limit: Duration) {
     .await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_client_dropped_together_with_its_guard_still_releases() {
-    let server = RedisServer::start();
-    for _ in 0..200 {
-        let locks = connect(server.url()).await;
-        let guard = locks.lock("k").await.unwrap();
-        drop((locks, guard));
-        assert_empty_within(&server, Duration::from_secs(5)).await;
-    }
+#[test]
+fn a_client_dropped_together_with_its_guard_still_releases() {
+    steady(async || {
+        let server = RedisServer::start();
+        for _ in 0..200 {
+            let locks = connect(server.url()).await;
+            let guard = locks.lock("k").await.unwrap();
+            drop((locks, guard));
+            assert_empty_within(&server, Duration::from_secs(5)).await;
+        }
+    });
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn acquisitions_cancelled_while_the_server_stands_still_leave_nothing() {
-    let server = RedisServer::start();
-    let locks = connect(server.url()).await;
-    // A server that does not know the scripts asks for them instead of granting anything.
-    locks.lock("k").await.unwrap().release().await.unwrap();
-    for round in 0..5 {
-        server.freeze();
-        let mut tasks = JoinSet::new();
-        // More than the server reads from one connection before it turns to the next.
-        for number in 0..400 {
-            let (locks, key) = (locks.clone(), format!("k{round}/{number}"));
-            tasks.spawn(async move {
-                let limit = Duration::from_millis(50);
-                tokio::time::timeout(limit, locks.lock(&key)).await.is_err()
-            });
+#[test]
+fn acquisitions_cancelled_while_the_server_stands_still_leave_nothing() {
+    steady(async || {
+        let server = RedisServer::start();
+        let locks = connect(server.url()).await;
+        // A server that does not know the scripts asks for them instead of granting anything.
+        locks.lock("k").await.unwrap().release().await.unwrap();
+        for round in 0..5 {
+            server.freeze();
+            let mut tasks = JoinSet::new();
+            // More than the server reads from one connection before it turns to the next.
+            for number in 0..400 {
+                let (locks, key) = (locks.clone(), format!("k{round}/{number}"));
+                tasks.spawn(async move {
+                    let limit = Duration::from_millis(50);
+                    tokio::time::timeout(limit, locks.lock(&key)).await.is_err()
+                });
+            }
+            while let Some(cancelled) = tasks.join_next().await {
+                assert!(cancelled.unwrap(), "granted by a server that stands still");
+            }
+            server.thaw();
+            assert_empty_within(&server, Duration::from_secs(5)).await;
         }
-        while let Some(cancelled) = tasks.join_next().await {
-            assert!(cancelled.unwrap(), "granted by a server that stands still");
-        }
-        server.thaw();
-        assert_empty_within(&server, Duration::from_secs(5)).await;
-    }
+    });
 }
 
 #[test]
@@ -85,20 +89,22 @@ fn a_guard_dropped_after_its_runtime_is_gone_is_released() {
     });
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_client_outlives_the_runtime_it_was_connected_on() {
-    let server = RedisServer::start();
-    let url = server.url();
-    let locks = std::thread::spawn(|| {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
-        runtime.block_on(connect(url))
+#[test]
+fn a_client_outlives_the_runtime_it_was_connected_on() {
+    steady(async || {
+        let server = RedisServer::start();
+        let url = server.url();
+        let locks = std::thread::spawn(|| {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap();
+            runtime.block_on(connect(url))
+        });
+        let locks = locks.join().unwrap();
+        let limit = Duration::from_secs(5);
+        let guard = locks.lock_within("k", limit).await.unwrap().expect("free");
+        guard.release().await.unwrap();
+        assert!(locks.lock("k").await.unwrap().is_held());
     });
-    let locks = locks.join().unwrap();
-    let limit = Duration::from_secs(5);
-    let guard = locks.lock_within("k", limit).await.unwrap().expect("free");
-    guard.release().await.unwrap();
-    assert!(locks.lock("k").await.unwrap().is_held());
 }

@@ -4,46 +4,50 @@ use std::time::Duration;
 
 use lock_core::{DistributedLockExt, ErrorKind};
 use lock_testkit::servers::{RedisServer, Reply};
+use lock_testkit::steady;
 use tokio::time::Instant;
 
 use crate::connect;
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_plain_set_excludes_us_in_every_mode_and_its_del_wakes_us() {
-    let server = RedisServer::start();
-    let locks = connect(server.url()).await;
-    let mut other = server.client();
-    assert_eq!(
-        other
-            .command(&["SET", "k", "theirs", "NX", "PX", "30000"])
-            .unwrap(),
-        Reply::Text(b"OK".into())
-    );
-    assert!(locks.try_lock("k").await.unwrap().is_none());
-    assert!(locks.try_lock_shared("k").await.unwrap().is_none());
-    assert!(locks.try_permit("k", 5).await.unwrap().is_none());
+#[test]
+fn a_plain_set_excludes_us_in_every_mode_and_its_del_wakes_us() {
+    steady(async || {
+        let server = RedisServer::start();
+        let locks = connect(server.url()).await;
+        let mut other = server.client();
+        assert_eq!(
+            other
+                .command(&["SET", "k", "theirs", "NX", "PX", "30000"])
+                .unwrap(),
+            Reply::Text(b"OK".into())
+        );
+        assert!(locks.try_lock("k").await.unwrap().is_none());
+        assert!(locks.try_lock_shared("k").await.unwrap().is_none());
+        assert!(locks.try_permit("k", 5).await.unwrap().is_none());
 
-    let waiting = locks.lock("k");
-    let freeing = async {
-        // The waiter has read the key on the connection that the server pushes to.
-        lock_testkit::eventually(
-            Duration::from_secs(5),
-            "the server tracks the key",
-            || async { tracked_keys(&server) > 0 },
-        )
-        .await;
-        let freed = Instant::now();
-        assert_eq!(other.command(&["DEL", "k"]).unwrap().integer(), Some(1));
-        freed
-    };
-    let (guard, freed) = tokio::join!(async { (waiting.await.unwrap(), Instant::now()) }, freeing);
-    let (guard, granted) = guard;
-    assert!(
-        granted - freed < Duration::from_millis(500),
-        "{:?} after the DEL",
-        granted - freed
-    );
-    guard.release().await.unwrap();
+        let waiting = locks.lock("k");
+        let freeing = async {
+            // The waiter has read the key on the connection that the server pushes to.
+            lock_testkit::eventually(
+                Duration::from_secs(5),
+                "the server tracks the key",
+                || async { tracked_keys(&server) > 0 },
+            )
+            .await;
+            let freed = Instant::now();
+            assert_eq!(other.command(&["DEL", "k"]).unwrap().integer(), Some(1));
+            freed
+        };
+        let (guard, freed) =
+            tokio::join!(async { (waiting.await.unwrap(), Instant::now()) }, freeing);
+        let (guard, granted) = guard;
+        assert!(
+            granted - freed < Duration::from_millis(500),
+            "{:?} after the DEL",
+            granted - freed
+        );
+        guard.release().await.unwrap();
+    });
 }
 
 fn tracked_keys(server: &RedisServer) -> i64 {
@@ -60,89 +64,97 @@ fn tracked_keys(server: &RedisServer) -> i64 {
         .unwrap_or(0)
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn our_lock_excludes_a_plain_set_in_every_mode_and_is_a_plain_string_with_an_expiry() {
-    let server = RedisServer::start();
-    let locks = connect(server.url()).await;
-    let mut other = server.client();
-    let mut set = || {
-        other
-            .command(&["SET", "k", "theirs", "NX", "PX", "30000"])
-            .unwrap()
-    };
-    let exclusive = locks.lock("k").await.unwrap();
-    assert_eq!(set(), Reply::Nil);
-    exclusive.release().await.unwrap();
-    let shared = locks.lock_shared("k").await.unwrap();
-    assert_eq!(set(), Reply::Nil);
-    shared.release().await.unwrap();
-    let permit = locks.permit("k", 2).await.unwrap();
-    assert_eq!(set(), Reply::Nil);
-    permit.release().await.unwrap();
+#[test]
+fn our_lock_excludes_a_plain_set_in_every_mode_and_is_a_plain_string_with_an_expiry() {
+    steady(async || {
+        let server = RedisServer::start();
+        let locks = connect(server.url()).await;
+        let mut other = server.client();
+        let mut set = || {
+            other
+                .command(&["SET", "k", "theirs", "NX", "PX", "30000"])
+                .unwrap()
+        };
+        let exclusive = locks.lock("k").await.unwrap();
+        assert_eq!(set(), Reply::Nil);
+        exclusive.release().await.unwrap();
+        let shared = locks.lock_shared("k").await.unwrap();
+        assert_eq!(set(), Reply::Nil);
+        shared.release().await.unwrap();
+        let permit = locks.permit("k", 2).await.unwrap();
+        assert_eq!(set(), Reply::Nil);
+        permit.release().await.unwrap();
 
-    let _exclusive = locks.lock("k").await.unwrap();
-    let mut admin = server.client();
-    assert_eq!(
-        admin.command(&["TYPE", "k"]).unwrap().text().as_deref(),
-        Some("string")
-    );
-    let left = admin.command(&["PTTL", "k"]).unwrap().integer().unwrap();
-    assert!((28_000..=30_000).contains(&left), "{left}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_lock_without_an_expiry_is_waited_for_too() {
-    let server = RedisServer::start();
-    let locks = connect(server.url()).await;
-    server
-        .client()
-        .command(&["SETNX", "k", "for ever"])
-        .unwrap();
-    let limit = Duration::from_millis(300);
-    assert!(locks.lock_within("k", limit).await.unwrap().is_none());
-    let freeing = async { server.client().command(&["DEL", "k"]).unwrap() };
-    let (guard, _) = tokio::join!(locks.lock_within("k", Duration::from_secs(10)), freeing);
-    assert!(guard.unwrap().is_some());
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_key_that_is_no_lock_is_an_error_and_is_left_alone() {
-    let server = RedisServer::start();
-    let locks = connect(server.url()).await;
-    let mut other = server.client();
-    other.command(&["RPUSH", "k", "a list"]).unwrap();
-    for error in [
-        locks.try_lock("k").await.unwrap_err(),
-        locks.try_lock_shared("k").await.unwrap_err(),
-        locks.try_permit("k", 3).await.unwrap_err(),
-    ] {
-        assert_eq!(error.kind(), ErrorKind::Backend);
-        let text = error.to_string();
-        assert!(
-            text.contains("holds a list") && text.contains("use another key"),
-            "{text}"
+        let _exclusive = locks.lock("k").await.unwrap();
+        let mut admin = server.client();
+        assert_eq!(
+            admin.command(&["TYPE", "k"]).unwrap().text().as_deref(),
+            Some("string")
         );
-    }
-    assert_eq!(other.command(&["LLEN", "k"]).unwrap().integer(), Some(1));
+        let left = admin.command(&["PTTL", "k"]).unwrap().integer().unwrap();
+        assert!((28_000..=30_000).contains(&left), "{left}");
+    });
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_foreign_sorted_set_is_an_error_in_every_mode_and_is_left_alone() {
-    let server = RedisServer::start();
-    let locks = connect(server.url()).await;
-    let mut other = server.client();
-    // One whose scores look like expiries of long ago, and one whose member looks like a reader.
-    for (key, score, member) in [("board", "100", "alice"), ("jobs", "99999999999999", "sam")] {
-        other.command(&["ZADD", key, score, member]).unwrap();
+#[test]
+fn a_lock_without_an_expiry_is_waited_for_too() {
+    steady(async || {
+        let server = RedisServer::start();
+        let locks = connect(server.url()).await;
+        server
+            .client()
+            .command(&["SETNX", "k", "for ever"])
+            .unwrap();
+        let limit = Duration::from_millis(300);
+        assert!(locks.lock_within("k", limit).await.unwrap().is_none());
+        let freeing = async { server.client().command(&["DEL", "k"]).unwrap() };
+        let (guard, _) = tokio::join!(locks.lock_within("k", Duration::from_secs(10)), freeing);
+        assert!(guard.unwrap().is_some());
+    });
+}
+
+#[test]
+fn a_key_that_is_no_lock_is_an_error_and_is_left_alone() {
+    steady(async || {
+        let server = RedisServer::start();
+        let locks = connect(server.url()).await;
+        let mut other = server.client();
+        other.command(&["RPUSH", "k", "a list"]).unwrap();
         for error in [
-            locks.try_lock(key).await.unwrap_err(),
-            locks.try_lock_shared(key).await.unwrap_err(),
-            locks.try_permit(key, 3).await.unwrap_err(),
+            locks.try_lock("k").await.unwrap_err(),
+            locks.try_lock_shared("k").await.unwrap_err(),
+            locks.try_permit("k", 3).await.unwrap_err(),
         ] {
-            assert_eq!(error.kind(), ErrorKind::Backend, "{error}");
+            assert_eq!(error.kind(), ErrorKind::Backend);
+            let text = error.to_string();
+            assert!(
+                text.contains("holds a list") && text.contains("use another key"),
+                "{text}"
+            );
         }
-        let score = other.command(&["ZSCORE", key, member]).unwrap();
-        assert!(score.text().is_some(), "{member} is gone from {key}");
-        assert_eq!(other.command(&["PTTL", key]).unwrap().integer(), Some(-1));
-    }
+        assert_eq!(other.command(&["LLEN", "k"]).unwrap().integer(), Some(1));
+    });
+}
+
+#[test]
+fn a_foreign_sorted_set_is_an_error_in_every_mode_and_is_left_alone() {
+    steady(async || {
+        let server = RedisServer::start();
+        let locks = connect(server.url()).await;
+        let mut other = server.client();
+        // One whose scores look like expiries of long ago, and one whose member looks like a reader.
+        for (key, score, member) in [("board", "100", "alice"), ("jobs", "99999999999999", "sam")] {
+            other.command(&["ZADD", key, score, member]).unwrap();
+            for error in [
+                locks.try_lock(key).await.unwrap_err(),
+                locks.try_lock_shared(key).await.unwrap_err(),
+                locks.try_permit(key, 3).await.unwrap_err(),
+            ] {
+                assert_eq!(error.kind(), ErrorKind::Backend, "{error}");
+            }
+            let score = other.command(&["ZSCORE", key, member]).unwrap();
+            assert!(score.text().is_some(), "{member} is gone from {key}");
+            assert_eq!(other.command(&["PTTL", key]).unwrap().integer(), Some(-1));
+        }
+    });
 }

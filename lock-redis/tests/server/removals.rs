@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use lock_core::{DistributedLockExt, LockGuard, LossReason};
 use lock_redis::RedisLock;
-use lock_testkit::eventually;
 use lock_testkit::servers::{RedisServer, RespClient};
+use lock_testkit::{eventually, steady};
 use tokio::time::timeout;
 
 use crate::{connect, lock_for};
@@ -38,47 +38,53 @@ async fn lost_at_once(guard: &LockGuard) -> LossReason {
     lost.await.expect("told at once, not at the next renewal")
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_holder_hears_at_once_that_its_key_was_deleted() {
-    let server = RedisServer::start();
-    let (locks, mut admin) = (connect(server.url()).await, server.client());
-    for removal in [&["DEL", "k"][..], &["RENAME", "k", "l"], &["FLUSHALL"]] {
+#[test]
+fn a_holder_hears_at_once_that_its_key_was_deleted() {
+    steady(async || {
+        let server = RedisServer::start();
+        let (locks, mut admin) = (connect(server.url()).await, server.client());
+        for removal in [&["DEL", "k"][..], &["RENAME", "k", "l"], &["FLUSHALL"]] {
+            let guard = renewed(&locks, &mut admin).await;
+            admin.command(removal).unwrap();
+            assert_eq!(
+                lost_at_once(&guard).await,
+                LossReason::Removed,
+                "{removal:?}"
+            );
+        }
+    });
+}
+
+#[test]
+fn a_holder_hears_at_once_that_its_key_is_somebody_elses() {
+    steady(async || {
+        let server = RedisServer::start();
+        let (locks, mut admin) = (connect(server.url()).await, server.client());
         let guard = renewed(&locks, &mut admin).await;
-        admin.command(removal).unwrap();
-        assert_eq!(
-            lost_at_once(&guard).await,
-            LossReason::Removed,
-            "{removal:?}"
+        admin
+            .command(&["SET", "k", "theirs", "PX", "60000"])
+            .unwrap();
+        assert_eq!(lost_at_once(&guard).await, LossReason::Removed);
+        drop(guard);
+        assert!(
+            locks.try_lock("k").await.unwrap().is_none(),
+            "theirs was removed"
         );
-    }
+    });
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_holder_hears_at_once_that_its_key_is_somebody_elses() {
-    let server = RedisServer::start();
-    let (locks, mut admin) = (connect(server.url()).await, server.client());
-    let guard = renewed(&locks, &mut admin).await;
-    admin
-        .command(&["SET", "k", "theirs", "PX", "60000"])
-        .unwrap();
-    assert_eq!(lost_at_once(&guard).await, LossReason::Removed);
-    drop(guard);
-    assert!(
-        locks.try_lock("k").await.unwrap().is_none(),
-        "theirs was removed"
-    );
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn an_expiry_that_was_taken_away_is_put_back_at_once() {
-    let server = RedisServer::start();
-    let (locks, mut admin) = (connect(server.url()).await, server.client());
-    let guard = renewed(&locks, &mut admin).await;
-    assert_eq!(admin.command(&["PERSIST", "k"]).unwrap().integer(), Some(1));
-    eventually(AT_ONCE, "an expiry again", || {
-        let left = admin.command(&["PTTL", "k"]).unwrap().integer();
-        async move { left > Some(0) }
-    })
-    .await;
-    assert!(guard.is_held());
+#[test]
+fn an_expiry_that_was_taken_away_is_put_back_at_once() {
+    steady(async || {
+        let server = RedisServer::start();
+        let (locks, mut admin) = (connect(server.url()).await, server.client());
+        let guard = renewed(&locks, &mut admin).await;
+        assert_eq!(admin.command(&["PERSIST", "k"]).unwrap().integer(), Some(1));
+        eventually(AT_ONCE, "an expiry again", || {
+            let left = admin.command(&["PTTL", "k"]).unwrap().integer();
+            async move { left > Some(0) }
+        })
+        .await;
+        assert!(guard.is_held());
+    });
 }

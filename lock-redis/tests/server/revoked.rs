@@ -5,6 +5,7 @@ use std::time::Duration;
 use lock_core::{DistributedLockExt, ErrorKind, HandOff, LossReason};
 use lock_redis::RedisLock;
 use lock_testkit::servers::RedisServer;
+use lock_testkit::steady;
 use std::sync::Arc;
 use tokio::time::Instant;
 
@@ -62,49 +63,57 @@ async fn assert_ends_quietly(change: &[&str], counter: &str) {
     assert!(refusals < REFUSALS_MAX, "{refusals} of {counter}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_user_who_is_removed_loses_its_holds_at_their_deadline() {
-    assert_ends_quietly(&["ACL", "DELUSER", "u"], "total_connections_received:").await;
+#[test]
+fn a_user_who_is_removed_loses_its_holds_at_their_deadline() {
+    steady(async || {
+        assert_ends_quietly(&["ACL", "DELUSER", "u"], "total_connections_received:").await;
+    });
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn permissions_that_are_withdrawn_end_holds_at_their_deadline() {
-    let withdrawn = ["ACL", "SETUSER", "u", "-@all"];
-    assert_ends_quietly(&withdrawn, "total_error_replies:").await;
+#[test]
+fn permissions_that_are_withdrawn_end_holds_at_their_deadline() {
+    steady(async || {
+        let withdrawn = ["ACL", "SETUSER", "u", "-@all"];
+        assert_ends_quietly(&withdrawn, "total_error_replies:").await;
+    });
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_new_password_ends_nothing_before_the_connection_breaks() {
-    let server = RedisServer::start();
-    let locks = connected(&server).await;
-    let guard = lock_for(&locks, "k", TTL).await;
-    let mut admin = server.client();
-    admin
-        .command(&["ACL", "SETUSER", "u", "resetpass", ">new"])
-        .unwrap();
-    let lost = tokio::time::timeout(TTL * 2, guard.lost()).await;
-    assert!(lost.is_err(), "{lost:?}");
-    admin.command(&["CLIENT", "KILL", "USER", "u"]).unwrap();
-    assert_eq!(guard.lost().await, LossReason::Expired);
-    let error = locks.try_lock("k").await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+#[test]
+fn a_new_password_ends_nothing_before_the_connection_breaks() {
+    steady(async || {
+        let server = RedisServer::start();
+        let locks = connected(&server).await;
+        let guard = lock_for(&locks, "k", TTL).await;
+        let mut admin = server.client();
+        admin
+            .command(&["ACL", "SETUSER", "u", "resetpass", ">new"])
+            .unwrap();
+        let lost = tokio::time::timeout(TTL * 2, guard.lost()).await;
+        assert!(lost.is_err(), "{lost:?}");
+        admin.command(&["CLIENT", "KILL", "USER", "u"]).unwrap();
+        assert_eq!(guard.lost().await, LossReason::Expired);
+        let error = locks.try_lock("k").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+    });
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn whoever_waits_behind_a_release_that_is_denied_is_told_at_once() {
-    let server = RedisServer::start();
-    let locks = Arc::new(connected(&server).await);
-    let locks = HandOff::new(locks, HandOff::DEFAULT_BUDGET);
-    let guard = locks.lock("k").await.unwrap();
-    let withdrawn = ["ACL", "SETUSER", "u", "-@all"];
-    server.client().command(&withdrawn).unwrap();
-    drop(guard);
-    let begin = Instant::now();
-    let error = locks.lock("k").await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
-    assert!(
-        begin.elapsed() < Duration::from_millis(700),
-        "{:?}",
-        begin.elapsed()
-    );
+#[test]
+fn whoever_waits_behind_a_release_that_is_denied_is_told_at_once() {
+    steady(async || {
+        let server = RedisServer::start();
+        let locks = Arc::new(connected(&server).await);
+        let locks = HandOff::new(locks, HandOff::DEFAULT_BUDGET);
+        let guard = locks.lock("k").await.unwrap();
+        let withdrawn = ["ACL", "SETUSER", "u", "-@all"];
+        server.client().command(&withdrawn).unwrap();
+        drop(guard);
+        let begin = Instant::now();
+        let error = locks.lock("k").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+        assert!(
+            begin.elapsed() < Duration::from_millis(700),
+            "{:?}",
+            begin.elapsed()
+        );
+    });
 }

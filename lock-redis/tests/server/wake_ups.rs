@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use lock_core::DistributedLockExt;
-use lock_testkit::eventually;
 use lock_testkit::servers::RedisServer;
+use lock_testkit::{eventually, steady};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -12,58 +12,62 @@ use crate::connect;
 
 /// Releases that fall into every gap between asking, looking and listening, each of a key that
 /// nobody touches afterwards: what happens next to a key would make up for a wake-up that is lost.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_release_just_before_a_waiter_listens_is_noticed() {
-    const TASKS: usize = 10;
-    let server = RedisServer::start();
-    let clients = [connect(server.url()).await, connect(server.url()).await];
-    let mut tasks = JoinSet::new();
-    for task in 0..TASKS {
-        let [ours, theirs] = clients.clone();
-        tasks.spawn(async move {
-            let mut slow = 0;
-            for round in 0..30 {
-                let key = format!("{task}/{round}");
-                let guard = ours.lock(&key).await.unwrap();
-                let releasing = async {
-                    // Anything a client does takes a good many turns of an idle loop.
-                    for _ in 0..round * 5 {
-                        tokio::task::yield_now().await;
-                    }
-                    guard.release().await.unwrap();
-                };
-                let begin = Instant::now();
-                let (next, _) = tokio::join!(theirs.lock(&key), releasing);
-                slow += usize::from(begin.elapsed() > Duration::from_millis(500));
-                next.unwrap().release().await.unwrap();
-            }
-            slow
-        });
-    }
-    let slow: usize = tasks.join_all().await.iter().sum();
-    // One or another is the machine's.
-    assert!(slow < 4, "{slow} of 300 waiters were not woken");
+#[test]
+fn a_release_just_before_a_waiter_listens_is_noticed() {
+    steady(async || {
+        const TASKS: usize = 10;
+        let server = RedisServer::start();
+        let clients = [connect(server.url()).await, connect(server.url()).await];
+        let mut tasks = JoinSet::new();
+        for task in 0..TASKS {
+            let [ours, theirs] = clients.clone();
+            tasks.spawn(async move {
+                let mut slow = 0;
+                for round in 0..30 {
+                    let key = format!("{task}/{round}");
+                    let guard = ours.lock(&key).await.unwrap();
+                    let releasing = async {
+                        // Anything a client does takes a good many turns of an idle loop.
+                        for _ in 0..round * 5 {
+                            tokio::task::yield_now().await;
+                        }
+                        guard.release().await.unwrap();
+                    };
+                    let begin = Instant::now();
+                    let (next, _) = tokio::join!(theirs.lock(&key), releasing);
+                    slow += usize::from(begin.elapsed() > Duration::from_millis(500));
+                    next.unwrap().release().await.unwrap();
+                }
+                slow
+            });
+        }
+        let slow: usize = tasks.join_all().await.iter().sum();
+        // One or another is the machine's.
+        assert!(slow < 4, "{slow} of 300 waiters were not woken");
+    });
 }
 
 /// Redis tells nobody of keys that change places with those of another database.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_waiter_whom_nobody_wakes_looks_again() {
-    let server = RedisServer::start();
-    let locks = connect(server.url()).await;
-    let mut admin = server.client();
-    admin.command(&["SET", "k", "for ever"]).unwrap();
-    let freeing = async {
-        eventually(Duration::from_secs(5), "the waiter listens", || async {
-            let info = server.client().command(&["INFO", "stats"]).unwrap().text();
-            info.is_some_and(|info| !info.contains("tracking_total_keys:0"))
-        })
-        .await;
-        admin.command(&["SWAPDB", "0", "1"]).unwrap();
-        Instant::now()
-    };
-    let limit = Duration::from_secs(20);
-    let (guard, freed) = tokio::join!(locks.lock_within("k", limit), freeing);
-    assert!(guard.unwrap().is_some());
-    let took = freed.elapsed();
-    assert!(took < Duration::from_secs(4), "{took:?} after it was free");
+#[test]
+fn a_waiter_whom_nobody_wakes_looks_again() {
+    steady(async || {
+        let server = RedisServer::start();
+        let locks = connect(server.url()).await;
+        let mut admin = server.client();
+        admin.command(&["SET", "k", "for ever"]).unwrap();
+        let freeing = async {
+            eventually(Duration::from_secs(5), "the waiter listens", || async {
+                let info = server.client().command(&["INFO", "stats"]).unwrap().text();
+                info.is_some_and(|info| !info.contains("tracking_total_keys:0"))
+            })
+            .await;
+            admin.command(&["SWAPDB", "0", "1"]).unwrap();
+            Instant::now()
+        };
+        let limit = Duration::from_secs(20);
+        let (guard, freed) = tokio::join!(locks.lock_within("k", limit), freeing);
+        assert!(guard.unwrap().is_some());
+        let took = freed.elapsed();
+        assert!(took < Duration::from_secs(4), "{took:?} after it was free");
+    });
 }

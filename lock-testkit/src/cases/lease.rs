@@ -1,6 +1,5 @@
 //! Holds are renewed while they are held, and not a moment longer.
 
-use std::thread::park_timeout;
 use std::time::Duration;
 
 use lock_core::{ErrorKind, LockGuard, LossReason, Mode, Released};
@@ -9,6 +8,7 @@ use tokio::time::{Instant, sleep};
 pub(crate) use super::frozen::*;
 pub(crate) use super::removed::*;
 use crate::bench::Bench;
+use crate::blocking::block_thread;
 use crate::client::{Client, release};
 use crate::eventually::within;
 use crate::join::joined;
@@ -147,12 +147,7 @@ pub(crate) async fn a_blocked_runtime_is_not_deceived(bench: Bench) {
             .expect("a runtime to block");
         let guard = runtime.block_on(acquiring).expect("it is free");
         took.send(()).expect("the case waits");
-        let until = Instant::now() + ttl * 3 / 2;
-        runtime.block_on(async {
-            while let Some(left) = until.checked_duration_since(Instant::now()) {
-                park_timeout(left);
-            }
-        });
+        runtime.block_on(async { block_thread(ttl * 3 / 2) });
         // The very first look has to tell.
         let held = guard.is_held();
         if !held {
@@ -169,7 +164,7 @@ pub(crate) async fn a_blocked_runtime_is_not_deceived(bench: Bench) {
     let (runtime, held, guard) = joined(blocked.await);
     assert!(
         !held || overtaker.is_none(),
-        "still held after 1.5 ttl without its runtime, while another client holds it, too"
+        "two holders: still held after 1.5 ttl without its runtime, and another client holds it, too"
     );
     drop(guard);
     runtime.shutdown_background();

@@ -1,6 +1,7 @@
 //! The cases: one module a group, one function a case.
 
 pub(crate) mod cancellation;
+pub(crate) mod delay;
 mod dropped;
 pub(crate) mod exclusion;
 pub(crate) mod fencing;

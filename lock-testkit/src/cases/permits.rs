@@ -63,6 +63,22 @@ pub(crate) async fn each_permit_counts_against_its_own_number(bench: Bench) {
     assert!(fourth.is_held() && second.is_held());
 }
 
+pub(crate) async fn one_of_many_does_not_overtake_one_of_few(bench: Bench) {
+    let [holder, few, many] = bench.clients().await;
+    let of = |number| bench.request("pool", permit(number));
+    let first = holder.take(&of(2)).await;
+    let second = holder.take(&of(2)).await;
+    let waits_for_one_of_two = bench.line_up(&few, &of(2)).await;
+    let waits_for_one_of_four = bench.line_up(&many, &of(4)).await;
+    release(first).await;
+    let what = "the first in line served";
+    let third = few.served(waits_for_one_of_two, what).await;
+    let what = "the next in line served, whose number is not reached";
+    let fourth = many.served(waits_for_one_of_four, what).await;
+    assert!(third.token() < fourth.token());
+    assert!(second.is_held() && third.is_held() && fourth.is_held());
+}
+
 pub(crate) async fn a_crashed_permit_comes_back(bench: Bench) {
     let client = bench.client().await;
     if !bench.crash(bench.brief("pool", permit(1))).await {

@@ -14,10 +14,12 @@ use crate::polls::poll_times;
 
 pub(crate) async fn a_release_wakes_the_waiter(bench: Bench) {
     let [ours, theirs] = bench.clients().await;
-    let mut delays = Vec::new();
+    let (mut delays, mut takes) = (Vec::new(), Vec::new());
     for round in 0..9 {
         let key = format!("awaited/{round}");
+        let begin = Instant::now();
         let guard = ours.take(&bench.exclusive(&key)).await;
+        takes.push(begin.elapsed());
         let waiting = theirs.line_up(&bench.exclusive(&key)).await;
         release(guard).await;
         let released = Instant::now();
@@ -26,10 +28,12 @@ pub(crate) async fn a_release_wakes_the_waiter(bench: Bench) {
         delays.push(released.elapsed());
     }
     delays.sort_unstable();
-    // Half of them would be slow if the waiter polled; a busy machine makes one or another slow.
+    takes.sort_unstable();
+    // Half of them would be slow if the waiter polled; a busy machine makes one or another slow, and
+    // a very busy one everything.
     if bench.capabilities().push {
         assert!(
-            delays[4] < Duration::from_millis(100),
+            delays[4] < Duration::from_millis(100) + 5 * takes[4],
             "a store that pushes wakes waiters at once, not after {delays:?}"
         );
     }
@@ -118,17 +122,18 @@ pub(crate) async fn a_crash_is_waited_out(bench: Bench) {
 /// listening. No more than two, or the next one's release would make up for a wake-up that is lost.
 pub(crate) async fn no_wake_up_is_lost(bench: Bench) {
     const ROUNDS: u32 = 200;
+    const SLOW: Duration = Duration::from_millis(500);
     let clients: [Client; 2] = bench.clients().await;
     let mut tasks = JoinSet::new();
     for (part, client) in (0..).zip(clients) {
         let mut random = bench.random(part);
         let request = bench.exclusive("to and fro").with_wait(Wait::Forever);
         tasks.spawn(async move {
-            let mut slow = 0;
+            let mut slow = Vec::new();
             for _ in 0..ROUNDS {
                 let began = Instant::now();
                 let guard = client.acquire(request.clone()).await.expect("no end");
-                slow += u32::from(began.elapsed() > Duration::from_millis(500));
+                slow.extend(Some(began.elapsed()).filter(|took| *took > SLOW));
                 dawdle(&mut random).await;
                 release(guard).await;
                 dawdle(&mut random).await;
@@ -138,11 +143,12 @@ pub(crate) async fn no_wake_up_is_lost(bench: Bench) {
     }
     let what = "a lock passed to and fro 400 times";
     let slow = within(12 * bench.prompt(), what, join_all(tasks)).await;
-    let slow: u32 = slow.iter().sum();
+    let slow = slow.concat();
     // One or another is the machine's.
     assert!(
-        slow < 4,
-        "{slow} of 400 waits went on until something else than a wake-up ended them"
+        slow.len() < 4,
+        "{} of 400 waits went on until something else than a wake-up ended them: {slow:?}",
+        slow.len()
     );
 }
 

@@ -51,6 +51,14 @@ impl Board {
         self.changed.send_replace(());
     }
 
+    /// Ends these ways of the chosen connections that are open now.
+    pub(super) fn end_ways(&self, which: &Which, ways: &[Way]) {
+        for connection in self.chosen(which) {
+            ways.iter().for_each(|way| connection.end_one_way(*way));
+        }
+        self.changed.send_replace(());
+    }
+
     pub(super) fn changes(&self) -> watch::Receiver<()> {
         self.changed.subscribe()
     }

@@ -25,6 +25,8 @@ pub(super) struct Connection {
     to_client: AtomicUsize,
     /// How it is to be closed.
     end: Mutex<Option<End>>,
+    /// Whether its bytes end on the way to the server, and to the client.
+    ended: [AtomicBool; 2],
     closed: AtomicBool,
 }
 
@@ -36,6 +38,7 @@ impl Connection {
             to_server: AtomicUsize::new(0),
             to_client: AtomicUsize::new(0),
             end: Mutex::default(),
+            ended: [AtomicBool::new(false), AtomicBool::new(false)],
             closed: AtomicBool::new(false),
         }
     }
@@ -77,6 +80,15 @@ impl Connection {
 
     pub(super) fn end(&self) -> Option<End> {
         *self.end.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says that nothing travels this way any more, which the other end is told.
+    pub(super) fn end_one_way(&self, way: Way) {
+        self.ended[way as usize].store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn has_ended(&self, way: Way) -> bool {
+        self.ended[way as usize].load(Ordering::Relaxed)
     }
 
     pub(super) fn has_closed(&self) {

@@ -94,6 +94,13 @@ impl<'a> Connections<'a> {
         self.board.end(&self.which, End::Reset);
     }
 
+    /// Closes one way of those that are open now (FIN), as an end does that has nothing more to say: after
+    /// [`to_server`](Self::to_server) the server sees an end of its requests and can still answer, after
+    /// [`to_client`](Self::to_client) the client sees an end and can still ask, which nobody reads any more.
+    pub fn half_close(&self) {
+        self.board.end_ways(&self.which, self.ways);
+    }
+
     /// How many there have been so far.
     pub fn count(&self) -> usize {
         self.board.chosen(&self.which).len()

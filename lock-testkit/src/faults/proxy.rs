@@ -25,7 +25,7 @@ const ATTEMPTS: u32 = 5;
 /// How long its own port may be somebody else's before it listens again.
 const LISTEN_LIMIT: Duration = Duration::from_secs(5);
 
-/// A TCP proxy in front of a server on the loopback interface, which forwards everything until it is
+/// A TCP proxy on the loopback interface in front of a server, which forwards everything until it is
 /// told to do otherwise. Dropping it closes everything.
 ///
 /// For tests; it is told from any thread and in no runtime.
@@ -48,6 +48,15 @@ impl Proxy {
     ///
     /// When the operating system gives no port or no thread.
     pub fn before(port: u16) -> Self {
+        Self::before_server(format!("{}:{port}", Ipv4Addr::LOCALHOST))
+    }
+
+    /// A proxy in front of a server anywhere, `host:port`, which does not have to run yet.
+    ///
+    /// # Panics
+    ///
+    /// When the operating system gives no port or no thread.
+    pub fn before_server(server: impl Into<String>) -> Self {
         let runtime = Builder::new_current_thread()
             .enable_all()
             .build()
@@ -55,7 +64,7 @@ impl Proxy {
         let (own_port, listener) = listen_anywhere();
         let board = Arc::new(Board::default());
         let (orders, inbox) = unbounded_channel();
-        let running = run(Arc::clone(&board), port, listener, inbox);
+        let running = run(Arc::clone(&board), server.into(), listener, inbox);
         let thread = std::thread::Builder::new()
             .name("lock-testkit-proxy".into())
             .spawn(move || runtime.block_on(running))
@@ -156,7 +165,7 @@ async fn listen_again(own: SocketAddr) -> TcpListener {
 
 async fn run(
     board: Arc<Board>,
-    server: u16,
+    server: String,
     listener: StdListener,
     mut orders: UnboundedReceiver<Order>,
 ) {
@@ -177,7 +186,7 @@ async fn run(
             }
             accepted = accept(listener.as_ref()) => {
                 let Ok(client) = accepted else { continue };
-                connections.spawn(serve(Arc::clone(&board), board.accepted(), client, server));
+                connections.spawn(serve(Arc::clone(&board), board.accepted(), client, server.clone()));
             }
             Some(_ended) = connections.join_next(), if !connections.is_empty() => {}
         }
@@ -191,9 +200,9 @@ async fn accept(listener: Option<&TcpListener>) -> io::Result<TcpStream> {
     }
 }
 
-async fn serve(board: Arc<Board>, connection: Arc<Connection>, client: TcpStream, server: u16) {
+async fn serve(board: Arc<Board>, connection: Arc<Connection>, client: TcpStream, server: String) {
     let connected = async {
-        let server = TcpStream::connect((Ipv4Addr::LOCALHOST, server)).await?;
+        let server = TcpStream::connect(server).await?;
         server.set_nodelay(true)?;
         client.set_nodelay(true)?;
         Ok::<_, io::Error>(server)

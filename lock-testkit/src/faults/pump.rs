@@ -90,6 +90,10 @@ impl<'a> Pump<'a> {
         let mut buffer = vec![0; 16 * 1024];
         let mut ended = false;
         loop {
+            if self.connection.has_ended(self.way) {
+                // The other way goes on by itself.
+                return self.to.shutdown().await.map_err(|_| End::Reset);
+            }
             let rule = self.board.rule(self.connection, self.way);
             let fault = rule.as_ref().map_or(Fault::Pass, |rule| rule.fault);
             let due = self.due(fault)?;

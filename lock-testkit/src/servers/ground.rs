@@ -47,19 +47,37 @@ pub(super) fn directory(server: &str) -> TempDir {
         .expect("a directory for the server")
 }
 
+/// The same in memory, where the system has a place for that: for servers that wait for the disk at each
+/// commit. What a commit is worth after a power failure is not what tests are about.
+pub(super) fn directory_in_memory(server: &str) -> TempDir {
+    static BASE: OnceLock<Option<PathBuf>> = OnceLock::new();
+
+    let memory = Path::new("/dev/shm");
+    let base = BASE.get_or_init(|| memory.is_dir().then(|| new_base(memory)));
+    match base {
+        Some(base) => tempfile::Builder::new()
+            .prefix(server)
+            .tempdir_in(base)
+            .expect("a directory for the server"),
+        None => directory(server),
+    }
+}
+
 /// The directory of all servers of this process.
 fn base() -> &'static Path {
     static BASE: OnceLock<PathBuf> = OnceLock::new();
 
-    BASE.get_or_init(|| {
-        let base = tempfile::Builder::new()
-            .prefix("lock-testkit-")
-            .tempdir()
-            .expect("a directory for servers")
-            .keep();
-        remove_with_process(&base);
-        base
-    })
+    BASE.get_or_init(|| new_base(&std::env::temp_dir()))
+}
+
+fn new_base(parent: &Path) -> PathBuf {
+    let base = tempfile::Builder::new()
+        .prefix("lock-testkit-")
+        .tempdir_in(parent)
+        .expect("a directory for servers")
+        .keep();
+    remove_with_process(&base);
+    base
 }
 
 /// Leaves a shell behind that removes `base` as soon as this process has ended, however it did:

@@ -10,15 +10,23 @@
 
 mod authority;
 mod clock;
+mod etcd;
 mod ground;
 mod port;
 mod process;
+mod product;
 mod redis;
 mod resp;
+mod server;
 mod sql;
+mod zookeeper;
 
 pub use authority::{Authority, Identity};
+pub use etcd::{EtcdCluster, EtcdMember};
 pub(crate) use port::free_port;
+pub use product::{MeasuredServer, Product};
 pub use redis::RedisServer;
 pub use resp::{Reply, RespClient};
+pub use server::ServerProcess;
 pub use sql::{SqlServer, SqlVendor};
+pub use zookeeper::{ZooKeeperMember, ZooKeeperServer};

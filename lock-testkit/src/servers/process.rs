@@ -7,11 +7,11 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::park_timeout;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use tokio::time::Instant;
 
 use super::clock::Clock;
 use super::ground;
+use crate::stop;
 
 /// How long a server may take to get ready.
 const READY_LIMIT: Duration = Duration::from_secs(20);
@@ -75,34 +75,18 @@ impl Process {
 
     /// Stops the process where it stands; returns when it does.
     pub(super) fn freeze(&mut self) {
-        self.signal(Signal::STOP);
-        // Returns when the process has stopped or ended, and takes nothing from who waits for its
-        // end.
-        let until = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-        waitid(WaitId::Pid(self.pid()), until).expect("the server is our child");
+        stop::freeze(&mut self.child);
     }
 
     /// Lets a stopped process go on.
     pub(super) fn thaw(&mut self) {
-        self.signal(Signal::CONT);
+        stop::thaw(&mut self.child);
     }
 
     /// Ends the process at once, also a stopped one; harmless when it has ended.
     pub(super) fn kill(&mut self) -> io::Result<ExitStatus> {
         self.child.kill()?;
         self.child.wait()
-    }
-
-    fn signal(&mut self, signal: Signal) {
-        // The process id of one that has ended may be another's by now.
-        if let Ok(Some(status)) = self.child.try_wait() {
-            panic!("the server is not running any more: {status}");
-        }
-        kill_process(self.pid(), signal).expect("the server is our child");
-    }
-
-    fn pid(&self) -> Pid {
-        Pid::from_child(&self.child)
     }
 }
 

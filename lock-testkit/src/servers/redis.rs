@@ -1,18 +1,14 @@
 //! `redis-server` as a child process.
 
 use std::io;
-use std::path::Path;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
-
-use tempfile::TempDir;
+use std::ops::Deref;
+use std::sync::OnceLock;
 
 use super::authority::Authority;
-use super::clock::Clock;
-use super::ground;
-use super::port::{ATTEMPTS, free_port};
+use super::port::free_port;
 use super::process::{Process, is_installed, log, owned};
 use super::resp::RespClient;
+use super::server::{ServerProcess, Site, WallClock};
 
 const PROGRAM: &str = "redis-server";
 
@@ -32,16 +28,16 @@ const PROGRAM: &str = "redis-server";
 /// ```
 #[derive(Debug)]
 pub struct RedisServer {
-    // Declared first, so dropped first: the process goes before its directory.
-    process: Mutex<Process>,
-    directory: TempDir,
-    clock: Option<Clock>,
-    port: u16,
+    process: ServerProcess,
     tls_port: Option<u16>,
-    arguments: Vec<String>,
 }
 
 impl RedisServer {
+    /// Whether `redis-server` is installed.
+    pub fn is_available() -> bool {
+        is_installed(PROGRAM)
+    }
+
     /// Starts a server.
     ///
     /// # Panics
@@ -65,10 +61,10 @@ impl RedisServer {
     /// let kept = RedisServer::start_with(&["--appendonly", "yes", "--appendfsync", "always"]);
     /// ```
     pub fn start_with<A: AsRef<str>>(arguments: &[A]) -> Self {
-        Self::try_ports(|_| None, || (None, owned(arguments)))
+        Self::try_ports(WallClock::Real, || (None, owned(arguments)))
     }
 
-    /// Starts a server whose wall clock can be [set](Self::set_clock_ahead), with more command-line
+    /// Starts a server whose wall clock can be [set](ServerProcess::set_clock_ahead), with more command-line
     /// arguments. It takes a little longer to read its clock.
     ///
     /// # Panics
@@ -76,8 +72,7 @@ impl RedisServer {
     /// When `redis-server` or `cc` is not installed, or the server does not start with the
     /// arguments.
     pub fn start_with_settable_clock<A: AsRef<str>>(arguments: &[A]) -> Self {
-        let clock = |directory: &Path| Some(Clock::new(directory));
-        Self::try_ports(clock, || (None, owned(arguments)))
+        Self::try_ports(WallClock::Settable, || (None, owned(arguments)))
     }
 
     /// Starts a server that speaks TLS on a port of its own, besides the plain one that
@@ -109,42 +104,22 @@ impl RedisServer {
             ];
             (Some(tls_port), [tls.to_vec(), owned(arguments)].concat())
         };
-        Self::try_ports(|_| None, more)
+        Self::try_ports(WallClock::Real, more)
     }
 
     /// Starts it on ports that nobody else takes meanwhile; `more` gives the TLS port and arguments.
-    fn try_ports(
-        clock: fn(&Path) -> Option<Clock>,
-        more: impl Fn() -> (Option<u16>, Vec<String>),
-    ) -> Self {
+    fn try_ports(clock: WallClock, more: impl Fn() -> (Option<u16>, Vec<String>)) -> Self {
         assert!(
-            is_installed(PROGRAM),
+            Self::is_available(),
             "{PROGRAM} is not on the path: `apt-get install redis-server` brings it, and scripts/test installs whatever the tests need"
         );
-        for _ in 0..ATTEMPTS {
-            let (directory, port) = (ground::directory(PROGRAM), free_port());
+        let (process, tls_port) = ServerProcess::start(PROGRAM, clock, |site| {
             let (tls_port, more) = more();
-            let arguments = [usual_arguments(port), more].concat();
-            let clock = clock(directory.path());
-            match start_process(&arguments, directory.path(), clock.as_ref(), port) {
-                Ok(process) => {
-                    return Self {
-                        process: Mutex::new(process),
-                        directory,
-                        clock,
-                        port,
-                        tls_port,
-                        arguments,
-                    };
-                }
-                Err(_) if log(directory.path()).contains("Address already in use") => {}
-                Err(error) => panic!(
-                    "{PROGRAM} does not start: {error}\n{}",
-                    log(directory.path())
-                ),
-            }
-        }
-        panic!("{PROGRAM} does not start: {ATTEMPTS} ports were taken by others meanwhile");
+            let arguments = [usual_arguments(site.port), more].concat();
+            let start = move |site: &Site| start_process(&arguments, site);
+            (Box::new(start), tls_port)
+        });
+        Self { process, tls_port }
     }
 
     /// The one server of this process, started by the first call and living until the process ends.
@@ -158,7 +133,7 @@ impl RedisServer {
 
     /// Where it is, as drivers want it: `redis://127.0.0.1:port`.
     pub fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.port)
+        format!("redis://127.0.0.1:{}", self.port())
     }
 
     /// Where it speaks TLS, as drivers want it: `rediss://127.0.0.1:port`; `None` when it does not.
@@ -167,106 +142,21 @@ impl RedisServer {
             .map(|port| format!("rediss://127.0.0.1:{port}"))
     }
 
-    /// Its plain port on the loopback interface.
-    pub fn port(&self) -> u16 {
-        self.port
-    }
-
-    /// Its process id; another one after [`restart`](Self::restart).
-    pub fn pid(&self) -> u32 {
-        self.process().id()
-    }
-
-    /// Its directory, with the file `log` and whatever it persists.
-    pub fn directory(&self) -> &Path {
-        self.directory.path()
-    }
-
     /// A new connection for looking at it.
     ///
     /// # Panics
     ///
     /// When the server is not running.
     pub fn client(&self) -> RespClient {
-        RespClient::connect(self.port).expect("the server is running")
+        RespClient::connect(self.port()).expect("the server is running")
     }
+}
 
-    /// Stops it where it stands: connections stay open, and nothing is answered. Returns when it
-    /// has stopped.
-    ///
-    /// # Panics
-    ///
-    /// When the server was [killed](Self::kill).
-    pub fn freeze(&self) {
-        self.process().freeze();
-    }
+impl Deref for RedisServer {
+    type Target = ServerProcess;
 
-    /// Lets it go on after [`freeze`](Self::freeze); harmless when it is not frozen.
-    ///
-    /// # Panics
-    ///
-    /// When the server was [killed](Self::kill).
-    pub fn thaw(&self) {
-        self.process().thaw();
-    }
-
-    /// Sets its wall clock ahead of the machine's; its monotonic clock stays as it is.
-    ///
-    /// # Panics
-    ///
-    /// When it was not [started so](Self::start_with_settable_clock).
-    pub fn set_clock_ahead(&self, by: Duration) {
-        self.settable_clock().set_ahead(by);
-    }
-
-    /// Sets its wall clock behind the machine's.
-    ///
-    /// # Panics
-    ///
-    /// When it was not [started so](Self::start_with_settable_clock).
-    pub fn set_clock_back(&self, by: Duration) {
-        self.settable_clock().set_back(by);
-    }
-
-    fn settable_clock(&self) -> &Clock {
-        let clock = self.clock.as_ref();
-        clock.expect("a server that was started with a settable clock")
-    }
-
-    /// Ends it at once, as a crash would; harmless when it has ended.
-    ///
-    /// # Panics
-    ///
-    /// When the operating system does not let us.
-    pub fn kill(&self) {
-        self.process().kill().expect("the server is our child");
-    }
-
-    /// Starts it anew, on the same port and in the same directory, killing it if it is running. It
-    /// is empty then, unless it was told to persist.
-    ///
-    /// # Panics
-    ///
-    /// When it does not start again.
-    pub fn restart(&self) {
-        let mut process = self.process();
-        process.kill().expect("the server is our child");
-        *process = start_process(
-            &self.arguments,
-            self.directory(),
-            self.clock.as_ref(),
-            self.port,
-        )
-        .unwrap_or_else(|error| {
-            panic!(
-                "{PROGRAM} does not start again: {error}\n{}",
-                log(self.directory())
-            )
-        });
-    }
-
-    fn process(&self) -> MutexGuard<'_, Process> {
-        self.process.lock().unwrap_or_else(PoisonError::into_inner)
+    fn deref(&self) -> &ServerProcess {
+        &self.process
     }
 }
 
@@ -288,16 +178,13 @@ fn usual_arguments(port: u16) -> Vec<String> {
     .to_vec()
 }
 
-fn start_process(
-    arguments: &[String],
-    directory: &Path,
-    clock: Option<&Clock>,
-    port: u16,
-) -> io::Result<Process> {
-    let mut process = Process::start(PROGRAM, arguments, directory, clock)?;
+fn start_process(arguments: &[String], site: &Site) -> io::Result<Process> {
+    let directory = site.directory();
+    let mut process = Process::start(PROGRAM, arguments, directory, site.clock.as_ref())?;
     // Its log tells that the port is its own, and not that of a server which was there first.
-    process
-        .wait_until(|| log(directory).contains("Ready to accept connections") && answers(port))?;
+    process.wait_until(|| {
+        log(directory).contains("Ready to accept connections") && answers(site.port)
+    })?;
     Ok(process)
 }
 

@@ -41,6 +41,9 @@ pub(crate) fn admits(fault: Fault, queue: &[Entry], index: usize) -> bool {
             Mode::Permit { of } => index < of.get() as usize,
             _ => false,
         },
+        (Fault::PermitsOvertake, Mode::Permit { of }) => {
+            earlier.iter().all(|other| is_permit(other.id.mode())) && index < of.get() as usize
+        }
         _ => blocker(&modes, index).is_none(),
     }
 }

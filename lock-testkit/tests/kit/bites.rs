@@ -26,7 +26,7 @@ bites! {
         exclusion::a_held_lock_is_refused: "granted although another client holds it",
     }
     LooksBeforeItTakes {
-        exclusion::critical_sections_never_overlap: "critical sections overlap",
+        exclusion::critical_sections_never_overlap: "two holders",
     }
     LetsItselfIn {
         exclusion::a_held_lock_is_refused: "granted although the same client holds it",
@@ -137,7 +137,7 @@ bites! {
     }
     BelievesInLongerTtl {
         lease::a_hold_outlives_its_ttl: "longer than its ttl",
-        lease::a_blocked_runtime_is_not_deceived: "while another client holds it, too",
+        lease::a_blocked_runtime_is_not_deceived: "two holders",
         cancellation::a_guard_outlives_its_runtime: "granted although it says that it is held",
     }
     TakesAnyTtl {
@@ -148,6 +148,20 @@ bites! {
     }
     HoldsDieWithClient {
         lease::a_hold_outlives_its_client: "was lost after",
+    }
+    ForgetsTheDelay {
+        delay::a_lost_key_stays_closed_for_its_delay: "before its lock delay was over",
+        delay::a_key_lost_on_a_frozen_store_stays_closed: "before its lock delay was over",
+    }
+    DelaysWhatIsReleased {
+        delay::what_is_given_back_has_no_lock_delay: "granted to a waiter",
+        delay::what_was_never_held_has_no_lock_delay: "granted to a waiter",
+    }
+    TakesAnyDelay {
+        delay::a_lock_delay_out_of_range_is_refused: "is not declared",
+    }
+    TakesShortDelays {
+        delay::the_longest_lock_delay_can_be_had: "failed, which is never",
     }
     ArmsTooLate {
         cancellation::acquire_dropped_at_every_poll: "Exclusive was dropped at poll",
@@ -197,7 +211,7 @@ bites! {
     }
     EmulatesModes {
         modes::undeclared_modes_are_unsupported: "has to be refused as unsupported",
-        modes::readers_share: "Shared is not declared",
+        modes::readers_share: "Shared with a ttl of",
     }
     UndeclaredIsBusy {
         modes::undeclared_modes_are_unsupported: "has to be refused as unsupported: Ok(None)",
@@ -205,7 +219,7 @@ bites! {
     }
     ReadsBesideWriter {
         modes::readers_and_writers_exclude: "granted although a writer holds it",
-        modes::mixed_modes_never_conflict: "critical sections overlap",
+        modes::mixed_modes_never_conflict: "two holders",
     }
     ReadersExclude {
         modes::readers_share: "refused although it is free",
@@ -225,6 +239,9 @@ bites! {
     }
     FirstPermitCounts {
         modes::each_permit_counts_against_its_own_number: "granted although 2 permits are held",
+    }
+    PermitsOvertake {
+        modes::one_of_many_does_not_overtake_one_of_few: "granted although it is held",
     }
     PermitBesideWriter {
         modes::permits_and_writers_exclude: "granted although Exclusive is held",

@@ -24,6 +24,8 @@ pub(crate) const ANSWER_LIMIT: Duration = Duration::from_millis(600);
 const TTL_RANGE_TAKEN: RangeInclusive<Duration> =
     Duration::from_millis(500)..=Duration::from_secs(60 * 60);
 
+const LONGEST_TAKEN: Duration = Duration::from_secs(60);
+
 #[derive(Debug)]
 pub(crate) struct ShelfLock {
     server: Arc<Server>,
@@ -51,6 +53,8 @@ impl ShelfLock {
         let checked = match fault {
             Fault::TakesFewTtls => declared.clone().with_ttl(TTL_RANGE_TAKEN),
             Fault::TakesAnyTtl => declared.clone().with_ttl(Duration::ZERO..=Duration::MAX),
+            Fault::TakesAnyDelay => declared.clone().with_lock_delay(Duration::MAX),
+            Fault::TakesShortDelays => declared.clone().with_lock_delay(LONGEST_TAKEN),
             Fault::EmulatesModes => declared.clone().with_shared().with_permits(),
             _ => declared.clone(),
         };
@@ -254,7 +258,7 @@ impl ShelfLock {
                 }
             };
             claim.sending();
-            let ttl = claim.id().ttl();
+            let ttl = claim.id().store_ttl();
             let believed = if self.is(Fault::BelievesInLongerTtl) {
                 ttl * 4
             } else {
@@ -275,6 +279,7 @@ pub(crate) fn everything() -> Capabilities {
         .with_permits()
         .with_fairness()
         .with_push()
+        .with_lock_delay(*TTL_RANGE.end())
 }
 
 /// As little as a backend may declare.

@@ -90,6 +90,16 @@ pub(crate) enum Fault {
     /// Renews only as long as the client's handle lives.
     HoldsDieWithClient,
 
+    // Lock delays.
+    /// Asks the store for the ttl only.
+    ForgetsTheDelay,
+    /// Keeps also closed what was given back.
+    DelaysWhatIsReleased,
+    /// Takes any lock delay, whatever it declares.
+    TakesAnyDelay,
+    /// Takes shorter lock delays than it declares.
+    TakesShortDelays,
+
     // Clean-up.
     /// Arms the claim when the answer is there, and not before the request is sent.
     ArmsTooLate,
@@ -135,6 +145,8 @@ pub(crate) enum Fault {
     OnePermitTooMany,
     /// Every permit counts against the number of the first.
     FirstPermitCounts,
+    /// A claim for one of many permits is let in before one for few that came earlier.
+    PermitsOvertake,
     /// Permits are let in beside a writer.
     PermitBesideWriter,
     /// Permits are let in beside readers.

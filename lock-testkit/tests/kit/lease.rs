@@ -30,7 +30,7 @@ impl ShelfLease {
         let sent = CLOCK.now();
         let held = Renewal::Held {
             sent,
-            ttl: hold.ttl(),
+            ttl: hold.store_ttl(),
         };
         if self.is(Fault::RenewsTheFirst) && !first {
             return held;

@@ -9,6 +9,7 @@ mod fault;
 mod lease;
 mod rules;
 mod server;
+mod stalls;
 mod store;
 
 /// A backend that declares everything and can be made to do everything.
@@ -73,7 +74,7 @@ mod modest {
             let outcome = run(case, new_store);
             match case.needs[0] {
                 Need::Shutdown => assert_eq!(outcome, Outcome::Proved, "{case}"),
-                need @ (Need::Shared | Need::Permits) => {
+                need @ (Need::Shared | Need::Permits | Need::LockDelay) => {
                     assert_eq!(outcome, Outcome::Unsupported(need), "{case}");
                 }
                 need => assert_eq!(outcome, Outcome::Skipped(need), "{case}"),

@@ -124,7 +124,7 @@ impl Rules {
     pub(crate) fn renew(&mut self, id: &HoldId, resurrect: bool) -> bool {
         let place = self.place(id);
         self.settle(&place);
-        let expires = CLOCK.now().plus(id.ttl());
+        let expires = self.expiry(id, CLOCK.now());
         let queue = self.queues.entry(place.clone()).or_default();
         match queue
             .iter_mut()
@@ -153,6 +153,9 @@ impl Rules {
             && mode != Mode::Shared
             && before > 1
         {
+            return Released::Released;
+        }
+        if fault == Fault::DelaysWhatIsReleased && id.lock_delay() > Duration::ZERO {
             return Released::Released;
         }
         let removed = self.remove(&place, |entry| match fault {
@@ -230,13 +233,21 @@ impl Rules {
             if queue[index].grant.is_none() && admits(self.fault, &queue, index) {
                 let number = self.grant_number(&queue[index]);
                 self.last = Some((queue[index].client, now));
+                let expires = self.expiry(&queue[index].id, now);
                 let entry = &mut queue[index];
                 entry.grant = Some(Grant { number, at: now });
-                entry.expires = now.plus(entry.id.ttl());
+                entry.expires = expires;
             }
         }
         self.queues.insert(place.to_owned(), queue);
         self.forget_empty(place);
+    }
+
+    fn expiry(&self, id: &HoldId, now: Moment) -> Moment {
+        match self.fault {
+            Fault::ForgetsTheDelay => now.plus(id.ttl()),
+            _ => now.plus(id.store_ttl()),
+        }
     }
 
     fn keeps_for_favourite(&self, client: u64, now: Moment) -> bool {

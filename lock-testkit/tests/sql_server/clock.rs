@@ -3,7 +3,7 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use lock_testkit::servers::{SqlServer, SqlVendor};
+use lock_testkit::servers::{ServerProcess, SqlServer, SqlVendor};
 use tokio::time::Instant;
 
 use crate::session::Session;
@@ -41,7 +41,10 @@ fn waits_last_as_long_whatever_the_clock_says() {
         let mut session = Session::open(&server);
         session.ask("begin; select id from held for update;");
         assert_eq!(session.ask("select get_lock('held', 0);"), "1");
-        let sets = [SqlServer::set_clock_ahead, SqlServer::set_clock_back];
+        let sets = [
+            ServerProcess::set_clock_ahead,
+            ServerProcess::set_clock_back,
+        ];
         for set in sets {
             set(&server, HOUR);
             std::thread::scope(|scope| {

@@ -1,18 +1,14 @@
 //! `mariadbd` or `mysqld` as a child process.
 
 use std::io;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
-
-use tempfile::TempDir;
+use std::sync::OnceLock;
 
 use super::super::authority::Authority;
-use super::super::clock::Clock;
-use super::super::ground;
-use super::super::port::{ATTEMPTS, free_port};
 use super::super::process::{Process, log, owned};
+use super::super::server::{ServerProcess, Site, WallClock};
 use super::vendor::{Installation, SqlVendor};
 use super::{client, template};
 
@@ -37,13 +33,8 @@ use super::{client, template};
 /// ```
 #[derive(Debug)]
 pub struct SqlServer {
-    // Declared first, so dropped first: the process goes before its directory.
-    process: Mutex<Process>,
-    directory: TempDir,
-    clock: Option<Clock>,
+    process: ServerProcess,
     vendor: SqlVendor,
-    port: u16,
-    arguments: Vec<String>,
 }
 
 impl SqlServer {
@@ -69,10 +60,10 @@ impl SqlServer {
     /// let impatient = SqlServer::start_with(SqlVendor::MySql, &["--innodb-lock-wait-timeout=1"]);
     /// ```
     pub fn start_with<A: AsRef<str>>(vendor: SqlVendor, arguments: &[A]) -> Self {
-        Self::try_ports(vendor, |_| None, &owned(arguments))
+        Self::try_ports(vendor, WallClock::Real, &owned(arguments))
     }
 
-    /// Starts a server whose wall clock can be [set](Self::set_clock_ahead), with more command-line
+    /// Starts a server whose wall clock can be [set](ServerProcess::set_clock_ahead), with more command-line
     /// arguments. It takes a little longer to read its clock.
     ///
     /// # Panics
@@ -80,8 +71,7 @@ impl SqlServer {
     /// When the server, the client `mariadb` or `cc` is not installed, or the server does not start
     /// with the arguments.
     pub fn start_with_settable_clock<A: AsRef<str>>(vendor: SqlVendor, arguments: &[A]) -> Self {
-        let clock = |directory: &Path| Some(Clock::new(directory));
-        Self::try_ports(vendor, clock, &owned(arguments))
+        Self::try_ports(vendor, WallClock::Settable, &owned(arguments))
     }
 
     /// Starts a server that speaks TLS, on the same port, with whoever asks for it. Its certificate
@@ -108,35 +98,21 @@ impl SqlServer {
             format!("--ssl-key={}", own.key.display()),
         ];
         let arguments = [tls.to_vec(), owned(arguments)].concat();
-        Self::try_ports(vendor, |_| None, &arguments)
+        Self::try_ports(vendor, WallClock::Real, &arguments)
     }
 
     /// Starts it on a port that nobody else takes meanwhile.
-    fn try_ports(vendor: SqlVendor, clock: fn(&Path) -> Option<Clock>, more: &[String]) -> Self {
+    fn try_ports(vendor: SqlVendor, clock: WallClock, more: &[String]) -> Self {
         let installation = installation(vendor);
-        for _ in 0..ATTEMPTS {
-            let (directory, port) = (ground::directory(vendor.name()), free_port());
-            let here = directory.path();
+        let (process, ()) = ServerProcess::start(vendor.name(), clock, |site| {
+            let here = site.directory();
             template::copy_to(&here.join("data"), vendor, installation);
-            let arguments = [own_arguments(here, port), vendor.usual_arguments()].concat();
+            let arguments = [own_arguments(here, site.port), vendor.usual_arguments()].concat();
             let arguments = [arguments, more.to_vec()].concat();
-            let clock = clock(here);
-            match start_process(installation, &arguments, here, clock.as_ref(), port) {
-                Ok(process) => {
-                    return Self {
-                        process: Mutex::new(process),
-                        directory,
-                        clock,
-                        vendor,
-                        port,
-                        arguments,
-                    };
-                }
-                Err(_) if log(here).contains("Address already in use") => {}
-                Err(error) => panic!("{vendor:?} does not start: {error}\n{}", log(here)),
-            }
-        }
-        panic!("{vendor:?} does not start: {ATTEMPTS} ports were taken by others meanwhile");
+            let start = move |site: &Site| start_process(installation, &arguments, site);
+            (Box::new(start), ())
+        });
+        Self { process, vendor }
     }
 
     /// The one server of its vendor in this process, started by the first call and living until the
@@ -161,12 +137,7 @@ impl SqlServer {
 
     /// Where it is, as drivers want it: `mysql://root@127.0.0.1:port/locks`. There is no password.
     pub fn url(&self) -> String {
-        format!("mysql://root@127.0.0.1:{}/locks", self.port)
-    }
-
-    /// Its port on the loopback interface.
-    pub fn port(&self) -> u16 {
-        self.port
+        format!("mysql://root@127.0.0.1:{}/locks", self.port())
     }
 
     /// Its Unix socket, in its directory.
@@ -174,21 +145,11 @@ impl SqlServer {
         socket(self.directory())
     }
 
-    /// Its process id; another one after [`restart`](Self::restart).
-    pub fn pid(&self) -> u32 {
-        self.process().id()
-    }
-
-    /// Its directory, with the file `log` and the directory `data`.
-    pub fn directory(&self) -> &Path {
-        self.directory.path()
-    }
-
     /// Runs one or more statements in the database `locks`, as `root` and in a session of their own,
     /// which takes about 10 ms. Returns the rows as lines, with tabs between the columns.
     ///
     /// It waits as long as the statement does: for ever while the server is
-    /// [frozen](Self::freeze).
+    /// [frozen](ServerProcess::freeze).
     ///
     /// # Panics
     ///
@@ -214,86 +175,13 @@ impl SqlServer {
     pub fn client_command(&self) -> Command {
         client::command(&self.socket())
     }
+}
 
-    /// Stops it where it stands: connections stay open, and nothing is answered. Returns when it
-    /// has stopped.
-    ///
-    /// # Panics
-    ///
-    /// When the server was [killed](Self::kill).
-    pub fn freeze(&self) {
-        self.process().freeze();
-    }
+impl Deref for SqlServer {
+    type Target = ServerProcess;
 
-    /// Lets it go on after [`freeze`](Self::freeze); harmless when it is not frozen.
-    ///
-    /// # Panics
-    ///
-    /// When the server was [killed](Self::kill).
-    pub fn thaw(&self) {
-        self.process().thaw();
-    }
-
-    /// Sets its wall clock ahead of the machine's. Its monotonic clock stays as it is, and what it
-    /// waits for lasts as long as ever.
-    ///
-    /// # Panics
-    ///
-    /// When it was not [started so](Self::start_with_settable_clock).
-    pub fn set_clock_ahead(&self, by: Duration) {
-        self.settable_clock().set_ahead(by);
-    }
-
-    /// Sets its wall clock behind the machine's.
-    ///
-    /// # Panics
-    ///
-    /// When it was not [started so](Self::start_with_settable_clock).
-    pub fn set_clock_back(&self, by: Duration) {
-        self.settable_clock().set_back(by);
-    }
-
-    fn settable_clock(&self) -> &Clock {
-        let clock = self.clock.as_ref();
-        clock.expect("a server that was started with a settable clock")
-    }
-
-    /// Ends it at once, as a crash would; harmless when it has ended.
-    ///
-    /// # Panics
-    ///
-    /// When the operating system does not let us.
-    pub fn kill(&self) {
-        self.process().kill().expect("the server is our child");
-    }
-
-    /// Starts it anew, on the same port and with its data, killing it if it is running. What was
-    /// committed is still there.
-    ///
-    /// # Panics
-    ///
-    /// When it does not start again.
-    pub fn restart(&self) {
-        let mut process = self.process();
-        process.kill().expect("the server is our child");
-        *process = start_process(
-            installation(self.vendor),
-            &self.arguments,
-            self.directory(),
-            self.clock.as_ref(),
-            self.port,
-        )
-        .unwrap_or_else(|error| {
-            panic!(
-                "{:?} does not start again: {error}\n{}",
-                self.vendor,
-                log(self.directory())
-            )
-        });
-    }
-
-    fn process(&self) -> MutexGuard<'_, Process> {
-        self.process.lock().unwrap_or_else(PoisonError::into_inner)
+    fn deref(&self) -> &ServerProcess {
+        &self.process
     }
 }
 
@@ -322,17 +210,17 @@ fn own_arguments(directory: &Path, port: u16) -> Vec<String> {
 fn start_process(
     installation: &Installation,
     arguments: &[String],
-    directory: &Path,
-    clock: Option<&Clock>,
-    port: u16,
+    site: &Site,
 ) -> io::Result<Process> {
+    let directory = site.directory();
     // With the process id of a killed MySQL, which may be somebody else's by now. Absent at first.
     let _absent = std::fs::remove_file(directory.join("socket.lock"));
     let (program, first) = (&installation.command[0], &installation.command[1..]);
     let arguments = [first, arguments].concat();
-    let mut process = Process::start(program, &arguments, directory, clock)?;
+    let mut process = Process::start(program, &arguments, directory, site.clock.as_ref())?;
     // Its log tells that the port is its own, and not that of a server which was there first.
-    process
-        .wait_until(|| log(directory).contains("ready for connections") && client::greets(port))?;
+    process.wait_until(|| {
+        log(directory).contains("ready for connections") && client::greets(site.port)
+    })?;
     Ok(process)
 }

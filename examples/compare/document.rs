@@ -1,0 +1,127 @@
+//! The table by which articles about refund systems compare their lock stores, with what was measured beside
+//! its words.
+
+use crate::contender::Kind;
+use crate::figures::Figures;
+use crate::metrics::{short, trips_cell};
+use crate::plan::TASKS_TOGETHER;
+
+/// What it judges by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Criterion {
+    Deployment,
+    Cost,
+    Scaling,
+    Reliability,
+    Impact,
+}
+
+impl Criterion {
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Deployment,
+        Self::Cost,
+        Self::Scaling,
+        Self::Reliability,
+        Self::Impact,
+    ];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Deployment => "ease of deployment",
+            Self::Cost => "cost",
+            Self::Scaling => "scaling",
+            Self::Reliability => "reliability",
+            Self::Impact => "impact on the system",
+        }
+    }
+
+    /// The judgement. The articles know Redis, databases and ZooKeeper; the other words are ours.
+    pub(crate) fn words(self, kind: Kind) -> &'static str {
+        use Kind::{Etcd, Memory, MysqlLease, MysqlRow, Redis, ZooKeeper};
+        match (self, kind) {
+            (Self::Deployment, Memory) => "nothing to deploy",
+            (Self::Deployment, Redis) => "rather easy: one server",
+            (Self::Deployment, MysqlLease | MysqlRow) => {
+                "easy: a table in a database that is there"
+            }
+            (Self::Deployment, Etcd) => {
+                "rather hard: a cluster of its own, of three for one to fail"
+            }
+            (Self::Deployment, ZooKeeper) => {
+                "rather hard: an ensemble of its own, of three for one to fail, and Java"
+            }
+            (Self::Cost, Memory) => "none",
+            (Self::Cost, Redis) => "rather low",
+            (Self::Cost, MysqlLease) => "low",
+            (Self::Cost, MysqlRow) => "low, and a connection for each lock that is held",
+            (Self::Cost, Etcd | ZooKeeper) => "rather high: more servers",
+            (Self::Scaling, Memory) => "not beyond one process",
+            (Self::Scaling, Redis) => "easy: any number of keys",
+            (Self::Scaling, MysqlLease) => "easy: a row a key",
+            (Self::Scaling, MysqlRow) => "keys easily; locks held at a time only with connections",
+            (Self::Scaling, Etcd) => {
+                "rather easy: any number of keys; every write goes through one leader"
+            }
+            (Self::Scaling, ZooKeeper) => {
+                "rather easy as a lock, rather hard as a queue: a node a key; every write goes through one leader"
+            }
+            (Self::Reliability, Memory) => "as the process",
+            (Self::Reliability, Redis) => {
+                "rather reliable: a single server is a single point of failure"
+            }
+            (Self::Reliability, MysqlLease | MysqlRow) => "reliable: as the database",
+            (Self::Reliability, Etcd | ZooKeeper) => "reliable: a minority of the servers may fail",
+            (Self::Impact, Memory) => "none",
+            (Self::Impact, Redis) => "small",
+            (Self::Impact, MysqlLease | MysqlRow) => "rather small: a table more",
+            (Self::Impact, Etcd) => "large as a queue, which makes work asynchronous",
+            (Self::Impact, ZooKeeper) => "large as a queue, which makes work asynchronous",
+        }
+    }
+
+    /// What was measured that speaks to it.
+    pub(crate) fn facts(self, one: &Figures) -> String {
+        let server = one.server.as_ref();
+        match self {
+            Self::Deployment => server.map_or_else(String::new, |server| {
+                format!("serves {} s after its start", short(server.ready_ms / 1e3))
+            }),
+            Self::Cost => server.map_or_else(String::new, |server| {
+                let memory = server
+                    .memory_mb
+                    .map(|memory| format!("{} MB of memory", short(memory)));
+                let processor = server
+                    .processor_us_per_lock
+                    .map(|processor| format!("{} us of a processor a lock", short(processor)));
+                memory
+                    .into_iter()
+                    .chain(processor)
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            }),
+            Self::Scaling => format!(
+                "{} locks/s by one task, {} by {TASKS_TOGETHER}; {} on one hot key",
+                short(one.free.per_s),
+                short(one.free.together_per_s),
+                short(one.hot_through_store.per_s)
+            ),
+            Self::Reliability => format!(
+                "a killed holder of a {} s lock blocks it for {} s; coupons and refunds {}",
+                short(one.ttl_ms / 1e3),
+                short(one.recovery.median_ms() / 1e3),
+                if one.is_clean() {
+                    "came out right"
+                } else {
+                    "CAME OUT WRONG"
+                }
+            ),
+            Self::Impact => format!(
+                "{} round trips to take, {} to release; taking takes {} ms, 99 of 100 times less than {} ms",
+                trips_cell(one.round_trips.take),
+                trips_cell(one.round_trips.release),
+                short(one.free.take.p50_ms),
+                short(one.free.take.p99_ms)
+            ),
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! All lock stores side by side: what a lock costs, what a crowd at one key gets, what a killed holder costs,
+//! and the coupons and refunds on each. One table, and one page to choose by looking:
+//!
+//! ```text
+//! cargo run --release --example compare --all-features -- --html compare.html
+//! cargo run --release --example compare --all-features -- --quick
+//! cargo run --release --example compare --features redis,etcd -- --lock redis://127.0.0.1 --lock etcd://127.0.0.1
+//! ```
+//!
+//! Without `--lock` it compares memory and each store that is compiled in and whose server is installed:
+//! those servers it starts itself, for itself alone.
+//!
+//! Where to start reading: `contest` takes one store through everything, `free`, `hot` and `recovery` are what
+//! is measured, `metrics` what is shown of it, `advice` what it means for somebody who has to choose.
+
+mod advice;
+mod arguments;
+mod chart;
+mod charts;
+mod colleagues;
+mod conditions;
+mod contender;
+mod contest;
+mod document;
+mod figures;
+mod free;
+mod hot;
+mod metrics;
+mod page;
+mod plan;
+mod progress;
+mod protocol;
+mod recovery;
+mod report;
+mod round_trips;
+mod servers;
+mod worker;
+
+#[path = "../coupon/mod.rs"]
+mod coupon;
+#[path = "../refund/mod.rs"]
+mod refund;
+#[path = "../stage/mod.rs"]
+mod stage;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use arguments::Arguments;
+use colleagues::Colleague;
+use stage::problem::{self, Problem};
+use stage::serve_in_process;
+use worker::Worker;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    match Colleague::of_this_process() {
+        Some(Colleague::Coupon) => coupon::main().await,
+        Some(Colleague::Refund) => refund::main().await,
+        None => compare().await,
+    }
+}
+
+async fn compare() -> ExitCode {
+    let arguments = Arguments::parse();
+    let done = match arguments.serves() {
+        Some((worker, address)) => serve_in_process::<Worker>(worker, address).await,
+        None => contest_and_report(&arguments).await,
+    };
+    done.unwrap_or_else(|problem| {
+        eprintln!("compare: {}", problem::in_full(&*problem));
+        ExitCode::FAILURE
+    })
+}
+
+async fn contest_and_report(arguments: &Arguments) -> Result<ExitCode, Problem> {
+    report::check(arguments)?;
+    let comparison = tokio::select! {
+        comparison = contest::run(arguments) => comparison?,
+        _ = tokio::signal::ctrl_c() => return Err("interrupted".into()),
+    };
+    report::print(&comparison, arguments)?;
+    Ok(report::status(&comparison))
+}

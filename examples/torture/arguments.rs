@@ -1,0 +1,88 @@
+//! The command line.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Parser, value_parser};
+
+use crate::stage::LockStore;
+
+/// Torments locks: processes take them in every way there is, while connections stall, break and lose answers,
+/// and the processes themselves are stopped and killed. What each of them saw is written down, and checked:
+/// no two holders, tokens that grow, the order of arrival where it is promised, nobody left behind.
+///
+/// It never harms a server that it did not start. Exits with 0 when no promise was broken, with 1 when one was
+/// or when the store cannot be reached, with 2 for wrong arguments.
+#[derive(Debug, Parser)]
+#[command(
+    name = "torture",
+    after_help = "\
+What is reported:
+  grants           that the store gave
+  contended        of them, those for which a holder had to be waited
+  faults           that struck while a lock was held, by kind
+  losses           holds that ended although their holders did not want it, and were told
+  removals         moments with two holders after the store was made to forget one: allowed for a third of the
+                   ttl and a round trip, with the greater token for the later one
+  violations       promises that were broken
+  recovery         the longest wait for the key of a holder that was lost or dead
+"
+)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub(crate) store: LockStore,
+
+    /// Start a server of the kind that --lock names, such as --lock redis://, and torment that too; of the URL only
+    /// the scheme and what stands behind the question mark count
+    #[arg(long)]
+    pub(crate) server: bool,
+
+    /// How long the torture lasts, in minutes; 0.5 is half a minute
+    #[arg(long, value_name = "N", default_value = "0.5", value_parser = minutes)]
+    pub(crate) minutes: Duration,
+
+    /// What is drawn at random depends on this number alone; when exactly things happen does not
+    #[arg(long, value_name = "S")]
+    pub(crate) seed: Option<u64>,
+
+    /// How many processes take locks; on memory, threads
+    #[arg(long, value_name = "P", default_value_t = 4, value_parser = value_parser!(u32).range(2..=64))]
+    pub(crate) processes: u32,
+
+    /// Print one JSON object instead of the table
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Instead of all that, what fencing tokens are for: 1,000 updates by holders that are stopped between
+    /// reading and writing, of a register that looks at tokens and of one that does not
+    #[arg(long, conflicts_with_all = ["minutes", "server"])]
+    pub(crate) control: bool,
+
+    /// Keep the records of all processes in this directory; they are also kept when a promise was broken
+    #[arg(long, value_name = "DIRECTORY")]
+    pub(crate) records: Option<PathBuf>,
+
+    /// Be a worker of the example that listens at this address
+    #[arg(long, hide = true, value_name = "ADDRESS", requires = "instance")]
+    serve: Option<SocketAddr>,
+
+    /// Which worker to be
+    #[arg(long, hide = true, value_name = "N", requires = "serve")]
+    instance: Option<u32>,
+}
+
+impl Arguments {
+    /// Which worker this process is to be, and where the example listens that started it.
+    pub(crate) fn serves(&self) -> Option<(u32, SocketAddr)> {
+        self.instance.zip(self.serve)
+    }
+}
+
+fn minutes(text: &str) -> Result<Duration, String> {
+    let minutes: f64 = text.parse().map_err(|_| "write a number, such as 0.5")?;
+    match minutes {
+        0.05..=1440.0 => Ok(Duration::from_secs_f64(minutes * 60.0)),
+        _ => Err("choose from 0.05 to 1440 minutes".to_owned()),
+    }
+}

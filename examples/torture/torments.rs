@@ -1,0 +1,315 @@
+//! What is done to a server of our own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fastrand::Rng;
+use lock_testkit::block_thread;
+use lock_testkit::history::{Effect, Recorder};
+use lock_testkit::servers::{
+    EtcdCluster, RedisServer, Reply, ServerProcess, SqlServer, ZooKeeperServer,
+};
+use tokio::time::{Instant, sleep};
+
+use crate::bag::Bag;
+use crate::calm::Times;
+use crate::server::{MEMBERS, Server};
+use crate::stage::problem::Problem;
+
+/// By how much a clock is set back. The store goes on for longer than that before anything else is done to it,
+/// since nothing is promised of tokens where its clock is set back and its memory is lost.
+const BACK: Duration = Duration::from_secs(1);
+
+/// How long a cluster may take until somebody leads again.
+const LEADER_LIMIT: Duration = Duration::from_secs(15);
+
+/// How long the store is left alone between two torments, in milliseconds.
+const PAUSE: std::ops::Range<u64> = 300..1200;
+
+/// What can be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Torment {
+    /// It is stopped where it stands, and goes on.
+    Stop,
+    /// It is killed and started anew.
+    Kill,
+    ClockAhead,
+    ClockBack,
+    /// Everything is deleted that it has.
+    Flush,
+    /// The locks that are on it are deleted, or some of them.
+    Delete,
+    /// It ends its connections.
+    KillClients,
+    StopLeader,
+    KillLeader,
+    StopMember,
+    KillMember,
+    /// Most members are stopped.
+    LoseQuorum,
+}
+
+impl Torment {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Stop => "stop_server",
+            Self::Kill => "kill_server",
+            Self::ClockAhead => "clock_ahead",
+            Self::ClockBack => "clock_back",
+            Self::Flush => "flush",
+            Self::Delete => "delete_locks",
+            Self::KillClients => "kill_clients",
+            Self::StopLeader => "stop_leader",
+            Self::KillLeader => "kill_leader",
+            Self::StopMember => "stop_member",
+            Self::KillMember => "kill_member",
+            Self::LoseQuorum => "lose_quorum",
+        }
+    }
+
+    fn of(server: &Server) -> Vec<Self> {
+        let alone = [
+            Self::Stop,
+            Self::Kill,
+            Self::ClockAhead,
+            Self::ClockBack,
+            Self::KillClients,
+        ];
+        let together = [
+            Self::StopLeader,
+            Self::KillLeader,
+            Self::StopMember,
+            Self::KillMember,
+            Self::LoseQuorum,
+        ];
+        match server {
+            Server::Redis(_) => [&alone[..], &[Self::Flush, Self::Delete]].concat(),
+            Server::SqlLeases(_) => [&alone[..], &[Self::Delete]].concat(),
+            Server::SqlRows(_) => alone.to_vec(),
+            Server::Etcd(_) => [&together[..], &[Self::Delete]].concat(),
+            Server::ZooKeeper(_) => together.to_vec(),
+        }
+    }
+}
+
+/// Does one thing after the other to the server, until the end. Returns when the store may have forgotten
+/// locks.
+pub(crate) async fn run(
+    server: Arc<Server>,
+    times: Times,
+    recorder: &Recorder,
+    ttl: Duration,
+    mut rng: Rng,
+) -> Result<Vec<Instant>, Problem> {
+    let mut bag = Bag::new(Torment::of(&server));
+    let (mut ahead, mut removals) = (0, Vec::new());
+    while let Some(torment) = bag.draw(&mut rng) {
+        let duration = ttl.mul_f64(0.05 + 1.2 * rng.f64() * rng.f64());
+        if !times.time_for(duration + BACK).await {
+            break;
+        }
+        ahead += match torment {
+            Torment::ClockAhead => i64::try_from((ttl + ttl / 2).as_millis())?,
+            Torment::ClockBack => -i64::try_from(BACK.as_millis())?,
+            _ => 0,
+        };
+        let (since, began) = (Recorder::now(), Instant::now());
+        let suffering = Arc::clone(&server);
+        let member = rng.usize(0..MEMBERS);
+        let effect = tokio::task::spawn_blocking(move || match &*suffering {
+            Server::Redis(server) => redis(server, torment, duration, ahead),
+            Server::SqlLeases(server) => sql(server, torment, duration, ahead, false),
+            Server::SqlRows(server) => sql(server, torment, duration, ahead, true),
+            Server::Etcd(cluster) => etcd(cluster, torment, duration, member),
+            Server::ZooKeeper(ensemble) => zookeeper(ensemble, torment, duration, member),
+        });
+        let effect = effect
+            .await
+            .map_err(|_| format!("{} fails", torment.name()))?;
+        recorder.fault(None, torment.name(), since, effect);
+        if effect.removes() {
+            removals.push(began);
+        }
+        let pause = Duration::from_millis(rng.u64(PAUSE));
+        let settling = if torment == Torment::ClockBack {
+            BACK
+        } else {
+            Duration::ZERO
+        };
+        sleep(pause + settling).await;
+    }
+    Ok(removals)
+}
+
+fn redis(server: &RedisServer, torment: Torment, duration: Duration, ahead: i64) -> Effect {
+    match torment {
+        Torment::Stop => {
+            server.freeze();
+            block_thread(duration);
+            server.thaw();
+            Effect::None
+        }
+        Torment::Kill => {
+            server.kill();
+            block_thread(duration / 4);
+            server.restart();
+            Effect::Forgetting
+        }
+        Torment::ClockAhead | Torment::ClockBack => set_clock(server, torment, ahead),
+        Torment::Flush => {
+            told(server, &["FLUSHALL"]);
+            Effect::Forgetting
+        }
+        Torment::Delete => {
+            let keys = told(server, &["KEYS", "torture/*"]).map(|keys| keys.texts());
+            for key in keys.unwrap_or_default().into_iter().step_by(2) {
+                told(server, &["DEL", &key]);
+            }
+            Effect::Removal
+        }
+        _ => {
+            told(server, &["CLIENT", "KILL", "TYPE", "normal"]);
+            Effect::None
+        }
+    }
+}
+
+/// Nothing where the server is too busy to answer.
+fn told(server: &RedisServer, command: &[&str]) -> Option<Reply> {
+    server.client().command(command).ok()
+}
+
+fn sql(server: &SqlServer, torment: Torment, duration: Duration, ahead: i64, rows: bool) -> Effect {
+    // A lease stands on the disk; a row lock is gone with its connection.
+    let ends_connections = if rows { Effect::Removal } else { Effect::None };
+    match torment {
+        Torment::Stop => {
+            server.freeze();
+            block_thread(duration);
+            server.thaw();
+            Effect::None
+        }
+        Torment::Kill => {
+            server.kill();
+            block_thread(duration / 4);
+            server.restart();
+            ends_connections
+        }
+        Torment::ClockAhead | Torment::ClockBack => {
+            let effect = set_clock(server, torment, ahead);
+            // No clock ends a transaction.
+            if rows && effect.removes() {
+                Effect::None
+            } else {
+                effect
+            }
+        }
+        Torment::Delete => {
+            let wait = "set session innodb_lock_wait_timeout = 2";
+            // Somebody else's lock on a row is no reason to give up the rest.
+            for table in ["locks", "locks_holders"] {
+                let _busy = server.try_execute(&format!("{wait}; delete from {table}"));
+            }
+            Effect::Forgetting
+        }
+        _ => {
+            let others = "select id from information_schema.processlist \
+                          where user = 'root' and id <> connection_id()";
+            for id in server.try_execute(others).unwrap_or_default().lines() {
+                // It may have gone by itself.
+                let _gone = server.try_execute(&format!("kill {id}"));
+            }
+            ends_connections
+        }
+    }
+}
+
+fn set_clock(server: &ServerProcess, torment: Torment, ahead: i64) -> Effect {
+    let by = Duration::from_millis(ahead.unsigned_abs());
+    if ahead < 0 {
+        server.set_clock_back(by);
+    } else {
+        server.set_clock_ahead(by);
+    }
+    match torment {
+        Torment::ClockBack => Effect::SetBack,
+        _ => Effect::Removal,
+    }
+}
+
+fn etcd(cluster: &EtcdCluster, torment: Torment, duration: Duration, member: usize) -> Effect {
+    let members = cluster.members();
+    let leader = || members.iter().position(|member| member.is_leader());
+    let chosen = match torment {
+        Torment::StopLeader | Torment::KillLeader => leader().unwrap_or(member),
+        _ => member,
+    };
+    match torment {
+        Torment::Delete => {
+            let mut deleting = cluster.control_command();
+            // A cluster without a leader does not do it, which is no news.
+            let _unanswered = deleting.args(["del", "torture/", "--prefix"]).output();
+            return Effect::Removal;
+        }
+        Torment::LoseQuorum => {
+            let stopped = [&members[chosen], &members[(chosen + 1) % members.len()]];
+            stopped.iter().for_each(|member| member.freeze());
+            block_thread(duration);
+            stopped.iter().for_each(|member| member.thaw());
+        }
+        Torment::KillLeader | Torment::KillMember => {
+            members[chosen].kill();
+            block_thread(duration);
+            members[chosen].restart();
+        }
+        _ => {
+            members[chosen].freeze();
+            block_thread(duration);
+            members[chosen].thaw();
+        }
+    }
+    wait_until(|| leader().is_some());
+    Effect::None
+}
+
+fn zookeeper(
+    ensemble: &ZooKeeperServer,
+    torment: Torment,
+    duration: Duration,
+    member: usize,
+) -> Effect {
+    let members = ensemble.members();
+    let leader = || members.iter().position(|member| member.leads());
+    let chosen = match torment {
+        Torment::StopLeader | Torment::KillLeader => leader().unwrap_or(member),
+        _ => member,
+    };
+    match torment {
+        Torment::LoseQuorum => {
+            let stopped = [&members[chosen], &members[(chosen + 1) % members.len()]];
+            stopped.iter().for_each(|member| member.freeze());
+            block_thread(duration);
+            stopped.iter().for_each(|member| member.thaw());
+        }
+        Torment::KillLeader | Torment::KillMember => {
+            members[chosen].kill();
+            block_thread(duration);
+            members[chosen].relaunch();
+        }
+        _ => {
+            members[chosen].freeze();
+            block_thread(duration);
+            members[chosen].thaw();
+        }
+    }
+    wait_until(|| members.iter().all(|member| member.serves()));
+    Effect::None
+}
+
+/// A cluster that has not come to itself after that long is left to those who wait for it.
+fn wait_until(is_ready: impl Fn() -> bool) {
+    let end = Instant::now() + LEADER_LIMIT;
+    while !is_ready() && Instant::now() < end {
+        block_thread(Duration::from_millis(20));
+    }
+}

@@ -1,0 +1,101 @@
+//! Benches every store with `polylock bench` on servers of its own, and writes down what came of it:
+//! `scripts/bench` is how to call it.
+//!
+//! What a store has come to is kept in a file of its own, so that one can be benched anew by its name; the
+//! results are made of all of them.
+
+mod store;
+mod table;
+
+use std::error::Error;
+use std::fs;
+use std::path::PathBuf;
+
+use clap::Parser;
+use store::BenchedStore;
+
+type Problem = Box<dyn Error>;
+
+/// Where the table stands in the README.
+const MARKS: [&str; 2] = [
+    "<!-- results of scripts/bench -->\n",
+    "<!-- end of results -->\n",
+];
+
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// The program to bench with
+    #[arg(long, value_name = "FILE")]
+    polylock: PathBuf,
+
+    /// Where figures are kept between runs
+    #[arg(long, value_name = "DIRECTORY")]
+    figures: PathBuf,
+
+    /// What is said about machine and servers above the results
+    #[arg(long, value_name = "FILE")]
+    conditions: PathBuf,
+
+    /// The results file
+    #[arg(long, value_name = "FILE")]
+    results: PathBuf,
+
+    /// Whose table is refreshed
+    #[arg(long, value_name = "FILE")]
+    readme: PathBuf,
+
+    /// Which stores; all whose servers are installed where none is named
+    #[arg(value_name = "STORE")]
+    stores: Vec<String>,
+}
+
+fn main() -> Result<(), Problem> {
+    let arguments = Arguments::parse();
+    fs::create_dir_all(&arguments.figures)?;
+    for name in &arguments.stores {
+        if BenchedStore::ALL.iter().all(|store| store.name != name) {
+            return Err(format!("{name} is no store: {:?}", BenchedStore::names()).into());
+        }
+    }
+    for store in BenchedStore::ALL {
+        let is_wanted =
+            arguments.stores.is_empty() || arguments.stores.iter().any(|name| name == store.name);
+        if !is_wanted {
+            continue;
+        }
+        if let Some(packages) = store.missing() {
+            eprintln!(
+                "NO {}: its server is not installed, Debian has {packages}",
+                store.name
+            );
+            continue;
+        }
+        let figures = store.bench(&arguments.polylock)?;
+        let text = serde_json::to_string_pretty(&figures)?;
+        fs::write(arguments.figures.join(store.file()), text)?;
+    }
+    let mut columns = Vec::new();
+    for store in BenchedStore::ALL {
+        if let Ok(text) = fs::read_to_string(arguments.figures.join(store.file())) {
+            columns.push((store.name, serde_json::from_str(&text)?));
+        }
+    }
+    let conditions = fs::read_to_string(&arguments.conditions)?;
+    fs::write(&arguments.results, table::results(&conditions, &columns))?;
+    let readme = fs::read_to_string(&arguments.readme)?;
+    fs::write(
+        &arguments.readme,
+        with_table(&readme, &table::summary(&columns))?,
+    )?;
+    Ok(())
+}
+
+fn with_table(readme: &str, table: &str) -> Result<String, Problem> {
+    let [begin, end] = MARKS;
+    let parts = readme.split_once(begin).and_then(|(before, rest)| {
+        let (_, after) = rest.split_once(end)?;
+        Some((before, after))
+    });
+    let (before, after) = parts.ok_or("the README has no marks for the table")?;
+    Ok(format!("{before}{begin}{table}{end}{after}"))
+}

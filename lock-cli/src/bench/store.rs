@@ -1,0 +1,163 @@
+//! The store that is measured.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use percent_encoding::percent_decode_str;
+use polylock::{Config, DistributedLock, LockRequest};
+
+use crate::problem::Problem;
+
+/// Where it is, and how it is to be used.
+#[derive(Clone)]
+pub(crate) struct Store {
+    pub(crate) url: String,
+    pub(crate) hand_off: Option<Duration>,
+    /// Stands before each key, so that nobody else has them.
+    prefix: String,
+}
+
+/// What a URL says, as far as raw commands need it. Whether it is well-formed polylock has found out.
+pub(crate) struct Location {
+    pub(crate) scheme: String,
+    /// Without the settings.
+    pub(crate) url: String,
+    pub(crate) user: Option<(String, String)>,
+    pub(crate) hosts: Vec<String>,
+    /// What follows the hosts, without the slash.
+    pub(crate) path: String,
+    pub(crate) settings: HashMap<String, String>,
+}
+
+impl Store {
+    pub(crate) fn new(url: &str, hand_off: Option<Duration>) -> Self {
+        Self {
+            url: url.to_owned(),
+            hand_off,
+            prefix: format!("polylock-bench/{:08x}", fastrand::u32(..)),
+        }
+    }
+
+    /// The same by another way.
+    pub(crate) fn at(&self, url: String) -> Self {
+        Self {
+            url,
+            ..self.clone()
+        }
+    }
+
+    /// A client of its own.
+    pub(crate) async fn connect(&self) -> Result<Arc<dyn DistributedLock>, Problem> {
+        let mut config = Config::new(&self.url);
+        config.hand_off = self.hand_off;
+        Ok(polylock::connect(config).await?)
+    }
+
+    pub(crate) fn key(&self, name: &str) -> String {
+        format!("{}/{name}", self.prefix)
+    }
+
+    pub(crate) fn request(&self, name: &str) -> Result<LockRequest, Problem> {
+        Ok(LockRequest::exclusive(&self.key(name))?)
+    }
+
+    /// Whether processes of their own would each have a store of their own.
+    pub(crate) fn is_memory(&self) -> bool {
+        self.location().scheme == "memory"
+    }
+
+    /// As reports call it.
+    pub(crate) fn name(&self) -> String {
+        let location = self.location();
+        match location.scheme.trim_end_matches('s') {
+            "mysql" => format!("mysql {}", location.mysql_hold()),
+            // Which has lost the letter that stands for TLS elsewhere.
+            "redi" => "redis".to_owned(),
+            name => name.to_owned(),
+        }
+    }
+
+    pub(crate) fn location(&self) -> Location {
+        Location::of(&self.url)
+    }
+}
+
+impl Location {
+    fn of(url: &str) -> Self {
+        let (scheme, rest) = url.split_once("://").unwrap_or((url, ""));
+        let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (authority, path) = place.split_once('/').unwrap_or((place, ""));
+        let (user, hosts) = match authority.rsplit_once('@') {
+            Some((user, hosts)) => (Some(user), hosts),
+            None => (None, authority),
+        };
+        let decoded = |text| percent_decode_str(text).decode_utf8_lossy().into_owned();
+        Self {
+            scheme: scheme.to_ascii_lowercase(),
+            url: format!("{scheme}://{place}"),
+            user: user.map(|user| {
+                let (name, password) = user.split_once(':').unwrap_or((user, ""));
+                (decoded(name), decoded(password))
+            }),
+            hosts: hosts.split(',').map(str::to_owned).collect(),
+            path: decoded(path),
+            settings: form_urlencoded::parse(query.as_bytes())
+                .into_owned()
+                .collect(),
+        }
+    }
+
+    /// Each host with its port, which is `usual` where none is given.
+    pub(crate) fn addresses(&self, usual: u16) -> Vec<String> {
+        let address = |host: &String| match host.rsplit_once(':') {
+            Some((_, port)) if port.parse::<u16>().is_ok() => host.clone(),
+            Some(_) | None => format!("{host}:{usual}"),
+        };
+        self.hosts.iter().map(address).collect()
+    }
+
+    /// What stands before each key on the store.
+    pub(crate) fn namespace(&self, separator: char) -> String {
+        let namespace = self.settings.get("namespace");
+        namespace.map_or_else(String::new, |name| format!("{name}{separator}"))
+    }
+
+    /// `lease` or `row`.
+    pub(crate) fn mysql_hold(&self) -> &str {
+        self.settings.get("hold").map_or("lease", String::as_str)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_is_taken_apart() {
+        let location = Location::of("mysql://a%40b:c@h1,[::1]:2/d?hold=row&connections=3");
+        assert_eq!(location.user, Some(("a@b".into(), "c".into())));
+        assert_eq!(location.addresses(3306), ["h1:3306", "[::1]:2"]);
+        assert_eq!(
+            (location.path.as_str(), location.mysql_hold()),
+            ("d", "row")
+        );
+        assert_eq!(location.url, "mysql://a%40b:c@h1,[::1]:2/d");
+        assert_eq!(location.settings["connections"], "3");
+    }
+
+    #[test]
+    fn stores_are_called_by_their_schemes() {
+        for (url, name) in [
+            ("memory://", "memory"),
+            ("redis://h", "redis"),
+            ("rediss://h", "redis"),
+            ("mysql://h/d", "mysql lease"),
+            ("mysqls://h/d?hold=row", "mysql row"),
+            ("etcds://h", "etcd"),
+            ("zookeeper://h", "zookeeper"),
+        ] {
+            assert_eq!(Store::new(url, None).name(), name);
+        }
+    }
+}

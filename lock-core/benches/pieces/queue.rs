@@ -1,0 +1,22 @@
+//! Who waits for whom, for the last claim of a queue.
+
+use criterion::{BenchmarkId, Criterion};
+use lock_core::{Mode, blocker};
+
+pub(crate) fn bench(criterion: &mut Criterion) {
+    let permit = Mode::permit(1_000_000).expect("more than zero");
+    let mut group = criterion.benchmark_group("queue");
+    for length in [10, 1000] {
+        for (name, mode) in [
+            ("exclusive", Mode::Exclusive),
+            ("shared", Mode::Shared),
+            ("permit", permit),
+        ] {
+            let modes = vec![mode; length];
+            let id = BenchmarkId::new(name, length);
+            group.bench_with_input(id, &modes, |bencher, modes| {
+                bencher.iter(|| blocker(modes, length - 1));
+            });
+        }
+    }
+}

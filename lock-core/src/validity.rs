@@ -1,0 +1,85 @@
+//! Until when a hold is valid, why it ended, and until when its key stays closed after that.
+
+use std::time::Duration;
+
+use crate::{LossReason, Moment};
+
+/// What changes in the life of a hold.
+#[derive(Debug)]
+pub(crate) struct Validity {
+    pub(crate) deadline: Moment,
+    /// When the request was sent that won or renewed it last.
+    pub(crate) confirmed: Moment,
+    /// When the next renewal is due.
+    pub(crate) renewal_due: Moment,
+    pub(crate) end: Option<LossReason>,
+    /// Whether it has had a guard.
+    pub(crate) granted: bool,
+    /// Until when the store is to keep the key closed, after a loss.
+    pub(crate) closed_until: Option<Moment>,
+    /// Which guard the hold belongs to: it changes when it is handed on.
+    pub(crate) turn: Turn,
+    /// When that guard has had it for as long as it may.
+    pub(crate) turn_ends: Option<Moment>,
+    pub(crate) renewing: bool,
+    /// Whether a renewal was ever sent.
+    pub(crate) settled: bool,
+    /// Something happened to the key that a renewal under way may not have seen.
+    pub(crate) doubtful: bool,
+    /// Handed on to a guard that its waiter has not received yet. Nobody may ever look at it, so
+    /// it is not renewed meanwhile.
+    pub(crate) underway: bool,
+    /// Where the roster keeps it; only the roster reads and writes it.
+    pub(crate) due: Option<Moment>,
+}
+
+/// Counts the guards that a hold belonged to, one after the other.
+pub(crate) type Turn = u64;
+
+impl Validity {
+    /// That of a claim, which was not granted yet.
+    pub(crate) fn none(now: Moment) -> Self {
+        Self {
+            deadline: now,
+            confirmed: now,
+            renewal_due: now,
+            end: None,
+            granted: false,
+            closed_until: None,
+            turn: 0,
+            turn_ends: None,
+            renewing: false,
+            settled: false,
+            doubtful: false,
+            underway: false,
+            due: None,
+        }
+    }
+
+    /// When its guard ends by itself, and why.
+    pub(crate) fn valid_until(&self) -> (Moment, LossReason) {
+        match self.turn_ends {
+            Some(ends) if ends < self.deadline => (ends, LossReason::TooLong),
+            Some(_) | None => (self.deadline, LossReason::Expired),
+        }
+    }
+
+    /// Notes the end of the hold. A guard that was lost, and not given back while it was valid, leaves the
+    /// key closed for `lock_delay`.
+    pub(crate) fn end_now(&mut self, now: Moment, reason: LossReason, lock_delay: Duration) {
+        self.end = Some(reason);
+        let (valid_until, _) = self.valid_until();
+        let is_given_back = matches!(reason, LossReason::Released | LossReason::Closed);
+        let is_clean = is_given_back && now < valid_until;
+        if self.granted && !is_clean && !lock_delay.is_zero() {
+            self.closed_until = Some(now.min(valid_until).plus(lock_delay));
+        }
+    }
+
+    /// From when on a renewal has had half of the time again that it was waited for: it is sent at a third
+    /// of the ttl, and should be answered by its half.
+    pub(crate) fn overdue_from(&self) -> Moment {
+        self.renewal_due
+            .plus(self.renewal_due.since(self.confirmed) / 2)
+    }
+}

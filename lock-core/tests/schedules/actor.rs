@@ -1,0 +1,159 @@
+//! What the application does with locks in the simulated world.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use fastrand::Rng;
+use lock_core::{
+    DistributedLock, ErrorKind, LockGuard, LockKey, LockRequest, Mode, Released, Wait,
+};
+use tokio::time::sleep;
+
+use crate::clock::ProcessClock;
+use crate::observer::{Entry, Observer};
+
+/// One task of the application.
+pub(crate) struct Actor {
+    pub(crate) process: usize,
+    /// The number of its client.
+    pub(crate) line: usize,
+    pub(crate) clock: ProcessClock,
+    pub(crate) locks: Arc<dyn DistributedLock>,
+    pub(crate) observer: Arc<Observer>,
+    pub(crate) habits: Habits,
+    pub(crate) rng: Rng,
+}
+
+/// What the tasks of a world do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Habits {
+    pub(crate) rounds: u32,
+    pub(crate) keys: u32,
+    pub(crate) ttl: Duration,
+    /// Whether some ask for another ttl.
+    pub(crate) ttls_differ: bool,
+    /// Whether some limit for how long they hold.
+    pub(crate) max_hold: bool,
+    /// Whether some share.
+    pub(crate) modes: bool,
+    /// How long a hold lasts at most, where it is no long one.
+    pub(crate) work: Duration,
+}
+
+impl Habits {
+    pub(crate) fn draw(rng: &mut Rng) -> Self {
+        Self {
+            rounds: 3,
+            keys: rng.u32(1..3),
+            ttl: Duration::from_millis(rng.u64(60..150)),
+            ttls_differ: rng.bool(),
+            max_hold: rng.u32(..4) == 0,
+            modes: false,
+            work: Duration::from_millis(rng.u64(1..12)),
+        }
+    }
+}
+
+impl Actor {
+    /// Takes locks and gives them back, for some rounds or until the client is shut down.
+    pub(crate) async fn act(mut self) {
+        for _ in 0..self.habits.rounds {
+            if self.rng.bool() {
+                let pause = self.some(self.habits.work * 2);
+                sleep(pause).await;
+            }
+            let request = self.request();
+            let observer = Arc::clone(&self.observer);
+            let ticket = observer.arrives(self.line, &request);
+            observer.tell(format!(
+                "{} asks for {} ({:?})",
+                self.line, request.key, request.mode
+            ));
+            let guard = match self.locks.acquire(request).await {
+                Ok(Some(guard)) => guard,
+                Ok(None) => continue,
+                Err(error) if error.kind() == ErrorKind::Closed => return,
+                Err(error) => {
+                    assert!(!observer.promises().calm, "{error}");
+                    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+                    continue;
+                }
+            };
+            let entry = observer.granted(self.process, &self.clock, &ticket, &guard);
+            drop(ticket);
+            self.hold(guard, entry).await;
+        }
+    }
+
+    fn some(&mut self, most: Duration) -> Duration {
+        most.mul_f64(self.rng.f64())
+    }
+
+    fn request(&mut self) -> LockRequest {
+        let Habits { ttl, keys, .. } = self.habits;
+        let key = LockKey::new(format!("key/{}", self.rng.u32(..keys))).expect("a key");
+        let mode = match self.rng.u32(..6) {
+            0 | 1 if self.habits.modes => Mode::Shared,
+            2 | 3 if self.habits.modes => Mode::permit(self.rng.u32(1..4)).expect("one at least"),
+            _ => Mode::Exclusive,
+        };
+        let wait = match self.rng.u32(..8) {
+            0 => Wait::No,
+            1 | 2 => Wait::within(self.some(ttl)),
+            _ => Wait::Forever,
+        };
+        let differs = self.habits.ttls_differ && self.rng.u32(..4) == 0;
+        let mut request = LockRequest::new(key, mode)
+            .with_ttl(if differs { ttl * 2 } else { ttl })
+            .with_wait(wait);
+        if self.habits.max_hold && self.rng.bool() {
+            request = request.holding_at_most(ttl / 2 + self.some(ttl));
+        }
+        request
+    }
+
+    async fn hold(&mut self, guard: LockGuard, entry: Entry) {
+        let work = match self.rng.u32(..5) {
+            0 => self.some(self.habits.ttl * 2),
+            _ => self.some(self.habits.work),
+        };
+        tokio::select! {
+            biased;
+            reason = guard.lost() => {
+                self.observer.is_told(&entry, reason);
+                assert!(!guard.is_held(), "lost ({reason}), and held");
+                // Some do not stop at once.
+                sleep(self.some(self.habits.work)).await;
+            }
+            () = sleep(work) => {}
+        }
+        let observer = Arc::clone(&self.observer);
+        match self.rng.u32(..4) {
+            // The entry first, as in every drop of this future.
+            0 => drop((entry, guard)),
+            1 => {
+                // Begun and not waited for.
+                let release = pin!(release(observer, guard, entry));
+                let _outcome = release.poll(&mut Context::from_waker(Waker::noop()));
+            }
+            _ => release(observer, guard, entry).await,
+        }
+    }
+}
+
+async fn release(observer: Arc<Observer>, guard: LockGuard, entry: Entry) {
+    let (number, was_held) = (guard.token().value() >> 14, guard.is_held());
+    drop(entry);
+    match guard.release().await {
+        Ok(released) => {
+            observer.assert_released(number, was_held, released == Released::Released);
+        }
+        Err(error) => {
+            assert!(!observer.promises().calm, "{error}");
+            assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        }
+    }
+}

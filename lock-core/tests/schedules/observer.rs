@@ -1,0 +1,364 @@
+//! Sees everything that the processes are told, and compares it with what is so.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use lock_core::{LockGuard, LockKey, LockRequest, LossReason, Mode, Wait};
+
+use crate::book::{Book, Grant, Removal, Waiting};
+use crate::clock::{ProcessClock, Time};
+use crate::ground::Ground;
+use crate::held;
+use crate::server::End;
+use crate::world::LATENESS_MAX;
+
+/// How much of a story is told when it ends badly.
+const LAST: usize = 40;
+
+/// How late a process may be told: timers have milliseconds, and are looked at late, twice before whom they
+/// concern has done something.
+const LATE: Duration = Duration::from_millis(3).saturating_add(LATENESS_MAX.saturating_mul(2));
+
+/// How early a hold may end: its holder's clock may run faster than the server's.
+const EARLY: Duration = Duration::from_millis(3);
+
+/// How long a key may be free while somebody waits for it: the longest pause between two looks, the rest
+/// after a turn, and a few messages.
+const FREE_MAX: Duration = Duration::from_millis(60);
+
+/// The observer of a world. Whatever is wrong, it panics.
+#[derive(Debug)]
+pub(crate) struct Observer {
+    ground: Arc<dyn Ground>,
+    promises: Promises,
+    book: Mutex<Book>,
+}
+
+/// What is promised beyond exclusion, growing tokens and losses that are told in time, in a world where
+/// less goes wrong.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Promises {
+    /// No hold is lost, no request fails, and nothing waits for the ttl.
+    pub(crate) calm: bool,
+    /// The waiters of a process that wait for ever are served in order.
+    pub(crate) in_line: bool,
+    /// Everybody is served in order.
+    pub(crate) fair: bool,
+    /// A hold is never passed on inside of a process.
+    pub(crate) alone: bool,
+    /// The store answers at once, so that a removal is noticed by the next renewal.
+    pub(crate) answered: bool,
+}
+
+/// A guard under observation; dropping it says that its holder is about to give it back.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    observer: Arc<Observer>,
+    number: u64,
+}
+
+/// Somebody waits; dropping it says that it has what it wants, or has gone.
+#[derive(Debug)]
+pub(crate) struct Ticket<'a> {
+    observer: &'a Observer,
+    arrival: u64,
+}
+
+impl Observer {
+    pub(crate) fn new(ground: Arc<dyn Ground>, promises: Promises) -> Self {
+        Self {
+            ground,
+            promises,
+            book: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn promises(&self) -> Promises {
+        self.promises
+    }
+
+    /// Everything that happened, a line each.
+    pub(crate) fn story(&self) -> Vec<String> {
+        held(&self.book).story.clone()
+    }
+
+    pub(crate) fn tell(&self, what: String) {
+        held(&self.book).tell(what);
+    }
+
+    pub(crate) fn time_is(&self, now: Time) {
+        held(&self.book).now = now;
+    }
+
+    /// Somebody asks the client of number `line` at this moment.
+    pub(crate) fn arrives(&self, line: usize, request: &LockRequest) -> Ticket<'_> {
+        let mut book = held(&self.book);
+        book.arrivals += 1;
+        let (arrival, since) = (book.arrivals, book.now);
+        book.waiting.push(Waiting {
+            arrival,
+            since,
+            line,
+            key: request.key.clone(),
+            stands_in_line: request.mode == Mode::Exclusive && request.wait() == Wait::Forever,
+        });
+        Ticket {
+            observer: self,
+            arrival,
+        }
+    }
+
+    /// The process has got what it waited for.
+    pub(crate) fn granted(
+        self: &Arc<Self>,
+        process: usize,
+        clock: &ProcessClock,
+        ticket: &Ticket<'_>,
+        guard: &LockGuard,
+    ) -> Entry {
+        let mut book = held(&self.book);
+        book.entries += 1;
+        let token = guard.token().value();
+        let grant = Grant {
+            entry: book.entries,
+            process,
+            clock: clock.clone(),
+            watch: guard.watch(),
+            key: guard.key().clone(),
+            mode: guard.mode(),
+            number: token >> 14,
+            deadline: book.now + guard.remaining(),
+            told: false,
+            ttl: guard.remaining(),
+        };
+        let what = format!("{process} gets {} ({:?})", grant.key, grant.mode);
+        book.tell(what);
+        self.assert_nobody_else(&book, &grant);
+        self.assert_order(&mut book, &grant, ticket.arrival, token);
+        self.assert_is_so(&grant);
+        book.grants.push(grant);
+        Entry {
+            observer: Arc::clone(self),
+            number: book.entries,
+        }
+    }
+
+    fn assert_nobody_else(&self, book: &Book, new: &Grant) {
+        let mut together = vec![(new.number, new.mode)];
+        for other in book.grants.iter().filter(|other| other.key == new.key) {
+            let is_held = other.clock.at(book.now, || other.watch.is_held());
+            // Nobody can know of a removal beforehand.
+            if !is_held
+                || self.removal_of(book, other).is_some()
+                || self.removal_of(book, new).is_some()
+            {
+                continue;
+            }
+            let conflict = other.mode.conflicts_with(new.mode);
+            assert!(!conflict, "two holders: {other:?} and {new:?}");
+            together.push((other.number, other.mode));
+        }
+        together.sort_unstable_by_key(|(number, _)| *number);
+        for (before, (_, mode)) in together.iter().enumerate() {
+            if let Mode::Permit { of } = mode {
+                assert!(before < of.get() as usize, "too many: {together:?}");
+            }
+        }
+    }
+
+    /// Until when the holder is to be told that its hold was removed, if it was.
+    fn removal_of(&self, book: &Book, grant: &Grant) -> Option<Time> {
+        let knows = self.ground.knows_ends();
+        if knows && self.ground.end_of(grant.number) != Some(End::Removed) {
+            return None;
+        }
+        let concerns = |removal: &&Removal| {
+            removal.key == grant.key && (knows || grant.number <= removal.last)
+        };
+        let removals = book.removals.iter().filter(concerns);
+        // A renewal comes at a third of the ttl, and its answer not much later.
+        removals.map(|removal| removal.at + grant.ttl * 2 / 3).max()
+    }
+
+    /// An operator has taken `key` away from its holders, who will hear of it at their next renewal.
+    pub(crate) fn is_removed(&self, key: &LockKey) {
+        let mut book = held(&self.book);
+        let at = book.now;
+        let served = book.served.iter().filter(|(of, ..)| of == key);
+        let last = served.map(|(_, _, token)| token >> 14).max();
+        book.removals.push(Removal {
+            key: key.clone(),
+            last: last.unwrap_or(0),
+            at,
+        });
+        book.tell(format!("{key} is removed"));
+    }
+
+    fn assert_order(&self, book: &mut Book, new: &Grant, arrival: u64, token: u64) {
+        let exclusive = new.mode == Mode::Exclusive;
+        let was_removed = self.removal_of(book, new).is_some();
+        for (key, earlier, other) in book.served.iter() {
+            if *key != new.key {
+                continue;
+            }
+            assert_ne!(*other, token, "a token is given twice");
+            // A grant whose answer was under way while the key was removed may come after its successor.
+            let grows = *other < token || was_removed;
+            assert!(grows || !exclusive, "the token went back");
+            let in_order = (earlier < &arrival) == (*other < token);
+            assert!(in_order || !self.promises.fair, "overtaken: {new:?}");
+        }
+        book.served.push((new.key.clone(), arrival, token));
+        let me = book.waiting.iter().find(|me| me.arrival == arrival);
+        let Some(me) = me.filter(|me| self.promises.in_line && me.stands_in_line) else {
+            return;
+        };
+        let overtaken = book.waiting.iter().find(|other| {
+            other.arrival < arrival
+                && (other.line, &other.key) == (me.line, &me.key)
+                && other.stands_in_line
+        });
+        assert!(overtaken.is_none(), "served out of order: {overtaken:?}");
+    }
+
+    /// Whoever says that it holds a key is known to the store as its holder.
+    fn assert_is_so(&self, grant: &Grant) {
+        let end = self.ground.end_of(grant.number);
+        let is_so = matches!(end, None | Some(End::Removed));
+        assert!(is_so, "held, although it is {end:?}: {grant:?}");
+    }
+
+    /// The holder learns that its lock is lost.
+    pub(crate) fn is_told(&self, entry: &Entry, reason: LossReason) {
+        let mut book = held(&self.book);
+        let now = book.now;
+        let grant = book
+            .grants
+            .iter_mut()
+            .find(|grant| grant.entry == entry.number);
+        let grant = grant.expect("told while it is held");
+        grant.told = true;
+        let key = grant.key.clone();
+        match reason {
+            LossReason::Expired | LossReason::TooLong => assert!(
+                now + EARLY > grant.deadline,
+                "lost ({reason}) before its deadline: {grant:?} at {now:?}"
+            ),
+            LossReason::Removed => assert!(
+                self.ground.end_of(grant.number).is_some() || !self.ground.knows_ends(),
+                "lost, but it is still there: {grant:?}"
+            ),
+            LossReason::Closed => {}
+            reason => panic!("a guard that was not released was lost: {reason}"),
+        }
+        let expected = reason == LossReason::Closed || reason == LossReason::TooLong;
+        assert!(
+            expected || !self.promises.calm,
+            "lost for nothing ({reason}): {grant:?}"
+        );
+        let what = format!("{} loses {}: {reason}", grant.process, grant.key);
+        book.is_free(&key);
+        book.tell(what);
+    }
+
+    /// What a release says is so.
+    pub(crate) fn assert_released(&self, number: u64, was_held: bool, released: bool) {
+        if released {
+            assert!(was_held, "what was lost is called released");
+            let end = self.ground.end_of(number);
+            // After a removal, a take that was sent twice may have brought it back when it arrived late.
+            let is_back = end == Some(End::Removed) && !self.promises.calm;
+            let is_so = end == Some(End::Released) || is_back || !self.ground.knows_ends();
+            assert!(
+                is_so || !self.promises.alone,
+                "called released, but {end:?}"
+            );
+        } else {
+            let ended = self.ground.end_of(number).is_some() || !self.ground.knows_ends();
+            assert!(ended, "called lost, but it is still there");
+            assert!(!was_held || !self.promises.calm, "lost for nothing");
+        }
+    }
+
+    /// A process has done everything that it had to do by now.
+    pub(crate) fn looks_at(&self, process: usize) {
+        let mut book = held(&self.book);
+        let now = book.now;
+        for index in 0..book.grants.len() {
+            let grant = &book.grants[index];
+            if grant.process != process || grant.told {
+                continue;
+            }
+            let removal = self
+                .removal_of(&book, grant)
+                .filter(|_| self.promises.answered);
+            let told_by = removal.map_or(grant.deadline, |removal| removal.min(grant.deadline));
+            let is_due = now > told_by + LATE;
+            // In between, a look could be what makes the loss known.
+            if now >= grant.deadline && !is_due {
+                continue;
+            }
+            let left = grant.clock.at(now, || {
+                grant.watch.is_held().then(|| grant.watch.remaining())
+            });
+            let in_time = !is_due || (left.is_some() && removal.is_none());
+            assert!(in_time, "nobody told its holder: {grant:?} at {now:?}");
+            if let Some(left) = left {
+                self.assert_is_so(grant);
+                book.grants[index].deadline = now + left;
+            }
+        }
+    }
+
+    /// Everybody has done what was to be done.
+    pub(crate) fn looks_at_waiters(&self) {
+        let book = held(&self.book);
+        for waiting in book.waiting.iter().filter(|_| self.promises.calm) {
+            let free = book.free_since(&waiting.key);
+            let since = free.map(|since| since.max(waiting.since));
+            let is_served = since.is_none_or(|since| book.now < since + FREE_MAX);
+            assert!(
+                is_served,
+                "free since {free:?}, and {waiting:?} at {:?}",
+                book.now
+            );
+        }
+    }
+
+    /// A process is no more, and nobody in it believes anything.
+    pub(crate) fn forgets(&self, process: usize) {
+        let mut book = held(&self.book);
+        book.grants.retain(|grant| grant.process != process);
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        let mut book = held(&self.observer.book);
+        let ours = |grant: &Grant| grant.entry == self.number;
+        if let Some(at) = book.grants.iter().position(ours) {
+            let grant = book.grants.remove(at);
+            book.is_free(&grant.key);
+            let what = format!("{} gives {} back", grant.process, grant.key);
+            book.tell(what);
+        }
+    }
+}
+
+impl Drop for Ticket<'_> {
+    fn drop(&mut self) {
+        let mut book = held(&self.observer.book);
+        book.waiting
+            .retain(|waiting| waiting.arrival != self.arrival);
+    }
+}
+
+impl Drop for Observer {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let story = self.story();
+            let last = story.len().saturating_sub(LAST);
+            eprintln!("{}", story[last..].join("\n"));
+        }
+    }
+}

@@ -1,0 +1,339 @@
+//! The requests of a client, and the connections that they travel on.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use etcd_client::{Compare, CompareOp, GetOptions, PutOptions, Txn, TxnOp, TxnResponse};
+use lock_core::{
+    Attempts, Claim, Clock, HoldId, KeeperHome, Moment, OwnerId, Patrol, PerRuntime, Released,
+    Result,
+};
+
+use crate::EtcdConfig;
+use crate::error::Failure;
+use crate::layout::{Layout, end_of};
+use crate::leases::{Leases, Span};
+use crate::link::Link;
+use crate::place::Place;
+use crate::queue::Queue;
+use crate::unstoppable::Unstoppable;
+use crate::watches::Watches;
+use crate::wire::Wire;
+
+/// How long a request waits for its answer, if nothing shorter applies: long enough for members to elect
+/// a leader, mostly.
+pub(crate) const REPLY_LIMIT: Duration = Duration::from_secs(2);
+
+/// How long a clean-up waits for the end of its take, which nobody sees where its runtime is not driven any more.
+const SETTLING_LIMIT: Duration = Duration::from_millis(2500);
+
+/// How long a release waits on each of the two connections.
+const RELEASE_LIMIT: Duration = Duration::from_secs(1);
+
+/// How large an answer may be: a long queue, or many locks whose names are below this one's.
+const ANSWER_MAX: usize = 64 << 20;
+
+pub(crate) struct Client {
+    pub(crate) layout: Layout,
+    /// One link on each runtime that acquires.
+    command: PerRuntime<Link>,
+    background: PerRuntime<Background>,
+    places: Mutex<HashMap<OwnerId, Arc<Place>>>,
+}
+
+/// What a client has where its holds are kept.
+#[derive(Debug)]
+pub(crate) struct Background {
+    pub(crate) link: Arc<Link>,
+    pub(crate) leases: Arc<Leases>,
+    pub(crate) watches: Watches,
+}
+
+/// How to take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Take {
+    /// Stands in the queue, whoever is before.
+    LineUp,
+    /// Writes nothing unless nobody is there.
+    IfEmpty,
+}
+
+impl Client {
+    /// Connects; returns the client and the shortest ttl that the servers give.
+    pub(crate) async fn connect(
+        config: &EtcdConfig,
+        home: &KeeperHome,
+    ) -> Result<(Self, Duration)> {
+        let layout = Layout::new(&config.namespace);
+        let wire = Arc::new(Wire::new(config, &layout)?);
+        let patrol = Patrol::new(home.clone());
+        let (background_wire, background_patrol) = (Arc::clone(&wire), patrol.clone());
+        let client = Self {
+            layout,
+            command: PerRuntime::new(KeeperHome::caller(), move |runtime| {
+                Link::new(Arc::clone(&wire), patrol.clone(), runtime.clone())
+            }),
+            background: PerRuntime::new(home.clone(), move |runtime| {
+                let link = Link::new(
+                    Arc::clone(&background_wire),
+                    background_patrol.clone(),
+                    runtime.clone(),
+                );
+                Arc::new(Background {
+                    leases: Leases::over(Arc::clone(&link)),
+                    watches: Watches::over(Arc::clone(&link)),
+                    link,
+                })
+            }),
+            places: Mutex::default(),
+        };
+        client.lane()?.connection().await?;
+        let shortest = client.background()?.leases.shortest().await?;
+        Ok((client, shortest))
+    }
+
+    /// The command connection of the caller's runtime.
+    pub(crate) fn lane(&self) -> Result<Arc<Link>> {
+        self.command.here()
+    }
+
+    /// What there is where holds are kept.
+    pub(crate) fn background(&self) -> Result<Arc<Background>> {
+        self.background.here()
+    }
+
+    /// Finds a lease for a claim, before its first write.
+    pub(crate) async fn place(&self, claim: &Claim) -> Result<Arc<Place>> {
+        let (hold, loss) = (claim.id(), claim.loss());
+        let leases = Arc::clone(&self.background()?.leases);
+        let lease = leases.enter(Span::of(hold), hold.owner(), &loss).await?;
+        let place = Place::new(&self.layout, claim, lease);
+        self.places().insert(hold.owner(), Arc::clone(&place));
+        Ok(place)
+    }
+
+    /// Forgets a claim of which nothing is on the servers.
+    pub(crate) fn leave(&self, owner: OwnerId) {
+        if let Some(place) = self.places().remove(&owner) {
+            place.lease.leave(owner);
+        }
+    }
+
+    /// Takes, or asks how far we have come: the queue, if anything was answered.
+    ///
+    /// Nothing stops it once it has begun, since a clean-up has to wait for its end: requests may overtake
+    /// each other on their way.
+    pub(crate) async fn take(
+        &self,
+        place: &Arc<Place>,
+        take: Take,
+        limit: Duration,
+    ) -> std::result::Result<Queue, Failure> {
+        let lane = self.lane().map_err(Failure::NotSent)?;
+        let runtime = lane.runtime().clone();
+        let asked = Arc::clone(place);
+        let asking = Unstoppable::new(&runtime, async move {
+            let under_way = asked.begin();
+            let transaction = take.transaction(&asked);
+            let sending = |client| transact(client, transaction.clone());
+            let outcome = lane.ask_noting(limit, sending, || asked.doubt()).await;
+            under_way.ended();
+            outcome
+        });
+        let answer = asking.await?;
+        place.lease.may_read(&place.queue);
+        Queue::read(&answer, &place.queue, &place.key).map_err(Failure::Unknown)
+    }
+
+    /// Whether a waiter may have something to look at: whether its own key or `other` has gone.
+    pub(crate) async fn has_changed(
+        &self,
+        place: &Place,
+        other: &[u8],
+        attempts: &Attempts,
+    ) -> Result<bool> {
+        let count = || Some(GetOptions::new().with_count_only());
+        let look = Txn::new().and_then([
+            TxnOp::get(place.key.as_str(), count()),
+            TxnOp::get(other, count()),
+        ]);
+        let link = Arc::clone(&self.background()?.link);
+        let limit = attempts.patience(link.heard());
+        let answer = link
+            .ask(limit, |client| transact(client, look.clone()))
+            .await?;
+        Ok(!counts(&answer).all(|count| count > 0))
+    }
+
+    /// Which of these keys are there, in their order.
+    pub(crate) async fn which_are_there(
+        &self,
+        keys: &[&str],
+        limit: Duration,
+    ) -> Result<Vec<bool>> {
+        let link = Arc::clone(&self.background()?.link);
+        let count = || Some(GetOptions::new().with_count_only());
+        let mut found = Vec::with_capacity(keys.len());
+        for keys in keys.chunks(100) {
+            let looks: Vec<TxnOp> = keys.iter().map(|key| TxnOp::get(*key, count())).collect();
+            let look = Txn::new().and_then(looks);
+            let answer = link
+                .ask(limit, |client| transact(client, look.clone()))
+                .await?;
+            found.extend(counts(&answer).map(|count| count > 0));
+        }
+        Ok(found)
+    }
+
+    /// Gives a hold or a place in a queue back.
+    pub(crate) async fn release(&self, hold: &HoldId) -> Result<Released> {
+        let Some(place) = self.known(hold) else {
+            return Ok(Released::AlreadyLost);
+        };
+        place.keep_watch(None);
+        if !self.is_settled(&place).await {
+            // It may arrive later than what cleans it up.
+            place.doubt();
+        }
+        match self.delete(hold, &place).await {
+            Ok(deleted) => {
+                if place.is_doubtful() {
+                    place.lease.haunt(&place.key);
+                }
+                self.leave(hold.owner());
+                Ok(if deleted > 0 {
+                    Released::Released
+                } else {
+                    Released::AlreadyLost
+                })
+            }
+            Err(failure) => {
+                // Its lease ends with the others under it, and deletes it as long as it lives.
+                place.lease.haunt(&place.key);
+                place.doubt();
+                place.lease.leave(hold.owner());
+                self.forget_soon(&place, hold.store_ttl());
+                Err(failure.into())
+            }
+        }
+    }
+
+    /// Waits for the end of the take at `place`, for as long as it has where somebody drives it.
+    async fn is_settled(&self, place: &Place) -> bool {
+        let Ok(background) = self.background() else {
+            return false;
+        };
+        let settled = background.link.within(SETTLING_LIMIT, place.settled());
+        settled.await.is_some()
+    }
+
+    async fn delete(&self, hold: &HoldId, place: &Arc<Place>) -> std::result::Result<i64, Failure> {
+        let deleting = |client: Arc<etcd_client::Client>| {
+            let place = Arc::clone(place);
+            async move {
+                let deleted = client.kv_client().delete(place.key.as_str(), None).await;
+                deleted.map(|deleted| deleted.deleted())
+            }
+        };
+        let Some(lane) = self.command.of(hold.runtime()) else {
+            return self.delete_elsewhere(deleting).await;
+        };
+        let mut asking = pin!(lane.ask(RELEASE_LIMIT * 2, deleting));
+        match lane.within(RELEASE_LIMIT, asking.as_mut()).await {
+            Some(Err(failure)) if failure.is_retryable() => {
+                return self.delete_elsewhere(deleting).await;
+            }
+            Some(outcome) => return outcome,
+            None => {}
+        }
+        // It may be slow only, and then it knows better what was there.
+        let mut elsewhere = pin!(self.delete_elsewhere(deleting));
+        tokio::select! {
+            Ok(deleted) = asking.as_mut() => match deleted {
+                // Or the other one was there before it, and is told later.
+                0 => Ok(elsewhere.await.unwrap_or(0)),
+                deleted => Ok(deleted),
+            },
+            outcome = elsewhere.as_mut() => match outcome {
+                Ok(0) => Ok(asking.await.unwrap_or(0)),
+                outcome => outcome,
+            },
+        }
+    }
+
+    async fn delete_elsewhere<F>(
+        &self,
+        deleting: impl Fn(Arc<etcd_client::Client>) -> F,
+    ) -> std::result::Result<i64, Failure>
+    where
+        F: Future<Output = std::result::Result<i64, etcd_client::Error>>,
+    {
+        let background = self.background().map_err(Failure::NotSent)?;
+        background.link.ask(RELEASE_LIMIT, deleting).await
+    }
+
+    pub(crate) fn known(&self, hold: &HoldId) -> Option<Arc<Place>> {
+        self.places().get(&hold.owner()).cloned()
+    }
+
+    /// Keeps a place that could not be given back for as long as somebody may ask for it again.
+    fn forget_soon(&self, place: &Place, ttl: Duration) {
+        let now = Clock::Boot.now();
+        let until: Moment = now.plus(ttl + REPLY_LIMIT * 2);
+        place.forget_at(until);
+        self.places().retain(|_, place| !place.is_forgotten(now));
+    }
+
+    fn places(&self) -> MutexGuard<'_, HashMap<OwnerId, Arc<Place>>> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Take {
+    /// All of it is decided in one go by all members, also when it only looks: it may write, so no
+    /// member answers for itself.
+    fn transaction(self, place: &Place) -> Txn {
+        let (key, queue) = (place.key.as_str(), place.queue.as_str());
+        let list = || TxnOp::get(queue, Some(GetOptions::new().with_range(end_of(queue))));
+        let put = PutOptions::new().with_lease(place.lease.id());
+        let put = TxnOp::put(key, place.value.as_str(), Some(put));
+        let is_absent = match self {
+            Self::LineUp => Compare::create_revision(key, CompareOp::Equal, 0),
+            Self::IfEmpty => {
+                Compare::create_revision(queue, CompareOp::Equal, 0).with_range(end_of(queue))
+            }
+        };
+        Txn::new()
+            .when([is_absent])
+            .and_then([put, list()])
+            .or_else([list()])
+    }
+}
+
+async fn transact(
+    client: Arc<etcd_client::Client>,
+    transaction: Txn,
+) -> std::result::Result<TxnResponse, etcd_client::Error> {
+    let mut client = client.kv_client().max_decoding_message_size(ANSWER_MAX);
+    client.txn(transaction).await
+}
+
+/// How many keys each look in a transaction found.
+fn counts(answer: &TxnResponse) -> impl Iterator<Item = i64> {
+    answer.op_responses().into_iter().map(|found| match found {
+        etcd_client::TxnOpResponse::Get(found) => found.count(),
+        _ => 0,
+    })
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client")
+            .field("command", &self.command)
+            .field("background", &self.background)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,196 @@
+//! From the driver's errors to ours: one visible match.
+
+use std::time::Duration;
+
+use etcd_client::Error as EtcdError;
+use lock_core::{Error, ErrorKind};
+use tonic::{Code, Status};
+
+pub(crate) const BACKEND: &str = "etcd";
+
+/// Nobody answered in time; what came of the request is unknown.
+pub(crate) fn no_answer(limit: Duration) -> Error {
+    unavailable(format!("no answer within {limit:?}: {CHECK}"))
+}
+
+/// The task that asked has gone together with its runtime.
+pub(crate) fn runtime_gone() -> Error {
+    unavailable("the runtime that asked was shut down before there was an answer".to_owned())
+}
+
+/// The lease ended under a claim.
+pub(crate) fn lease_ended() -> Error {
+    unavailable(
+        "the lease has ended on the server: try again, with a longer ttl if this happens often"
+            .to_owned(),
+    )
+}
+
+pub(crate) fn unavailable(message: String) -> Error {
+    Error::new(ErrorKind::Unavailable, message).with_backend(BACKEND)
+}
+
+/// An answer that no etcd server gives.
+pub(crate) fn unexpected(what: &str) -> Error {
+    Error::new(
+        ErrorKind::Backend,
+        format!("unexpected answer, {what}: is this really an etcd server?"),
+    )
+    .with_backend(BACKEND)
+}
+
+/// Tells by what it says what a driver error means to the caller.
+pub(crate) fn translate(error: EtcdError) -> Error {
+    let (kind, advice) = classify(&error);
+    let told = match &error {
+        EtcdError::GRpcStatus(status) => status.message().to_owned(),
+        other => other.to_string(),
+    };
+    Error::new(kind, format!("{told}: {advice}"))
+        .with_backend(BACKEND)
+        .with_source(error)
+}
+
+/// Whether a server has said this, and not the way to it.
+pub(crate) fn is_answer(error: &EtcdError) -> bool {
+    status_of(error).is_some_and(|status| status.message().starts_with("etcdserver:"))
+}
+
+/// Whether it says that there is no such lease.
+pub(crate) fn is_lease_missing(error: &EtcdError) -> bool {
+    match error {
+        // In the driver's words, which swallows the answer to the first request of a stream.
+        EtcdError::LeaseKeepAliveError(told) => told == "lease not found",
+        other => status_of(other).is_some_and(|status| {
+            status.code() == Code::NotFound && status.message().contains("lease not found")
+        }),
+    }
+}
+
+/// Whether it says that a lease of this id has been granted before.
+pub(crate) fn is_lease_known(error: &EtcdError) -> bool {
+    status_of(error).is_some_and(|status| status.message().contains("lease already exists"))
+}
+
+/// Whether it says that users were changed since we logged in: nothing has come of the request, and
+/// whoever logs in again may make it.
+pub(crate) fn is_login_outdated(error: &EtcdError) -> bool {
+    status_of(error).is_some_and(|status| status.message().contains("auth store is old"))
+}
+
+/// Whether it says that we are nobody, as opposed to somebody who may not do this.
+pub(crate) fn is_stranger(error: &EtcdError) -> bool {
+    let code = status_of(error).map(Status::code);
+    classify(error).0 == ErrorKind::Denied && code != Some(Code::PermissionDenied)
+}
+
+fn status_of(error: &EtcdError) -> Option<&Status> {
+    match error {
+        EtcdError::GRpcStatus(status) => Some(status),
+        _ => None,
+    }
+}
+
+fn classify(error: &EtcdError) -> (ErrorKind, &'static str) {
+    let Some(status) = status_of(error) else {
+        return match error {
+            EtcdError::InvalidUri(_) | EtcdError::InvalidArgs(_) => (
+                ErrorKind::Config,
+                "write the url like etcd://host1:2379,host2:2379",
+            ),
+            _ => (ErrorKind::Unavailable, CHECK),
+        };
+    };
+    let told = status.message();
+    let says = |words: &str| told.contains(words);
+    if says("authentication is not enabled") {
+        return (
+            ErrorKind::Config,
+            "leave user and password out of the url, or turn authentication on",
+        );
+    }
+    if says("authentication failed") || says("user name is empty") {
+        return DENIED;
+    }
+    if says("database space exceeded") {
+        return (
+            ErrorKind::Unavailable,
+            "compact and defragment the cluster, or raise its quota, and disarm the alarm",
+        );
+    }
+    if says("auth store is old") {
+        return (
+            ErrorKind::Unavailable,
+            "users were changed just now; try again",
+        );
+    }
+    match status.code() {
+        Code::PermissionDenied | Code::Unauthenticated => DENIED,
+        Code::Unavailable if told.starts_with("etcdserver:") => (
+            ErrorKind::Unavailable,
+            "check that a majority of the members runs and reaches each other",
+        ),
+        Code::Unimplemented => (ErrorKind::Unsupported, "polylock needs etcd 3.4 or later"),
+        Code::Unavailable
+        | Code::DeadlineExceeded
+        | Code::Cancelled
+        | Code::Aborted
+        | Code::ResourceExhausted
+        | Code::Unknown
+        | Code::Internal => (ErrorKind::Unavailable, CHECK),
+        _ => (ErrorKind::Backend, "look at the server's log"),
+    }
+}
+
+const CHECK: &str = "check that the servers run and are reachable";
+
+const DENIED: (ErrorKind, &str) = (
+    ErrorKind::Denied,
+    "check user and password in the url, and the permissions of the user's roles",
+);
+
+/// Why a request has no answer that could be used.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// It was never sent.
+    NotSent(Error),
+    /// Nothing has come of it, but it may once we have logged in again.
+    LoggedOut(Error),
+    /// A server has refused it: nothing has come of it.
+    Refused(EtcdError),
+    /// It was sent, and what has come of it is unknown.
+    Unknown(Error),
+}
+
+impl Failure {
+    /// What a driver error about a request that was sent says.
+    pub(crate) fn of(error: EtcdError) -> Self {
+        let is_open = classify(&error).0 == ErrorKind::Unavailable;
+        if is_login_outdated(&error) {
+            Self::LoggedOut(translate(error))
+        } else if is_answer(&error) && !is_open || is_lease_missing(&error) {
+            Self::Refused(error)
+        } else {
+            Self::Unknown(translate(error))
+        }
+    }
+
+    /// Whether it makes sense to ask again.
+    pub(crate) fn is_retryable(&self) -> bool {
+        match self {
+            Self::NotSent(error) | Self::LoggedOut(error) | Self::Unknown(error) => {
+                error.is_retryable()
+            }
+            Self::Refused(_) => false,
+        }
+    }
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::NotSent(error) | Failure::LoggedOut(error) | Failure::Unknown(error) => error,
+            Failure::Refused(error) => translate(error),
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! One stream by which all leases of a client are kept alive.
+//!
+//! A leader answers for leases by itself. One that is cut off from the others goes on doing so for up to
+//! two election timeouts, while they may have another one already, by whose clock the lease ends. So an
+//! answer counts only once a majority has confirmed that the leader was theirs: the term in which it was
+//! given must still be the cluster's in a transaction that begins after it.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use etcd_client::{
+    Client, Compare, CompareOp, Error as EtcdError, LeaseKeepAliveResponse, LeaseKeepAliveStream,
+    LeaseKeeper, ResponseHeader, Txn, TxnOp,
+};
+use lock_core::{Clock, Moment, Result};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::error::{is_lease_missing, no_answer, runtime_gone, unavailable, unexpected};
+use crate::link::{Connection, Link};
+
+/// Asks servers to keep leases alive.
+#[derive(Clone, Debug)]
+pub(crate) struct KeepAlive {
+    asks: mpsc::UnboundedSender<Ask>,
+    link: Arc<Link>,
+}
+
+/// What a server says about a lease that is to be kept alive.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum KeptAlive {
+    /// It lives for `ttl` from some moment after the request was `sent`, if the cluster was in this
+    /// `term` still.
+    For {
+        sent: Moment,
+        ttl: Duration,
+        term: u64,
+    },
+    /// There is no such lease, if the cluster was in this `term` still; `None` where two connections have
+    /// said so.
+    Gone { term: Option<u64> },
+}
+
+impl KeptAlive {
+    /// The term of whoever said it. A leader that has been deposed and does not know it yet knows nothing of
+    /// what its successor has granted or kept alive.
+    fn term(self) -> Option<u64> {
+        match self {
+            Self::For { term, .. } => Some(term),
+            Self::Gone { term } => term,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Ask {
+    lease: i64,
+    limit: Duration,
+    answer: Reply,
+}
+
+type Reply = oneshot::Sender<Result<KeptAlive>>;
+
+impl KeepAlive {
+    /// Asks over `link`, in a task where that lives.
+    pub(crate) fn over(link: Arc<Link>) -> Self {
+        let (asks, inbox) = mpsc::unbounded_channel();
+        let stream = Stream {
+            link: Arc::clone(&link),
+            open: None,
+            unanswered: HashMap::new(),
+            missed: HashSet::new(),
+        };
+        link.runtime().spawn(stream.run(inbox));
+        Self { asks, link }
+    }
+
+    /// Keeps `lease` alive, and has what is said to that confirmed by a transaction about a key, which has to be
+    /// one that we may write. `key` is asked for it afterwards: as long as there is none, nobody holds anything under
+    /// the lease. Returns also whether it was confirmed.
+    ///
+    /// An error means that it is unknown whether the lease lives.
+    pub(crate) async fn renew(
+        &self,
+        lease: i64,
+        key: impl Fn() -> Option<Arc<str>>,
+        limit: Duration,
+    ) -> Result<(KeptAlive, bool)> {
+        let told = self.ask(lease, limit).await?;
+        let (Some(key), Some(term)) = (key(), told.term()) else {
+            return Ok((told, false));
+        };
+        if self.term(&key, limit).await? != term {
+            return Err(unavailable(
+                "the cluster has changed its leader meanwhile; it is asked again".to_owned(),
+            ));
+        }
+        Ok((told, true))
+    }
+
+    /// The term that a majority is in.
+    ///
+    /// The transaction never writes, since no revision is below zero. But it might, and so it goes the way of
+    /// writes: some versions answer what only reads by themselves after they were stopped for a while
+    /// (<https://github.com/etcd-io/etcd/issues/20418>). It might delete, and not put, because members that
+    /// have reached their quota refuse what might put.
+    async fn term(&self, key: &str, limit: Duration) -> Result<u64> {
+        let look = Txn::new()
+            .when([Compare::create_revision(key, CompareOp::Less, 0)])
+            .and_then([TxnOp::delete(key, None)]);
+        let agree = |client: Arc<Client>| {
+            let look = look.clone();
+            async move { client.kv_client().txn(look).await }
+        };
+        let found = self.link.ask(limit, agree).await?;
+        found
+            .header()
+            .map(ResponseHeader::raft_term)
+            .ok_or_else(|| unexpected("no term"))
+    }
+
+    /// Whoever asks while there is no answer yet gets the same one.
+    async fn ask(&self, lease: i64, limit: Duration) -> Result<KeptAlive> {
+        let (answer, outcome) = oneshot::channel();
+        let ask = Ask {
+            lease,
+            limit,
+            answer,
+        };
+        self.asks.send(ask).map_err(|_| runtime_gone())?;
+        outcome.await.map_err(|_| runtime_gone())?
+    }
+}
+
+/// The task's side.
+struct Stream {
+    link: Arc<Link>,
+    open: Option<Open>,
+    /// At most one request a lease, so that each answer belongs to the request whose time is known.
+    unanswered: HashMap<i64, Unanswered>,
+    /// The leases that were not known when a stream was to be opened for them, since the last one was open.
+    missed: HashSet<i64>,
+}
+
+struct Open {
+    connection: Connection,
+    keeper: LeaseKeeper,
+    answers: LeaseKeepAliveStream,
+}
+
+struct Unanswered {
+    sent: Moment,
+    ends: Moment,
+    waiting: Vec<Reply>,
+}
+
+impl Stream {
+    /// Until nobody can ask any more.
+    async fn run(mut self, mut asks: mpsc::UnboundedReceiver<Ask>) {
+        loop {
+            let ends = self.unanswered.values().map(|asked| asked.ends).min();
+            // Each arm is cancel safe: what was not received stays for the next turn.
+            tokio::select! {
+                ask = asks.recv() => match ask {
+                    Some(ask) => self.ask(ask).await,
+                    None => return,
+                },
+                answer = next_answer(&mut self.open) => self.hear(answer),
+                () = sleep_until(ends) => self.fail("the keep-alive was not answered in time"),
+            }
+        }
+    }
+
+    async fn ask(&mut self, ask: Ask) {
+        if ask.answer.is_closed() {
+            return;
+        }
+        if let Some(asked) = self.unanswered.get_mut(&ask.lease) {
+            asked.waiting.push(ask.answer);
+            return;
+        }
+        let sent = Clock::Boot.now();
+        if self
+            .open
+            .as_ref()
+            .is_some_and(|open| open.connection.was_given_up())
+        {
+            self.fail("the connection of the keep-alives was given up");
+        }
+        let Some(open) = &self.open else {
+            return self.open(ask, sent).await;
+        };
+        // Another lease on the same stream.
+        let mut keeper = LeaseKeeper {
+            id: ask.lease,
+            sender: open.keeper.sender.clone(),
+        };
+        let asked = Unanswered {
+            sent,
+            ends: sent.plus(ask.limit),
+            waiting: vec![ask.answer],
+        };
+        self.unanswered.insert(ask.lease, asked);
+        match self.link.within(ask.limit, keeper.keep_alive()).await {
+            Some(Ok(())) => {}
+            Some(Err(_)) | None => self.fail("the stream of keep-alives has ended"),
+        }
+    }
+
+    /// Opens the stream, which the driver does with the first request.
+    async fn open(&mut self, ask: Ask, sent: Moment) {
+        // The driver's futures are large.
+        let opening = Box::pin(async {
+            let connection = self.link.connection().await?;
+            let mut client = connection.client.lease_client();
+            match self
+                .link
+                .within(ask.limit, client.keep_alive(ask.lease))
+                .await
+            {
+                Some(Ok((keeper, answers))) => Ok(Some(Open {
+                    connection,
+                    keeper,
+                    answers,
+                })),
+                Some(Err(error)) if is_lease_missing(&error) => {
+                    self.link.give_up(&connection);
+                    Ok(None)
+                }
+                Some(Err(error)) => Err(self.link.failed(&connection, error).into()),
+                None => {
+                    self.link.give_up(&connection);
+                    Err(no_answer(ask.limit))
+                }
+            }
+        });
+        let opened = self.link.within(ask.limit * 2, opening).await;
+        let answer = match opened.unwrap_or_else(|| Err(no_answer(ask.limit))) {
+            Ok(Some(open)) => {
+                self.open = Some(open);
+                self.missed.clear();
+                self.link.note(sent);
+                // The first answer is the driver's. All it tells us is that the lease lives, so the
+                // time comes with the next one.
+                return self.ask_again(ask).await;
+            }
+            Ok(None) => self.missing(ask.lease),
+            Err(error) => Err(error),
+        };
+        let _unheard = ask.answer.send(answer);
+    }
+
+    /// The driver does not tell in which term there was no such lease, so another connection is asked, too.
+    fn missing(&mut self, lease: i64) -> Result<KeptAlive> {
+        if !self.missed.insert(lease) {
+            self.missed.remove(&lease);
+            return Ok(KeptAlive::Gone { term: None });
+        }
+        Err(unavailable(
+            "a server did not know a lease; another one is asked".to_owned(),
+        ))
+    }
+
+    async fn ask_again(&mut self, ask: Ask) {
+        // Boxed since the two call each other; it ends there, because the stream is open now.
+        Box::pin(self.ask(ask)).await;
+    }
+
+    fn hear(&mut self, answer: std::result::Result<Option<LeaseKeepAliveResponse>, EtcdError>) {
+        let answer = match answer {
+            Ok(Some(answer)) => answer,
+            Ok(None) => return self.fail("the server has ended the stream of keep-alives"),
+            Err(error) => {
+                tracing::debug!(%error, "the stream of keep-alives has ended");
+                return self.fail("the stream of keep-alives has broken");
+            }
+        };
+        let Some(asked) = self.unanswered.remove(&answer.id()) else {
+            return;
+        };
+        self.link.note(asked.sent);
+        let term = answer.header().map_or(0, ResponseHeader::raft_term);
+        let told = match u64::try_from(answer.ttl()) {
+            Ok(ttl) if ttl > 0 => KeptAlive::For {
+                sent: asked.sent,
+                ttl: Duration::from_secs(ttl),
+                term,
+            },
+            Ok(_) | Err(_) => KeptAlive::Gone { term: Some(term) },
+        };
+        for reply in asked.waiting {
+            let _unheard = reply.send(Ok(told));
+        }
+    }
+
+    /// Gives the stream up, with its connection if somebody waits for an answer.
+    fn fail(&mut self, why: &str) {
+        if let Some(open) = self.open.take()
+            && !self.unanswered.is_empty()
+        {
+            self.link.give_up(&open.connection);
+        }
+        for (_, asked) in self.unanswered.drain() {
+            for reply in asked.waiting {
+                let _unheard = reply.send(Err(unavailable(format!("{why}; it is opened again"))));
+            }
+        }
+    }
+}
+
+async fn next_answer(
+    open: &mut Option<Open>,
+) -> std::result::Result<Option<LeaseKeepAliveResponse>, EtcdError> {
+    match open {
+        Some(open) => open.answers.message().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn sleep_until(moment: Option<Moment>) {
+    match moment {
+        Some(moment) => Clock::Boot.sleep_until(moment).await,
+        None => std::future::pending().await,
+    }
+}

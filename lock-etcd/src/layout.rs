@@ -1,0 +1,117 @@
+//! What stands where on the servers.
+
+use lock_core::{HoldId, LockKey, Mode, Namespace};
+
+/// How names become keys.
+#[derive(Clone, Debug)]
+pub(crate) struct Layout {
+    prefix: String,
+}
+
+impl Layout {
+    pub(crate) fn new(namespace: &Namespace) -> Self {
+        let prefix = namespace
+            .as_str()
+            .map_or_else(String::new, |name| format!("{}/", escaped(name)));
+        Self { prefix }
+    }
+
+    /// Where the claims on a lock stand: directly below `namespace/key/`, or `key/` without a
+    /// namespace, which is where other lock clients put theirs.
+    pub(crate) fn queue(&self, key: &LockKey) -> String {
+        format!("{}{key}/", self.prefix)
+    }
+
+    /// The key of one claim, which nobody else ever has: under which lease, and whose it is.
+    pub(crate) fn claim(&self, hold: &HoldId, lease: i64) -> String {
+        format!("{}{lease:x}-{}", self.queue(hold.key()), hold.owner())
+    }
+
+    /// A key to ask for when all that matters is an answer; without a namespace it may be one that a
+    /// user is not allowed to read.
+    pub(crate) fn probe(&self) -> &str {
+        if self.prefix.is_empty() {
+            "/"
+        } else {
+            &self.prefix
+        }
+    }
+}
+
+/// Behind the last key that begins with `prefix`, which ends with a slash.
+pub(crate) fn end_of(prefix: &str) -> Vec<u8> {
+    let mut end = prefix.as_bytes().to_vec();
+    if let Some(last) = end.last_mut() {
+        *last += 1;
+    }
+    end
+}
+
+/// Without a slash, so that the first slash of a key ends its namespace: `a` with the key `b/c` and
+/// `a/b` with the key `c` are different locks.
+fn escaped(namespace: &str) -> String {
+    namespace.replace('%', "%25").replace('/', "%2F")
+}
+
+/// How a claim says in its value how it wants the key. Others, whose values mean nothing to us, want
+/// it for themselves.
+pub(crate) fn mode_text(mode: Mode) -> String {
+    match mode {
+        Mode::Exclusive => String::new(),
+        Mode::Shared => SHARED.to_owned(),
+        Mode::Permit { of } => format!("{PERMIT}{of}"),
+    }
+}
+
+/// How the claim whose key ends with `name` wants the key.
+pub(crate) fn mode_of(name: &[u8], value: &[u8]) -> Mode {
+    // Only ours say it; whatever others put there must not let anybody in.
+    let is_ours = name.contains(&b'-');
+    match std::str::from_utf8(value) {
+        Ok(SHARED) if is_ours => Mode::Shared,
+        Ok(value) if is_ours => {
+            let number = value.strip_prefix(PERMIT).and_then(|of| of.parse().ok());
+            let permit = number.and_then(|of| Mode::permit(of).ok());
+            permit.unwrap_or(Mode::Exclusive)
+        }
+        Ok(_) | Err(_) => Mode::Exclusive,
+    }
+}
+
+const SHARED: &str = "shared";
+const PERMIT: &str = "permit:";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn queue(namespace: &str, key: &str) -> String {
+        let layout = Layout::new(&Namespace::new(namespace).unwrap());
+        layout.queue(&LockKey::new(key).unwrap())
+    }
+
+    #[test]
+    fn namespaces_never_meet() {
+        assert_eq!(queue("a/b", "c"), "a%2Fb/c/");
+        assert_ne!(queue("a", "b/c"), queue("a/b", "c"));
+        assert_ne!(queue("a%2Fb", "c"), queue("a/b", "c"));
+        let plain = Layout::new(&Namespace::none());
+        assert_eq!(plain.queue(&LockKey::new("a").unwrap()), "a/");
+    }
+
+    #[test]
+    fn a_range_ends_behind_what_is_below() {
+        assert_eq!(end_of("a/"), b"a0");
+    }
+
+    #[test]
+    fn modes_are_read_back_and_others_are_exclusive() {
+        for mode in [Mode::Exclusive, Mode::Shared, Mode::permit(7).unwrap()] {
+            assert_eq!(mode_of(b"1f-0a", mode_text(mode).as_bytes()), mode);
+        }
+        assert_eq!(mode_of(b"1f", b"shared"), Mode::Exclusive);
+        for value in ["permit:0", "permit:x", "permit:-1", "Shared"] {
+            assert_eq!(mode_of(b"1f-0a", value.as_bytes()), Mode::Exclusive);
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Keeping holds and giving them back.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::future::join_all;
+use lock_core::{HoldId, Lease, LossReason, Released, Renewal, Result};
+
+use crate::client::Client;
+use crate::place::Place;
+use crate::shared_lease::SharedLease;
+use crate::watches::{News, Watched};
+
+/// How long a look at the keys of holds may take.
+const LOOK_LIMIT: Duration = Duration::from_secs(1);
+
+#[async_trait]
+impl Lease for Client {
+    async fn renew(&self, holds: &[HoldId]) -> Result<Vec<Renewal>> {
+        let places: Vec<Option<Arc<Place>>> = holds.iter().map(|hold| self.known(hold)).collect();
+        let known: Vec<&Arc<Place>> = places.iter().flatten().collect();
+        let keys: Vec<&str> = known.iter().map(|place| place.key.as_str()).collect();
+        // The leases say whether the holds live, the keys whether they have been removed.
+        let (confirmed, found) =
+            tokio::join!(confirm_all(&known), self.which_are_there(&keys, LOOK_LIMIT));
+        let found = found.map_err(|error| error.with_operation("renew"))?;
+        let mut found = found.into_iter();
+        let renewals = places.iter().map(|place| {
+            let Some(place) = place else {
+                return Renewal::Lost(LossReason::Removed);
+            };
+            let is_there = found.next().unwrap_or(true);
+            self.renewed(place, is_there, &confirmed)
+        });
+        Ok(renewals.collect())
+    }
+
+    async fn release(&self, hold: &HoldId) -> Result<Released> {
+        Client::release(self, hold)
+            .await
+            .map_err(|error| error.with_operation("release").with_key(hold.key()))
+    }
+}
+
+impl Client {
+    fn renewed(
+        &self,
+        place: &Arc<Place>,
+        is_there: bool,
+        confirmed: &HashMap<i64, bool>,
+    ) -> Renewal {
+        if let Some(reason) = place.lease.end() {
+            return Renewal::Lost(reason);
+        }
+        if !is_there {
+            return Renewal::Lost(LossReason::Removed);
+        }
+        if !confirmed.get(&place.lease.id()).is_some_and(|it| *it) {
+            return Renewal::Unknown;
+        }
+        self.watch_hold(place);
+        let (sent, ttl) = place.lease.confirmed();
+        Renewal::Held { sent, ttl }
+    }
+
+    /// Has the removal of a hold told at once, from its first renewal on: those that are over before need
+    /// no watch.
+    fn watch_hold(&self, place: &Arc<Place>) {
+        let (Some(created), Ok(background)) = (place.unwatched_since(), self.background()) else {
+            return;
+        };
+        let watched = Watched::Key(place.key.clone().into_bytes());
+        let loss = place.loss.clone();
+        let tell = move |news| match news {
+            News::Gone(_) => loss.lost(LossReason::Removed),
+            // The next renewals look at the key.
+            News::Behind | News::Missed => {}
+        };
+        place.keep_watch(background.watches.watch(watched, created + 1, tell).ok());
+    }
+}
+
+/// Asks once for each lease that one of `places` stands under; which of them were confirmed.
+async fn confirm_all(places: &[&Arc<Place>]) -> HashMap<i64, bool> {
+    let leases: HashMap<i64, &Arc<SharedLease>> = places
+        .iter()
+        .map(|place| (place.lease.id(), &place.lease))
+        .collect();
+    let asking = leases.into_iter().map(|(id, lease)| async move {
+        let outcome = lease.confirm().await;
+        if let Err(error) = &outcome {
+            tracing::debug!(%error, "a lease was not kept alive; trying again");
+        }
+        (id, outcome.is_ok())
+    });
+    join_all(asking).await.into_iter().collect()
+}

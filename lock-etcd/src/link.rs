@@ -1,0 +1,306 @@
+//! A connection to one member of the cluster, opened again, to another one, when it fails.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use etcd_client::{Client, Error as EtcdError};
+use lock_core::{Answered, Clock, Heard, Patrol, Result};
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+
+use crate::error::{Failure, is_answer, no_answer};
+use crate::wire::Wire;
+
+/// How long opening a connection to one member may take before the next one is tried.
+const MEMBER_LIMIT: Duration = Duration::from_secs(1);
+
+/// How often a request is repeated at most because users are being changed just then.
+const LOGINS: usize = 3;
+
+/// One connection: opened at the first use, and again after it failed. Many requests share it at once.
+pub(crate) struct Link {
+    wire: Arc<Wire>,
+    patrol: Patrol,
+    /// Where the connection lives. It dies with its runtime.
+    runtime: Handle,
+    state: Mutex<State>,
+    heard: Heard,
+}
+
+struct State {
+    connection: Opening,
+    /// The member to try next.
+    next: usize,
+}
+
+enum Opening {
+    Closed,
+    /// Somebody opens it; all who need it wait for the same outcome.
+    Under(Outcome),
+    Open(Connection),
+}
+
+type Outcome = watch::Receiver<Option<Result<Connection>>>;
+
+/// A handle of the connection.
+#[derive(Clone)]
+pub(crate) struct Connection {
+    pub(crate) client: Arc<Client>,
+    /// Turns true when it is given up; also tells one connection from another.
+    gone: Arc<watch::Sender<bool>>,
+}
+
+impl Connection {
+    pub(crate) fn was_given_up(&self) -> bool {
+        *self.gone.borrow()
+    }
+
+    /// Waits until it is given up.
+    pub(crate) async fn is_given_up(&self) {
+        let mut gone = self.gone.subscribe();
+        // An error would mean that nobody can give it up any more.
+        let _outcome = gone.wait_for(|gone| *gone).await;
+    }
+}
+
+impl Link {
+    pub(crate) fn new(wire: Arc<Wire>, patrol: Patrol, runtime: Handle) -> Arc<Self> {
+        Arc::new(Self {
+            wire,
+            patrol,
+            runtime,
+            state: Mutex::new(State {
+                connection: Opening::Closed,
+                next: 0,
+            }),
+            heard: Heard::new(),
+        })
+    }
+
+    /// Where its connection lives.
+    pub(crate) fn runtime(&self) -> &Handle {
+        &self.runtime
+    }
+
+    /// What is known of the servers' last answer.
+    pub(crate) fn heard(&self) -> Answered {
+        self.heard.last()
+    }
+
+    /// Notes that what was `sent` then has been answered just now.
+    pub(crate) fn note(&self, sent: lock_core::Moment) {
+        self.heard.note(sent);
+    }
+
+    /// Whether no connection is open, nor being opened.
+    pub(crate) fn is_closed(&self) -> bool {
+        matches!(self.lock().connection, Opening::Closed)
+    }
+
+    /// Waits for `request`, at most for `limit`.
+    pub(crate) async fn within<F: Future>(&self, limit: Duration, request: F) -> Option<F::Output> {
+        self.patrol.within(limit, request).await
+    }
+
+    /// Makes a request that may be repeated, and waits at most `limit` for its answer. What one member
+    /// does not answer in half of that is sent to the next one, if there is one.
+    pub(crate) async fn ask<T, F>(
+        self: &Arc<Self>,
+        limit: Duration,
+        request: impl Fn(Arc<Client>) -> F,
+    ) -> std::result::Result<T, Failure>
+    where
+        F: Future<Output = std::result::Result<T, EtcdError>>,
+    {
+        self.ask_noting(limit, request, || {}).await
+    }
+
+    /// The same, and calls `in_doubt` when something was sent that may still arrive, although there may
+    /// be an answer to its repetition.
+    pub(crate) async fn ask_noting<T, F>(
+        self: &Arc<Self>,
+        limit: Duration,
+        request: impl Fn(Arc<Client>) -> F,
+        in_doubt: impl Fn(),
+    ) -> std::result::Result<T, Failure>
+    where
+        F: Future<Output = std::result::Result<T, EtcdError>>,
+    {
+        let ends = Clock::Boot.now().plus(limit);
+        let share = if self.wire.members() > 1 {
+            limit / 2
+        } else {
+            limit
+        };
+        // Kept over attempts: once one of them was sent, nobody knows what comes of it.
+        let (mut unknown, mut logged_out) = (None, None);
+        for _ in 0..self.wire.members() + LOGINS {
+            let left = ends.since(Clock::Boot.now());
+            if left.is_zero() {
+                break;
+            }
+            match self.ask_once(share.min(left), left, &request).await {
+                Err(Failure::Unknown(error)) => {
+                    in_doubt();
+                    unknown = Some(error);
+                }
+                Err(Failure::LoggedOut(error)) => logged_out = Some(error),
+                Err(Failure::NotSent(error)) if error.is_retryable() && unknown.is_some() => {}
+                outcome => return outcome,
+            }
+            // One that stays, since there is no other, has said what there is to say.
+            if !self.is_closed() && self.wire.members() == 1 {
+                break;
+            }
+        }
+        Err(match (unknown, logged_out) {
+            (Some(error), _) => Failure::Unknown(error),
+            (None, Some(error)) => Failure::LoggedOut(error),
+            (None, None) => Failure::NotSent(no_answer(limit)),
+        })
+    }
+
+    async fn ask_once<T, F>(
+        self: &Arc<Self>,
+        limit: Duration,
+        connect_limit: Duration,
+        request: &impl Fn(Arc<Client>) -> F,
+    ) -> std::result::Result<T, Failure>
+    where
+        F: Future<Output = std::result::Result<T, EtcdError>>,
+    {
+        let connection = match self.patrol.within(connect_limit, self.connection()).await {
+            Some(connection) => connection.map_err(Failure::NotSent)?,
+            None => return Err(Failure::NotSent(no_answer(connect_limit))),
+        };
+        let sent = Clock::Boot.now();
+        // The driver's futures are large.
+        let asking = Box::pin(request(Arc::clone(&connection.client)));
+        match self.patrol.within(limit, asking).await {
+            Some(Ok(answer)) => {
+                self.heard.note(sent);
+                Ok(answer)
+            }
+            Some(Err(error)) => Err(self.failed(&connection, error)),
+            None => {
+                self.give_up(&connection);
+                Err(Failure::Unknown(no_answer(limit)))
+            }
+        }
+    }
+
+    /// Notes what an error says about the connection.
+    pub(crate) fn failed(&self, connection: &Connection, error: EtcdError) -> Failure {
+        let answered = is_answer(&error);
+        let failure = Failure::of(error);
+        // A member that is cut off from the others answers, too, and another one may do better.
+        let is_logged_out = matches!(failure, Failure::LoggedOut(_));
+        if failure.is_retryable() && (!answered || is_logged_out || self.wire.members() > 1) {
+            self.give_up(connection);
+        }
+        failure
+    }
+
+    /// Lets the next user open a new connection, to the next member, unless somebody has already.
+    pub(crate) fn give_up(&self, connection: &Connection) {
+        let mut state = self.lock();
+        if let Opening::Open(open) = &state.connection
+            && Arc::ptr_eq(&open.gone, &connection.gone)
+        {
+            state.connection = Opening::Closed;
+            state.next += 1;
+        }
+        drop(state);
+        connection.gone.send_replace(true);
+    }
+
+    /// The open connection, opened now if there is none.
+    ///
+    /// It is opened in a task of its own: whoever gives up waiting for it, or is not polled for a
+    /// while, neither stops it nor holds the others up.
+    pub(crate) async fn connection(self: &Arc<Self>) -> Result<Connection> {
+        loop {
+            let mut outcome = match self.join_opening() {
+                Joined::Open(connection) => return Ok(connection),
+                Joined::Opening(outcome) => outcome,
+            };
+            // Without an outcome, the opener's runtime was dropped: the next turn opens anew, after
+            // those that may be dropping it.
+            if let Ok(outcome) = outcome.wait_for(Option::is_some).await
+                && let Some(opened) = &*outcome
+            {
+                return opened.clone();
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    fn join_opening(self: &Arc<Self>) -> Joined {
+        let mut state = self.lock();
+        match &state.connection {
+            Opening::Open(connection) => return Joined::Open(connection.clone()),
+            Opening::Under(outcome) if outcome.has_changed().is_ok() => {
+                return Joined::Opening(outcome.clone());
+            }
+            Opening::Under(_) | Opening::Closed => {}
+        }
+        let (sender, outcome) = watch::channel(None);
+        let (link, first) = (Arc::clone(self), state.next);
+        self.runtime.spawn(async move {
+            let opened = link.open(first).await;
+            let mut state = link.lock();
+            state.connection = match &opened {
+                Ok((connection, member)) => {
+                    state.next = *member;
+                    Opening::Open(connection.clone())
+                }
+                Err(_) => Opening::Closed,
+            };
+            drop(state);
+            // Nobody may be waiting any more.
+            let _unheard = sender.send(Some(opened.map(|(connection, _)| connection)));
+        });
+        state.connection = Opening::Under(outcome.clone());
+        Joined::Opening(outcome)
+    }
+
+    /// Tries the members one after the other, beginning with `first`.
+    async fn open(&self, first: usize) -> Result<(Connection, usize)> {
+        let mut failure = None;
+        for member in first..first + self.wire.members() {
+            match self
+                .patrol
+                .within(MEMBER_LIMIT, Box::pin(self.wire.open(member)))
+                .await
+            {
+                Some(Ok(client)) => {
+                    let (client, gone) = (Arc::new(client), Arc::new(watch::Sender::new(false)));
+                    return Ok((Connection { client, gone }, member));
+                }
+                Some(Err(error)) if !error.is_retryable() => return Err(error),
+                Some(Err(error)) => failure = Some(error),
+                None => {}
+            }
+        }
+        Err(failure.unwrap_or_else(|| no_answer(MEMBER_LIMIT)))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+enum Joined {
+    Open(Connection),
+    Opening(Outcome),
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Link")
+            .field("members", &self.wire)
+            .finish_non_exhaustive()
+    }
+}

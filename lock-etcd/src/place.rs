@@ -1,0 +1,143 @@
+//! What a client knows of one claim, from before its first write until it is given back.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use lock_core::{Claim, HoldId, LossSender, Mode, Moment};
+use tokio::sync::watch;
+
+use crate::layout::{Layout, mode_text};
+use crate::shared_lease::SharedLease;
+use crate::watches::Subscription;
+
+/// One claim on the servers.
+pub(crate) struct Place {
+    /// Below which all claims on the key stand.
+    pub(crate) queue: String,
+    /// The key of this one.
+    pub(crate) key: String,
+    pub(crate) value: String,
+    pub(crate) mode: Mode,
+    pub(crate) lease: Arc<SharedLease>,
+    pub(crate) loss: LossSender,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Ends with the take that is under way.
+    under_way: Option<watch::Receiver<()>>,
+    /// Something was sent that may put the key there whenever it arrives.
+    doubtful: bool,
+    /// Its create revision, once it was granted.
+    created: Option<i64>,
+    /// Tells when the key of a hold goes.
+    watch: Option<Subscription>,
+    /// From when on nobody asks for it any more, after a release that failed.
+    forgotten_at: Option<Moment>,
+}
+
+impl Place {
+    pub(crate) fn new(layout: &Layout, claim: &Claim, lease: Arc<SharedLease>) -> Arc<Self> {
+        let hold: &HoldId = claim.id();
+        Arc::new(Self {
+            queue: layout.queue(hold.key()),
+            key: layout.claim(hold, lease.id()),
+            value: mode_text(hold.mode()),
+            mode: hold.mode(),
+            loss: claim.loss(),
+            lease,
+            state: Mutex::default(),
+        })
+    }
+
+    /// Notes that a take is under way, until what is returned is dropped.
+    pub(crate) fn begin(self: &Arc<Self>) -> UnderWay {
+        let (ended, end) = watch::channel(());
+        self.lock().under_way = Some(end);
+        UnderWay {
+            place: Arc::clone(self),
+            answered: false,
+            _ended: ended,
+        }
+    }
+
+    /// Waits until no take is under way.
+    pub(crate) async fn settled(&self) {
+        let under_way = self.lock().under_way.clone();
+        if let Some(mut end) = under_way {
+            // Nothing is ever sent: it only ends.
+            while end.changed().await.is_ok() {}
+        }
+    }
+
+    /// Notes that something may still arrive that puts the key there. The lease, which such a thing
+    /// needs, is to end with those who stand under it.
+    pub(crate) fn doubt(&self) {
+        self.lock().doubtful = true;
+        self.lease.retire();
+    }
+
+    pub(crate) fn is_doubtful(&self) -> bool {
+        self.lock().doubtful
+    }
+
+    pub(crate) fn granted(&self, created: i64) {
+        self.lock().created = Some(created);
+    }
+
+    /// The revision from which its end is to be watched, if that is not yet done.
+    pub(crate) fn unwatched_since(&self) -> Option<i64> {
+        let state = self.lock();
+        state.created.filter(|_| state.watch.is_none())
+    }
+
+    pub(crate) fn keep_watch(&self, watch: Option<Subscription>) {
+        self.lock().watch = watch;
+    }
+
+    /// Notes that its release has failed and may be repeated until then.
+    pub(crate) fn forget_at(&self, moment: Moment) {
+        self.lock().forgotten_at.get_or_insert(moment);
+    }
+
+    pub(crate) fn is_forgotten(&self, now: Moment) -> bool {
+        self.lock().forgotten_at.is_some_and(|at| at <= now)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A take under way. If it is dropped before its answer, together with its runtime, it may still arrive.
+pub(crate) struct UnderWay {
+    place: Arc<Place>,
+    answered: bool,
+    _ended: watch::Sender<()>,
+}
+
+impl UnderWay {
+    /// Notes that it has ended as its outcome says.
+    pub(crate) fn ended(mut self) {
+        self.answered = true;
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        if !self.answered {
+            self.place.doubt();
+        }
+    }
+}
+
+impl fmt::Debug for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Place")
+            .field("key", &self.key)
+            .field("mode", &self.mode)
+            .finish_non_exhaustive()
+    }
+}

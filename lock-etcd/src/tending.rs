@@ -1,0 +1,119 @@
+//! Who keeps a lease alive for as long as somebody needs it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use etcd_client::{Txn, TxnOp};
+use lock_core::{Backoff, Clock, LossReason, Moment, Result};
+use tokio::sync::watch;
+
+use crate::error::{Failure, is_lease_missing};
+use crate::link::Link;
+use crate::shared_lease::SharedLease;
+
+/// How long one request may take here.
+const LIMIT: Duration = Duration::from_secs(1);
+
+/// How many keys are deleted in one transaction; servers allow 128.
+const BATCH: usize = 100;
+
+/// Keeps `lease` alive until nobody stands under it for a while, it cannot be kept alive, or nobody has
+/// the client any more; then it is revoked.
+pub(crate) async fn tend(
+    link: Arc<Link>,
+    lease: Arc<SharedLease>,
+    mut in_use: watch::Receiver<()>,
+) {
+    let mut again = None;
+    loop {
+        let (sent, ttl) = lease.counted_on();
+        let due: Moment = again.unwrap_or_else(|| sent.plus(ttl / 4));
+        // Each arm is cancel safe: a notification that is not consumed stays for the next turn.
+        tokio::select! {
+            () = Clock::Boot.sleep_until(due) => {}
+            () = lease.changed.notified() => {}
+            // Nothing is ever sent: it only ends.
+            _ended = in_use.changed() => {
+                lease.end_with(LossReason::Closed);
+            }
+        }
+        if lease.retire_if_unused() {
+            break;
+        }
+        if lease.end().is_some() || Clock::Boot.now() < due {
+            if lease.end().is_some() {
+                break;
+            }
+            continue;
+        }
+        again = keep(&link, &lease).await;
+    }
+    lease.end_with(LossReason::Removed);
+    let (_, ttl) = lease.confirmed();
+    revoke(&link, lease.id(), ttl).await;
+}
+
+/// Keeps the lease alive once; when to try again, if it is not known whether it lives.
+async fn keep(link: &Arc<Link>, lease: &SharedLease) -> Option<Moment> {
+    let (sent, ttl) = lease.confirmed();
+    let lapsed = || sent.plus(ttl) <= Clock::Boot.now();
+    if lapsed() {
+        // Whoever stood under it was told long ago, and may never come to release.
+        lease.end_with(LossReason::Expired);
+        return None;
+    }
+    match lease.confirm().await {
+        Ok(()) => {
+            if let Err(error) = sweep(link, lease).await {
+                tracing::debug!(%error, "what may be left of lost requests is deleted later");
+            }
+            None
+        }
+        Err(error) => {
+            tracing::debug!(%error, "a lease was not kept alive; trying again");
+            let (_, counted_on) = lease.counted_on();
+            Some(Clock::Boot.now().plus((counted_on / 32).min(LIMIT / 4)))
+        }
+    }
+}
+
+/// Deletes what requests may have put there that arrived after everybody had given them up.
+async fn sweep(link: &Arc<Link>, lease: &SharedLease) -> Result<()> {
+    for keys in lease.ghosts().chunks(BATCH) {
+        let deletes: Vec<TxnOp> = keys
+            .iter()
+            .map(|key| TxnOp::delete(key.as_str(), None))
+            .collect();
+        let deleting = |client: Arc<etcd_client::Client>| {
+            let deletes = deletes.clone();
+            async move { client.kv_client().txn(Txn::new().and_then(deletes)).await }
+        };
+        link.ask(LIMIT, deleting).await?;
+    }
+    Ok(())
+}
+
+/// Revokes a lease, with all keys under it. Tries for so long: by then it has ended by itself, unless
+/// the servers were gone themselves.
+pub(crate) async fn revoke(link: &Arc<Link>, lease: i64, within: Duration) {
+    let ends = Clock::Boot.now().plus(within);
+    let mut backoff = Backoff::new(Duration::from_millis(10), LIMIT);
+    loop {
+        let revoking = |client: Arc<etcd_client::Client>| async move {
+            client.lease_client().revoke(lease).await
+        };
+        match link.ask(LIMIT, revoking).await {
+            Ok(_) => return,
+            Err(Failure::Refused(error)) if is_lease_missing(&error) => return,
+            Err(failure) => {
+                let left = ends.since(Clock::Boot.now());
+                let error = lock_core::Error::from(failure);
+                if left.is_zero() {
+                    tracing::debug!(%error, "a lease was not revoked; it ends by itself");
+                    return;
+                }
+                tokio::time::sleep(backoff.next_pause().min(left)).await;
+            }
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! From a member's address to a client that has been answered: over TCP or over TLS.
+
+use std::io;
+use std::time::Duration;
+
+use etcd_client::{Channel, Client, ConnectOptions, Error as EtcdError, GetOptions};
+use hyper_util::rt::TokioIo;
+use lock_core::{Clock, Error, ErrorKind, Result};
+#[cfg(feature = "tls")]
+use lock_tls::Security;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tonic::transport::{Endpoint, Uri};
+use tower::service_fn;
+
+use crate::EtcdConfig;
+use crate::error::{BACKEND, is_answer, is_stranger, translate};
+use crate::layout::Layout;
+use crate::url::{Host, Location, config_error};
+#[cfg(feature = "tls")]
+use crate::witness::Witness;
+
+/// How long one address of a host is tried before the next one is.
+const ADDRESS_LIMIT: Duration = Duration::from_millis(500);
+
+/// How long a server is given to speak first over TLS; those that do, do at once.
+#[cfg(feature = "tls")]
+const FIRST_WORD_LIMIT: Duration = Duration::from_millis(300);
+
+/// Opens connections to the members of one cluster.
+pub(crate) struct Wire {
+    location: Location,
+    /// What is read first.
+    probe: String,
+    #[cfg(feature = "tls")]
+    security: Option<Security>,
+}
+
+impl Wire {
+    /// Reads the url and checks that the other settings fit it; nothing is opened.
+    pub(crate) fn new(config: &EtcdConfig, layout: &Layout) -> Result<Self> {
+        let location = Location::parse(&config.url)?;
+        check(config, &location)?;
+        Ok(Self {
+            probe: layout.probe().to_owned(),
+            #[cfg(feature = "tls")]
+            security: location
+                .is_secure
+                .then(|| Security::new(config.tls.clone()).speaking("h2")),
+            location,
+        })
+    }
+
+    /// How many members it knows.
+    pub(crate) fn members(&self) -> usize {
+        self.location.hosts.len()
+    }
+
+    /// Opens a connection to a member on the runtime of the caller, which has to outlive it; returns when
+    /// the member has answered.
+    pub(crate) async fn open(&self, member: usize) -> Result<Client> {
+        let host = &self.location.hosts[member % self.members()];
+        #[cfg(feature = "tls")]
+        if let Some(security) = &self.security {
+            return self.open_secure(host, security).await;
+        }
+        let stream = open_stream(host).await.map_err(broken)?;
+        self.greet(host, stream).await.map_err(translate)
+    }
+
+    #[cfg(feature = "tls")]
+    async fn open_secure(&self, host: &Host, security: &Security) -> Result<Client> {
+        let ready = security.prepare(&host.name).await;
+        let handshake = ready.map_err(|error| error.with_backend(BACKEND))?;
+        let stream = open_stream(host).await.map_err(broken)?;
+        let stream = handshake.over(stream).await.map_err(explain)?;
+        let (mut stream, failure) = Witness::of(stream);
+        let limit = Clock::Boot.now().plus(FIRST_WORD_LIMIT);
+        let heard = tokio::select! {
+            heard = stream.listen() => heard,
+            () = Clock::Boot.sleep_until(limit) => Ok(()),
+        };
+        heard.map_err(|error| explain(failure.take().unwrap_or(error)))?;
+        let greeting = self.greet(host, stream).await;
+        greeting.map_err(|error| failure.take().map_or_else(|| translate(error), explain))
+    }
+
+    /// Logs in, and reads something, so that a member that does not answer is not taken for one that
+    /// does: the connection to one that is stopped can be opened.
+    async fn greet<S>(&self, host: &Host, stream: S) -> std::result::Result<Client, EtcdError>
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        let channel = channel(host, stream, self.location.is_secure).await?;
+        // Members that have lost their leader say so at once, and end the streams that depend on it.
+        let mut options = ConnectOptions::new()
+            .with_require_leader(true)
+            .with_auto_token_refresh(true);
+        if let Some((name, password)) = &self.location.user {
+            options = options.with_user(name, password);
+        }
+        let client = Client::from_channel(Channel::Tonic(channel), Some(options)).await?;
+        let look = GetOptions::new().with_serializable().with_count_only();
+        let first = client
+            .kv_client()
+            .get(self.probe.as_str(), Some(look))
+            .await;
+        match first {
+            // What else the answer is does not matter here.
+            Err(error) if !is_answer(&error) || is_stranger(&error) => Err(error),
+            Ok(_) | Err(_) => Ok(client),
+        }
+    }
+}
+
+/// Speaks the driver's protocol over `stream`. When that breaks, no other one is opened: a new
+/// connection is made with another member.
+async fn channel<S>(
+    host: &Host,
+    stream: S,
+    is_secure: bool,
+) -> std::result::Result<tonic::transport::Channel, EtcdError>
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let scheme = if is_secure { "https" } else { "http" };
+    let at = |scheme: &str| format!("{scheme}://{host}").parse::<Uri>();
+    let endpoint = Endpoint::from(at("http")?).origin(at(scheme)?);
+    let mut stream = Some(TokioIo::new(stream));
+    let connector = service_fn(move |_: Uri| {
+        let stream = stream.take();
+        std::future::ready(stream.ok_or_else(|| io::Error::from(io::ErrorKind::NotConnected)))
+    });
+    Ok(endpoint.connect_with_connector(connector).await?)
+}
+
+/// An error when the settings do not fit the url.
+fn check(config: &EtcdConfig, location: &Location) -> Result<()> {
+    config.tls.check()?;
+    if let Some(setting) = config.tls.first_given().filter(|_| !location.is_secure) {
+        return Err(config_error(format!(
+            "{setting} is set, and etcd:// has no TLS: use etcds://, or leave {setting} out"
+        )));
+    }
+    if location.is_secure && !cfg!(feature = "tls") {
+        return Err(config_error(
+            "etcds:// needs the cargo feature `tls` of lock-etcd, which was turned off: leave its default features on",
+        ));
+    }
+    Ok(())
+}
+
+/// Connects to the first address of the host that answers, in the resolver's order.
+async fn open_stream(host: &Host) -> io::Result<TcpStream> {
+    let mut failure = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
+    for address in tokio::net::lookup_host((host.name.as_str(), host.port)).await? {
+        // In real time, also on a runtime whose time is paused.
+        let limit = Clock::Boot.now().plus(ADDRESS_LIMIT);
+        let attempt = tokio::select! {
+            attempt = TcpStream::connect(address) => attempt,
+            () = Clock::Boot.sleep_until(limit) => Err(io::ErrorKind::TimedOut.into()),
+        };
+        match attempt {
+            Ok(stream) => {
+                // Requests are small, and each is waited for.
+                stream.set_nodelay(true)?;
+                return Ok(stream);
+            }
+            Err(error) => failure = error,
+        }
+    }
+    Err(failure)
+}
+
+/// What a failure below the protocol means.
+#[cfg(feature = "tls")]
+fn explain(error: io::Error) -> Error {
+    match lock_tls::explain(error) {
+        Ok(told) => told.with_backend(BACKEND),
+        Err(error) => broken(error),
+    }
+}
+
+/// What a failure below the protocol means to the caller.
+pub(crate) fn broken(error: io::Error) -> Error {
+    Error::new(
+        ErrorKind::Unavailable,
+        format!("{error}: check that the servers run and are reachable"),
+    )
+    .with_backend(BACKEND)
+    .with_source(error)
+}
+
+impl std::fmt::Debug for Wire {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.location.fmt(f)
+    }
+}

@@ -1,0 +1,167 @@
+//! The contract, on real clusters: of one member and of three, with holds kept by the caller, over TLS,
+//! and as a user who may do no more than what is documented.
+
+mod permissions;
+mod store;
+
+use std::sync::Arc;
+
+use lock_core::{DistributedLock, Namespace};
+use lock_etcd::{EtcdConfig, EtcdLock};
+use lock_testkit::Case;
+use store::{EtcdStore, ONE_MEMBER};
+
+async fn connect(config: EtcdConfig, namespace: &str) -> Arc<dyn DistributedLock> {
+    let namespace = Namespace::new(namespace).expect("a case's name is one");
+    let locks = EtcdLock::connect(config.with_namespace(namespace)).await;
+    Arc::new(locks.expect("the cluster runs"))
+}
+
+async fn new_store(case: Case) -> EtcdStore {
+    EtcdStore::for_case(case, ONE_MEMBER, |cluster, namespace| {
+        Box::pin(connect(EtcdConfig::new(cluster.url()), namespace))
+    })
+}
+
+lock_testkit::conformance!(new_store);
+
+/// With members that have to agree.
+mod three_members {
+    use std::sync::OnceLock;
+
+    use lock_etcd::EtcdConfig;
+    use lock_testkit::Case;
+    use lock_testkit::servers::EtcdCluster;
+
+    use crate::connect;
+    use crate::store::{Clusters, EtcdStore};
+
+    const CLUSTERS: Clusters = Clusters {
+        start: || EtcdCluster::start(3),
+        shared,
+    };
+
+    fn shared() -> &'static EtcdCluster {
+        static SHARED: OnceLock<EtcdCluster> = OnceLock::new();
+
+        SHARED.get_or_init(CLUSTERS.start)
+    }
+
+    async fn new_store(case: Case) -> EtcdStore {
+        EtcdStore::for_case(case, CLUSTERS, |cluster, namespace| {
+            Box::pin(connect(EtcdConfig::new(cluster.url()), namespace))
+        })
+    }
+
+    lock_testkit::conformance!(new_store);
+}
+
+/// With holds that are renewed on the runtime of whoever acquired them.
+mod kept_by_the_caller {
+    use lock_core::KeeperPlace;
+    use lock_etcd::EtcdConfig;
+    use lock_testkit::Case;
+
+    use crate::connect;
+    use crate::store::{EtcdStore, ONE_MEMBER};
+
+    async fn new_store(case: Case) -> EtcdStore {
+        EtcdStore::for_case(case, ONE_MEMBER, |cluster, namespace| {
+            let config = EtcdConfig::new(cluster.url()).with_keeper(KeeperPlace::Caller);
+            Box::pin(connect(config, namespace))
+        })
+    }
+
+    lock_testkit::conformance!(new_store);
+}
+
+/// As a user who may do no more than what is documented.
+mod limited {
+    use std::collections::BTreeSet;
+    use std::sync::OnceLock;
+
+    use lock_etcd::EtcdConfig;
+    use lock_testkit::servers::EtcdCluster;
+    use lock_testkit::{Case, cases};
+
+    use crate::connect;
+    use crate::permissions::create_locker;
+    use crate::store::{Clusters, EtcdStore};
+
+    const CLUSTERS: Clusters = Clusters { start, shared };
+
+    fn start() -> EtcdCluster {
+        // Passwords are hashed as if they were to be kept; nothing is tested by that.
+        let cluster = EtcdCluster::start_with(1, &["--bcrypt-cost", "4"]);
+        // All of them before anybody works: whoever changes users logs everybody out.
+        for group in groups() {
+            create_locker(&cluster, &format!("user-of-{group}"), &format!("{group}."));
+        }
+        cluster.enable_authentication();
+        cluster
+    }
+
+    fn shared() -> &'static EtcdCluster {
+        static SHARED: OnceLock<EtcdCluster> = OnceLock::new();
+
+        SHARED.get_or_init(start)
+    }
+
+    /// What the namespaces of cases begin with.
+    fn groups() -> BTreeSet<String> {
+        let names = cases().into_iter().map(|case| case.to_string());
+        let groups = names.filter_map(|name| Some(name.split_once("::")?.0.to_owned()));
+        groups.collect()
+    }
+
+    async fn new_store(case: Case) -> EtcdStore {
+        EtcdStore::for_case(case, CLUSTERS, |cluster, namespace| {
+            let group = namespace.split('.').next().expect("a group of cases");
+            let url = format!("etcd://user-of-{group}:password@{}", cluster.endpoints());
+            Box::pin(async move { connect(EtcdConfig::new(url), namespace).await })
+        })
+    }
+
+    lock_testkit::conformance!(new_store);
+}
+
+#[cfg(feature = "tls")]
+mod tls {
+    use std::sync::OnceLock;
+
+    use lock_core::Tls;
+    use lock_etcd::EtcdConfig;
+    use lock_testkit::Case;
+    use lock_testkit::servers::{Authority, EtcdCluster};
+
+    use crate::connect;
+    use crate::store::{Clusters, EtcdStore};
+
+    const CLUSTERS: Clusters = Clusters { start, shared };
+
+    fn authority() -> &'static Authority {
+        static AUTHORITY: OnceLock<Authority> = OnceLock::new();
+
+        AUTHORITY.get_or_init(Authority::new)
+    }
+
+    fn start() -> EtcdCluster {
+        EtcdCluster::start_with_tls::<&str>(authority(), &[])
+    }
+
+    fn shared() -> &'static EtcdCluster {
+        static SHARED: OnceLock<EtcdCluster> = OnceLock::new();
+
+        SHARED.get_or_init(start)
+    }
+
+    async fn new_store(case: Case) -> EtcdStore {
+        EtcdStore::for_case(case, CLUSTERS, |cluster, namespace| {
+            let tls = Tls::new().with_ca(authority().ca());
+            let config = EtcdConfig::new(cluster.url()).with_tls(tls);
+            Box::pin(async move { connect(config, namespace).await })
+        })
+    }
+
+    lock_testkit::conformance!(new_store);
+}

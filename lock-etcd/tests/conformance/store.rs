@@ -1,0 +1,176 @@
+//! An etcd cluster as the conformance cases see it.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lock_core::{DistributedLock, LockKey, LockRequest, Mode, blocker};
+use lock_etcd::etcd_client::{
+    Client, ConnectOptions, GetOptions, KeyValue, PutOptions, SortOrder, SortTarget,
+};
+use lock_testkit::servers::EtcdCluster;
+use lock_testkit::{Case, Need, Store};
+
+/// Makes a client of a cluster, in a namespace.
+pub(crate) type Connect = for<'a> fn(&'a EtcdCluster, &'a str) -> Connecting<'a>;
+
+type Connecting<'a> = Pin<Box<dyn Future<Output = Arc<dyn DistributedLock>> + Send + 'a>>;
+
+/// Which clusters the cases run on.
+#[derive(Clone, Copy)]
+pub(crate) struct Clusters {
+    /// For a case that freezes its cluster.
+    pub(crate) start: fn() -> EtcdCluster,
+    /// For all others.
+    pub(crate) shared: fn() -> &'static EtcdCluster,
+}
+
+pub(crate) const ONE_MEMBER: Clusters = Clusters {
+    start: || EtcdCluster::start(1),
+    shared: EtcdCluster::shared,
+};
+
+/// A namespace on a cluster: on one of its own where the case freezes it, else on the shared one.
+pub(crate) struct EtcdStore {
+    own: Option<EtcdCluster>,
+    clusters: Clusters,
+    namespace: String,
+    connect: Connect,
+}
+
+impl EtcdStore {
+    pub(crate) fn for_case(case: Case, clusters: Clusters, connect: Connect) -> Self {
+        static STORES: AtomicU64 = AtomicU64::new(0);
+
+        // A number, since a case may be run in several ways at once.
+        let name = case.to_string().replace("::", ".");
+        let number = STORES.fetch_add(1, Ordering::Relaxed);
+        Self {
+            own: case.needs(Need::Freeze).then(clusters.start),
+            clusters,
+            namespace: format!("{name}.{number}"),
+            connect,
+        }
+    }
+
+    fn cluster(&self) -> &EtcdCluster {
+        self.own
+            .as_ref()
+            .unwrap_or_else(|| (self.clusters.shared)())
+    }
+
+    /// Somebody who may look at everything, and change it.
+    async fn admin(&self) -> Client {
+        let options = self
+            .cluster()
+            .root()
+            .map(|(name, password)| ConnectOptions::new().with_user(name, password));
+        let endpoints = [self.cluster().first().plain_endpoint()];
+        let client = Client::connect(endpoints, options).await;
+        client.expect("the cluster runs")
+    }
+
+    async fn keys(&self, prefix: &str) -> Vec<KeyValue> {
+        let options = GetOptions::new()
+            .with_prefix()
+            .with_sort(SortTarget::Create, SortOrder::Ascend);
+        let found = self.admin().await.get(prefix, Some(options)).await;
+        found.expect("the cluster runs").take_kvs()
+    }
+
+    fn queue(&self, key: &LockKey) -> String {
+        format!("{}/{key}/", self.namespace)
+    }
+}
+
+/// What the layout says of the mode of a claim.
+fn mode_of(claim: &KeyValue) -> Mode {
+    let value = claim.value_str().expect("text");
+    match value.strip_prefix("permit:") {
+        Some(of) => Mode::permit(of.parse().expect("a number")).expect("not zero"),
+        None if value == "shared" => Mode::Shared,
+        None => Mode::Exclusive,
+    }
+}
+
+#[async_trait]
+impl Store for EtcdStore {
+    async fn client(&self) -> Arc<dyn DistributedLock> {
+        (self.connect)(self.cluster(), &self.namespace).await
+    }
+
+    async fn residue(&self) -> Vec<String> {
+        let keys = self.keys(&format!("{}/", self.namespace)).await;
+        let texts = keys.iter().map(|claim| claim.key_str().map(str::to_owned));
+        texts.map(|text| text.expect("text")).collect()
+    }
+
+    async fn remove(&self, key: &LockKey) -> bool {
+        let queue = self.queue(key);
+        let mut claims = self.keys(&queue).await;
+        claims.retain(|claim| !claim.key()[queue.len()..].contains(&b'/'));
+        let modes: Vec<Mode> = claims.iter().map(mode_of).collect();
+        let mut admin = self.admin().await;
+        let mut removed = false;
+        for (index, claim) in claims.iter().enumerate() {
+            if blocker(&modes, index).is_none() {
+                let deleted = admin.delete(claim.key(), None).await;
+                removed |= deleted.expect("the cluster runs").deleted() > 0;
+            }
+        }
+        removed
+    }
+
+    async fn crash(&self, request: LockRequest) -> bool {
+        let mut admin = self.admin().await;
+        let ttl = i64::try_from(request.ttl().as_secs()).expect("a short ttl");
+        let lease = admin
+            .lease_grant(ttl, None)
+            .await
+            .expect("the cluster runs");
+        let key = format!(
+            "{}{:x}-0000000000000000000000000000dead",
+            self.queue(&request.key),
+            lease.id()
+        );
+        let value = match request.mode {
+            Mode::Exclusive => String::new(),
+            Mode::Shared => "shared".to_owned(),
+            Mode::Permit { of } => format!("permit:{of}"),
+        };
+        let options = PutOptions::new().with_lease(lease.id());
+        admin
+            .put(key, value, Some(options))
+            .await
+            .expect("the cluster runs");
+        true
+    }
+
+    async fn freeze(&self) -> bool {
+        match &self.own {
+            Some(cluster) => {
+                cluster.members().iter().for_each(|member| member.freeze());
+                true
+            }
+            None => false,
+        }
+    }
+
+    async fn thaw(&self) {
+        if let Some(cluster) = &self.own {
+            cluster.members().iter().for_each(|member| member.thaw());
+        }
+    }
+
+    fn ttl(&self) -> Duration {
+        // Whole seconds, and a busy machine has to renew in time.
+        Duration::from_secs(3)
+    }
+
+    fn patience(&self) -> Duration {
+        // For a cluster that does all of a case's work on a busy machine.
+        Duration::from_secs(10)
+    }
+}

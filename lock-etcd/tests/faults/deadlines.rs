@@ -1,0 +1,50 @@
+//! Answers that take long: nobody believes in a hold for longer than it lasts.
+
+use std::time::Duration;
+
+use lock_core::DistributedLock;
+use lock_testkit::steady;
+use tokio::time::Instant;
+
+use crate::bed::{Bed, request};
+
+const TTL: Duration = Duration::from_secs(4);
+
+/// Less than what the answer to a keep-alive may take.
+const DELAY: Duration = Duration::from_millis(500);
+
+#[test]
+fn a_grant_counts_from_when_its_lease_was_asked_for() {
+    steady(async || {
+        let bed = Bed::new();
+        let locks = bed.client().await;
+        bed.background().to_client().delay(DELAY);
+        let request = request("k").with_ttl(TTL);
+        let guard = locks.acquire(request).await.unwrap().expect("free");
+        let left = guard.remaining();
+        assert!(left <= TTL - DELAY, "{left:?} remain");
+    });
+}
+
+/// Each takes two answers: that of the leader, and that of a majority which says that it is one.
+#[test]
+fn a_keep_alive_counts_from_when_it_was_sent() {
+    steady(async || {
+        let bed = Bed::new();
+        let locks = bed.client().await;
+        let request = request("k").with_ttl(TTL);
+        let guard = locks.acquire(request).await.unwrap().expect("free");
+        let granted = Instant::now();
+        bed.background().to_client().delay(DELAY);
+        let mut most = Duration::ZERO;
+        while granted.elapsed() < TTL * 3 / 2 {
+            tokio::time::sleep(DELAY / 50).await;
+            // What was confirmed in the beginning came at once.
+            if granted.elapsed() > TTL / 2 {
+                most = most.max(guard.remaining());
+            }
+        }
+        assert!(guard.is_held(), "it was not renewed");
+        assert!(most <= TTL - 2 * DELAY, "{most:?} remained");
+    });
+}

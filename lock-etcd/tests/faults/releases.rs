@@ -1,0 +1,77 @@
+//! Releases whose answer is lost, or that cannot be sent at once.
+
+use std::time::Duration;
+
+use lock_core::Released;
+use lock_testkit::{eventually, steady};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use crate::bed::{Bed, take};
+use crate::{PROMPT, TTL};
+
+#[test]
+fn a_release_whose_answer_is_lost_has_released() {
+    steady(async || {
+        let bed = Bed::new();
+        let locks = bed.client().await;
+        let guard = take(&locks, "k").await;
+        bed.command().lose_next_reply_and_cut();
+        guard.release().await.unwrap();
+        assert_eq!(bed.keys().len(), 0);
+    });
+}
+
+#[test]
+fn a_release_goes_by_another_connection_when_the_first_is_silent() {
+    steady(async || {
+        let bed = Bed::new();
+        let locks = bed.client().await;
+        let guard = take(&locks, "k").await;
+        bed.command().hold();
+        let released = timeout(PROMPT, guard.release()).await.expect("it ends");
+        released.unwrap();
+        assert_eq!(bed.keys().len(), 0);
+    });
+}
+
+/// Its lease lives on for another hold, so it would not end by itself.
+#[test]
+fn what_is_dropped_while_nothing_gets_through_is_released_later() {
+    steady(async || {
+        let bed = Bed::new();
+        let locks = bed.client().await;
+        let (guard, other) = (take(&locks, "k").await, take(&locks, "other").await);
+        bed.proxy.all().hold();
+        drop(guard);
+        tokio::time::sleep(TTL / 3).await;
+        bed.proxy.all().lose();
+        bed.proxy.all().reset();
+        bed.proxy.all().pass();
+        let only_the_other = || async { bed.keys().len() <= 1 };
+        eventually(TTL + PROMPT, "it is released", only_the_other).await;
+        drop(other);
+        bed.has_keys(0).await;
+    });
+}
+
+/// The first request is stuck, the second one releases, and the answers come in the other order.
+#[test]
+fn a_release_that_went_by_another_connection_says_so() {
+    steady(async || {
+        let bed = Bed::new();
+        let locks = bed.client().await;
+        let guard = take(&locks, "k").await;
+        bed.command().to_server().hold();
+        bed.background().to_client().hold();
+        let mut releasing = JoinSet::new();
+        releasing.spawn(guard.release());
+        bed.has_keys(0).await;
+        bed.command().pass();
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        bed.background().pass();
+        let released = timeout(PROMPT, releasing.join_next()).await;
+        let released = released.expect("it ends").expect("asked once").unwrap();
+        assert_eq!(released.unwrap(), Released::Released);
+    });
+}

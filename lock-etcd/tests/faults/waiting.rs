@@ -1,0 +1,67 @@
+//! Waiters whom nobody tells anything.
+
+use std::time::Duration;
+
+use lock_core::{DistributedLock, DistributedLockExt};
+use lock_testkit::steady;
+use tokio::time::timeout;
+
+use crate::PROMPT;
+use crate::bed::{BRIEFLY, Bed, request, take};
+
+#[test]
+fn a_waiter_whose_watch_is_silent_looks_by_itself() {
+    steady(async || {
+        let bed = Bed::new();
+        let (locks, other) = (bed.client().await, bed.direct().await);
+        let held = take(&other, "k").await;
+        // For so long that its lease is not kept alive meanwhile, which would notice the silence, too.
+        let request = request("k").with_ttl(PROMPT * 6);
+        let mut waiting = Box::pin(locks.acquire(request));
+        assert!(timeout(BRIEFLY, &mut waiting).await.is_err());
+        bed.background().to_client().hold();
+        held.release().await.unwrap();
+        let guard = timeout(PROMPT, waiting).await.expect("it looks by itself");
+        assert!(guard.unwrap().expect("no end").is_held());
+    });
+}
+
+#[test]
+fn a_waiter_whose_watch_is_cut_watches_again() {
+    steady(async || {
+        let bed = Bed::new();
+        let (locks, other) = (bed.client().await, bed.direct().await);
+        for reset in [false, true] {
+            let held = take(&other, "k").await;
+            let mut waiting = Box::pin(locks.lock("k"));
+            assert!(timeout(BRIEFLY, &mut waiting).await.is_err());
+            if reset {
+                bed.proxy.all().reset();
+            } else {
+                bed.proxy.all().cut();
+            }
+            held.release().await.unwrap();
+            let guard = timeout(PROMPT, waiting).await.expect("its turn").unwrap();
+            guard.release().await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn servers_that_are_slow_at_the_end_of_a_wait_are_not_taken_for_ones_that_are_gone() {
+    const WAIT: Duration = Duration::from_millis(1500);
+    steady(async || {
+        let bed = Bed::new();
+        let (locks, other) = (bed.client().await, bed.direct().await);
+        let held = take(&other, "k").await;
+        let request = request("k").with_ttl(PROMPT * 6).waiting_at_most(WAIT);
+        let mut waiting = Box::pin(locks.acquire(request));
+        let early = timeout(WAIT - Duration::from_millis(100), &mut waiting).await;
+        assert!(early.is_err(), "two holders: {early:?}");
+        bed.proxy.all().hold();
+        let answer = timeout(PROMPT, waiting).await.expect("the wait ends");
+        assert!(answer.expect("it was held a moment ago").is_none());
+        bed.proxy.all().pass();
+        held.release().await.unwrap();
+    });
+}

@@ -1,0 +1,84 @@
+//! What is particular to etcd, on real clusters.
+
+mod access;
+mod compaction;
+mod interoperability;
+mod leaders;
+mod leases;
+mod names;
+mod outages;
+mod queues;
+mod removals;
+mod runtimes;
+#[cfg(feature = "tls")]
+mod tls;
+
+use std::future::Future;
+use std::time::Duration;
+
+use lock_core::{DistributedLock, LockGuard, LockRequest};
+use lock_etcd::{EtcdConfig, EtcdLock};
+use lock_testkit::eventually;
+use lock_testkit::servers::EtcdCluster;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+/// How long a few round trips may take on a busy machine.
+const PROMPT: Duration = Duration::from_secs(10);
+
+async fn connect(url: impl Into<String>) -> EtcdLock {
+    EtcdLock::connect(EtcdConfig::new(url))
+        .await
+        .expect("the cluster runs")
+}
+
+async fn lock_for(locks: &EtcdLock, key: &str, ttl: Duration) -> LockGuard {
+    let request = LockRequest::exclusive(key)
+        .expect("a key")
+        .with_ttl(ttl)
+        .without_waiting();
+    locks
+        .acquire(request)
+        .await
+        .expect("the cluster runs")
+        .expect("free")
+}
+
+/// The keys that begin with `prefix`, in their order.
+fn keys(cluster: &EtcdCluster, prefix: &str) -> Vec<String> {
+    let printed = cluster.control(&["get", "--prefix", prefix, "--keys-only"]);
+    let lines = printed.lines().filter(|line| !line.is_empty());
+    lines.map(str::to_owned).collect()
+}
+
+/// The ids of all leases, in hexadecimal.
+fn leases(cluster: &EtcdCluster) -> Vec<String> {
+    let printed = cluster.control(&["lease", "list"]);
+    // The first line says how many there are.
+    printed.lines().skip(1).map(str::to_owned).collect()
+}
+
+/// Waits until so many claims stand in the queue of `key`.
+async fn queue_has(cluster: &EtcdCluster, key: &str, claims: usize) {
+    let prefix = format!("{key}/");
+    let has = || async { keys(cluster, &prefix).len() == claims };
+    eventually(PROMPT, &format!("{claims} claims on {key}"), has).await;
+}
+
+/// What goes on beside the test; it ends with this.
+struct Beside<T>(JoinSet<T>);
+
+impl<T: Send + 'static> Beside<T> {
+    fn run(work: impl Future<Output = T> + Send + 'static) -> Self {
+        let mut tasks = JoinSet::new();
+        tasks.spawn(work);
+        Self(tasks)
+    }
+
+    /// Its outcome, which has to come promptly.
+    async fn outcome(&mut self) -> T {
+        let outcome = timeout(PROMPT, self.0.join_next()).await;
+        let outcome = outcome.expect("it takes too long").expect("asked once");
+        outcome.expect("no panic")
+    }
+}

@@ -1,0 +1,69 @@
+//! What is sent for row locks. Each function gives one packet, so one round trip.
+
+use std::time::Duration;
+
+use lock_core::{HoldId, LockKey, Mode};
+
+use crate::layout::Layout;
+use crate::session::Session;
+use crate::statements::{FREE, NOW};
+use crate::wire::GRANT_CLOCK;
+
+impl Layout {
+    /// Locks the key's row in the session's transaction, which stays open, and reads the clock when it
+    /// has: with the row where the server can, else by a statement of its own. What it said when the
+    /// statement was begun is older than the grants that others have had since.
+    pub(crate) fn take_row(&self, hold: &HoldId, session: &Session, wait: bool) -> String {
+        let timeout = whole_seconds(hold.ttl());
+        let timeout = if session.wait_timeout == timeout {
+            String::new()
+        } else {
+            format!("SET SESSION wait_timeout = {timeout};")
+        };
+        let lock = match (hold.mode(), session.is_mariadb, wait) {
+            (Mode::Exclusive, _, true) => "FOR UPDATE",
+            (Mode::Exclusive, _, false) => "FOR UPDATE NOWAIT",
+            (_, true, false) => "LOCK IN SHARE MODE NOWAIT",
+            (_, false, false) => "FOR SHARE NOWAIT",
+            (_, _, true) => "LOCK IN SHARE MODE",
+        };
+        let (clock, afterwards) = if session.sysdate_moves {
+            (format!(", {GRANT_CLOCK} AS clock"), String::new())
+        } else {
+            (String::new(), format!(";SELECT {GRANT_CLOCK} AS clock"))
+        };
+        format!(
+            "{timeout}SELECT token, NOT ({FREE}) AS leased{clock} FROM {} WHERE k = {} {lock}{afterwards}",
+            self.locks,
+            self.key(hold.key())
+        )
+    }
+
+    /// Counts one more grant of a row lock, from the number on that is written down in the row.
+    pub(crate) fn count(&self, key: &LockKey, recorded: u64) -> String {
+        let (locks, counter, first) = (&self.locks, self.counter(key), recorded + 1);
+        format!(
+            "START TRANSACTION;
+INSERT INTO {locks} (k, token, expires) VALUES ({counter}, {first}, {NOW}) ON DUPLICATE KEY UPDATE token = GREATEST(token, {recorded}) + 1, expires = {NOW};
+SELECT token FROM {locks} WHERE k = {counter} FOR UPDATE;
+COMMIT"
+        )
+    }
+
+    /// Ends the transaction, and writes a token down if it is time to.
+    pub(crate) fn release_row(&self, hold: &HoldId, record: Option<u64>) -> String {
+        match record {
+            None => "ROLLBACK".to_owned(),
+            Some(token) => format!(
+                "UPDATE {} SET token = GREATEST(token, {token}), expires = {NOW} WHERE k = {};COMMIT",
+                self.locks,
+                self.key(hold.key())
+            ),
+        }
+    }
+}
+
+/// Rounded up, so that the server never ends a hold before we do.
+pub(crate) fn whole_seconds(ttl: Duration) -> u64 {
+    u64::try_from(ttl.as_nanos().div_ceil(1_000_000_000)).unwrap_or(u64::MAX)
+}

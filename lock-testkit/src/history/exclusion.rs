@@ -1,0 +1,101 @@
+//! No two holders that conflict.
+
+use lock_core::{Mode, TokenOrder};
+
+use super::claims::{Claim, Fault, Grant, History, Key};
+use super::event::Effect;
+use super::intervals::milliseconds;
+use super::rules::Rules;
+use super::tokens::Eras;
+use super::verdict::{Rule, Verdict, Violation};
+
+/// Looks at each holder together with those who certainly hold when it begins.
+pub(super) fn check(history: &History, key: &Key, rules: &Rules, verdict: &mut Verdict) {
+    let mut holders: Vec<&Claim> = key
+        .claims
+        .iter()
+        .filter(|claim| claim.certain().is_some())
+        .collect();
+    holders.sort_by_key(|claim| claim.certain());
+    let mut present: Vec<(&Claim, Grant)> = Vec::new();
+    for claim in holders {
+        let Some(grant) = claim.grant else { continue };
+        present.retain(|(_, other)| other.held_until > grant.at);
+        for other in in_conflict(&present, claim) {
+            judge(history, key, rules, verdict, [other, (claim, grant)]);
+        }
+        present.push((claim, grant));
+    }
+}
+
+/// Who of those that hold may not, when `claim` does. Of permits that are too many it is the first ones:
+/// whoever was granted last had all others before it.
+fn in_conflict<'a>(present: &[(&'a Claim, Grant)], claim: &Claim) -> Vec<(&'a Claim, Grant)> {
+    let is_permit = |mode| matches!(mode, Mode::Permit { .. });
+    let permits = |mode| match mode {
+        Mode::Permit { of } => of.get() as usize,
+        Mode::Exclusive | Mode::Shared => 0,
+    };
+    let mut others = present.to_vec();
+    if is_permit(claim.mode) {
+        let beside = others.iter().filter(|(other, _)| is_permit(other.mode));
+        // Each counts against its own number: the largest allows for all of them.
+        let most = beside.clone().map(|(other, _)| permits(other.mode)).max();
+        let most = most.unwrap_or_default().max(permits(claim.mode));
+        let mut too_many = (beside.count() + 1).saturating_sub(most);
+        others.sort_by_key(|(_, grant)| grant.token);
+        others.retain(|(other, _)| {
+            let counts = !is_permit(other.mode) || too_many > 0;
+            too_many -= usize::from(is_permit(other.mode) && counts);
+            counts
+        });
+    } else {
+        others.retain(|(other, _)| other.mode.conflicts_with(claim.mode));
+    }
+    others
+}
+
+/// Two that hold at the same time although they conflict.
+fn judge(
+    history: &History,
+    key: &Key,
+    rules: &Rules,
+    verdict: &mut Verdict,
+    mut pair: [(&Claim, Grant); 2],
+) {
+    let overlap = (
+        pair[0].1.at.max(pair[1].1.at),
+        pair[0].1.held_until.min(pair[1].1.held_until),
+    );
+    // Who was granted first is told by the tokens, and by who could be seen first where the clock was set back
+    // that they come from.
+    pair.sort_by_key(|(_, grant)| grant.at);
+    let sets_back =
+        |fault: &Fault| rules.tokens == TokenOrder::ServerClock && fault.effect == Effect::SetBack;
+    let eras = Eras::between(history, sets_back);
+    let tokens_grow = eras.are_one(pair[0].0.invoked, pair[1].1.at);
+    if tokens_grow {
+        pair.sort_by_key(|(_, grant)| grant.token);
+    }
+    let [earlier, later] = pair;
+    let is_ordered = !tokens_grow || earlier.1.token < later.1.token;
+    if is_ordered && history.is_explained_by_removal(earlier, later, rules) {
+        verdict.removals += 1;
+        return;
+    }
+    let describe = |(claim, grant): (&Claim, Grant)| {
+        let worker = &history.worker(claim.worker).name;
+        format!("worker {worker} ({:?}, token {})", claim.mode, grant.token)
+    };
+    verdict.violations.push(Violation {
+        rule: Rule::Exclusion,
+        key: key.name.clone(),
+        span: overlap,
+        message: format!(
+            "{} and {} both said for {} that they hold it",
+            describe(earlier),
+            describe(later),
+            milliseconds(overlap.1 - overlap.0),
+        ),
+    });
+}

@@ -1,0 +1,31 @@
+//! Holders that cannot know yet that the store has forgotten them.
+
+use super::claims::{Claim, Fault, Grant, History};
+use super::intervals::nanoseconds;
+use super::rules::Rules;
+
+impl History {
+    /// Whether a removal on the store explains that `earlier` still said that it is held when `later` did
+    /// so, too: it struck the earlier holder or everybody between the two grants, the later one has the greater
+    /// token, and the earlier holder learned of it within a third of its ttl and a round trip. While it was
+    /// troubled itself, or the machine stood still, it could not learn anything.
+    pub(super) fn is_explained_by_removal(
+        &self,
+        (earlier, before): (&Claim, Grant),
+        (_, after): (&Claim, Grant),
+        rules: &Rules,
+    ) -> bool {
+        let explains = |fault: &Fault| {
+            let is_between =
+                fault.effect.removes() && earlier.invoked <= fault.end && fault.begin <= after.at;
+            let is_its_own = fault.worker.is_none_or(|worker| worker == earlier.worker);
+            let troubles = &self.worker(earlier.worker).troubles;
+            let until = before.held_until;
+            let excused =
+                troubles.within(fault.begin, until) + self.stalls.within(fault.begin, until);
+            let limit = earlier.ttl / 3 + nanoseconds(rules.round_trip) + excused;
+            is_between && is_its_own && until <= fault.end + limit
+        };
+        self.faults.iter().any(explains)
+    }
+}

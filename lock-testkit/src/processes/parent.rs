@@ -1,0 +1,34 @@
+//! The other end of a child: whoever started it, listens and nudges.
+
+use std::fmt::Display;
+use std::io::BufRead;
+use std::sync::mpsc::{Receiver, channel};
+
+/// Stands before what a child says, to tell it from what the test harness prints.
+pub(super) const SAYS: &str = "child: ";
+
+pub(super) struct Parent {
+    nudges: Receiver<()>,
+}
+
+impl Parent {
+    /// Listens to the parent process. Without one there is nothing to do here: this process ends.
+    pub(super) fn listen() -> Self {
+        let (sender, nudges) = channel();
+        std::thread::spawn(move || {
+            for _line in std::io::stdin().lock().lines().map_while(Result::ok) {
+                let _unheard = sender.send(());
+            }
+            std::process::exit(0);
+        });
+        Self { nudges }
+    }
+
+    pub(super) fn say(&self, words: impl Display) {
+        println!("{SAYS}{words}");
+    }
+
+    pub(super) fn wait_for_nudge(&self) {
+        self.nudges.recv().expect("this process ends before");
+    }
+}

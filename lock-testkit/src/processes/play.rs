@@ -1,0 +1,44 @@
+//! What a child does, from its start to its end.
+
+use lock_core::{Clock, DistributedLock};
+use tokio::runtime::{Builder, Runtime};
+
+use super::parent::Parent;
+use super::part::Part;
+use super::{Flavor, Role, end, names, tell, watch};
+
+/// Plays the role of this process, if it has one.
+pub fn play<L: DistributedLock>(connect: impl AsyncFn(String) -> L) {
+    let Some(part) = Part::of_this_process() else {
+        return;
+    };
+    let parent = Parent::listen();
+    let runtime = runtime(part.role);
+    let (locks, guard) = runtime.block_on(async {
+        let locks = connect(part.store.clone()).await;
+        let guard = locks.acquire(part.request.clone()).await;
+        (locks, guard.expect("the store runs").expect("no limit"))
+    });
+    let taken = Clock::Boot.now();
+    parent.say(guard.token());
+    match part.role {
+        Role::Hold => parent.wait_for_nudge(),
+        Role::Watch => watch::watch(&parent, &runtime, guard, taken, part.request.ttl()),
+        Role::Tell => tell::tell(&parent, &guard),
+        Role::Abort => std::process::abort(),
+        Role::End(_, ending) => end::end(&parent, runtime, locks, guard, ending),
+        Role::UseNames(count) => runtime.block_on(async {
+            guard.release().await.expect("the store runs");
+            let clients = [locks, connect(part.store).await];
+            names::use_names(&parent, clients, count).await;
+        }),
+    }
+}
+
+fn runtime(role: Role) -> Runtime {
+    let mut builder = match role {
+        Role::End(Flavor::CurrentThread, _) => Builder::new_current_thread(),
+        _ => Builder::new_multi_thread(),
+    };
+    builder.enable_all().build().expect("a runtime")
+}

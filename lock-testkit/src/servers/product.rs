@@ -1,0 +1,109 @@
+//! Servers to measure on.
+
+use std::any::Any;
+use std::fmt;
+
+use super::{EtcdCluster, RedisServer, SqlServer, SqlVendor, ZooKeeperServer};
+
+/// What can be installed, of each store the one that Debian has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Product {
+    /// One Redis server.
+    Redis,
+    /// One MariaDB server, or MySQL where that one is missing.
+    Sql,
+    /// An etcd cluster of one.
+    Etcd,
+    /// A ZooKeeper ensemble of one.
+    ZooKeeper,
+}
+
+/// A server to measure on: what matters for speed is at its default, so whatever a store has to write to the
+/// disk by its nature, it does. Its data is in the directory for temporary files. It ends with this value.
+pub struct MeasuredServer {
+    url: String,
+    pid: u32,
+    _process: Box<dyn Any + Send + Sync>,
+}
+
+impl Product {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Redis, Self::Sql, Self::Etcd, Self::ZooKeeper];
+
+    /// The Debian packages that bring it, if it is not installed.
+    pub fn missing(self) -> Option<&'static str> {
+        let (is_installed, packages) = match self {
+            Self::Redis => (RedisServer::is_available(), "redis-server"),
+            Self::Sql => (sql_vendor().is_some(), "mariadb-server"),
+            Self::Etcd => (EtcdCluster::is_available(), "etcd-server"),
+            Self::ZooKeeper => (
+                ZooKeeperServer::is_available(),
+                "libzookeeper-java and default-jre-headless",
+            ),
+        };
+        (!is_installed).then_some(packages)
+    }
+}
+
+impl MeasuredServer {
+    /// Starts it, which blocks the thread until it serves.
+    ///
+    /// # Panics
+    ///
+    /// When it is [missing](Product::missing), or does not start.
+    pub fn start(product: Product) -> Self {
+        match product {
+            Product::Redis => {
+                let server = RedisServer::start();
+                Self::new(server.url(), server.pid(), server)
+            }
+            Product::Sql => {
+                let server = SqlServer::start(sql_vendor().expect("an SQL server is installed"));
+                Self::new(server.url(), server.pid(), server)
+            }
+            Product::Etcd => {
+                // Not in memory, where the data of test servers is.
+                let data = tempfile::tempdir().expect("a place for its data");
+                let place = data.path().join("data");
+                let arguments = ["--data-dir", place.to_str().expect("text")];
+                let cluster = EtcdCluster::start_with(1, &arguments);
+                Self::new(cluster.url(), cluster.first().pid(), (cluster, data))
+            }
+            Product::ZooKeeper => {
+                let server = ZooKeeperServer::start_with(&["forceSync=yes"]);
+                let url = format!("zookeeper://{}", server.address());
+                Self::new(url, server.member(0).pid(), server)
+            }
+        }
+    }
+
+    fn new(url: String, pid: u32, process: impl Any + Send + Sync) -> Self {
+        Self {
+            url,
+            pid,
+            _process: Box::new(process),
+        }
+    }
+
+    /// Where it is, as polylock wants it: `redis://127.0.0.1:6379`.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+}
+
+impl fmt::Debug for MeasuredServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (process {})", self.url, self.pid)
+    }
+}
+
+fn sql_vendor() -> Option<SqlVendor> {
+    let vendors = [SqlVendor::MariaDb, SqlVendor::MySql];
+    vendors.into_iter().find(|vendor| vendor.is_available())
+}

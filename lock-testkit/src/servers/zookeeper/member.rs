@@ -1,0 +1,141 @@
+//! One server of an ensemble.
+
+use std::ops::Deref;
+use std::process::{Command, Stdio};
+use std::thread::park_timeout;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::super::process::{Process, log};
+use super::super::server::{ServerProcess, Site, WallClock};
+use super::settings::Settings;
+use super::word;
+
+/// How long a server may take until it serves.
+const READY_LIMIT: Duration = Duration::from_secs(20);
+
+/// One server of a [`ZooKeeperServer`](super::ZooKeeperServer).
+#[derive(Debug)]
+pub struct ZooKeeperMember {
+    process: ServerProcess,
+    tls_port: Option<u16>,
+}
+
+impl ZooKeeperMember {
+    /// Starts the process. Nobody waits until it serves, which takes others.
+    pub(super) fn start(settings: &Settings) -> Self {
+        let (process, ()) = ServerProcess::start("zookeeper", WallClock::Real, |site| {
+            settings.write(site.directory(), site.port);
+            let arguments = settings.arguments(site.directory());
+            let start =
+                move |site: &Site| Process::start("java", &arguments, site.directory(), None);
+            (Box::new(start), ())
+        });
+        Self {
+            process,
+            tls_port: settings.tls_port,
+        }
+    }
+
+    /// Where it is: `127.0.0.1:port`.
+    pub fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port())
+    }
+
+    pub(super) fn tls_port(&self) -> Option<u16> {
+        self.tls_port
+    }
+
+    /// What it answers to a four-letter word, such as `mntr` or `wchs`; nothing while it does not
+    /// serve.
+    pub fn word(&self, word: &str) -> String {
+        word::ask(self.port(), word).unwrap_or_default()
+    }
+
+    /// One figure of `mntr`, such as `zk_packets_received`; `None` while it does not serve, and for a
+    /// figure that it does not have.
+    pub fn figure(&self, name: &str) -> Option<u64> {
+        let answer = self.word("mntr");
+        let mut lines = answer.lines().filter_map(|line| line.split_once('\t'));
+        let (_, value) = lines.find(|(of, _)| *of == name)?;
+        value.trim().parse::<f64>().ok().map(|value| value as u64)
+    }
+
+    /// Whether it serves anybody.
+    pub fn serves(&self) -> bool {
+        self.word("srvr").contains("Mode: ")
+    }
+
+    /// Whether it leads the ensemble, or is alone.
+    pub fn leads(&self) -> bool {
+        let answer = self.word("srvr");
+        ["Mode: leader", "Mode: standalone"]
+            .iter()
+            .any(|mode| answer.contains(mode))
+    }
+
+    /// Starts it anew with its data, on the same ports, killing it if it is running. Returns when it
+    /// serves.
+    ///
+    /// # Panics
+    ///
+    /// When it does not within 20 seconds.
+    pub fn restart(&self) {
+        self.relaunch();
+        assert!(
+            self.gets_ready(),
+            "a port of ZooKeeper was taken by somebody else meanwhile"
+        );
+    }
+
+    /// The same without waiting until it serves, which takes others where most of an ensemble is down.
+    ///
+    /// # Panics
+    ///
+    /// When the operating system does not let us.
+    pub fn relaunch(&self) {
+        self.process.restart();
+    }
+
+    /// Waits until it serves; `false` when somebody else has its port.
+    pub(super) fn gets_ready(&self) -> bool {
+        let end = Instant::now() + READY_LIMIT;
+        while !self.serves() || !self.shakes_hands() {
+            let log = log(self.directory());
+            if log.contains("Address already in use") {
+                return false;
+            }
+            assert!(
+                Instant::now() < end,
+                "ZooKeeper does not serve within {READY_LIMIT:?}\n{log}"
+            );
+            park_timeout(Duration::from_millis(5));
+        }
+        true
+    }
+}
+
+impl ZooKeeperMember {
+    /// Whether it speaks TLS, if it is to: the first handshake of a Java that was started just now takes
+    /// far longer than any other.
+    fn shakes_hands(&self) -> bool {
+        let Some(port) = self.tls_port else {
+            return true;
+        };
+        let greeting = Command::new("openssl")
+            .args(["s_client", "-connect", &format!("127.0.0.1:{port}")])
+            .stdin(Stdio::null())
+            .output();
+        greeting
+            .is_ok_and(|said| String::from_utf8_lossy(&said.stdout).contains("BEGIN CERTIFICATE"))
+    }
+}
+
+impl Deref for ZooKeeperMember {
+    type Target = ServerProcess;
+
+    fn deref(&self) -> &ServerProcess {
+        &self.process
+    }
+}

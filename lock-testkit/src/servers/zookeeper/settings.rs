@@ -1,0 +1,151 @@
+//! What a server of an ensemble is told, and the command line that it is started with.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+use super::super::authority::{Authority, Identity};
+use super::super::process::is_installed;
+
+/// Where Debian keeps the libraries of Java programs.
+const LIBRARIES: &str = "/usr/share/java";
+
+/// What a server needs at any time, and what it speaks TLS with.
+const PLAIN: [&str; 2] = ["zookeeper.jar", "slf4j-simple.jar"];
+const NETTY: [&str; 9] = [
+    "netty-buffer.jar",
+    "netty-codec.jar",
+    "netty-common.jar",
+    "netty-handler.jar",
+    "netty-resolver.jar",
+    "netty-tcnative.jar",
+    "netty-transport.jar",
+    "netty-transport-native-epoll.jar",
+    "netty-transport-native-unix-common.jar",
+];
+
+/// What is not installed, if anything is.
+pub(super) fn missing() -> Option<String> {
+    if !is_installed("java") {
+        return Some("java".to_owned());
+    }
+    let libraries = PLAIN.map(|library| format!("{LIBRARIES}/{library}"));
+    libraries
+        .into_iter()
+        .find(|library| !Path::new(library).is_file())
+}
+
+/// The certificates of a server that speaks TLS.
+#[derive(Clone, Debug)]
+pub(super) struct Secure {
+    /// Private key and certificate, one behind the other, as the server wants them.
+    own: String,
+    ca: String,
+}
+
+impl Secure {
+    pub(super) fn new(authority: &Authority, identity: &Identity) -> Self {
+        let read = |path: &Path| fs::read_to_string(path).expect("a file of the authority");
+        Self {
+            own: read(&identity.key) + &read(&identity.cert),
+            ca: read(&authority.ca()),
+        }
+    }
+}
+
+/// What one server is told.
+#[derive(Clone, Debug)]
+pub(super) struct Settings {
+    pub(super) tls_port: Option<u16>,
+    secure: Option<Secure>,
+    number: usize,
+    /// The ports of all members for each other, and for elections.
+    ensemble: Vec<(u16, u16)>,
+    lines: Vec<String>,
+}
+
+impl Settings {
+    /// Settings for `count` servers on ports that `port` draws.
+    pub(super) fn draw(
+        count: usize,
+        port: impl Fn() -> u16,
+        secure: Option<&Secure>,
+        lines: &[&str],
+    ) -> Vec<Self> {
+        let alone = count == 1;
+        let ensemble: Vec<(u16, u16)> = (0..count).map(|_| (port(), port())).collect();
+        let settings = |number| Self {
+            tls_port: secure.map(|_| port()),
+            secure: secure.cloned(),
+            number,
+            ensemble: if alone { Vec::new() } else { ensemble.clone() },
+            lines: lines.iter().map(|line| (*line).to_owned()).collect(),
+        };
+        (1..=count).map(settings).collect()
+    }
+
+    /// Writes the files that the server reads at its start.
+    pub(super) fn write(&self, directory: &Path, port: u16) {
+        let write = |name: &str, text: &str| {
+            fs::write(directory.join(name), text).expect("a file in the server's directory");
+        };
+        fs::create_dir_all(directory.join("data")).expect("a directory for the server's data");
+        write("data/myid", &self.number.to_string());
+        if let Some(secure) = &self.secure {
+            write("server.pem", &secure.own);
+            write("ca.pem", &secure.ca);
+        }
+        write("zoo.cfg", &self.text(directory, port));
+    }
+
+    /// The text of its `zoo.cfg`; of settings that stand there twice the last one counts.
+    fn text(&self, directory: &Path, port: u16) -> String {
+        let directory = directory.display();
+        let mut text = format!(
+            "tickTime=500\ninitLimit=20\nsyncLimit=10\nmaxSessionTimeout=60000\nmaxClientCnxns=0\n\
+             dataDir={directory}/data\nclientPort={port}\nclientPortAddress=127.0.0.1\n\
+             admin.enableServer=false\n4lw.commands.whitelist=*\nforceSync=no\n"
+        );
+        for (index, (peer, election)) in self.ensemble.iter().enumerate() {
+            let number = index + 1;
+            writeln!(text, "server.{number}=127.0.0.1:{peer}:{election}").expect("memory");
+        }
+        if let Some(port) = self.tls_port {
+            write!(
+                text,
+                "secureClientPort={port}\nsecureClientPortAddress=127.0.0.1\n\
+                 serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory\n\
+                 ssl.keyStore.location={directory}/server.pem\nssl.keyStore.type=PEM\n\
+                 ssl.trustStore.location={directory}/ca.pem\nssl.trustStore.type=PEM\n\
+                 ssl.clientAuth=none\nssl.hostnameVerification=false\n\
+                 authProvider.x509=org.apache.zookeeper.server.auth.X509AuthenticationProvider\n"
+            )
+            .expect("memory");
+        }
+        text + &self.lines.join("\n") + "\n"
+    }
+
+    /// The arguments of `java`.
+    pub(super) fn arguments(&self, directory: &Path) -> Vec<String> {
+        let netty = self.secure.iter().flat_map(|_| NETTY);
+        let libraries = PLAIN.into_iter().chain(netty);
+        let libraries: Vec<String> = libraries
+            .map(|library| format!("{LIBRARIES}/{library}"))
+            .collect();
+        let fixed = [
+            "-Xms32m",
+            "-Xmx128m",
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",
+            "-Xshare:auto",
+            "-Dorg.slf4j.simpleLogger.showDateTime=true",
+            "-Dzookeeper.admin.enableServer=false",
+            "-cp",
+        ];
+        let mut arguments: Vec<String> = fixed.map(str::to_owned).to_vec();
+        arguments.push(libraries.join(":"));
+        arguments.push("org.apache.zookeeper.server.quorum.QuorumPeerMain".to_owned());
+        arguments.push(directory.join("zoo.cfg").display().to_string());
+        arguments
+    }
+}

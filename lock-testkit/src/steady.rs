@@ -1,0 +1,94 @@
+//! Tests that the machine may not have let run: what fails while it stood still is run again.
+
+use std::any::Any;
+use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::thread;
+use std::time::Duration;
+
+use lock_core::Clock;
+
+use crate::stalls;
+
+/// How often something is run while the machine stands still again and again.
+const RUNS: u32 = 3;
+
+/// What a failure says that no standstill excuses.
+const TWO_HOLDERS: &str = "two holders";
+
+/// Runs a test against a real server, on a runtime of its own with a worker for each core.
+///
+/// Virtual machines stand still when their host is busy, and busy machines let threads wait. A test that fails
+/// while nothing here ran for 100 ms or more may have been late only: that is printed, past the capture of the test harness, and the
+/// test is run again, up to three times in all. A failure that says "two holders" is never excused.
+///
+/// # Panics
+///
+/// As the test does.
+///
+/// ```
+/// # use lock_core::{DistributedLockExt, MemoryLock};
+/// lock_testkit::steady(async || {
+///     let locks = MemoryLock::new();
+///     let guard = locks.try_lock("k").await.unwrap();
+///     assert!(guard.is_some());
+/// });
+/// ```
+pub fn steady(test: impl AsyncFn()) {
+    let attempt = || {
+        catch_unwind(AssertUnwindSafe(|| {
+            let runtime = tokio::runtime::Builder::new_multi_thread()
+                .enable_all()
+                .build()
+                .expect("a runtime for the test");
+            runtime.block_on(test());
+        }))
+    };
+    let current = thread::current();
+    let name = current.name().unwrap_or("a test");
+    if let Err(panic) = run_again_after_stalls(name, attempt, |panic| message(panic.as_ref())) {
+        resume_unwind(panic);
+    }
+}
+
+/// The outcome of the last of up to three attempts. `name` and what `reason` tells of a failure are printed.
+pub(crate) fn run_again_after_stalls<T, E>(
+    name: &str,
+    mut attempt: impl FnMut() -> Result<T, E>,
+    reason: impl Fn(&E) -> &str,
+) -> Result<T, E> {
+    stalls::watch();
+    let mut runs = 1;
+    loop {
+        let began = Clock::Boot.now();
+        let failure = match attempt() {
+            Ok(value) => return Ok(value),
+            Err(failure) => failure,
+        };
+        let reason = reason(&failure);
+        match stalls::longest_since(began) {
+            Some(stall) if runs < RUNS && !reason.contains(TWO_HOLDERS) => {
+                announce(name, stall, reason)
+            }
+            _ => return Err(failure),
+        }
+        runs += 1;
+    }
+}
+
+/// Past the capture of the test harness, which shows nothing of tests that pass in the end.
+fn announce(name: &str, stall: Duration, reason: &str) {
+    let _unprinted = writeln!(
+        std::io::stderr(),
+        "{name} is run again, since the machine let nothing here run for {stall:?} when it failed: {reason}"
+    );
+}
+
+/// What a panic says.
+pub(crate) fn message(panic: &(dyn Any + Send)) -> &str {
+    match (panic.downcast_ref::<String>(), panic.downcast_ref::<&str>()) {
+        (Some(message), _) => message,
+        (None, Some(message)) => message,
+        (None, None) => "it panicked",
+    }
+}

@@ -1,0 +1,89 @@
+//! What a failure counts for when the machine stood still meanwhile.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use lock_testkit::{Case, Outcome, cases, run, steady};
+
+use crate::client::everything;
+use crate::fault::Fault;
+use crate::store::Shelf;
+
+/// Stops this process as a busy host stops a whole machine.
+fn stand_still() {
+    let stopping = ["-c", "kill -STOP $PPID; sleep 0.4; kill -CONT $PPID"];
+    let stopped = Command::new("sh").args(stopping).status();
+    assert!(stopped.expect("sh is on the path").success());
+}
+
+fn named(name: &str) -> Case {
+    let named = |case: &Case| case.to_string() == name;
+    cases().into_iter().find(named).expect("it is in the kit")
+}
+
+const ABOUT_TIME: &str = "waiting::a_limited_wait_ends_in_time";
+
+#[test]
+fn a_case_that_fails_while_the_machine_stands_still_is_run_again() {
+    let runs = AtomicU32::new(0);
+    let outcome = run(named(ABOUT_TIME), async |_| {
+        if runs.fetch_add(1, Ordering::SeqCst) > 0 {
+            return Shelf::new(Fault::Nothing, everything());
+        }
+        stand_still();
+        Shelf::new(Fault::WaitsTooLong, everything())
+    });
+    assert_eq!(outcome, Outcome::Proved);
+    assert_eq!(runs.into_inner(), 2);
+}
+
+#[test]
+fn a_machine_that_keeps_standing_still_excuses_nothing() {
+    let runs = AtomicU32::new(0);
+    let new_store = async |_| {
+        runs.fetch_add(1, Ordering::SeqCst);
+        stand_still();
+        Shelf::new(Fault::WaitsTooLong, everything())
+    };
+    let outcome = catch_unwind(AssertUnwindSafe(|| run(named(ABOUT_TIME), new_store)));
+    assert!(outcome.is_err(), "{outcome:?}");
+    assert_eq!(runs.into_inner(), 3);
+}
+
+#[test]
+fn who_is_let_in_while_the_machine_stands_still_is_let_in() {
+    let runs = AtomicU32::new(0);
+    let new_store = async |_| {
+        runs.fetch_add(1, Ordering::SeqCst);
+        stand_still();
+        Shelf::new(Fault::GrantsEverything, everything())
+    };
+    let case = named("exclusion::a_held_lock_is_refused");
+    let outcome = catch_unwind(AssertUnwindSafe(|| run(case, new_store)));
+    assert!(outcome.is_err(), "{outcome:?}");
+    assert_eq!(runs.into_inner(), 1);
+}
+
+/// How often a test is run that fails on its first run, with `complaint`, while the machine stands still.
+fn runs_of_a_test_that_fails_once_with(complaint: &str) -> u32 {
+    let runs = AtomicU32::new(0);
+    let test = async || {
+        if runs.fetch_add(1, Ordering::SeqCst) == 0 {
+            stand_still();
+            panic!("{complaint}");
+        }
+    };
+    let _failure = catch_unwind(AssertUnwindSafe(|| steady(test)));
+    runs.into_inner()
+}
+
+#[test]
+fn a_test_that_fails_while_the_machine_stands_still_is_run_again() {
+    assert_eq!(runs_of_a_test_that_fails_once_with("late"), 2);
+}
+
+#[test]
+fn two_holders_while_the_machine_stands_still_are_two_holders() {
+    assert_eq!(runs_of_a_test_that_fails_once_with("two holders of k"), 1);
+}

@@ -1,0 +1,78 @@
+//! What it means when a handshake, or a connection after it, fails.
+
+use std::io;
+
+use lock_core::{Error, ErrorKind};
+use rustls::{AlertDescription, CertificateError, Error as TlsError};
+
+/// What a failed connection means and what to do about it; `None` when that is no matter of TLS.
+///
+/// Where one side does not trust the other it is [`ErrorKind::Denied`], which no second try makes better;
+/// something else than TLS at the other end is [`ErrorKind::Unavailable`].
+pub fn meaning(error: &io::Error) -> Option<(ErrorKind, &'static str)> {
+    let cause = error.get_ref()?.downcast_ref::<TlsError>()?;
+    Some(match cause {
+        TlsError::InvalidMessage(_) => (
+            ErrorKind::Unavailable,
+            "the server does not seem to speak TLS there: use its TLS port, or a url without TLS",
+        ),
+        TlsError::InvalidCertificate(certificate) => (ErrorKind::Denied, of_theirs(certificate)),
+        TlsError::AlertReceived(alert) => (ErrorKind::Denied, of_ours(*alert)),
+        _ => (ErrorKind::Denied, LOOK_AT_THE_LOG),
+    })
+}
+
+/// The error that a failed connection comes to by its [`meaning`].
+///
+/// # Errors
+///
+/// What was given, when that is no matter of TLS.
+pub fn explain(error: io::Error) -> Result<Error, io::Error> {
+    let Some((kind, advice)) = meaning(&error) else {
+        return Err(error);
+    };
+    Ok(Error::new(kind, format!("TLS: {error}: {advice}")).with_source(error))
+}
+
+const LOOK_AT_THE_LOG: &str = "look at the server's log, and which TLS versions it allows";
+
+/// What to do about a certificate of the server that cannot be trusted.
+fn of_theirs(error: &CertificateError) -> &'static str {
+    match error {
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+            "set tls_ca to the certificate of the authority that the server's comes from"
+        }
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            "renew the server's certificate"
+        }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "check the clocks of both machines"
+        }
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "use a host name in the url that the server's certificate is for"
+        }
+        _ => "replace the server's certificate",
+    }
+}
+
+/// What to do when the server does not trust us.
+fn of_ours(alert: AlertDescription) -> &'static str {
+    match alert {
+        AlertDescription::CertificateRequired => {
+            "the server demands a client certificate: set tls_cert and tls_key"
+        }
+        AlertDescription::BadCertificate
+        | AlertDescription::CertificateExpired
+        | AlertDescription::CertificateRevoked
+        | AlertDescription::CertificateUnknown
+        | AlertDescription::DecryptError
+        | AlertDescription::UnknownCA
+        | AlertDescription::UnsupportedCertificate => {
+            "the server refuses our client certificate or misses one: check tls_cert and tls_key, and which authorities the server trusts"
+        }
+        AlertDescription::HandshakeFailure => {
+            "look at the server's log; if it demands a client certificate, set tls_cert and tls_key"
+        }
+        _ => LOOK_AT_THE_LOG,
+    }
+}

@@ -1,0 +1,108 @@
+//! Certificates and keys in files.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use lock_core::{Error, ErrorKind, Result, Tls};
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::pem::{Error as PemError, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ClientConfig, RootCertStore};
+
+/// Reads the files that `tls` names.
+///
+/// # Errors
+///
+/// [`ErrorKind::Config`] when a file cannot be read or holds something else, when key and certificate do
+/// not fit, and when the platform trusts nobody and `tls` names nobody.
+pub fn client_config(tls: &Tls) -> Result<ClientConfig> {
+    // Never the process's default provider: where two are compiled in, asking for it panics.
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|source| config_error("no version of TLS can be had").with_source(source))?
+        .with_root_certificates(roots(tls.ca.as_deref())?);
+    let (Some(cert), Some(key)) = (&tls.cert, &tls.key) else {
+        return Ok(config.with_no_client_auth());
+    };
+    let chain = certificates("tls_cert", cert)?;
+    let private = PrivateKeyDer::from_pem_file(key)
+        .map_err(|source| unreadable("tls_key", key, "a private key", source))?;
+    config
+        .with_client_auth_cert(chain, private)
+        .map_err(|source| {
+            config_error(format!(
+                "tls_key: {} does not fit the certificate in {} ({source}): set both to files of one pair",
+                key.display(),
+                cert.display()
+            ))
+            .with_source(source)
+        })
+}
+
+/// Whom the server's certificate may come from.
+fn roots(ca: Option<&Path>) -> Result<RootCertStore> {
+    let mut roots = RootCertStore::empty();
+    if let Some(ca) = ca {
+        for certificate in certificates("tls_ca", ca)? {
+            roots.add(certificate).map_err(|source| {
+                config_error(format!(
+                    "tls_ca: {} holds a certificate that cannot be used ({source}): replace it",
+                    ca.display()
+                ))
+                .with_source(source)
+            })?;
+        }
+        return Ok(roots);
+    }
+    roots.add_parsable_certificates(platform_roots());
+    if roots.is_empty() {
+        return Err(config_error(
+            "this machine trusts no certificate authority: install its ca-certificates, or set tls_ca",
+        ));
+    }
+    Ok(roots)
+}
+
+/// Whom the platform trusts. Platforms have certificates that nobody can read any more; a server that
+/// needs one of those is refused.
+fn platform_roots() -> Vec<CertificateDer<'static>> {
+    let found = rustls_native_certs::load_native_certs();
+    for error in found.errors {
+        tracing::debug!(%error, "some of the platform's certificate roots cannot be read");
+    }
+    found.certs
+}
+
+/// All roots of the platform in PEM, for a driver that knows none.
+pub fn roots_in_pem() -> String {
+    let in_pem = |certificate| {
+        let text = STANDARD.encode(certificate);
+        format!("-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n")
+    };
+    platform_roots().iter().map(in_pem).collect()
+}
+
+fn certificates(setting: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>> {
+    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let problem = match read {
+        Ok(chain) if chain.is_empty() => PemError::NoItemsFound,
+        Ok(chain) => return Ok(chain),
+        Err(source) => source,
+    };
+    Err(unreadable(setting, path, "a certificate", problem))
+}
+
+fn unreadable(setting: &str, path: &Path, wanted: &str, source: PemError) -> Error {
+    config_error(format!(
+        "{setting}: cannot read {wanted} from {} ({source}): set it to a PEM file",
+        path.display()
+    ))
+    .with_source(source)
+}
+
+pub(crate) fn config_error(message: impl Into<std::borrow::Cow<'static, str>>) -> Error {
+    Error::new(ErrorKind::Config, message)
+}

@@ -1,0 +1,254 @@
+//! One acquisition: asks, waits and asks again, until granted or the wait is over.
+
+use std::future::pending;
+use std::time::Duration;
+
+use lock_core::{
+    Attempts, Backoff, Clock, Error, ErrorKind, LockGuard, LockRequest, Mode, Moment, Result,
+    blocker,
+};
+
+use zookeeper_client::Error as ZooKeeperError;
+
+use crate::error::{BACKEND, is_end_of_session, is_loss_of_connection, no_answer, translate};
+use crate::lock::ZooKeeperLock;
+use crate::session::Answer;
+use crate::stand::{Look, Stand};
+use crate::waiting::{Before, Waiting, trust};
+
+/// How long an answer may take, if nothing shorter applies.
+const REPLY_LIMIT: Duration = Duration::from_secs(2);
+
+/// How long before the end of a wait it looks once more: then an ensemble that is slow just at the end is
+/// not taken for one that is gone.
+const BEFORE_THE_END: Duration = Duration::from_millis(240);
+
+/// How long an answer that the key is held stands, while the watch that is open says nothing else.
+const RECENT: Duration = Duration::from_millis(300);
+
+pub(crate) struct Acquisition<'a> {
+    lock: &'a ZooKeeperLock,
+    request: &'a LockRequest,
+    attempts: Attempts,
+    /// Taken by the guard that is made of it.
+    stand: Option<Stand<'a>>,
+    waiting: Option<Waiting>,
+    /// When the last answer came that the key is held.
+    told_held: Option<Moment>,
+    /// Which claim had been changed before we watched it, which made us look again.
+    looked_again_for: Option<String>,
+}
+
+impl<'a> Acquisition<'a> {
+    pub(crate) fn new(lock: &'a ZooKeeperLock, request: &'a LockRequest) -> Result<Self> {
+        Ok(Self {
+            lock,
+            request,
+            attempts: Attempts::new(request, REPLY_LIMIT),
+            stand: Some(Stand::new(&lock.client, &lock.keeper, request)?),
+            waiting: None,
+            told_held: None,
+            looked_again_for: None,
+        })
+    }
+
+    pub(crate) async fn run(mut self) -> Result<Option<LockGuard>> {
+        if !self.attempts.waits() {
+            return self.try_once().await;
+        }
+        let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_secs(1));
+        loop {
+            let attempt = self.attempt(true).await;
+            let heard = self.lock.client.heard.last();
+            if let Some(guard) = self.attempts.note(attempt, heard)? {
+                return Ok(Some(guard));
+            }
+            let pause = if self.attempts.is_troubled() {
+                backoff.next_pause()
+            } else {
+                self.trust()
+            };
+            let changed = async {
+                match &mut self.waiting {
+                    Some(waiting) => waiting.changed().await,
+                    None => pending().await,
+                }
+            };
+            if !self.attempts.pause(pause, changed).await {
+                return self.last_word().await;
+            }
+        }
+    }
+
+    /// Takes the key if it is free. One that was refused before is looked at first.
+    async fn try_once(mut self) -> Result<Option<LockGuard>> {
+        let (refused, key) = (&self.lock.client.refused, &self.request.key);
+        if refused.has(key) {
+            if self.is_held().await? {
+                return Ok(None);
+            }
+            refused.forget(key);
+        }
+        if let Some(guard) = self.attempt(false).await? {
+            return Ok(Some(guard));
+        }
+        refused.note(key);
+        self.withdraw().await;
+        Ok(None)
+    }
+
+    /// Looks once more at the end of a wait: what was held when we last heard of it may be free by now,
+    /// or the ensemble may be gone, which is not the same.
+    async fn last_word(mut self) -> Result<Option<LockGuard>> {
+        let is_recent = |told| Clock::Boot.now().since(told) < RECENT;
+        if !self.told_held.is_some_and(is_recent) {
+            let attempt = self.attempt(false).await;
+            if let Some(guard) = self.attempts.last_word(attempt)? {
+                return Ok(Some(guard));
+            }
+        }
+        self.withdraw().await;
+        Ok(None)
+    }
+
+    /// Leaves the line. If that is not confirmed, it goes on in the background.
+    async fn withdraw(&mut self) {
+        let limit = self.patience();
+        let patrol = self.lock.client.patrol.clone();
+        let Some(stand) = &mut self.stand else { return };
+        let withdrawn = patrol.within(limit, stand.withdraw()).await;
+        if let Some(Err(error)) = withdrawn {
+            tracing::debug!(%error, "leaving the line goes on in the background");
+        }
+    }
+
+    /// Whether the key is held, as far as we are concerned.
+    async fn is_held(&mut self) -> Result<bool> {
+        let limit = self.patience();
+        let patrol = self.lock.client.patrol.clone();
+        let looking = self.stand()?.look_from_outside();
+        let modes = patrol.within(limit, looking).await;
+        let mut modes = modes.ok_or_else(|| no_answer(limit))??;
+        modes.push(self.request.mode);
+        Ok(blocker(&modes, modes.len() - 1).is_some())
+    }
+
+    /// One look, answered in time; the guard, if nobody is in the way.
+    async fn attempt(&mut self, watch: bool) -> Result<Option<LockGuard>> {
+        let limit = self.patience();
+        let patrol = self.lock.client.patrol.clone();
+        let step = patrol.within(limit, self.step(watch)).await;
+        let Some(look) = step.unwrap_or_else(|| Err(no_answer(limit)))? else {
+            return Ok(None);
+        };
+        let guard = match self.stand.take() {
+            Some(stand) => stand.granted(&look)?,
+            None => None,
+        };
+        guard
+            .map(Some)
+            .ok_or_else(|| came_too_late(self.request.ttl()))
+    }
+
+    /// Dropping it at any point leaves the claim armed.
+    async fn step(&mut self, watch: bool) -> Result<Option<Look>> {
+        loop {
+            let look = self.stand()?.look().await?;
+            let modes: Vec<Mode> = look.line.iter().map(|queued| queued.mode).collect();
+            let Some(before) = blocker(&modes, look.index) else {
+                return Ok(Some(look));
+            };
+            self.attempts.refused(look.sent);
+            self.told_held = Some(Clock::Boot.now());
+            let is_permit_before = matches!(modes[before], Mode::Permit { .. });
+            let is_permit = matches!(self.request.mode, Mode::Permit { .. });
+            let before_holds = || blocker(&modes, before).is_none();
+            let before = if is_permit && is_permit_before && before_holds() {
+                Before::Anyone
+            } else {
+                Before::Claim(look.line[before].name.clone())
+            };
+            if !watch || self.watch(&look, before).await? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Has us told of a change of `before`; `false` when there may have been one meanwhile.
+    async fn watch(&mut self, look: &Look, before: Before) -> Result<bool> {
+        let waiting = self.waiting.as_ref();
+        if waiting.is_some_and(|waiting| waiting.is_for(&before)) {
+            return Ok(true);
+        }
+        self.waiting = None;
+        let lock = &look.lock;
+        match &before {
+            Before::Anyone => {
+                let Some(watcher) = settle(look.session.watch_line(lock).await)? else {
+                    return Ok(false);
+                };
+                self.waiting = Some(Waiting::new(before, watcher));
+                // Somebody may have gone before the watch was open.
+                Ok(false)
+            }
+            Before::Claim(name) => {
+                let path = format!("{lock}/{name}");
+                let Some(Some((changes, watcher))) = settle(look.session.watch(&path).await)?
+                else {
+                    return Ok(false);
+                };
+                let is_news = changes > 0 && self.looked_again_for.as_ref() != Some(name);
+                self.looked_again_for = Some(name.clone());
+                self.waiting = Some(Waiting::new(before, watcher));
+                Ok(!is_news)
+            }
+        }
+    }
+
+    /// The claim's place in the line; a new claim's after one that came too late.
+    fn stand(&mut self) -> Result<&mut Stand<'a>> {
+        match &mut self.stand {
+            Some(stand) => Ok(stand),
+            none => {
+                let (client, keeper) = (&self.lock.client, &self.lock.keeper);
+                Ok(none.insert(Stand::new(client, keeper, self.request)?))
+            }
+        }
+    }
+
+    /// How long to wait for a change before looking without one.
+    fn trust(&self) -> Duration {
+        let trust = trust(self.request.ttl());
+        match self.attempts.left().checked_sub(BEFORE_THE_END) {
+            Some(left) if !left.is_zero() => trust.min(left),
+            Some(_) | None => trust,
+        }
+    }
+
+    fn patience(&self) -> Duration {
+        self.attempts.patience(self.lock.client.heard.last())
+    }
+}
+
+/// What an answer comes to: `None` when one has to look again.
+fn settle<T>(answer: Answer<T>) -> Result<Option<T>> {
+    match answer {
+        Ok(value) => Ok(Some(value)),
+        Err(error)
+            if is_loss_of_connection(&error)
+                || is_end_of_session(&error)
+                || error == ZooKeeperError::NoNode =>
+        {
+            Ok(None)
+        }
+        Err(error) => Err(translate(error)),
+    }
+}
+
+fn came_too_late(ttl: Duration) -> Error {
+    Error::new(
+        ErrorKind::Unavailable,
+        format!("the grant came too late for a ttl of {ttl:?}: use a longer ttl, or look at what slows the servers"),
+    )
+    .with_backend(BACKEND)
+}

@@ -1,0 +1,93 @@
+//! From the driver's errors to ours: one visible match.
+
+use std::time::Duration;
+
+use lock_core::{Error, ErrorKind};
+use zookeeper_client::Error as ZooKeeperError;
+
+pub(crate) const BACKEND: &str = "zookeeper";
+
+/// The server did not answer in time; what it made of the request is unknown.
+pub(crate) fn no_answer(limit: Duration) -> Error {
+    Error::new(
+        ErrorKind::Unavailable,
+        format!("no answer within {limit:?}: check that most servers of the ensemble run and are reachable"),
+    )
+    .with_backend(BACKEND)
+}
+
+/// What is wrong with a setting.
+pub(crate) fn config_error(message: impl Into<std::borrow::Cow<'static, str>>) -> Error {
+    Error::new(ErrorKind::Config, message).with_backend(BACKEND)
+}
+
+/// Tells by what it says what a driver error means to the caller.
+pub(crate) fn translate(error: ZooKeeperError) -> Error {
+    let (kind, advice) = classify(&error);
+    Error::new(kind, format!("{error}: {advice}"))
+        .with_backend(BACKEND)
+        .with_source(error)
+}
+
+/// Whether the session has ended, and everything in it with it.
+pub(crate) fn is_end_of_session(error: &ZooKeeperError) -> bool {
+    matches!(
+        error,
+        ZooKeeperError::SessionExpired | ZooKeeperError::ClientClosed
+    )
+}
+
+/// Whether nobody knows what became of the request.
+pub(crate) fn is_loss_of_connection(error: &ZooKeeperError) -> bool {
+    matches!(
+        error,
+        ZooKeeperError::ConnectionLoss | ZooKeeperError::Custom(_) | ZooKeeperError::SessionMoved
+    )
+}
+
+fn classify(error: &ZooKeeperError) -> (ErrorKind, &'static str) {
+    match error {
+        ZooKeeperError::NoAuth | ZooKeeperError::AuthFailed | ZooKeeperError::InvalidAcl => (
+            ErrorKind::Denied,
+            "check auth, and the access control lists (ACL) of the nodes that are there",
+        ),
+        ZooKeeperError::BadArguments(_) => (
+            ErrorKind::Config,
+            "write servers like host1:2181,host2:2181",
+        ),
+        ZooKeeperError::Unimplemented => (
+            ErrorKind::Unsupported,
+            "polylock needs ZooKeeper 3.5.3 or later",
+        ),
+        ZooKeeperError::NoHosts
+        | ZooKeeperError::Timeout
+        | ZooKeeperError::ConnectionLoss
+        | ZooKeeperError::SessionMoved
+        | ZooKeeperError::Custom(_) => (
+            ErrorKind::Unavailable,
+            "check that most servers of the ensemble run and are reachable",
+        ),
+        ZooKeeperError::SessionExpired
+        | ZooKeeperError::ClientClosed
+        | ZooKeeperError::UnexpectedError(_) => {
+            (ErrorKind::Unavailable, "the session has ended; try again")
+        }
+        ZooKeeperError::NotReadOnly => (
+            ErrorKind::Unavailable,
+            "this server is cut off from the others; try again",
+        ),
+        ZooKeeperError::Throttled => (
+            ErrorKind::Unavailable,
+            "the server is overloaded; try again",
+        ),
+        ZooKeeperError::QuotaExceeded => (
+            ErrorKind::Backend,
+            "raise the quota of the node, or use another namespace",
+        ),
+        ZooKeeperError::NoChildrenForEphemerals => (
+            ErrorKind::Backend,
+            "somebody's ephemeral node has this name; use another key or namespace",
+        ),
+        _ => (ErrorKind::Backend, "look at the server's log"),
+    }
+}

@@ -1,0 +1,119 @@
+//! Who stands before whom: the claims on a lock in their order.
+
+use lock_core::Mode;
+
+use crate::layout::is_claim;
+
+/// What stands between name and number in the claims of clients that we know.
+const MARKS: [&str; 3] = ["-lock-", "__lock__", "__rlock__"];
+
+/// One claim on a lock, a holder's or a waiter's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Queued {
+    pub(crate) name: String,
+    pub(crate) mode: Mode,
+    sequence: i32,
+}
+
+/// The claims among `children` in the order of their numbers, which start again at -2^31 after 2^31:
+/// so they are compared by how far they are from `near`, one of them.
+pub(crate) fn line_up(children: Vec<String>, near: Option<&str>) -> Vec<Queued> {
+    let mut line: Vec<Queued> = children.into_iter().filter_map(queued).collect();
+    let near = near.and_then(sequence_of);
+    let near = near.or(line.first().map(|queued| queued.sequence));
+    line.sort_by_cached_key(|queued| {
+        let distance = queued.sequence.wrapping_sub(near.unwrap_or_default());
+        (distance, queued.name.clone())
+    });
+    line
+}
+
+fn queued(name: String) -> Option<Queued> {
+    if !is_claim(&name) {
+        return None;
+    }
+    Some(Queued {
+        mode: mode_of(&name).unwrap_or(Mode::Exclusive),
+        sequence: sequence_of(&name)?,
+        name,
+    })
+}
+
+/// What a claim of ours is for. Whatever we do not know counts as exclusive.
+fn mode_of(name: &str) -> Option<Mode> {
+    // `_c_`, a name of 36 characters in groups, and then the mode.
+    let rest = name.strip_prefix("_c_")?.get(36..)?;
+    if rest.starts_with("-shared-lock-") {
+        return Some(Mode::Shared);
+    }
+    let (of, _) = rest.strip_prefix("-permit-")?.split_once("-lock-")?;
+    Mode::permit(of.parse().ok()?).ok()
+}
+
+/// The number at the end of a claim's name: ten characters, one more from -10^9 down.
+fn sequence_of(name: &str) -> Option<i32> {
+    let behind_mark = MARKS
+        .iter()
+        .filter_map(|mark| name.rfind(mark).map(|at| at + mark.len()))
+        .max();
+    if let Some(sequence) = behind_mark.and_then(|at| name.get(at..)?.parse().ok()) {
+        return Some(sequence);
+    }
+    let last = |length: usize| name.get(name.len().checked_sub(length)?..)?.parse().ok();
+    last(10).or_else(|| last(11))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GUID: &str = "_c_0f0e0d0c-0b0a-0908-0706-050403020100";
+
+    fn names(children: &[&str], near: Option<&str>) -> Vec<String> {
+        let children = children.iter().map(|&child| child.to_owned()).collect();
+        let line = line_up(children, near).into_iter();
+        line.map(|queued| queued.name).collect()
+    }
+
+    #[test]
+    fn claims_of_all_clients_stand_in_one_line() {
+        let curator = format!("{GUID}-lock-0000000007");
+        let kazoo = "d64bc9a4f5c64f7f9a1f6f5c2c0b1234__lock__0000000003";
+        let unknown = "somebody-0000000005";
+        let line = names(&[&curator, "nested", unknown, kazoo], None);
+        assert_eq!(line, [kazoo, unknown, &curator]);
+    }
+
+    #[test]
+    fn modes_are_read_from_our_names_only() {
+        let mode = |tail: &str| queued(format!("{GUID}{tail}")).unwrap().mode;
+        assert_eq!(mode("-lock-0000000001"), Mode::Exclusive);
+        assert_eq!(mode("-shared-lock-0000000001"), Mode::Shared);
+        assert_eq!(mode("-permit-3-lock-0000000001"), Mode::permit(3).unwrap());
+        assert_eq!(mode("-permit-0-lock-0000000001"), Mode::Exclusive);
+        assert_eq!(mode("-lease-0000000001"), Mode::Exclusive);
+        let foreign = queued("x-shared-lock-0000000001".to_owned()).unwrap();
+        assert_eq!(foreign.mode, Mode::Exclusive);
+    }
+
+    #[test]
+    fn numbers_go_on_after_they_have_rolled_over() {
+        let line = [
+            "x-lock-2147483646",
+            "x-lock-2147483647",
+            "x-lock--2147483648",
+            "x-lock--2147483647",
+        ];
+        let mut mixed = line;
+        mixed.reverse();
+        assert_eq!(names(&mixed, None), line);
+        for near in line {
+            assert_eq!(names(&mixed, Some(near)), line, "near {near:?}");
+        }
+        assert_eq!(sequence_of("x-lock--000000005"), Some(-5));
+        assert_eq!(sequence_of("x__lock__-1000000000"), Some(-1_000_000_000));
+        assert_eq!(sequence_of("x-1000000000"), Some(1_000_000_000));
+        assert_eq!(sequence_of("x-2147483648"), Some(i32::MIN));
+        assert_eq!(sequence_of("x2999999999"), None);
+    }
+}

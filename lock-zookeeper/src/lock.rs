@@ -1,0 +1,96 @@
+//! The lock service on one ensemble.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lock_core::{
+    Capabilities, DEFAULT_TTL, DistributedLock, Keeper, KeeperHome, LockGuard, LockRequest, Result,
+    TTL_RANGE, TokenOrder,
+};
+
+use crate::ZooKeeperConfig;
+use crate::acquisition::Acquisition;
+use crate::client::Client;
+use crate::error::BACKEND;
+
+/// Locks on one ZooKeeper ensemble, version 3.5.3 or later.
+///
+/// All three modes, taken in one round trip each, and granted in the order in which they were asked for,
+/// also among processes.
+///
+/// Ttl and lock delay are the timeout of a session, and together at most the longest one that the servers give
+/// (`maxSessionTimeout`: twenty ticks, 40 s by default). The delay comes on top of the ttl also for a waiter that
+/// crashes.
+///
+/// A request without a wait fails when no server has answered within two seconds (a third of the ttl, if
+/// that is less). A wait rides out an ensemble that cannot be reached until the wait ends; one that has
+/// no end of its own, for 30 seconds. It keeps its place in the line as long as its session lives.
+///
+/// ```no_run
+/// use lock_core::DistributedLockExt;
+/// use lock_zookeeper::{ZooKeeperConfig, ZooKeeperLock};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> lock_core::Result<()> {
+/// let config = ZooKeeperConfig::new("zk1:2181,zk2:2181,zk3:2181").with_chroot("/app/locks");
+/// let locks = ZooKeeperLock::connect(config).await?;
+/// let guard = locks.lock("nightly-report").await?;
+/// guard.release().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct ZooKeeperLock {
+    pub(crate) client: Arc<Client>,
+    pub(crate) keeper: Keeper,
+}
+
+impl ZooKeeperLock {
+    /// Connects to the ensemble of `config`.
+    ///
+    /// # Errors
+    ///
+    /// [`Config`](lock_core::ErrorKind::Config) for malformed servers, chroot, user or certificate
+    /// files, [`Unavailable`](lock_core::ErrorKind::Unavailable) when no server answers within 4 s,
+    /// [`Denied`](lock_core::ErrorKind::Denied) when they refuse us,
+    /// [`Unsupported`](lock_core::ErrorKind::Unsupported) when they give no sessions as short as 30 s.
+    ///
+    /// # Cancel safety
+    ///
+    /// A session that is opened for nobody is closed after a while.
+    pub async fn connect(config: ZooKeeperConfig) -> Result<Self> {
+        let home = KeeperHome::at(config.keeper)?;
+        let connecting = Client::connect(&config, &home, DEFAULT_TTL);
+        let (client, bounds) = connecting
+            .await
+            .map_err(|error| error.with_operation("connect"))?;
+        let client = Arc::new(client);
+        let capabilities = Capabilities::new(BACKEND)
+            .with_shared()
+            .with_permits()
+            .with_fairness()
+            .with_push()
+            .with_tokens(TokenOrder::Always)
+            .with_ttl(*bounds.start()..=*TTL_RANGE.end())
+            .with_lock_delay(*bounds.end());
+        let keeper = Keeper::new(capabilities, Arc::<Client>::clone(&client), home);
+        Ok(Self { client, keeper })
+    }
+}
+
+#[async_trait]
+impl DistributedLock for ZooKeeperLock {
+    fn capabilities(&self) -> Capabilities {
+        self.keeper.capabilities()
+    }
+
+    async fn acquire(&self, request: LockRequest) -> Result<Option<LockGuard>> {
+        let acquiring = async { Acquisition::new(self, &request)?.run().await };
+        self.keeper.acquiring(&request, acquiring).await
+    }
+
+    async fn shutdown(&self, within: Duration) -> Result<()> {
+        self.keeper.shutdown(within).await
+    }
+}

@@ -1,0 +1,167 @@
+//! Where each claim and hold of a client is on the server.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use lock_core::{Clock, LossReason, LossSender, Moment, OwnerId, Patrol};
+
+use crate::removal::remove;
+use crate::session::{Node, Session};
+
+/// How long giving back what nobody needs may take, and how long it is left to its release before.
+const GIVING_BACK: Duration = Duration::from_secs(3);
+
+/// Where a claim is, from before its first write until it is known to have gone.
+#[derive(Clone)]
+pub(crate) struct Place {
+    pub(crate) session: Arc<Session>,
+    /// The lock's node.
+    pub(crate) lock: Arc<str>,
+    /// What the name of the claim's node begins with.
+    pub(crate) prefix: Arc<str>,
+    /// The claim's node, once an answer has told it.
+    pub(crate) node: Option<Arc<Node>>,
+    pub(crate) loss: LossSender,
+    /// Whether somebody is told when the node goes.
+    pub(crate) is_watched: bool,
+    /// Since when it cannot be removed.
+    pub(crate) stuck_since: Option<Moment>,
+    /// When its release was tried last.
+    pub(crate) released: Option<Moment>,
+    _berth: Arc<Berth>,
+}
+
+impl Place {
+    /// For a claim whose node is not known yet.
+    pub(crate) fn new(
+        session: &Arc<Session>,
+        lock: &Arc<str>,
+        prefix: &str,
+        loss: LossSender,
+    ) -> Self {
+        Self {
+            session: Arc::clone(session),
+            lock: Arc::clone(lock),
+            prefix: prefix.into(),
+            node: None,
+            loss,
+            is_watched: false,
+            stuck_since: None,
+            released: None,
+            _berth: Arc::new(Berth::new(session, lock.len() + prefix.len())),
+        }
+    }
+
+    /// Whether nobody needs it any more, nor is about to give it back.
+    fn is_left(&self) -> bool {
+        let now = Clock::Boot.now();
+        let is_being_released = |released: Moment| now.since(released) < GIVING_BACK;
+        self.loss.is_over() && !self.released.is_some_and(is_being_released)
+    }
+}
+
+/// What a claim takes up in its session.
+struct Berth {
+    session: Arc<Session>,
+    size: usize,
+}
+
+impl Berth {
+    fn new(session: &Arc<Session>, size: usize) -> Self {
+        session.load(size);
+        Self {
+            session: Arc::clone(session),
+            size,
+        }
+    }
+}
+
+impl Drop for Berth {
+    fn drop(&mut self) {
+        self.session.unload(self.size);
+    }
+}
+
+/// All places of one client.
+#[derive(Default)]
+pub(crate) struct Places(Mutex<HashMap<OwnerId, Place>>);
+
+impl Places {
+    pub(crate) fn enter(&self, owner: OwnerId, place: Place) {
+        self.all().insert(owner, place);
+    }
+
+    pub(crate) fn get(&self, owner: OwnerId) -> Option<Place> {
+        self.all().get(&owner).cloned()
+    }
+
+    /// Changes what is known of a place, if there is one.
+    pub(crate) fn update(&self, owner: OwnerId, change: impl FnOnce(&mut Place)) {
+        self.all().get_mut(&owner).map(change);
+    }
+
+    /// Forgets a place, because nothing is there any more.
+    pub(crate) fn leave(&self, owner: OwnerId) -> Option<Place> {
+        self.all().remove(&owner)
+    }
+
+    /// Whether anything is in `session` that somebody needs, or that may still be removed.
+    pub(crate) fn are_needed_in(&self, session: &Arc<Session>) -> bool {
+        let all = self.all();
+        let mut there = all
+            .values()
+            .filter(|place| Arc::ptr_eq(&place.session, session));
+        there.any(|place| !session.is_retired() || !place.loss.is_over())
+    }
+
+    /// Removes what is left in `session`, and returns what has gone. It would stay as long as the session does: a hold that has
+    /// expired while the session lived on has a guard that may never be dropped, and a release may have
+    /// been given up.
+    pub(crate) async fn give_back_in(&self, session: &Arc<Session>, patrol: &Patrol) -> Vec<Place> {
+        let left: Vec<(OwnerId, Place)> = {
+            let all = self.all();
+            let left = all
+                .iter()
+                .filter(|(_, place)| Arc::ptr_eq(&place.session, session) && place.is_left());
+            left.map(|(owner, place)| (*owner, place.clone())).collect()
+        };
+        let removing = left.iter().map(|(owner, place)| async move {
+            remove(place).await.ok()?;
+            self.leave(*owner)
+        });
+        let removed = patrol.within(GIVING_BACK, join_all(removing)).await;
+        removed.unwrap_or_default().into_iter().flatten().collect()
+    }
+
+    /// Forgets everything in `session`.
+    pub(crate) fn leave_all_in(&self, session: &Session) {
+        self.all()
+            .retain(|_, place| !std::ptr::eq(&*place.session, session));
+    }
+
+    /// Tells everybody whose claim is in `session` that it has ended.
+    pub(crate) fn lose(&self, session: &Session) {
+        let lost: Vec<LossSender> = {
+            let all = self.all();
+            let there = all
+                .values()
+                .filter(|place| std::ptr::eq(&*place.session, session));
+            there.map(|place| place.loss.clone()).collect()
+        };
+        lost.iter().for_each(|loss| loss.lost(LossReason::Removed));
+    }
+
+    fn all(&self) -> MutexGuard<'_, HashMap<OwnerId, Place>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Places {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.all().keys()).finish()
+    }
+}

@@ -1,0 +1,43 @@
+//! How the node of a claim is removed, whatever is known of it.
+
+use lock_core::Result;
+
+use crate::error::{is_loss_of_connection, translate};
+use crate::places::Place;
+use crate::session::Answer;
+
+/// Removes what is at `place`; whether anything was there.
+pub(crate) async fn remove(place: &Place) -> Result<bool> {
+    loop {
+        let removed = match &place.node {
+            Some(node) => place.session.remove(&node.path).await,
+            None => remove_unknown(place).await,
+        };
+        match removed {
+            Ok(was_there) => return Ok(was_there),
+            // Whatever was in it has gone with it.
+            Err(_) if place.session.has_ended() => return Ok(false),
+            // The next request waits until there is a connection again.
+            Err(error) if is_loss_of_connection(&error) => {}
+            Err(error) => return Err(translate(error)),
+        }
+    }
+}
+
+/// Removes a node whose name nobody was told, if there is one.
+async fn remove_unknown(place: &Place) -> Answer<bool> {
+    let Place {
+        session,
+        lock,
+        prefix,
+        ..
+    } = place;
+    let children = match session.look(lock).await {
+        Err(zookeeper_client::Error::NoNode) => return Ok(false),
+        children => children?,
+    };
+    match children.iter().find(|name| name.starts_with(&**prefix)) {
+        Some(name) => session.remove(&format!("{lock}/{name}")).await,
+        None => Ok(false),
+    }
+}

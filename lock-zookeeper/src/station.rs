@@ -1,0 +1,257 @@
+//! The sessions that live on one runtime: one for each ttl in use.
+
+use std::collections::HashMap;
+use std::ops::RangeInclusive;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use futures_util::future::try_join;
+use lock_core::{Clock, Error, ErrorKind, Patrol, Result, TTL_RANGE};
+use tokio::runtime::Handle;
+use tokio::sync::Mutex as FairMutex;
+use zookeeper_client::StateWatcher;
+
+use crate::error::{BACKEND, no_answer};
+use crate::parents::Parents;
+use crate::places::Places;
+use crate::session::Session;
+use crate::wire::{Wire, too_short};
+
+/// How long opening a session may take.
+pub(crate) const OPENING_LIMIT: Duration = Duration::from_secs(4);
+
+/// The shortest session that the driver can keep alive.
+const SHORTEST_TTL: Duration = Duration::from_secs(1);
+
+/// How long a session stays open that is not used.
+const IDLE_LIMIT: Duration = Duration::from_secs(10);
+
+/// How often that is looked at.
+const ROUND: Duration = Duration::from_secs(1);
+
+/// What sessions are opened with.
+#[derive(Clone, Debug)]
+pub(crate) struct Terms {
+    pub(crate) wire: Arc<Wire>,
+    pub(crate) places: Arc<Places>,
+    pub(crate) parents: Arc<Parents>,
+    pub(crate) patrol: Patrol,
+}
+
+/// Opens sessions on one runtime and closes them when they are not used any more.
+#[derive(Debug)]
+pub(crate) struct Station {
+    terms: Terms,
+    runtime: Handle,
+    slots: Mutex<HashMap<Duration, Arc<Slot>>>,
+}
+
+/// The session for one ttl.
+#[derive(Debug, Default)]
+struct Slot {
+    session: Mutex<Option<Arc<Session>>>,
+    opening: Arc<FairMutex<()>>,
+}
+
+impl Terms {
+    /// How long a session lives that is to live for `ttl`.
+    async fn negotiated(&self, ttl: Duration) -> Result<Duration> {
+        // The driver's futures are large.
+        let opening = Box::pin(self.wire.open(ttl));
+        match self.patrol.within(OPENING_LIMIT, opening).await {
+            Some(opened) => Ok(opened?.session_timeout()),
+            None => Err(no_answer(OPENING_LIMIT)),
+        }
+    }
+}
+
+impl Station {
+    pub(crate) fn new(terms: Terms, runtime: Handle) -> Arc<Self> {
+        Arc::new(Self {
+            terms,
+            runtime,
+            slots: Mutex::default(),
+        })
+    }
+
+    /// The session for holds of this ttl, lock delay included. One that is opened for somebody who goes is there for the
+    /// next one.
+    pub(crate) async fn session(&self, ttl: Duration) -> Result<Arc<Session>> {
+        let slot = self.slot(ttl);
+        if let Some(session) = slot.current() {
+            return Ok(session);
+        }
+        // Waited for here, so that whoever gives up waits no longer.
+        let turn = Arc::clone(&slot.opening).lock_owned().await;
+        if let Some(session) = slot.current() {
+            return Ok(session);
+        }
+        let terms = self.terms.clone();
+        // The driver's futures are large.
+        let opening = Box::pin(async move {
+            let _one_at_a_time = turn;
+            open(terms, slot, ttl).await
+        });
+        self.run(opening).await
+    }
+
+    /// The shortest and the longest session that the server gives, found out by asking for what is
+    /// shorter and longer.
+    pub(crate) async fn bounds(&self) -> Result<RangeInclusive<Duration>> {
+        let terms = self.terms.clone();
+        let asking = async move {
+            let asking = try_join(
+                terms.negotiated(SHORTEST_TTL),
+                terms.negotiated(*TTL_RANGE.end()),
+            );
+            let (shortest, longest) = asking.await?;
+            Ok(shortest.max(SHORTEST_TTL)..=longest)
+        };
+        self.run(Box::pin(asking)).await
+    }
+
+    /// Runs `work` to its end where the sessions live, whoever waits for it.
+    async fn run<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        self.runtime.spawn(work).await.unwrap_or_else(|source| {
+            Err(Error::new(
+                ErrorKind::Unavailable,
+                "the runtime that sessions live on has ended: connect on another one",
+            )
+            .with_backend(BACKEND)
+            .with_source(source))
+        })
+    }
+
+    fn slot(&self, ttl: Duration) -> Arc<Slot> {
+        let mut slots = self.slots();
+        if let Some(slot) = slots.get(&ttl) {
+            return Arc::clone(slot);
+        }
+        // One that is held here only has neither a session nor anybody who opens one.
+        slots.retain(|_, slot| Arc::strong_count(slot) > 1 || slot.current().is_some());
+        let slot = Arc::<Slot>::default();
+        slots.insert(ttl, Arc::clone(&slot));
+        slot
+    }
+
+    fn slots(&self) -> MutexGuard<'_, HashMap<Duration, Arc<Slot>>> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Slot {
+    fn current(&self) -> Option<Arc<Session>> {
+        let session = self.lock();
+        let session = session.as_ref().filter(|session| session.is_fit())?;
+        session.touch();
+        Some(Arc::clone(session))
+    }
+
+    /// Gives up the session if it is still this one.
+    fn forget(&self, session: &Session) {
+        let mut current = self.lock();
+        if current
+            .as_ref()
+            .is_some_and(|current| std::ptr::eq(&**current, session))
+        {
+            *current = None;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<Session>>> {
+        self.session.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn open(terms: Terms, slot: Arc<Slot>, ttl: Duration) -> Result<Arc<Session>> {
+    let opening = terms.wire.open(ttl);
+    let Some(opened) = terms.patrol.within(OPENING_LIMIT, opening).await else {
+        return Err(no_answer(OPENING_LIMIT));
+    };
+    let client = opened?;
+    if client.session_timeout() > ttl {
+        return Err(too_short(ttl, client.session_timeout()));
+    }
+    let session = Arc::new(Session::new(client, terms.wire.has_user()));
+    *slot.lock() = Some(Arc::clone(&session));
+    let weak = Arc::downgrade(&session);
+    let home = Handle::current();
+    home.spawn(give_back_what_is_left(
+        weak.clone(),
+        Arc::downgrade(&terms.places),
+        Arc::downgrade(&terms.parents),
+        terms.patrol,
+    ));
+    home.spawn(look_after(
+        weak,
+        Arc::downgrade(&slot),
+        Arc::downgrade(&terms.places),
+        session.states(),
+    ));
+    Ok(session)
+}
+
+/// Removes what nobody needs any more, as long as the session lives.
+async fn give_back_what_is_left(
+    session: Weak<Session>,
+    places: Weak<Places>,
+    parents: Weak<Parents>,
+    patrol: Patrol,
+) {
+    loop {
+        let round = Clock::Boot.now().plus(ROUND);
+        Clock::Boot.sleep_until(round).await;
+        let (Some(session), Some(places)) = (session.upgrade(), places.upgrade()) else {
+            return;
+        };
+        if session.has_ended() {
+            return;
+        }
+        let gone = places.give_back_in(&session, &patrol).await;
+        let Some(parents) = parents.upgrade() else {
+            return;
+        };
+        for place in gone {
+            parents.left(place.lock, place.session);
+        }
+    }
+}
+
+/// Tells of the end of a session, and closes it when nobody has used it for a while.
+async fn look_after(
+    session: Weak<Session>,
+    slot: Weak<Slot>,
+    places: Weak<Places>,
+    mut states: StateWatcher,
+) {
+    loop {
+        let round = Clock::Boot.now().plus(ROUND);
+        // Both are cancel safe: a state that was not read is read in the next turn.
+        let ended = tokio::select! {
+            state = states.changed() => state.is_terminated(),
+            () = Clock::Boot.sleep_until(round) => false,
+        };
+        let (Some(session), Some(places)) = (session.upgrade(), places.upgrade()) else {
+            return;
+        };
+        if ended || session.has_ended() {
+            slot.upgrade().inspect(|slot| slot.forget(&session));
+            places.lose(&session);
+            places.leave_all_in(&session);
+            return;
+        }
+        if places.are_needed_in(&session) {
+            session.touch();
+        } else if session.is_retired() {
+            // It is closed when nobody has it, and takes along what could not be removed.
+            places.leave_all_in(&session);
+        }
+        let idle = Clock::Boot.now().since(session.idle_since());
+        if idle > IDLE_LIMIT || !session.is_fit() {
+            slot.upgrade().inspect(|slot| slot.forget(&session));
+        }
+    }
+}

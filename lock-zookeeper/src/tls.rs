@@ -1,0 +1,132 @@
+//! TLS: which certificates a connection is made with.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lock_core::{Error, Result, Tls};
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::pki_types::ServerName;
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use zookeeper_client::{Error as ZooKeeperError, TlsCa, TlsCerts, TlsIdentity, TlsOptions};
+
+use crate::error::{BACKEND, config_error, translate};
+
+/// How long a server may take to say what it has against us.
+const WORD_LIMIT: Duration = Duration::from_millis(500);
+
+/// Makes connections secure.
+pub(crate) struct Security {
+    files: Tls,
+    servers: String,
+}
+
+impl Security {
+    pub(crate) fn new(files: Tls, servers: &str) -> Result<Self> {
+        files.check()?;
+        for server in servers.split(',') {
+            name_of(server)?;
+        }
+        Ok(Self {
+            files,
+            servers: servers.to_owned(),
+        })
+    }
+
+    /// Reads the files for every new session, since certificates are replaced while we run.
+    pub(crate) async fn options(&self) -> Result<TlsOptions> {
+        let files = self.files.clone();
+        let read = tokio::task::spawn_blocking(move || options(&files)).await;
+        read.unwrap_or_else(|source| {
+            Err(config_error("reading the certificates was cut short").with_source(source))
+        })
+    }
+
+    /// Tells what a failure to connect means. The driver does not say what a handshake has failed of, so
+    /// each server is asked once more without it.
+    pub(crate) async fn explain(&self, error: ZooKeeperError) -> Error {
+        for server in self.servers.split(',') {
+            if let Ok(Err(refused)) = tokio::time::timeout(WORD_LIMIT, self.greet(server)).await
+                && let Ok(told) = lock_tls::explain(refused)
+            {
+                return told.with_backend(BACKEND);
+            }
+        }
+        translate(error)
+    }
+
+    /// Shakes hands, and waits for what a server says to whom it has let in by mistake: with TLS 1.3 it
+    /// looks at our certificate last.
+    async fn greet(&self, server: &str) -> io::Result<()> {
+        let name = name_of(server).map_err(io::Error::other)?;
+        let config = lock_tls::client_config(&self.files).map_err(io::Error::other)?;
+        let address = if server.rsplit(']').next().unwrap_or(server).contains(':') {
+            server.to_owned()
+        } else {
+            format!("{server}:2181")
+        };
+        let stream = TcpStream::connect(address).await?;
+        let connector = TlsConnector::from(Arc::new(config));
+        let mut stream = connector.connect(name, stream).await?;
+        stream.read_u8().await.map(drop)
+    }
+}
+
+/// Whom the certificate of a server has to be for. The driver takes for granted that there is such a name.
+fn name_of(server: &str) -> Result<ServerName<'static>> {
+    let host = match server.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => server.split(':').next().unwrap_or_default(),
+    };
+    lock_tls::server_name(host).map_err(|error| error.with_backend(BACKEND))
+}
+
+fn options(files: &Tls) -> Result<TlsOptions> {
+    // What is wrong with the files, it tells better than the driver.
+    lock_tls::client_config(files).map_err(|error| error.with_backend(BACKEND))?;
+    // The driver asks for the process's default, which panics where several providers are compiled in
+    // and none was chosen.
+    if CryptoProvider::get_default().is_none() {
+        // Somebody else may have been faster, and theirs is as good.
+        let _ours_or_theirs = aws_lc_rs::default_provider().install_default();
+    }
+    let ca = match &files.ca {
+        Some(ca) => authorities("tls_ca", &read("tls_ca", ca)?)?,
+        None => authorities("the platform's certificates", &lock_tls::roots_in_pem())?,
+    };
+    let certificates = TlsCerts::builder().with_ca(ca);
+    let certificates = match (&files.cert, &files.key) {
+        (Some(cert), Some(key)) => {
+            let (own, private) = (read("tls_cert", cert)?, read("tls_key", key)?);
+            let identity = TlsIdentity::from_pem(&own, &private).map_err(|source| {
+                config_error(format!(
+                    "tls_cert and tls_key: {source}: set them to PEM files of one pair"
+                ))
+                .with_source(source)
+            })?;
+            certificates.with_identity(identity)
+        }
+        (None, None) | (Some(_), None) | (None, Some(_)) => certificates,
+    };
+    let certificates = certificates.build().map_err(translate)?;
+    Ok(TlsOptions::new().with_certs(certificates))
+}
+
+fn authorities(setting: &str, pem: &str) -> Result<TlsCa> {
+    TlsCa::from_pem(pem).map_err(|source| {
+        config_error(format!("{setting}: {source}: set tls_ca to a PEM file")).with_source(source)
+    })
+}
+
+fn read(setting: &str, path: &Path) -> Result<String> {
+    std::fs::read_to_string(path).map_err(|source| {
+        config_error(format!(
+            "{setting}: cannot read {} ({source}): set it to a PEM file",
+            path.display()
+        ))
+        .with_source(source)
+    })
+}

@@ -1,0 +1,197 @@
+//! An ensemble as the conformance cases see it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lock_core::{DistributedLock, LockKey, LockRequest, Mode, blocker};
+use lock_testkit::servers::ZooKeeperServer;
+use lock_testkit::{Case, Need, Store};
+use lock_zookeeper::zookeeper_client::{Acls, Client, CreateMode, Error};
+use tokio::sync::OnceCell;
+
+use super::connect;
+use super::permissions::{LOCKER, OPERATOR};
+use super::place::Place;
+
+/// Of whoever crashes.
+const GUID: &str = "00000000-0000-0000-0000-0000000000de";
+
+/// A node on a server: on one of its own where the case freezes it, else on the shared one.
+pub(crate) struct ZooKeeperStore {
+    own: Option<ZooKeeperServer>,
+    place: Place,
+    chroot: String,
+    admin: OnceCell<Client>,
+}
+
+impl ZooKeeperStore {
+    pub(crate) fn for_case(case: Case, place: Place) -> Self {
+        static STORES: AtomicU64 = AtomicU64::new(0);
+
+        // A number, since a case may be run in several ways at once.
+        let name = case.to_string().replace("::", ".");
+        let number = STORES.fetch_add(1, Ordering::Relaxed);
+        Self {
+            own: case.needs(Need::Freeze).then(|| place.start()),
+            place,
+            chroot: format!("/{name}.{number}"),
+            admin: OnceCell::new(),
+        }
+    }
+
+    fn server(&self) -> &ZooKeeperServer {
+        self.own.as_ref().unwrap_or_else(|| self.place.shared())
+    }
+
+    async fn connect(&self, ttl: Duration, detached: bool) -> Client {
+        let connector = Client::connector()
+            .with_session_timeout(ttl)
+            .with_auth("digest", LOCKER.as_bytes())
+            .with_auth("digest", OPERATOR.as_bytes());
+        let connector = if detached {
+            connector.with_detached()
+        } else {
+            connector
+        };
+        let client = connector.connect(&self.server().address()).await;
+        client.expect("the server runs")
+    }
+
+    async fn admin(&self) -> &Client {
+        let connecting = || self.connect(Duration::from_secs(30), false);
+        self.admin.get_or_init(connecting).await
+    }
+
+    fn lock(&self, key: &LockKey) -> String {
+        format!("{}/{key}", self.chroot)
+    }
+
+    /// The claims on a lock in their order.
+    async fn line(&self, lock: &str) -> Vec<(String, Mode)> {
+        let mut children = match self.admin().await.list_children(lock).await {
+            Ok(children) => children,
+            Err(Error::NoNode) => Vec::new(),
+            Err(error) => panic!("{lock} cannot be listed: {error}"),
+        };
+        children.retain(|name| name.contains("lock-"));
+        children.sort_by_key(|name| name[name.len() - 10..].to_owned());
+        let with_mode = |name: String| {
+            let mode = mode_of(&name);
+            (name, mode)
+        };
+        children.into_iter().map(with_mode).collect()
+    }
+
+    async fn holders(&self, lock: &str) -> Vec<String> {
+        let line = self.line(lock).await;
+        let modes: Vec<Mode> = line.iter().map(|(_, mode)| *mode).collect();
+        let holds = |(index, _): &(usize, &(String, Mode))| blocker(&modes, *index).is_none();
+        let holders = line.iter().enumerate().filter(holds);
+        holders.map(|(_, (name, _))| name.clone()).collect()
+    }
+}
+
+fn mode_of(name: &str) -> Mode {
+    if name.contains("-shared-lock-") {
+        return Mode::Shared;
+    }
+    let permit = name.split_once("-permit-");
+    match permit.and_then(|(_, rest)| rest.split('-').next()) {
+        Some(of) => Mode::permit(of.parse().expect("a number")).expect("at least one"),
+        None => Mode::Exclusive,
+    }
+}
+
+#[async_trait]
+impl Store for ZooKeeperStore {
+    async fn client(&self) -> Arc<dyn DistributedLock> {
+        let config = self.place.config(self.server(), &self.chroot).await;
+        connect(config).await
+    }
+
+    /// Claims only: the nodes that they were in go a second later, see the tests of the server.
+    async fn residue(&self) -> Vec<String> {
+        let admin = self.admin().await;
+        let (mut left, mut below) = (Vec::new(), vec![self.chroot.clone()]);
+        while let Some(node) = below.pop() {
+            match admin.list_children(&node).await {
+                Ok(children) => {
+                    below.extend(children.iter().map(|name| format!("{node}/{name}")));
+                }
+                Err(Error::NoNode) => {}
+                Err(error) => panic!("{node} cannot be listed: {error}"),
+            }
+            let name = node.rsplit('/').next().unwrap_or_default();
+            if name.starts_with("_c_") {
+                left.push(node);
+            }
+        }
+        left
+    }
+
+    async fn remove(&self, key: &LockKey) -> bool {
+        let lock = self.lock(key);
+        let mut removed = false;
+        for holder in self.holders(&lock).await {
+            let path = format!("{lock}/{holder}");
+            removed |= self.admin().await.delete(&path, None).await.is_ok();
+        }
+        removed
+    }
+
+    async fn crash(&self, request: LockRequest) -> bool {
+        let doomed = self.connect(request.ttl(), true).await;
+        let lock = self.lock(&request.key);
+        let mode = match request.mode {
+            Mode::Exclusive => String::new(),
+            Mode::Shared => "shared-".to_owned(),
+            Mode::Permit { of } => format!("permit-{of}-"),
+        };
+        let acls = match self.place {
+            Place::Limited => Acls::creator_all(),
+            _ => Acls::anyone_all(),
+        };
+        let container = CreateMode::Container.with_acls(acls);
+        for level in [&self.chroot, &lock] {
+            let _there = doomed.create(level, &[], &container).await;
+        }
+        let start = format!("{lock}/_c_{GUID}-{mode}lock-");
+        let ephemeral = CreateMode::EphemeralSequential.with_acls(acls);
+        let created = doomed.create(&start, &[], &ephemeral).await;
+        let (_, sequence) = created.expect("the server runs");
+        let ours = start.replace(&format!("{lock}/"), "") + &sequence.to_string();
+        let granted = self.holders(&lock).await.contains(&ours);
+        if !granted {
+            let withdrawn = doomed.delete(&format!("{lock}/{ours}"), None).await;
+            withdrawn.expect("the server runs");
+        }
+        granted
+    }
+
+    async fn freeze(&self) -> bool {
+        if let Some(server) = &self.own {
+            server.members().iter().for_each(|member| member.freeze());
+        }
+        self.own.is_some()
+    }
+
+    async fn thaw(&self) {
+        if let Some(server) = &self.own {
+            server.members().iter().for_each(|member| member.thaw());
+        }
+    }
+
+    /// Twice what the server gives at least: a quarter of it is not counted on, and a busy machine has
+    /// to renew it.
+    fn ttl(&self) -> Duration {
+        Duration::from_secs(4)
+    }
+
+    fn patience(&self) -> Duration {
+        // The driver waits twice as long before each attempt to connect again, so a server that stood
+        // still for a while is found again a few seconds late.
+        Duration::from_secs(10)
+    }
+}

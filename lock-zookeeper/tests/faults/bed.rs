@@ -1,0 +1,87 @@
+//! A server of its own with a proxy before it.
+
+use lock_core::{DistributedLock, LockGuard, LockRequest, Mode, Wait};
+use lock_testkit::eventually;
+use lock_testkit::faults::Proxy;
+use lock_testkit::servers::ZooKeeperServer;
+use lock_zookeeper::zookeeper_client::{Client, Error};
+use lock_zookeeper::{ZooKeeperConfig, ZooKeeperLock};
+
+use crate::PROMPT;
+
+pub(crate) struct Bed {
+    pub(crate) server: ZooKeeperServer,
+    pub(crate) proxy: Proxy,
+    admin: Client,
+}
+
+impl Bed {
+    pub(crate) async fn new() -> Self {
+        let server = ZooKeeperServer::start();
+        let proxy = Proxy::before(server.member(0).port());
+        let admin = Client::connect(&server.address()).await;
+        Self {
+            admin: admin.expect("the server runs"),
+            server,
+            proxy,
+        }
+    }
+
+    /// A client behind the proxy.
+    pub(crate) async fn client(&self) -> ZooKeeperLock {
+        connect(format!("127.0.0.1:{}", self.proxy.port())).await
+    }
+
+    /// A client that no fault reaches.
+    pub(crate) async fn direct(&self) -> ZooKeeperLock {
+        connect(self.server.address()).await
+    }
+
+    /// The operator.
+    pub(crate) async fn operator(&self) -> Client {
+        let client = Client::connect(&self.server.address()).await;
+        client.expect("the server runs")
+    }
+
+    /// The claims on `key`, holders and waiters.
+    pub(crate) async fn claims(&self, key: &str) -> Vec<String> {
+        match self.admin.list_children(&format!("/{key}")).await {
+            Ok(claims) => claims,
+            Err(Error::NoNode) => Vec::new(),
+            Err(error) => panic!("{key} cannot be listed: {error}"),
+        }
+    }
+
+    /// Waits until there are so many claims on `key`.
+    pub(crate) async fn has(&self, key: &str, count: usize) {
+        let what = format!("{count} claims on {key}");
+        eventually(PROMPT, &what, || async {
+            self.claims(key).await.len() == count
+        })
+        .await;
+    }
+}
+
+/// A client of the server at `address`.
+pub(crate) async fn connect(address: String) -> ZooKeeperLock {
+    let config = ZooKeeperConfig::new(address);
+    ZooKeeperLock::connect(config)
+        .await
+        .expect("the server runs")
+}
+
+/// Every mode.
+pub(crate) fn modes() -> [Mode; 3] {
+    let permit = Mode::permit(1).expect("a permit");
+    [Mode::Exclusive, Mode::Shared, permit]
+}
+
+pub(crate) fn request(key: &str, mode: Mode) -> LockRequest {
+    LockRequest::new(key.try_into().expect("a key"), mode)
+}
+
+/// Takes what is free or soon will be.
+pub(crate) async fn take(locks: &ZooKeeperLock, request: LockRequest) -> LockGuard {
+    let answer = locks.acquire(request.with_wait(Wait::within(PROMPT))).await;
+    answer.expect("the server runs").expect("free in time")
+}

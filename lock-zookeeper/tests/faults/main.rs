@@ -1,0 +1,14 @@
+//! What a network does to locks: answers that get lost, connections that are cut or go silent.
+
+mod bed;
+mod deadlines;
+mod left_behind;
+mod lost_answers;
+mod releases;
+mod requests;
+mod waiting;
+
+use std::time::Duration;
+
+/// How long anything may take that takes a few round trips, on a busy machine.
+const PROMPT: Duration = Duration::from_secs(10);

@@ -1,0 +1,62 @@
+//! Waits over a network that fails: the place in the line is kept, and no wake-up is lost.
+
+use lock_core::{DistributedLock, Mode};
+use lock_testkit::steady;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use crate::PROMPT;
+use crate::bed::{Bed, request, take};
+
+#[test]
+fn a_waiter_keeps_its_place_over_lost_connections() {
+    steady(async || {
+        let bed = Bed::new().await;
+        let (locks, others) = (bed.client().await, bed.direct().await);
+        let wanted = || request("k", Mode::Exclusive);
+        let guard = take(&others, wanted()).await;
+        let (mut second, mut third) = (JoinSet::new(), JoinSet::new());
+        second.spawn(async move { locks.acquire(wanted()).await });
+        bed.has("k", 2).await;
+        let late = others.clone();
+        third.spawn(async move { late.acquire(wanted()).await });
+        bed.has("k", 3).await;
+        for _ in 0..5 {
+            bed.proxy.all().reset();
+            tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+        }
+        assert_eq!(bed.claims("k").await.len(), 3, "it came once more");
+        guard.release().await.unwrap();
+        let next = timeout(PROMPT, second.join_next()).await;
+        let next = next.expect("it is its turn").unwrap().unwrap();
+        assert!(third.try_join_next().is_none(), "the third has overtaken");
+        next.unwrap().expect("no end").release().await.unwrap();
+        let last = timeout(PROMPT, third.join_next()).await;
+        let last = last.expect("it is its turn").unwrap().unwrap();
+        last.unwrap().expect("no end").release().await.unwrap();
+    });
+}
+
+#[test]
+fn a_release_while_the_connection_is_cut_wakes_the_waiter_all_the_same() {
+    steady(async || {
+        let bed = Bed::new().await;
+        let (locks, others) = (bed.client().await, bed.direct().await);
+        let wanted = || request("k", Mode::Exclusive);
+        for round in 0..30 {
+            let guard = take(&others, wanted()).await;
+            let mut waiting = JoinSet::new();
+            let waiter = locks.clone();
+            waiting.spawn(async move { waiter.acquire(wanted()).await });
+            bed.has("k", 2).await;
+            // The event falls into the moment without a connection, before it, or after it.
+            bed.proxy.all().cut();
+            tokio::time::sleep(std::time::Duration::from_micros(round * 400)).await;
+            guard.release().await.unwrap();
+            let woken = timeout(PROMPT / 2, waiting.join_next()).await;
+            let woken = woken.unwrap_or_else(|_| panic!("round {round} was not woken"));
+            let guard = woken.unwrap().unwrap().unwrap().expect("no end");
+            guard.release().await.unwrap();
+        }
+    });
+}

@@ -1,0 +1,58 @@
+//! What the contract does not ask, on real servers: what stands where, who else may stand there, and what
+//! is refused.
+
+mod access;
+mod curator;
+mod elections;
+mod foreign;
+mod herd;
+mod kazoo;
+mod names;
+mod residue;
+mod sessions;
+mod takeover;
+#[cfg(feature = "tls")]
+mod tls;
+mod ttls;
+
+use std::time::Duration;
+
+use lock_core::{DistributedLock, LockGuard, LockRequest, Mode, Wait};
+use lock_testkit::servers::ZooKeeperServer;
+use lock_zookeeper::zookeeper_client::{Client, Error};
+use lock_zookeeper::{ZooKeeperConfig, ZooKeeperLock};
+
+/// How long anything may take that takes a few round trips, on a busy machine.
+const PROMPT: Duration = Duration::from_secs(10);
+
+async fn connect(server: &ZooKeeperServer, chroot: &str) -> ZooKeeperLock {
+    let config = ZooKeeperConfig::new(server.address()).with_chroot(chroot);
+    ZooKeeperLock::connect(config)
+        .await
+        .expect("the server runs")
+}
+
+/// The operator.
+async fn admin(server: &ZooKeeperServer) -> Client {
+    let client = Client::connect(&server.address()).await;
+    client.expect("the server runs")
+}
+
+/// What is in a node; nothing if there is none.
+async fn children(admin: &Client, node: &str) -> Vec<String> {
+    match admin.list_children(node).await {
+        Ok(children) => children,
+        Err(Error::NoNode) => Vec::new(),
+        Err(error) => panic!("{node} cannot be listed: {error}"),
+    }
+}
+
+fn request(key: &str, mode: Mode) -> LockRequest {
+    LockRequest::new(key.try_into().expect("a key"), mode)
+}
+
+/// Takes what is free.
+async fn take(locks: &ZooKeeperLock, request: LockRequest) -> LockGuard {
+    let guard = locks.acquire(request.with_wait(Wait::No)).await;
+    guard.expect("the server runs").expect("free")
+}

@@ -1,0 +1,159 @@
+//! What lies between the scheme of a url and its settings.
+
+use lock_core::Result;
+
+use super::malformed;
+use super::percent::decoded;
+
+const DEFAULT_PORT: u16 = 2181;
+
+/// `user:password@host1:2181,host2:2181/chroot`, taken apart.
+pub(super) struct Location {
+    /// User and password with a colon between, as the servers read it.
+    pub(super) auth: Option<String>,
+    /// All hosts with their ports.
+    pub(super) servers: String,
+    /// Empty for the root.
+    pub(super) chroot: String,
+}
+
+impl Location {
+    // Nothing of the url is repeated in errors: there is no telling what belongs to a password.
+    pub(super) fn parse(text: &str) -> Result<Self> {
+        let (before, chroot) = match text.find('/') {
+            Some(start) => text.split_at(start),
+            None => (text, ""),
+        };
+        if chroot.contains('@') || text.contains('#') {
+            return Err(malformed(
+                "/ and # in user or password are written %2F and %23, and @ in the chroot %40",
+            ));
+        }
+        let (auth, hosts) = match before.rsplit_once('@') {
+            Some((user, hosts)) => (Some(parse_user(user)?), hosts),
+            None => (None, before),
+        };
+        let servers: Result<Vec<String>> = hosts.split(',').map(parse_host).collect();
+        let chroot = chroot.strip_suffix('/').unwrap_or(chroot);
+        Ok(Self {
+            auth,
+            servers: servers?.join(","),
+            chroot: decoded(chroot).ok_or_else(|| wrong_escape("the chroot"))?,
+        })
+    }
+}
+
+fn parse_user(text: &str) -> Result<String> {
+    let Some((user, password)) = text.split_once(':') else {
+        return Err(malformed("a user needs a password: user:password@host"));
+    };
+    if user.is_empty() {
+        return Err(malformed("a password needs a user: user:password@host"));
+    }
+    let part = |text| decoded(text).ok_or_else(|| wrong_escape("user or password"));
+    let (user, password) = (part(user)?, part(password)?);
+    if user.contains(':') {
+        return Err(malformed("ZooKeeper knows no users with a colon"));
+    }
+    Ok(format!("{user}:{password}"))
+}
+
+/// A host with its port, or with the usual one.
+fn parse_host(text: &str) -> Result<String> {
+    let (name, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((_, "")) => (text, None),
+        Some((address, rest)) => match rest.strip_prefix(':') {
+            Some(port) => (&text[..address.len() + 2], Some(port)),
+            None => return Err(malformed("only a port follows a bracket: [::1]:2181")),
+        },
+        None => match text.rsplit_once(':') {
+            Some((name, port)) => (name, Some(port)),
+            None => (text, None),
+        },
+    };
+    if matches!(name, "" | "[]") || name.contains(char::is_whitespace) {
+        return Err(malformed("each host needs a name or an address"));
+    }
+    if name.contains(':') && !name.starts_with('[') {
+        return Err(malformed("an IPv6 address stands in brackets: [::1]:2181"));
+    }
+    let port = port.map_or(Ok(DEFAULT_PORT), str::parse);
+    match port {
+        Ok(port) if port > 0 => Ok(format!("{name}:{port}")),
+        Ok(_) | Err(_) => Err(malformed("a port is a number from 1 to 65535")),
+    }
+}
+
+fn wrong_escape(place: &str) -> lock_core::Error {
+    malformed(&format!(
+        "% in {place} is followed by two hexadecimal digits"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use lock_core::ErrorKind;
+
+    use super::*;
+
+    fn parse(text: &str) -> Location {
+        Location::parse(text).unwrap()
+    }
+
+    #[test]
+    fn hosts_have_ports_or_the_usual_one() {
+        assert_eq!(parse("a").servers, "a:2181");
+        assert_eq!(
+            parse("a:1,[::1]:2,[fe80::1]").servers,
+            "a:1,[::1]:2,[fe80::1]:2181"
+        );
+    }
+
+    #[test]
+    fn a_chroot_is_a_path_or_nothing() {
+        for (text, chroot) in [
+            ("a", ""),
+            ("a/", ""),
+            ("a/app/locks", "/app/locks"),
+            ("a/app/", "/app"),
+            ("a/a%40b%25", "/a@b%"),
+        ] {
+            assert_eq!(parse(text).chroot, chroot, "{text}");
+        }
+    }
+
+    #[test]
+    fn users_are_decoded() {
+        let auth = |text| parse(text).auth;
+        assert_eq!(auth("l%40x:p%2Fw%25:+@a").as_deref(), Some("l@x:p/w%:+"));
+        assert_eq!(auth("u:@a").as_deref(), Some("u:"));
+        assert_eq!(auth("u:p@w@a").as_deref(), Some("u:p@w"));
+        assert_eq!(auth("a/b"), None);
+    }
+
+    #[test]
+    fn what_is_malformed_is_refused_without_repeating_it() {
+        for (text, part) in [
+            ("", "each host needs"),
+            ("a,,b", "each host needs"),
+            ("[]:1", "each host needs"),
+            ("a:x", "a port is"),
+            ("a:0", "a port is"),
+            ("[::1]2", "only a port"),
+            ("::1", "in brackets"),
+            ("secret@a", "needs a password"),
+            (":secret@a", "needs a user"),
+            ("u:secret%4@a", "% in user or password"),
+            ("u%3A:secret@a", "no users with a colon"),
+            ("u:1/secret@a", "written %2F"),
+            ("u:1#secret@a", "%23"),
+            ("a/b%4", "% in the chroot"),
+        ] {
+            let error = Location::parse(text).map(|_| ()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Config, "{text}");
+            let error = error.to_string();
+            assert!(error.contains(part), "{text}: {error}");
+            assert!(!error.contains("secret"), "{error}");
+        }
+    }
+}

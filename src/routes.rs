@@ -1,0 +1,172 @@
+//! Several stores behind one lock service: the key says which of them is meant.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::future::join_all;
+use lock_core::{
+    Capabilities, DistributedLock, Error, ErrorKind, LockGuard, LockKey, LockRequest, Result,
+    TokenOrder,
+};
+
+use crate::Config;
+use crate::connect::connect_to_one;
+
+/// The stores of a configuration, by the keys that they have.
+#[derive(Debug)]
+pub(crate) struct Routed {
+    stores: BTreeMap<String, Arc<dyn DistributedLock>>,
+    routes: Vec<Route>,
+}
+
+/// Which keys go where.
+#[derive(Debug)]
+struct Route {
+    /// The whole key, or what it begins with.
+    begins: String,
+    is_whole: bool,
+    store: String,
+}
+
+impl Routed {
+    /// Connects to every store that a route leads to.
+    pub(crate) async fn connect(config: &Config) -> Result<Self> {
+        if !config.url.is_empty() {
+            return Err(wrong(
+                "a url beside [locks] and [routes]: write it into a [locks.NAME]",
+            ));
+        }
+        let mut routes = Vec::new();
+        for (keys, store) in &config.routes {
+            if !config.locks.contains_key(store) {
+                return Err(unknown_store(keys, store, config));
+            }
+            routes.push(Route::read(keys, store)?);
+        }
+        if routes.is_empty() {
+            return Err(wrong(
+                "no key leads to [locks]: write \"*\" = \"NAME\" into [routes], with one of their names",
+            ));
+        }
+        let mut stores = BTreeMap::new();
+        for (name, one) in &config.locks {
+            if !one.locks.is_empty() || !one.routes.is_empty() {
+                return Err(wrong(format!(
+                    "locks.{name}: it is one store: write locks and routes outside of it"
+                )));
+            }
+            if routes.iter().any(|route| route.store == *name) {
+                let connected = connect_to_one(one.clone(), Some(config)).await;
+                stores.insert(name.clone(), connected.map_err(|error| of(name, error))?);
+            }
+        }
+        Ok(Self { stores, routes })
+    }
+
+    fn store(&self, key: &LockKey) -> Result<&Arc<dyn DistributedLock>> {
+        let fits = self.routes.iter().filter(|route| route.fits(key.as_str()));
+        let route = fits.max_by_key(|route| (route.is_whole, route.begins.len()));
+        let Some(route) = route else {
+            return Err(
+                wrong("no route fits this key: add one, or \"*\" for all other keys").with_key(key),
+            );
+        };
+        Ok(&self.stores[&route.store])
+    }
+}
+
+impl Route {
+    fn read(keys: &str, store: &str) -> Result<Self> {
+        let (begins, is_whole) = match keys.strip_suffix('*') {
+            Some(begins) => (begins, false),
+            None => (keys, true),
+        };
+        if begins.contains('*') {
+            return Err(wrong(format!(
+                "routes: {keys:?} has a * that is not at its end"
+            )));
+        }
+        Ok(Self {
+            begins: begins.to_owned(),
+            is_whole,
+            store: store.to_owned(),
+        })
+    }
+
+    fn fits(&self, key: &str) -> bool {
+        match self.is_whole {
+            true => key == self.begins,
+            false => key.starts_with(&self.begins),
+        }
+    }
+}
+
+#[async_trait]
+impl DistributedLock for Routed {
+    /// What all of the stores can do.
+    fn capabilities(&self) -> Capabilities {
+        let all: Vec<_> = self
+            .stores
+            .values()
+            .map(|store| store.capabilities())
+            .collect();
+        let ttls = || all.iter().map(|one| one.ttl.clone());
+        let longest_least = ttls().map(|ttl| *ttl.start()).max();
+        let shortest_most = ttls().map(|ttl| *ttl.end()).min();
+        let mut common = Capabilities::new("routes");
+        common.shared = all.iter().all(|one| one.shared);
+        common.permits = all.iter().all(|one| one.permits);
+        common.fair = all.iter().all(|one| one.fair);
+        common.push = all.iter().all(|one| one.push);
+        common.tokens = least(all.iter().map(|one| one.tokens));
+        common.longest_with_delay = all
+            .iter()
+            .map(|one| one.longest_with_delay)
+            .min()
+            .unwrap_or_default();
+        if let Some((least, most)) = longest_least.zip(shortest_most) {
+            common.ttl = least..=most;
+        }
+        common
+    }
+
+    async fn acquire(&self, request: LockRequest) -> Result<Option<LockGuard>> {
+        self.store(&request.key)?.acquire(request).await
+    }
+
+    async fn shutdown(&self, within: Duration) -> Result<()> {
+        let shutdowns = self.stores.iter().map(async |(name, store)| {
+            let outcome = store.shutdown(within).await;
+            outcome.map_err(|error| of(name, error))
+        });
+        join_all(shutdowns).await.into_iter().collect()
+    }
+}
+
+/// The weakest of the promises.
+fn least(promises: impl Iterator<Item = TokenOrder> + Clone) -> TokenOrder {
+    let weakest_first = [TokenOrder::Process, TokenOrder::ServerClock];
+    let found = weakest_first
+        .into_iter()
+        .find(|weak| promises.clone().any(|promise| promise == *weak));
+    found.unwrap_or(TokenOrder::Always)
+}
+
+fn wrong(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Config, message.into())
+}
+
+fn unknown_store(keys: &str, store: &str, config: &Config) -> Error {
+    let known: Vec<&str> = config.locks.keys().map(String::as_str).collect();
+    wrong(format!(
+        "routes: {keys:?} leads to {store:?}, which is not among the locks: known are {}",
+        known.join(", ")
+    ))
+}
+
+/// An error of the store of that name.
+fn of(name: &str, error: Error) -> Error {
+    Error::new(error.kind(), format!("locks.{name}: {error}"))
+}

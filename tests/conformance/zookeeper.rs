@@ -1,0 +1,34 @@
+//! ZooKeeper.
+
+#[path = "../../lock-zookeeper/tests/conformance/permissions.rs"]
+mod permissions;
+#[expect(
+    dead_code,
+    unexpected_cfgs,
+    reason = "the backend's own tests go more ways"
+)]
+#[path = "../../lock-zookeeper/tests/conformance/place.rs"]
+mod place;
+#[path = "../../lock-zookeeper/tests/conformance/store.rs"]
+mod store;
+
+use std::sync::Arc;
+
+use lock_testkit::Case;
+use polylock::DistributedLock;
+use polylock::zookeeper::ZooKeeperConfig;
+
+use self::place::Place;
+use self::store::ZooKeeperStore;
+
+async fn new_store(case: Case) -> ZooKeeperStore {
+    ZooKeeperStore::for_case(case, Place::One)
+}
+
+/// What the store of the backend's own tests connects by.
+async fn connect(plain: ZooKeeperConfig) -> Arc<dyn DistributedLock> {
+    let url = format!("zookeeper://{}{}", plain.servers, plain.chroot);
+    polylock::connect(url).await.expect("the server runs")
+}
+
+lock_testkit::conformance!(new_store);

@@ -1,0 +1,250 @@
+//! The coupon example keeps its word: every flawed strategy fails in the way that it is known for,
+//! and polylock, which meets all their accidents, does not.
+
+use std::process::Output;
+
+use lock_testkit::steady;
+use serde::Deserialize;
+
+use crate::example;
+
+const FLAWED: [&str; 9] = [
+    "none",
+    "local-mutex",
+    "setnx-no-expiry",
+    "setnx-finally",
+    "setnx-then-expire",
+    "fixed-owner",
+    "check-then-delete",
+    "short-expiry",
+    "optimistic",
+];
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Report {
+    strategies: Vec<Figures>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Figures {
+    name: String,
+    sold: u32,
+    oversold: u32,
+    lost_updates: u32,
+    double_orders: u32,
+    stuck: u32,
+    claims_per_s: f64,
+    p50_ms: f64,
+    p99_ms: f64,
+}
+
+impl Figures {
+    fn errors(&self) -> [u32; 4] {
+        [
+            self.oversold,
+            self.lost_updates,
+            self.double_orders,
+            self.stuck,
+        ]
+    }
+
+    /// Whether it failed in the way that its strategy is known for.
+    fn fails_as_known(&self) -> bool {
+        match self.name.as_str() {
+            "none" | "local-mutex" => self.oversold > 0 && self.lost_updates > 0,
+            "setnx-no-expiry" | "setnx-finally" | "setnx-then-expire" => {
+                self.stuck == 1 && self.sold < 50
+            }
+            "fixed-owner" | "check-then-delete" | "short-expiry" => {
+                self.lost_updates > 0 && self.stuck == 0
+            }
+            "optimistic" => {
+                self.double_orders > 0
+                    && self.sold == 50
+                    && (self.oversold, self.lost_updates, self.stuck) == (0, 0, 0)
+            }
+            other => panic!("{other} is not one of the flawed strategies"),
+        }
+    }
+}
+
+fn run(arguments: &[&str]) -> Output {
+    example::run("coupon", arguments)
+}
+
+fn report(output: &Output) -> Vec<Figures> {
+    let report: Report = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("no JSON on stdout: {error}\n{output:?}"));
+    for row in &report.strategies {
+        assert!(row.claims_per_s > 0.0, "{row:?}");
+        assert!(row.p50_ms > 0.0 && row.p50_ms <= row.p99_ms, "{row:?}");
+    }
+    report.strategies
+}
+
+/// The whole comparison, as the documents tell it.
+fn assert_only_polylock_is_clean(output: &Output) {
+    let rows = report(output);
+    let (polylock, flawed) = rows.split_last().expect("ten strategies");
+    let names: Vec<&str> = flawed.iter().map(|row| row.name.as_str()).collect();
+    assert_eq!(names, FLAWED);
+    for row in flawed {
+        assert!(row.fails_as_known(), "{row:?}");
+    }
+    assert_eq!(polylock.name, "polylock");
+    assert_eq!((polylock.sold, polylock.errors()), (50, [0; 4]));
+    // The crash costs a ttl of one second, and the long work another one and a quarter.
+    assert!(
+        polylock.p99_ms > 2_000.0,
+        "the accidents did not happen: {polylock:?}"
+    );
+    assert!(output.status.success(), "{output:?}");
+    assert!(output.stderr.is_empty(), "{output:?}");
+}
+
+#[test]
+fn every_flawed_strategy_fails_as_known_and_polylock_does_not() {
+    steady(async || {
+        assert_only_polylock_is_clean(&run(&["--json"]));
+    });
+}
+
+/// The same with separate processes on a real server: the URL is all that changes.
+#[cfg(feature = "redis")]
+#[test]
+fn on_redis_too() {
+    steady(async || {
+        use lock_testkit::servers::{RedisServer, Reply};
+
+        let server = RedisServer::start();
+        assert_only_polylock_is_clean(&run(&["--json", "--lock", &server.url()]));
+        let left = server.client().command(&["DBSIZE"]);
+        let left = left.expect("the server runs");
+        assert_eq!(
+            left,
+            Reply::Integer(1),
+            "something besides the counter of grants is left"
+        );
+    });
+}
+
+/// The flawed strategies have no Redis at other stores, so it is the lock that is looked at.
+#[cfg(any(feature = "etcd", feature = "mysql", feature = "zookeeper"))]
+fn assert_polylock_is_clean(url: &str) {
+    let output = run(&["--json", "--lock", url, "--strategy", "polylock"]);
+    let rows = report(&output);
+    assert_eq!((rows[0].sold, rows[0].errors()), (50, [0; 4]), "{rows:?}");
+    assert!(output.status.success(), "{url}: {output:?}");
+}
+
+#[cfg(feature = "mysql")]
+#[test]
+fn on_mysql_too() {
+    steady(async || {
+        use lock_testkit::servers::{SqlServer, SqlVendor};
+
+        for vendor in SqlVendor::available() {
+            let server = SqlServer::start(vendor);
+            for hold in ["lease", "row"] {
+                assert_polylock_is_clean(&format!("{}?hold={hold}", server.url()));
+                let held = "select count(*) from locks where expires > utc_timestamp(6)";
+                assert_eq!(server.execute(held), "0", "{vendor:?}, {hold}");
+            }
+        }
+    });
+}
+
+#[cfg(feature = "etcd")]
+#[test]
+fn on_etcd_too() {
+    steady(async || {
+        use lock_testkit::servers::EtcdCluster;
+
+        let cluster = EtcdCluster::start(3);
+        assert_polylock_is_clean(&cluster.url());
+        assert_eq!(cluster.control(&["get", "--prefix", ""]), "", "left");
+    });
+}
+
+#[cfg(feature = "zookeeper")]
+#[test]
+fn on_zookeeper_too() {
+    steady(async || {
+        use std::time::Duration;
+
+        use lock_testkit::servers::{ZooKeeperMember, ZooKeeperServer};
+
+        let ensemble = ZooKeeperServer::start_three();
+        let url = format!("zookeeper://{}/coupons", ensemble.address());
+        assert_polylock_is_clean(&url);
+        // Those that do not lead hear of a release a little later.
+        lock_testkit::eventually(Duration::from_secs(10), "no claim is left", async || {
+            let left = |member: &ZooKeeperMember| member.figure("zk_ephemerals_count");
+            ensemble
+                .members()
+                .iter()
+                .all(|member| left(member) == Some(0))
+        })
+        .await;
+    });
+}
+
+#[test]
+fn the_flawed_strategies_fail_in_separate_processes_too() {
+    let mut arguments = vec!["--json", "--processes"];
+    for name in FLAWED {
+        arguments.extend(["--strategy", name]);
+    }
+    let output = run(&arguments);
+    for row in report(&output) {
+        assert!(row.fails_as_known(), "{row:?}");
+    }
+    assert!(output.status.success(), "{output:?}");
+}
+
+#[test]
+fn a_polylock_that_the_instances_do_not_share_is_found_out() {
+    let output = run(&["--json", "--processes", "--strategy", "polylock"]);
+    let rows = report(&output);
+    assert!(rows[0].oversold > 0, "{rows:?}");
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn polylock_survives_the_crash_of_the_only_instance() {
+    steady(async || {
+        let output = run(&["--json", "--instances", "1", "--strategy", "polylock"]);
+        let rows = report(&output);
+        assert_eq!((rows[0].sold, rows[0].errors()), (50, [0; 4]), "{rows:?}");
+        assert!(output.status.success(), "{output:?}");
+    });
+}
+
+#[test]
+fn the_table_has_a_line_for_each_strategy() {
+    let output = run(&["--strategy", "optimistic", "--strategy", "none"]);
+    let table = String::from_utf8_lossy(&output.stdout);
+    let (none, optimistic) = (table.find("none"), table.find("optimistic"));
+    assert!(none.is_some() && none < optimistic, "{table}");
+    assert!(table.contains("what went wrong"), "{table}");
+}
+
+#[test]
+fn wrong_arguments_are_refused_with_status_2() {
+    for arguments in [
+        ["--buyers", "0"],
+        ["--stock", "0"],
+        ["--instances", "0"],
+        ["--buyers", "99"],
+        ["--strategy", "hope"],
+    ] {
+        example::assert_refuses("coupon", &arguments);
+    }
+}
+
+#[test]
+fn a_store_that_cannot_be_had_is_an_error_with_status_1() {
+    example::assert_misses_its_store("coupon");
+}

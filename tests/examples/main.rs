@@ -1,0 +1,8 @@
+//! What the examples promise, with the programs that a reader runs.
+
+mod compare;
+mod config;
+mod coupon;
+mod example;
+mod refund;
+mod torture;
