@@ -212,18 +212,18 @@ impl Client {
     /// Ends the transaction; where its connection does not answer, another one ends the connection.
     pub(crate) async fn release_row(&self, hold: &HoldId) -> Result<Released> {
         self.settled(hold.owner(), RELEASE_LIMIT).await?;
-        let Some(releasing) = self.start_release(hold.owner()).await else {
+        let Some(mut releasing) = self.start_release(hold.owner()).await else {
             return Ok(Released::AlreadyLost);
         };
-        if let Some(session) = releasing.session {
-            let station = self.station()?;
+        if let Some(session) = &mut releasing.session {
             let statements = self.layout.release_row(hold, releasing.record);
-            let ending = Request::new(&station.command, session, statements);
-            let ended = self.patrol.within(RELEASE_LIMIT, ending).await;
-            if matches!(ended, Some((_, Ok(_)))) {
+            let ending = session.ask(&statements);
+            if let Some(Ok(_)) = self.patrol.within(RELEASE_LIMIT, ending).await {
+                session.clean();
                 self.rows.forget(hold.owner());
                 return Ok(Released::Released);
             }
+            // It is closed with this release and never lent again, since the kill may come late.
         }
         let kill = self.kill(&releasing.connection)?;
         let ending = kill.once();

@@ -153,6 +153,21 @@ fn nor_on_mysql() {
     );
 }
 
+#[cfg(feature = "mysql")]
+#[test]
+fn nor_on_rows_of_mysql() {
+    torment_server(
+        "mysql://?hold=row",
+        &[
+            "clock_ahead",
+            "clock_back",
+            "kill_clients",
+            "kill_server",
+            "stop_server",
+        ],
+    );
+}
+
 #[cfg(feature = "etcd")]
 #[test]
 fn nor_on_etcd() {

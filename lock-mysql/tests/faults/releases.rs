@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lock_core::{DistributedLock, ErrorKind, LockGuard, Mode, Released};
+use lock_core::{DistributedLock, ErrorKind, LockGuard, Mode, Released, Wait};
 use lock_mysql::MySqlHold;
 use lock_testkit::servers::SqlVendor;
 use lock_testkit::{eventually, steady};
@@ -96,5 +96,56 @@ fn a_release_in_the_middle_of_a_heartbeat_is_one() {
             assert_eq!(released.expect("the server runs"), Released::Released);
         }
         bed.empties().await;
+    });
+}
+
+#[test]
+fn a_release_that_is_late_takes_no_later_lock_along() {
+    steady(async || {
+        let bed = Bed::new(SqlVendor::MariaDb);
+        let locks = bed.client(MySqlHold::Row).await;
+        let first = request("first", Mode::Exclusive, LONG);
+        let second = request("second", Mode::Exclusive, LONG);
+        take_and_release(&locks, &first).await;
+        take_and_release(&locks, &second).await;
+        let before = bed.sent();
+        let guard = take(&locks, &first).await;
+        let after = bed.sent();
+        let used = |number: &usize| after[*number] > before[*number];
+        let (its_own, others): (Vec<_>, Vec<_>) = (0..before.len()).partition(used);
+        let answers = || -> usize {
+            let answered = others
+                .iter()
+                .map(|&number| bed.proxy.nth(number).to_client().bytes());
+            answered.sum()
+        };
+        // The end of the transaction is not answered, and what ends its connection instead comes late.
+        let [its_own] = its_own[..] else {
+            panic!("a take travels on one connection: {before:?}, then {after:?}");
+        };
+        bed.proxy.nth(its_own).to_client().hold();
+        for &other in &others {
+            bed.proxy.nth(other).to_server().hold();
+        }
+        let sent = |number: &usize| bed.proxy.nth(*number).to_server().bytes();
+        let is_killing = || async { others.iter().any(|other| sent(other) > after[*other]) };
+        let answering = async {
+            eventually(PROMPT, "its connection is to be ended", is_killing).await;
+            bed.proxy.nth(its_own).pass();
+        };
+        tokio::join!(release_unheard(guard), answering);
+        let _held = take(&locks, &second).await;
+        let unanswered = answers();
+        for &other in &others {
+            bed.proxy.nth(other).pass();
+        }
+        eventually(PROMPT, "what was late is answered", || async {
+            answers() > unanswered
+        })
+        .await;
+        let stranger = bed.direct(MySqlHold::Row).await;
+        let wait = Wait::within(Duration::from_secs(1));
+        let taken = stranger.acquire(second.with_wait(wait)).await;
+        assert!(taken.expect("the server runs").is_none(), "two holders");
     });
 }

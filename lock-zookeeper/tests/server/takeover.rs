@@ -47,12 +47,20 @@ fn a_session_that_somebody_else_goes_on_with_is_taken_back_and_costs_no_lock() {
 /// opened again.
 async fn go_on_with(server: &ZooKeeperServer, session: i64) -> TcpStream {
     for _ in 0..100 {
+        // Of two that come at the same moment the server keeps both.
+        let ours_is_there = || async { connections_of(server, session) == 1 };
+        eventually(PROMPT, "ours is there", ours_is_there).await;
         match greet(server, session).await {
             Ok(connection) => return connection,
             Err(error) => assert_eq!(error.kind(), ErrorKind::UnexpectedEof, "{error}"),
         }
     }
     panic!("it was always taken back before it was open");
+}
+
+fn connections_of(server: &ZooKeeperServer, session: i64) -> usize {
+    let connections = server.member(0).word("cons");
+    connections.matches(&format!("sid={session:#x},")).count()
 }
 
 async fn greet(server: &ZooKeeperServer, session: i64) -> std::io::Result<TcpStream> {
