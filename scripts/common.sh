@@ -72,3 +72,27 @@ install_mysql() {
         echo "NO MYSQL, so nothing is tested on it: $(head -n 1 <<<"$complaint")" >&2
     fi
 }
+
+# The first line of what a program says of itself, or that it is missing.
+version() {
+    local said
+    said=$("$@" 2>/dev/null | head -n 1) || true
+    echo "${said:-$1 is not installed}"
+}
+
+# What results depend on, as items of a list.
+machine() {
+    echo "- machine: $(sed -n 's/^model name\s*: //p' /proc/cpuinfo | head -n 1), $(nproc) cores, $(awk '/^MemTotal/ { printf "%.0f GB", $2 / 1e6 }' /proc/meminfo), Linux $(uname -r)"
+}
+
+versions() {
+    local zookeeper
+    zookeeper=$(dpkg-query --show --showformat '${Version}' libzookeeper-java 2>/dev/null || true)
+    cat <<TEXT
+- built by: $(rustc --version), release
+- Redis: $(version redis-server --version)
+- MariaDB: $(version mariadbd --version)
+- etcd: $(version etcd --version)
+- ZooKeeper: ${zookeeper:-not installed}
+TEXT
+}

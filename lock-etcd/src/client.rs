@@ -252,10 +252,11 @@ impl Client {
         // It may be slow only, and then it knows better what was there.
         let mut elsewhere = pin!(self.delete_elsewhere(deleting));
         tokio::select! {
-            Ok(deleted) = asking.as_mut() => match deleted {
+            outcome = asking.as_mut() => match outcome {
                 // Or the other one was there before it, and is told later.
-                0 => Ok(elsewhere.await.unwrap_or(0)),
-                deleted => Ok(deleted),
+                Ok(0) => Ok(elsewhere.await.unwrap_or(0)),
+                Ok(deleted) => Ok(deleted),
+                Err(_) => elsewhere.await,
             },
             outcome = elsewhere.as_mut() => match outcome {
                 Ok(0) => Ok(asking.await.unwrap_or(0)),

@@ -78,7 +78,12 @@ impl Client {
             // The next renewals look at the key.
             News::Behind | News::Missed => {}
         };
-        place.keep_watch(background.watches.watch(watched, created + 1, tell).ok());
+        place.keep_watch(
+            background
+                .watches
+                .watch_from(created + 1, watched, tell)
+                .ok(),
+        );
     }
 }
 

@@ -119,7 +119,7 @@ impl<'a> Waiting<'a> {
             let _unheard = sender.send(news);
         };
         let watches = &self.client.background()?.watches;
-        watches.watch(watched, self.queue.revision + 1, tell)
+        watches.watch_since(self.queue.revision, watched, tell)
     }
 
     /// Looks by itself, in case that something was not told. Where any of many may go, that is what an

@@ -19,6 +19,9 @@ use crate::link::{Connection, Link};
 /// How long the stream may take to open, and to accept another watch.
 const LIMIT: Duration = Duration::from_secs(1);
 
+/// The revision of whatever is written next, as a server understands it.
+const NOW: i64 = 0;
+
 /// Has keys watched.
 #[derive(Clone, Debug)]
 pub(crate) struct Watches {
@@ -31,8 +34,7 @@ pub(crate) struct Watches {
 pub(crate) enum News {
     /// This key has gone.
     Gone(Vec<u8>),
-    /// Something has been written since the watch was to begin. Servers take their time, up to 100 ms,
-    /// until they tell what that was.
+    /// Something had been written before the watch began, and what that was is not told.
     Behind,
     /// What happened cannot be told any more; no more is told.
     Missed,
@@ -57,6 +59,8 @@ struct Watch {
     watched: Watched,
     /// The first revision that has not been told about.
     from: i64,
+    /// Whether what was written until it begins is left out.
+    skips: bool,
     tell: Tell,
 }
 
@@ -83,19 +87,37 @@ impl Watches {
         }
     }
 
-    /// Tells whenever one of the `watched` keys goes, from the revision `from` on. It may tell late, or
-    /// not at all while nobody can be reached, so whoever waits looks by itself now and then.
-    pub(crate) fn watch(
+    /// Tells whenever one of the `watched` keys goes, from the revision `from` on. It may tell late, above all
+    /// what it has to catch up with, or not at all while nobody can be reached, so whoever waits looks by
+    /// itself now and then.
+    pub(crate) fn watch_from(
         &self,
-        watched: Watched,
         from: i64,
+        watched: Watched,
         tell: impl Fn(News) + Send + Sync + 'static,
     ) -> Result<Subscription> {
+        self.watch(watched, from, false, Box::new(tell))
+    }
+
+    /// Tells whenever one of the `watched` keys goes, from now on, and first whether the store is
+    /// [behind](News::Behind), since `known` was its revision. That is told at once: servers look only ten times
+    /// a second for those who have to catch up.
+    pub(crate) fn watch_since(
+        &self,
+        known: i64,
+        watched: Watched,
+        tell: impl Fn(News) + Send + Sync + 'static,
+    ) -> Result<Subscription> {
+        self.watch(watched, known + 1, true, Box::new(tell))
+    }
+
+    fn watch(&self, watched: Watched, from: i64, skips: bool, tell: Tell) -> Result<Subscription> {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         let watch = Watch {
             watched,
             from,
-            tell: Box::new(tell),
+            skips,
+            tell,
         };
         let order = Order::Watch(number, watch);
         self.orders.send(order).map_err(|_| runtime_gone())?;
@@ -245,9 +267,11 @@ impl Watching {
         let Some(watch) = self.watches.get_mut(&number) else {
             return;
         };
-        let now = answer.header().map(etcd_client::ResponseHeader::revision);
-        if answer.created() && now >= Some(watch.from) {
-            (watch.tell)(News::Behind);
+        if answer.created()
+            && watch.skips
+            && let Some(header) = answer.header()
+        {
+            watch.began_after(header.revision());
         }
         for event in answer.events() {
             let Some(found) = event.kv() else { continue };
@@ -260,10 +284,21 @@ impl Watching {
 }
 
 impl Watch {
+    /// From the revision after `now` on the server tells of everything, also over a stream that is opened
+    /// anew.
+    fn began_after(&mut self, now: i64) {
+        self.skips = false;
+        if now >= self.from {
+            self.from = now + 1;
+            (self.tell)(News::Behind);
+        }
+    }
+
     fn options(&self, number: i64) -> (Vec<u8>, WatchOptions) {
+        let begins = if self.skips { NOW } else { self.from };
         let options = WatchOptions::new()
             .with_watch_id(number)
-            .with_start_revision(self.from)
+            .with_start_revision(begins)
             .with_filters([WatchFilterType::NoPut]);
         match &self.watched {
             Watched::Key(key) => (key.clone(), options),

@@ -176,6 +176,21 @@ async fn holds_that_are_due_together_are_renewed_together() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn holds_that_are_due_in_a_moment_are_renewed_as_well() {
+    let (lease, keeper) = keeper();
+    let mut guards = Vec::new();
+    for number in 0..50 {
+        guards.push(hold(&keeper, &format!("k{number}")));
+        sleep(TTL / 300 / 25).await;
+    }
+    sleep(TTL / 2).await;
+    let renewals = lease.renewals.lock().unwrap().clone();
+    assert_eq!(renewals.iter().sum::<usize>(), 50);
+    assert!(renewals.len() <= 3, "{renewals:?}");
+    assert!(guards.iter().all(LockGuard::is_held));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_loss_that_the_backend_reports_is_told_to_every_waiter() {
     let (_, keeper) = keeper();
     let mut claim = crate::support::claim(&keeper, "k");

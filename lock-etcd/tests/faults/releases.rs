@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use lock_core::Released;
+use lock_core::{DistributedLock, Released};
 use lock_testkit::{eventually, steady};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::bed::{Bed, take};
+use crate::bed::{Bed, request, take};
 use crate::{PROMPT, TTL};
 
 #[test]
@@ -73,5 +73,32 @@ fn a_release_that_went_by_another_connection_says_so() {
         let released = timeout(PROMPT, releasing.join_next()).await;
         let released = released.expect("it ends").expect("asked once").unwrap();
         assert_eq!(released.unwrap(), Released::Released);
+    });
+}
+
+#[test]
+fn a_release_whose_first_request_breaks_in_the_end_takes_what_the_second_says() {
+    steady(async || {
+        let bed = Bed::new();
+        let locks = bed.client().await;
+        // For so long that nothing else travels meanwhile.
+        let request = request("k").with_ttl(PROMPT * 6).without_waiting();
+        let guard = locks.acquire(request).await.unwrap().expect("free");
+        bed.proxy.all().to_client().hold();
+        let sent = || bed.background().to_server().bytes();
+        let before = sent();
+        let mut releasing = JoinSet::new();
+        releasing.spawn(guard.release());
+        eventually(PROMPT, "the second request", || async { sent() > before }).await;
+        bed.proxy.refuse();
+        bed.command().cut();
+        // Until it has seen that nobody takes its repetition, either.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        bed.background().pass();
+        let released = timeout(PROMPT, releasing.join_next()).await;
+        let released = released.expect("it ends").expect("asked once").unwrap();
+        released.expect("the second request was answered");
+        bed.proxy.accept();
+        bed.has_keys(0).await;
     });
 }

@@ -27,6 +27,31 @@ fn a_waiter_whose_watch_is_silent_looks_by_itself() {
 }
 
 #[test]
+fn a_waiter_sees_what_has_happened_before_its_watch_begins() {
+    // Before it would look by itself, a second after it has got in line.
+    const AT_ONCE: Duration = Duration::from_millis(400);
+    steady(async || {
+        let bed = Bed::new();
+        let (locks, other) = (bed.client().await, bed.direct().await);
+        let held = take(&other, "k").await;
+        let in_line = |key| request(key).with_ttl(PROMPT * 6);
+        // With a lease to stand under.
+        let _elsewhere = locks
+            .acquire(in_line("elsewhere"))
+            .await
+            .unwrap()
+            .expect("free");
+        bed.background().to_server().hold();
+        let mut waiting = Box::pin(locks.acquire(in_line("k")));
+        assert!(timeout(BRIEFLY, &mut waiting).await.is_err());
+        held.release().await.unwrap();
+        bed.background().pass();
+        let guard = timeout(AT_ONCE, waiting).await.expect("it is told to look");
+        assert!(guard.unwrap().expect("no end").is_held());
+    });
+}
+
+#[test]
 fn a_waiter_whose_watch_is_cut_watches_again() {
     steady(async || {
         let bed = Bed::new();
