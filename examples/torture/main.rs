@@ -46,6 +46,9 @@ use worker::Worker;
 #[tokio::main]
 async fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    if !arguments.server {
+        end_with_the_first_panic();
+    }
     let done = match arguments.serves() {
         Some((worker, address)) => serve_in_process::<Worker>(worker, address).await,
         None => torture(&arguments).await,
@@ -54,6 +57,16 @@ async fn main() -> ExitCode {
         eprintln!("torture: {}", problem::in_full(&*problem));
         ExitCode::FAILURE
     })
+}
+
+/// A panic in a task or thread of the library breaks a promise, too, and nobody else would tell of it. Who has
+/// servers to stop, works without the library.
+fn end_with_the_first_panic() {
+    let tell = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        tell(panic);
+        std::process::exit(1);
+    }));
 }
 
 async fn torture(arguments: &Arguments) -> Result<ExitCode, Problem> {
