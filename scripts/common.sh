@@ -64,11 +64,13 @@ install_servers() {
     return "$status"
 }
 
-# Tests leave MySQL out, loudly, where it cannot be fetched.
+# Tests leave MySQL out, loudly, where it cannot be fetched. Debian has it in its unstable suite only.
 install_mysql() {
     local complaint
     [ ! -x "$LOCK_TESTKIT_MYSQL/run" ] || return 0
-    if ! complaint=$(scripts/fetch-mysql "$LOCK_TESTKIT_MYSQL" 2>&1); then
+    if ! complaint=$({ scripts/fetch-servers sid "$LOCK_TESTKIT_MYSQL" mysql-server-core &&
+        "$LOCK_TESTKIT_MYSQL/run" mysqld --no-defaults --version; } 2>&1); then
+        rm -rf "$LOCK_TESTKIT_MYSQL"
         echo "NO MYSQL, so nothing is tested on it: $(head -n 1 <<<"$complaint")" >&2
     fi
 }

@@ -21,7 +21,7 @@ use crate::stage::problem::Problem;
 const BACK: Duration = Duration::from_secs(1);
 
 /// How long a cluster may take until somebody leads again.
-const LEADER_LIMIT: Duration = Duration::from_secs(15);
+const LEADER_LIMIT: Duration = Duration::from_secs(60);
 
 /// How long the store is left alone between two torments, in milliseconds.
 const PAUSE: std::ops::Range<u64> = 300..1200;

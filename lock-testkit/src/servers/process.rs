@@ -14,7 +14,7 @@ use super::ground;
 use crate::stop;
 
 /// How long a server may take to get ready.
-const READY_LIMIT: Duration = Duration::from_secs(20);
+const READY_LIMIT: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
 pub(super) struct Process {

@@ -13,7 +13,7 @@ use super::settings::Settings;
 use super::word;
 
 /// How long a server may take until it serves.
-const READY_LIMIT: Duration = Duration::from_secs(20);
+const READY_LIMIT: Duration = Duration::from_secs(60);
 
 /// One server of a [`ZooKeeperServer`](super::ZooKeeperServer).
 #[derive(Debug)]
@@ -80,7 +80,7 @@ impl ZooKeeperMember {
     ///
     /// # Panics
     ///
-    /// When it does not within 20 seconds.
+    /// When it does not within a minute.
     pub fn restart(&self) {
         self.relaunch();
         assert!(

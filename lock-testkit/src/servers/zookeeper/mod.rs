@@ -17,7 +17,7 @@ use super::authority::Authority;
 use super::port::{ATTEMPTS, free_port};
 
 /// How long an ensemble may take to agree on a leader.
-const LEADER_LIMIT: Duration = Duration::from_secs(20);
+const LEADER_LIMIT: Duration = Duration::from_secs(60);
 
 /// A ZooKeeper of its own: one server or an ensemble of three, empty, with a tick of 500 ms, so that
 /// sessions of 1 to 60 seconds can be had. It does not wait for the disk, which a crash of the process
@@ -148,7 +148,7 @@ impl ZooKeeperServer {
     ///
     /// # Panics
     ///
-    /// When nobody leads within 20 seconds.
+    /// When nobody leads within a minute.
     pub fn leader(&self) -> usize {
         let end = Instant::now() + LEADER_LIMIT;
         loop {
