@@ -15,7 +15,8 @@ pub struct History {
     pub(super) faults: Vec<Fault>,
     /// When anybody was troubled, or the machine stood still.
     pub(super) troubles: Intervals,
-    pub(super) stalls: Intervals,
+    /// When the store was troubled, or the machine stood still.
+    pub(super) silence: Intervals,
     /// When the records end.
     pub(super) end: u64,
 }
@@ -270,12 +271,15 @@ impl Builder {
                 troubles: Intervals::of(troubles),
             };
         }
-        let troubles = self.faults.iter().map(|fault| (fault.begin, fault.end));
+        let stretch = |fault: &Fault| (fault.begin, fault.end);
+        let to_anybody = self.faults.iter().map(stretch);
+        let to_all = self.faults.iter().filter(|fault| fault.worker.is_none());
+        let to_all = to_all.map(stretch);
         History {
             keys,
             workers,
-            troubles: Intervals::of(troubles.chain(self.stalls.iter().copied())),
-            stalls: Intervals::of(self.stalls),
+            troubles: Intervals::of(to_anybody.chain(self.stalls.iter().copied())),
+            silence: Intervals::of(to_all.chain(self.stalls.iter().copied())),
             faults: self.faults,
             end: self.end,
         }

@@ -169,9 +169,14 @@ fn a_removal_of_one_workers_holds_explains_nothing_of_others() {
 fn who_is_cut_off_learns_of_a_removal_later() {
     let removal = fault(100, 101, Effect::Removal);
     let late = both(removed(1000, [1, 2]), vec![removal]);
-    for excuse in [fault_of("a", 200, 300), stall(200, 300)] {
+    let stop = fault(200, 300, Effect::None);
+    for excuse in [fault_of("a", 200, 300), stall(200, 300), stop.clone()] {
         assert_fine(&both(late.clone(), vec![excuse]), &strict());
     }
+    // Whatever happened: what was confirmed before the removal has ended a ttl later.
+    let removal = fault(100, 101, Effect::Removal);
+    let too_late = both(removed(1003, [1, 2]), vec![removal, stop]);
+    assert_breaks(Rule::Exclusion, 1, &too_late, &strict());
     let of_another = vec![fault_of("b", 200, 300)];
     assert_breaks(Rule::Exclusion, 1, &both(late, of_another), &strict());
 }
