@@ -25,11 +25,8 @@ pub(crate) fn translate(error: RedisError) -> Error {
 }
 
 fn classify(error: &RedisError) -> (ErrorKind, &'static str) {
-    // Inside a script a missing permission is a general error, known by its words only.
-    if error
-        .detail()
-        .is_some_and(|detail| detail.contains("The user executing the script can't"))
-    {
+    let is_denied = |detail: &str| DENIED_IN_SCRIPTS.iter().any(|words| detail.contains(words));
+    if error.detail().is_some_and(is_denied) {
         return DENIED;
     }
     match error.code() {
@@ -90,7 +87,33 @@ fn classify(error: &RedisError) -> (ErrorKind, &'static str) {
     }
 }
 
+/// Inside a script a missing permission is a general error, known by its words only: those of Redis 7.0 and before,
+/// and of 7.2 and after.
+const DENIED_IN_SCRIPTS: [&str; 2] = [
+    "The user executing the script can't",
+    "ACL failure in script",
+];
+
 const DENIED: (ErrorKind, &str) = (
     ErrorKind::Denied,
     "check user and password in the url, and the user's permissions (ACL)",
 );
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_permission_that_is_missing_in_a_script_is_denied_by_every_version() {
+        for words in [
+            "-ERR The user executing the script can't run this command or subcommand script: 82, on @user_script:7.",
+            "-ERR ACL failure in script: No permissions to access a key script: 82, on @user_script:7.",
+            "-NOPERM this user has no permissions to run the 'evalsha' command",
+        ] {
+            let answer = redis::parse_redis_value(format!("{words}\r\n").as_bytes());
+            let answer = answer.and_then(redis::Value::extract_error);
+            let error = translate(answer.expect_err("it is an error"));
+            assert_eq!(error.kind(), ErrorKind::Denied, "{words}: {error}");
+        }
+    }
+}

@@ -8,13 +8,25 @@ use rustls::{AlertDescription, CertificateError, Error as TlsError};
 /// What a failed connection means and what to do about it; `None` when that is no matter of TLS.
 ///
 /// Where one side does not trust the other it is [`ErrorKind::Denied`], which no second try makes better;
-/// something else than TLS at the other end is [`ErrorKind::Unavailable`].
+/// something else than TLS at the other end, or half a handshake because the connection was cut, is
+/// [`ErrorKind::Unavailable`].
 pub fn meaning(error: &io::Error) -> Option<(ErrorKind, &'static str)> {
     let cause = error.get_ref()?.downcast_ref::<TlsError>()?;
     Some(match cause {
         TlsError::InvalidMessage(_) => (
             ErrorKind::Unavailable,
             "the server does not seem to speak TLS there: use its TLS port, or a url without TLS",
+        ),
+        TlsError::AlertReceived(
+            AlertDescription::DecodeError
+            | AlertDescription::BadRecordMac
+            | AlertDescription::RecordOverflow
+            | AlertDescription::UnexpectedMessage
+            | AlertDescription::InternalError,
+        )
+        | TlsError::DecryptError => (
+            ErrorKind::Unavailable,
+            "what was sent has not arrived as it was: check that the server runs, and what is in between",
         ),
         TlsError::InvalidCertificate(certificate) => (ErrorKind::Denied, of_theirs(certificate)),
         TlsError::AlertReceived(alert) => (ErrorKind::Denied, of_ours(*alert)),
@@ -74,5 +86,35 @@ fn of_ours(alert: AlertDescription) -> &'static str {
             "look at the server's log; if it demands a client certificate, set tls_cert and tls_key"
         }
         _ => LOOK_AT_THE_LOG,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind(cause: TlsError) -> Option<ErrorKind> {
+        let error = io::Error::new(io::ErrorKind::InvalidData, cause);
+        meaning(&error).map(|(kind, _)| kind)
+    }
+
+    #[test]
+    fn what_arrived_broken_may_be_tried_again_and_what_is_refused_may_not() {
+        for alert in [
+            AlertDescription::DecodeError,
+            AlertDescription::BadRecordMac,
+        ] {
+            let kind = kind(TlsError::AlertReceived(alert));
+            assert_eq!(kind, Some(ErrorKind::Unavailable), "{alert:?}");
+        }
+        assert_eq!(kind(TlsError::DecryptError), Some(ErrorKind::Unavailable));
+        for alert in [
+            AlertDescription::UnknownCA,
+            AlertDescription::HandshakeFailure,
+            AlertDescription::ProtocolVersion,
+        ] {
+            let kind = kind(TlsError::AlertReceived(alert));
+            assert_eq!(kind, Some(ErrorKind::Denied), "{alert:?}");
+        }
     }
 }
