@@ -29,7 +29,7 @@ fn one_release_of_three_hundred_waits_costs_a_few_requests_and_keeps_the_order()
             connect(cluster.url()).await,
         ];
         let first = clients[0].lock("k").await.unwrap();
-        let in_line = || cluster.first().figure("etcd_debugging_mvcc_put_total") as usize;
+        let in_line = || cluster.first().figure("etcd_mvcc_put_total") as usize;
         let (granted, mut order) = mpsc::unbounded_channel();
         let mut waiting = JoinSet::new();
         for number in 0..WAITERS {
@@ -113,7 +113,7 @@ fn a_refusal_writes_nothing() {
         let cluster = EtcdCluster::start(1);
         let locks = connect(cluster.url()).await;
         let _held = locks.lock("k").await.unwrap();
-        let puts = || cluster.first().figure("etcd_debugging_mvcc_put_total");
+        let puts = || cluster.first().figure("etcd_mvcc_put_total");
         let before = puts();
         for _ in 0..10 {
             assert!(locks.try_lock("k").await.unwrap().is_none());
