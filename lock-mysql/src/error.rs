@@ -83,7 +83,8 @@ pub(crate) fn failure(error: sqlx::Error) -> Failure {
         match number(database.as_ref()) {
             // MariaDB says the same of a row that is locked when it should not wait at all.
             LOCK_WAIT_TIMEOUT | LOCK_NOWAIT => return Failure::Locked,
-            DEADLOCK => return Failure::Deadlock,
+            // So MariaDB says it from 11.6 on, where a transaction may see one moment only.
+            DEADLOCK | RECORD_CHANGED => return Failure::Deadlock,
             NO_SUCH_THREAD => return Failure::Gone,
             _ => {}
         }
@@ -121,6 +122,7 @@ impl From<Error> for Failure {
 const LOCK_WAIT_TIMEOUT: u16 = 1205;
 const LOCK_NOWAIT: u16 = 3572;
 const DEADLOCK: u16 = 1213;
+const RECORD_CHANGED: u16 = 1020;
 const NO_SUCH_THREAD: u16 = 1094;
 
 const UNREACHABLE: (ErrorKind, &str) = (
