@@ -56,7 +56,7 @@ pub(crate) struct Arguments {
 
     /// Instead of all that, what fencing tokens are for: 1,000 updates by holders that are stopped between
     /// reading and writing, of a register that looks at tokens and of one that does not
-    #[arg(long, conflicts_with_all = ["minutes", "server"])]
+    #[arg(long, conflicts_with = "minutes")]
     pub(crate) control: bool,
 
     /// Keep the records of all processes in this directory; they are also kept when a promise was broken

@@ -17,6 +17,7 @@
 mod arguments;
 mod bag;
 mod calm;
+mod cluster;
 mod control;
 mod faults;
 mod headquarters;

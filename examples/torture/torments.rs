@@ -6,13 +6,12 @@ use std::time::Duration;
 use fastrand::Rng;
 use lock_testkit::block_thread;
 use lock_testkit::history::{Effect, Recorder};
-use lock_testkit::servers::{
-    EtcdCluster, RedisServer, Reply, ServerProcess, SqlServer, ZooKeeperServer,
-};
+use lock_testkit::servers::{RedisServer, Reply, ServerProcess, SqlServer};
 use tokio::time::{Instant, sleep};
 
 use crate::bag::Bag;
 use crate::calm::Times;
+use crate::cluster::{etcd, zookeeper};
 use crate::server::{MEMBERS, Server};
 use crate::stage::problem::Problem;
 
@@ -20,15 +19,12 @@ use crate::stage::problem::Problem;
 /// since nothing is promised of tokens where its clock is set back and its memory is lost.
 const BACK: Duration = Duration::from_secs(1);
 
-/// How long a cluster may take until somebody leads again.
-const LEADER_LIMIT: Duration = Duration::from_secs(60);
-
 /// How long the store is left alone between two torments, in milliseconds.
 const PAUSE: std::ops::Range<u64> = 300..1200;
 
 /// What can be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Torment {
+pub(crate) enum Torment {
     /// It is stopped where it stands, and goes on.
     Stop,
     /// It is killed and started anew.
@@ -39,6 +35,8 @@ enum Torment {
     Flush,
     /// The locks that are on it are deleted, or some of them.
     Delete,
+    /// It has no room left, and drops what it likes.
+    Evict,
     /// It ends its connections.
     KillClients,
     StopLeader,
@@ -58,6 +56,7 @@ impl Torment {
             Self::ClockBack => "clock_back",
             Self::Flush => "flush",
             Self::Delete => "delete_locks",
+            Self::Evict => "evict",
             Self::KillClients => "kill_clients",
             Self::StopLeader => "stop_leader",
             Self::KillLeader => "kill_leader",
@@ -83,11 +82,10 @@ impl Torment {
             Self::LoseQuorum,
         ];
         match server {
-            Server::Redis(_) => [&alone[..], &[Self::Flush, Self::Delete]].concat(),
+            Server::Redis(_) => [&alone[..], &[Self::Flush, Self::Delete, Self::Evict]].concat(),
             Server::SqlLeases(_) => [&alone[..], &[Self::Delete]].concat(),
             Server::SqlRows(_) => alone.to_vec(),
-            Server::Etcd(_) => [&together[..], &[Self::Delete]].concat(),
-            Server::ZooKeeper(_) => together.to_vec(),
+            Server::Etcd(_) | Server::ZooKeeper(_) => [&together[..], &[Self::Delete]].concat(),
         }
     }
 }
@@ -167,6 +165,16 @@ fn redis(server: &RedisServer, torment: Torment, duration: Duration, ahead: i64)
             }
             Effect::Removal
         }
+        Torment::Evict => {
+            told(
+                server,
+                &["CONFIG", "SET", "maxmemory-policy", "allkeys-random"],
+            );
+            told(server, &["CONFIG", "SET", "maxmemory", "1"]);
+            block_thread(duration / 8);
+            told(server, &["CONFIG", "SET", "maxmemory", "0"]);
+            Effect::Forgetting
+        }
         _ => {
             told(server, &["CLIENT", "KILL", "TYPE", "normal"]);
             Effect::None
@@ -234,82 +242,5 @@ fn set_clock(server: &ServerProcess, torment: Torment, ahead: i64) -> Effect {
     match torment {
         Torment::ClockBack => Effect::SetBack,
         _ => Effect::Removal,
-    }
-}
-
-fn etcd(cluster: &EtcdCluster, torment: Torment, duration: Duration, member: usize) -> Effect {
-    let members = cluster.members();
-    let leader = || members.iter().position(|member| member.is_leader());
-    let chosen = match torment {
-        Torment::StopLeader | Torment::KillLeader => leader().unwrap_or(member),
-        _ => member,
-    };
-    match torment {
-        Torment::Delete => {
-            let mut deleting = cluster.control_command();
-            // A cluster without a leader does not do it, which is no news.
-            let _unanswered = deleting.args(["del", "torture/", "--prefix"]).output();
-            return Effect::Removal;
-        }
-        Torment::LoseQuorum => {
-            let stopped = [&members[chosen], &members[(chosen + 1) % members.len()]];
-            stopped.iter().for_each(|member| member.freeze());
-            block_thread(duration);
-            stopped.iter().for_each(|member| member.thaw());
-        }
-        Torment::KillLeader | Torment::KillMember => {
-            members[chosen].kill();
-            block_thread(duration);
-            members[chosen].restart();
-        }
-        _ => {
-            members[chosen].freeze();
-            block_thread(duration);
-            members[chosen].thaw();
-        }
-    }
-    wait_until(|| leader().is_some());
-    Effect::None
-}
-
-fn zookeeper(
-    ensemble: &ZooKeeperServer,
-    torment: Torment,
-    duration: Duration,
-    member: usize,
-) -> Effect {
-    let members = ensemble.members();
-    let leader = || members.iter().position(|member| member.leads());
-    let chosen = match torment {
-        Torment::StopLeader | Torment::KillLeader => leader().unwrap_or(member),
-        _ => member,
-    };
-    match torment {
-        Torment::LoseQuorum => {
-            let stopped = [&members[chosen], &members[(chosen + 1) % members.len()]];
-            stopped.iter().for_each(|member| member.freeze());
-            block_thread(duration);
-            stopped.iter().for_each(|member| member.thaw());
-        }
-        Torment::KillLeader | Torment::KillMember => {
-            members[chosen].kill();
-            block_thread(duration);
-            members[chosen].relaunch();
-        }
-        _ => {
-            members[chosen].freeze();
-            block_thread(duration);
-            members[chosen].thaw();
-        }
-    }
-    wait_until(|| members.iter().all(|member| member.serves()));
-    Effect::None
-}
-
-/// A cluster that has not come to itself after that long is left to those who wait for it.
-fn wait_until(is_ready: impl Fn() -> bool) {
-    let end = Instant::now() + LEADER_LIMIT;
-    while !is_ready() && Instant::now() < end {
-        block_thread(Duration::from_millis(20));
     }
 }

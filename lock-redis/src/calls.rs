@@ -10,7 +10,8 @@ use crate::script::{
 };
 
 impl Layout {
-    pub(crate) fn take(&self, hold: &HoldId) -> Call {
+    /// `listens`: whether the lane is told of the key's next change.
+    pub(crate) fn take(&self, hold: &HoldId, listens: bool) -> Call {
         let script = match hold.mode() {
             Mode::Exclusive => &TAKE_EXCLUSIVE,
             Mode::Shared | Mode::Permit { .. } => &TAKE_MANY,
@@ -20,11 +21,12 @@ impl Layout {
             .argument(owner_mark(hold))
             .argument(milliseconds(hold.store_ttl()))
             .argument(self.counter());
-        match hold.mode() {
+        let call = match hold.mode() {
             Mode::Exclusive => call,
             Mode::Shared => call.argument("0"),
             Mode::Permit { of } => call.argument(of.to_string()),
-        }
+        };
+        if listens { call.listening() } else { call }
     }
 
     pub(crate) fn renew(&self, hold: &HoldId) -> Call {

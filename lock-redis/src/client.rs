@@ -8,12 +8,12 @@ use lock_core::{
     Clock, Error, ErrorKind, HoldId, KeeperHome, LockKey, LossReason, Moment, Patrol, PerRuntime,
     Released, Renewal, Result,
 };
-use redis::{AsyncConnectionConfig, ProtocolVersion, RedisResult, Value};
+use redis::{AsyncConnectionConfig, PushInfo, RedisResult, Value};
 
 use crate::RedisConfig;
 use crate::error::{BACKEND, no_answer};
 use crate::layout::Layout;
-use crate::link::{Connection, Greeting, Link, Terms};
+use crate::link::{Connection, Link, Terms, Tracking};
 use crate::script::{self, Call, FLOOR};
 use crate::server::{self, ServerClock};
 use crate::wake::Hub;
@@ -36,12 +36,12 @@ pub(crate) struct Client {
     patrol: Patrol,
 }
 
-/// What the server says about a key that somebody waits for.
-pub(crate) enum KeyState {
-    Free,
-    HeldFor(Duration),
-    /// Held without an expiry, by another client.
-    Held,
+/// What the server answers to a take.
+pub(crate) enum Answer {
+    /// The grant's number.
+    Granted(u64),
+    /// Somebody else holds the key for so long, or until it is given back.
+    Busy(Option<Duration>),
 }
 
 impl Client {
@@ -50,35 +50,27 @@ impl Client {
         let layout = Layout::new(&config.namespace);
         let hub = Arc::new(Hub::new(layout.clone()));
         let patrol = Patrol::new(home.clone());
-        let pushes = Arc::clone(&hub);
-        let push_options = AsyncConnectionConfig::new().set_push_sender(move |push| {
-            pushes.pushed(&push);
-            Ok::<(), std::convert::Infallible>(())
-        });
-        let tracking = redis::cmd("CLIENT")
-            .arg("TRACKING")
-            .arg("ON")
-            .arg("NOLOOP")
-            .take();
+        let wire = Arc::new(Wire::new(config)?);
+        let terms = |options, tracking, greeting| Terms {
+            wire: Arc::clone(&wire),
+            options,
+            tracking,
+            greeting,
+            home: home.clone(),
+            patrol: patrol.clone(),
+        };
+        let floor = FLOOR.call().argument(layout.counter());
         let client = Self {
             command: lanes(
-                Terms {
-                    wire: Arc::new(Wire::new(config, ProtocolVersion::RESP2)?),
-                    options: AsyncConnectionConfig::new(),
-                    greeting: Greeting::Script(FLOOR.call().argument(layout.counter())),
-                    home: home.clone(),
-                    patrol: patrol.clone(),
-                },
+                terms(
+                    telling(&hub, Hub::waiters_are_told),
+                    Tracking::Asked,
+                    Some(floor),
+                ),
                 KeeperHome::caller(),
             ),
             background: lanes(
-                Terms {
-                    wire: Arc::new(Wire::new(config, ProtocolVersion::RESP3)?),
-                    options: push_options,
-                    greeting: Greeting::Command(tracking),
-                    home: home.clone(),
-                    patrol: patrol.clone(),
-                },
+                terms(telling(&hub, Hub::keeper_is_told), Tracking::All, None),
                 home.clone(),
             ),
             server_clock: ServerClock::new(Clock::Boot.now()),
@@ -105,47 +97,25 @@ impl Client {
         self.command.here()
     }
 
-    /// Asks for the key once; the grant's number, or `None` while it is held.
+    /// Asks for the key once. Who `listens` is told of its next change.
     pub(crate) async fn take(
         &self,
         hold: &HoldId,
         lane: &Arc<Link>,
         connection: &mut Connection,
+        listens: bool,
         limit: Duration,
-    ) -> Result<Option<u64>> {
-        match lane
-            .call(connection, &self.layout.take(hold), limit)
-            .await?
-        {
-            Value::Nil => Ok(None),
-            Value::Int(grant) => u64::try_from(grant)
-                .map(Some)
-                .map_err(|_| unexpected(&Value::Int(grant))),
-            answer => Err(unexpected(&answer)),
-        }
-    }
-
-    /// Looks at a key so that the server tells of its next change.
-    pub(crate) async fn look(&self, key: &[u8], limit: Duration) -> Result<KeyState> {
-        let background = self.background.here()?;
-        let looking = async {
-            let mut connection = background.connection().await?;
-            let mut pttl = redis::cmd("PTTL");
-            let answer: RedisResult<i64> = pttl.arg(key).query_async(&mut connection.redis).await;
-            answer.map_err(|error| background.failed(&connection, error))
-        };
-        match self.patrol.within(limit, looking).await {
-            None => {
-                if let Some(connection) = background.current() {
-                    background.probe(connection);
-                }
-                Err(no_answer(limit))
+    ) -> Result<Answer> {
+        let call = self.layout.take(hold, listens);
+        match lane.call(connection, &call, limit).await? {
+            Value::Int(grant @ 1..) => Ok(Answer::Granted(grant.unsigned_abs())),
+            // See `busy` in the scripts.
+            Value::Int(-1) => Ok(Answer::Busy(None)),
+            Value::Int(busy) => {
+                let left = Duration::from_millis(busy.unsigned_abs().saturating_sub(2));
+                Ok(Answer::Busy(Some(left)))
             }
-            Some(Err(error)) => Err(error),
-            Some(Ok(-2)) => Ok(KeyState::Free),
-            Some(Ok(left)) => Ok(u64::try_from(left).map_or(KeyState::Held, |ms| {
-                KeyState::HeldFor(Duration::from_millis(ms))
-            })),
+            answer => Err(unexpected(&answer)),
         }
     }
 
@@ -172,7 +142,6 @@ impl Client {
             None => {
                 // Nothing has to travel behind a renewal, so the next one tries a new connection.
                 background.forget(&connection);
-                self.hub.wake_all();
                 return Err(no_answer(limit));
             }
         };
@@ -202,6 +171,12 @@ impl Client {
     /// Releases on the connection that the take travelled on, if it still lives, since there it
     /// cannot overtake the take; else on the background connection.
     pub(crate) async fn release(&self, hold: &HoldId) -> Result<Released> {
+        // The server tells a connection of what others do.
+        let _ours = self.hub.wake_at_the_end(self.layout.lock(hold.key()));
+        self.release_somewhere(hold).await
+    }
+
+    async fn release_somewhere(&self, hold: &HoldId) -> Result<Released> {
         let call = self.layout.release(hold);
         let lane = self.command.of(hold.runtime());
         let Some((lane, mut connection)) =
@@ -245,6 +220,15 @@ impl Client {
 fn lanes(terms: Terms, home: KeeperHome) -> PerRuntime<Link> {
     PerRuntime::new(home, move |runtime| {
         Link::new(terms.clone(), runtime.clone())
+    })
+}
+
+/// Has `hear` listen to what the server says unasked.
+fn telling(hub: &Arc<Hub>, hear: fn(&Hub, &PushInfo)) -> AsyncConnectionConfig {
+    let hub = Arc::clone(hub);
+    AsyncConnectionConfig::new().set_push_sender(move |push| {
+        hear(&hub, &push);
+        Ok::<(), std::convert::Infallible>(())
     })
 }
 

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use lock_core::{Answered, Clock, Error, Heard, KeeperHome, Patrol, Result};
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, RedisError, RedisResult, Value};
+use redis::{AsyncConnectionConfig, Pipeline, RedisError, RedisResult, Value};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use crate::error::{no_answer, translate};
-use crate::script::{Call, Known};
+use crate::script::{Call, Known, listening_next};
 use crate::wire::{Driver, Wire};
 
 /// How long opening a connection may take.
@@ -38,8 +38,10 @@ pub(crate) struct Link {
 pub(crate) struct Terms {
     pub(crate) wire: Arc<Wire>,
     pub(crate) options: AsyncConnectionConfig,
+    /// What the connection is told of keys that it has read (`CLIENT TRACKING`).
+    pub(crate) tracking: Tracking,
     /// What is sent first on every new connection.
-    pub(crate) greeting: Greeting,
+    pub(crate) greeting: Option<Call>,
     /// Where a silent connection is asked for a sign of life.
     pub(crate) home: KeeperHome,
     pub(crate) patrol: Patrol,
@@ -54,11 +56,13 @@ enum State {
 
 type Outcome = watch::Receiver<Option<Result<Connection>>>;
 
-/// What is sent first on every new connection.
-#[derive(Clone)]
-pub(crate) enum Greeting {
-    Script(Call),
-    Command(redis::Cmd),
+/// Of which keys the server tells a connection when somebody else changes them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Tracking {
+    /// All that were read on it.
+    All,
+    /// Those that a [listening](Call::listening) call has read.
+    Asked,
 }
 
 /// A handle of the connection.
@@ -226,11 +230,7 @@ impl Link {
                 _driver: driver,
             };
             let sent = Clock::Boot.now();
-            let greeted: RedisResult<Value> = match &terms.greeting {
-                Greeting::Script(call) => call.send(&mut connection).await,
-                Greeting::Command(command) => command.query_async(&mut connection.redis).await,
-            };
-            greeted.map_err(translate)?;
+            greet(terms, &mut connection).await.map_err(translate)?;
             self.heard.note(sent);
             Ok(connection)
         };
@@ -240,6 +240,24 @@ impl Link {
         }
         .map_err(|error| error.with_operation("connect"))
     }
+}
+
+async fn greet(terms: &Terms, connection: &mut Connection) -> RedisResult<()> {
+    if let Some(call) = &terms.greeting {
+        call.send(connection).await?;
+    }
+    let mut requests = Pipeline::new();
+    requests.cmd("CLIENT").arg("TRACKING").arg("ON");
+    match terms.tracking {
+        Tracking::All => requests.arg("NOLOOP"),
+        // Who may not listen is to learn that before the first wait; nothing is listened to yet.
+        Tracking::Asked => requests
+            .arg("OPTIN")
+            .arg("NOLOOP")
+            .add_command(listening_next())
+            .cmd("PING"),
+    };
+    requests.exec_async(&mut connection.redis).await
 }
 
 enum Joined {

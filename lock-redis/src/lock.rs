@@ -10,7 +10,7 @@ use lock_core::{
 };
 
 use crate::RedisConfig;
-use crate::client::{Client, KeyState, REPLY_LIMIT};
+use crate::client::{Answer, Client, REPLY_LIMIT};
 use crate::error::BACKEND;
 use crate::link::Link;
 use crate::pace::Pace;
@@ -90,6 +90,10 @@ struct Acquisition<'a> {
     lane: Arc<Link>,
     /// Kept over attempts without a definite answer, so that a resend is known as one.
     claim: Option<Claim>,
+    /// Whether we are in the hub, to be told of changes.
+    listens: bool,
+    /// How long to sleep if nothing wakes us: until the holder's lease would end.
+    next_look: Duration,
 }
 
 impl<'a> Acquisition<'a> {
@@ -100,6 +104,8 @@ impl<'a> Acquisition<'a> {
             attempts: Attempts::new(request, REPLY_LIMIT),
             lane: lock.client.lane()?,
             claim: Some(lock.keeper.claim(request)?),
+            listens: false,
+            next_look: LOOK_AGAIN,
         })
     }
 
@@ -123,7 +129,8 @@ impl<'a> Acquisition<'a> {
     /// Asks, and waits to be woken, until granted or the wait is over.
     async fn wait(&mut self, _turn: Turn) -> Result<Option<LockGuard>> {
         let key = self.lock.client.lock_key(&self.request.key);
-        let watcher = self.lock.client.hub.watch(key.clone());
+        let watcher = self.lock.client.hub.watch(key);
+        self.listens = true;
         let mut backoff = Backoff::new(Duration::from_millis(5), LOOK_AGAIN);
         let mut pace = Pace::new();
         loop {
@@ -134,7 +141,7 @@ impl<'a> Acquisition<'a> {
             let pause = if self.attempts.is_troubled() {
                 backoff.next_pause()
             } else {
-                self.until_next_look(&key).await
+                self.next_look
             };
             // Cancel safe: a missed notification stays for the next turn.
             if !self.attempts.pause(pause, watcher.changed()).await {
@@ -184,35 +191,34 @@ impl<'a> Acquisition<'a> {
         let answer = self
             .lock
             .client
-            .take(claim.id(), &self.lane, &mut connection, left())
+            .take(
+                claim.id(),
+                &self.lane,
+                &mut connection,
+                self.listens,
+                left(),
+            )
             .await;
-        if let Ok(Some(grant)) = answer {
-            let token = FencingToken::from_grant(grant)?;
-            let (ttl, store_ttl) = (claim.id().ttl(), claim.id().store_ttl());
-            return claim
-                .granted(token, sent, store_ttl)
-                .map(Some)
-                .ok_or_else(|| came_too_late(ttl));
-        }
-        if answer.is_ok() {
-            claim.refused();
-            self.attempts.refused(sent);
-        }
-        self.claim = Some(claim);
-        answer.map(|_| None)
-    }
-
-    /// How long to sleep if nothing wakes us: until the holder's lease would end.
-    async fn until_next_look(&self, key: &[u8]) -> Duration {
-        match self.lock.client.look(key, self.patience()).await {
-            Ok(KeyState::Free) => Duration::ZERO,
-            Ok(KeyState::HeldFor(left)) => left
-                .saturating_add(Duration::from_millis(1))
-                .min(LOOK_AGAIN),
-            Ok(KeyState::Held) => LOOK_AGAIN,
+        match answer {
+            Ok(Answer::Granted(grant)) => {
+                let token = FencingToken::from_grant(grant)?;
+                let (ttl, store_ttl) = (claim.id().ttl(), claim.id().store_ttl());
+                claim
+                    .granted(token, sent, store_ttl)
+                    .map(Some)
+                    .ok_or_else(|| came_too_late(ttl))
+            }
+            Ok(Answer::Busy(left)) => {
+                claim.refused();
+                self.attempts.refused(sent);
+                self.claim = Some(claim);
+                let until_free = left.map(|left| left.saturating_add(Duration::from_millis(1)));
+                self.next_look = until_free.map_or(LOOK_AGAIN, |left| left.min(LOOK_AGAIN));
+                Ok(None)
+            }
             Err(error) => {
-                tracing::debug!(key = %self.request.key, %error, "cannot watch; looking again soon");
-                LOOK_AGAIN / 10
+                self.claim = Some(claim);
+                Err(error)
             }
         }
     }

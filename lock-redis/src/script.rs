@@ -52,6 +52,8 @@ pub(crate) struct Call {
     script: &'static Script,
     keys: Vec<Vec<u8>>,
     arguments: Vec<Vec<u8>>,
+    /// Whether the server is to tell the connection of the next change of what is read.
+    listens: bool,
 }
 
 impl Script {
@@ -69,6 +71,7 @@ impl Script {
             script: self,
             keys: Vec::with_capacity(2),
             arguments: Vec::with_capacity(4),
+            listens: false,
         }
     }
 }
@@ -84,15 +87,36 @@ impl Call {
         self
     }
 
+    /// Has the server tell the connection of the next change of what the script reads.
+    pub(crate) fn listening(mut self) -> Self {
+        self.listens = true;
+        self
+    }
+
     /// Sends the call and waits for its answer.
     pub(crate) async fn send(&self, connection: &mut Connection) -> RedisResult<Value> {
         let first = self.shortest(&connection.known);
-        match first.query_async(&mut connection.redis).await {
+        match self.send_as(first, connection).await {
             Err(error) if is_unknown_script(&error) => {
-                self.by_source().query_async(&mut connection.redis).await
+                self.send_as(self.by_source(), connection).await
             }
             answer => answer,
         }
+    }
+
+    async fn send_as(&self, command: Cmd, connection: &mut Connection) -> RedisResult<Value> {
+        if !self.listens {
+            return command.query_async(&mut connection.redis).await;
+        }
+        let mut both = Pipeline::with_capacity(2);
+        both.add_command(listening_next()).add_command(command);
+        both.ignore_errors();
+        let answers: Vec<RedisResult<Value>> = both.query_async(&mut connection.redis).await?;
+        let mut last = Value::Nil;
+        for answer in answers {
+            last = answer?;
+        }
+        Ok(last)
     }
 
     /// By the hash where the connection has seen the source.
@@ -121,6 +145,12 @@ impl Call {
             .arg(&self.arguments);
         command
     }
+}
+
+/// What has the server tell the connection of the next change of what the next command reads, if that is
+/// what the connection is for.
+pub(crate) fn listening_next() -> Cmd {
+    cmd("CLIENT").arg("CACHING").arg("YES").take()
 }
 
 /// Sends many calls in one go and answers for each of them.

@@ -12,10 +12,12 @@ use crate::link::locked;
 
 /// The waiters of one client, by the server's key.
 ///
-/// The server tells the background connection when a key changes that was read on it
-/// (`CLIENT TRACKING`), also by a plain `DEL` of another client and by expiry, once a read. So a
-/// waiter first enters here, then reads the key, and reads it again after every wake-up. A renewal
-/// reads it, too, so a hold that was renewed once hears of its removal at once.
+/// The server tells a connection when a key was changed by another one, once after it was read there for
+/// that (`CLIENT TRACKING`), also by a plain `DEL` of another client and by expiry. So a waiter first
+/// enters here, then asks for the key on its command connection, and asks again after every wake-up. What is
+/// changed on that connection itself we know: see [`wake_at_the_end`](Self::wake_at_the_end). A renewal
+/// reads the key on the background connection, so a hold that was renewed once hears of its removal at
+/// once.
 #[derive(Debug)]
 pub(crate) struct Hub {
     layout: Layout,
@@ -50,44 +52,86 @@ impl Hub {
         }
     }
 
-    /// Takes what the server pushed.
-    pub(crate) fn pushed(&self, push: &PushInfo) {
-        match &push.kind {
-            PushKind::Invalidate => match push.data.first() {
-                Some(Value::Array(keys)) => keys.iter().for_each(|key| self.key_changed(key)),
-                // `nil` instead of a list means every key: FLUSHALL and FLUSHDB.
-                _ => {
-                    self.wake_all();
-                    self.alarm.get().inspect(|alarm| alarm.all_changed());
-                }
-            },
-            // What changes from now on is not told: everybody has to look again.
-            PushKind::Disconnection => self.wake_all(),
-            _ => {}
+    /// Takes what the server says unasked on a command connection.
+    pub(crate) fn waiters_are_told(&self, push: &PushInfo) {
+        match changes(push) {
+            Changes::Of(keys) => keys.for_each(|key| self.wake(key)),
+            Changes::All => self.wake_all(),
+            Changes::None => {}
+        }
+        if push.kind == PushKind::Disconnection {
+            // What changes from now on is not told: everybody has to ask again.
+            self.wake_all();
         }
     }
 
-    /// Lets every waiter look again.
-    pub(crate) fn wake_all(&self) {
+    /// Takes what the server says unasked on the background connection.
+    pub(crate) fn keeper_is_told(&self, push: &PushInfo) {
+        let Some(alarm) = self.alarm.get() else {
+            return;
+        };
+        match changes(push) {
+            Changes::Of(keys) => keys
+                .filter_map(|key| self.layout.lock_of(key))
+                .for_each(|lock| alarm.changed(&lock)),
+            Changes::All => alarm.all_changed(),
+            Changes::None => {}
+        }
+    }
+
+    /// Wakes the waiter for `key` when the outcome is dropped: when we have given the key back, or may have.
+    pub(crate) fn wake_at_the_end(&self, key: Vec<u8>) -> WakeAtTheEnd<'_> {
+        WakeAtTheEnd { hub: self, key }
+    }
+
+    fn wake_all(&self) {
         self.lock_waiters()
             .values()
             .for_each(|changed| changed.notify_one());
     }
 
-    fn key_changed(&self, key: &Value) {
-        let Value::BulkString(key) = key else {
-            return;
-        };
+    fn wake(&self, key: &[u8]) {
         if let Some(changed) = self.lock_waiters().get(key) {
             changed.notify_one();
-        }
-        if let (Some(alarm), Some(lock)) = (self.alarm.get(), self.layout.lock_of(key)) {
-            alarm.changed(&lock);
         }
     }
 
     fn lock_waiters(&self) -> MutexGuard<'_, HashMap<Vec<u8>, Arc<Notify>>> {
         locked(&self.waiters)
+    }
+}
+
+/// What the server says to have changed.
+enum Changes<Keys> {
+    None,
+    Of(Keys),
+    All,
+}
+
+fn changes(push: &PushInfo) -> Changes<impl Iterator<Item = &[u8]>> {
+    match (&push.kind, push.data.first()) {
+        (PushKind::Invalidate, Some(Value::Array(keys))) => {
+            Changes::Of(keys.iter().filter_map(|key| match key {
+                Value::BulkString(key) => Some(key.as_slice()),
+                _ => None,
+            }))
+        }
+        // `nil` instead of a list means every key: FLUSHALL and FLUSHDB.
+        (PushKind::Invalidate, _) => Changes::All,
+        _ => Changes::None,
+    }
+}
+
+/// Wakes the waiter for a key when it is dropped.
+#[derive(Debug)]
+pub(crate) struct WakeAtTheEnd<'a> {
+    hub: &'a Hub,
+    key: Vec<u8>,
+}
+
+impl Drop for WakeAtTheEnd<'_> {
+    fn drop(&mut self) {
+        self.hub.wake(&self.key);
     }
 }
 

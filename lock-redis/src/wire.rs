@@ -38,7 +38,7 @@ pub(crate) struct Wire {
 
 impl Wire {
     /// Reads the url and checks that the other settings fit it; nothing is opened.
-    pub(crate) fn new(config: &RedisConfig, protocol: ProtocolVersion) -> Result<Self> {
+    pub(crate) fn new(config: &RedisConfig) -> Result<Self> {
         let is_secure = check(config)?;
         let mut url = config.url.clone();
         if is_secure && let Some(end) = url.find("s://") {
@@ -46,7 +46,8 @@ impl Wire {
             url.remove(end);
         }
         let info = url.as_str().into_connection_info().map_err(translate)?;
-        let settings = info.redis_settings().clone().set_protocol(protocol);
+        let settings = info.redis_settings().clone();
+        let settings = settings.set_protocol(ProtocolVersion::RESP3);
         Ok(Self {
             info: info.set_redis_settings(settings),
             #[cfg(feature = "tls")]

@@ -272,7 +272,7 @@ fn wrong_arguments_are_refused_with_status_2() {
     for arguments in [
         &["--minutes", "0"][..],
         &["--processes", "1"],
-        &["--control", "--server"],
+        &["--control", "--minutes", "1"],
         &["--seed", "dice"],
     ] {
         example::assert_refuses("torture", arguments);

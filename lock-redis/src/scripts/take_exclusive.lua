@@ -1,6 +1,6 @@
 -- Takes the key as a plain string, the layout that other lock clients use too.
 -- KEYS: lock   ARGV: owner mark, ttl in ms, counter
--- Answers the grant number, or nil while somebody else holds the key.
+-- Answers the grant number, or what busy says while somebody else holds the key.
 local held = redis.pcall('GET', KEYS[1])
 if held == false then
   local grant = mint(ARGV[3])
@@ -13,6 +13,6 @@ if type(held) == 'string' then
     redis.call('PEXPIRE', KEYS[1], ARGV[2])
     return tonumber(string.sub(held, #ARGV[1] + 1))
   end
-  return false
+  return busy(KEYS[1])
 end
-return busy_or_foreign(KEYS[1])
+return foreign(KEYS[1]) or busy(KEYS[1])

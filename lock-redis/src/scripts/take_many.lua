@@ -1,12 +1,12 @@
 -- Takes the key together with others of the same kind: a sorted set of holders by expiry.
 -- KEYS: lock, tokens   ARGV: owner mark, ttl in ms, counter, limit (0: none)
 -- The first character of the owner mark tells shared from permit claims.
--- Answers the grant number, or nil while the key is held otherwise or the limit is reached.
+-- Answers the grant number, or what busy says while the key is held otherwise or the limit is reached.
 local kind = redis.call('TYPE', KEYS[1]).ok
 if kind ~= 'none' then
-  local obstacle = busy_or_foreign(KEYS[1])
+  local obstacle = foreign(KEYS[1])
   if obstacle or kind ~= 'zset' then
-    return obstacle
+    return obstacle or busy(KEYS[1])
   end
 end
 local now = redis.call('TIME')
@@ -20,9 +20,9 @@ if kind == 'zset' then
     -- A resend: the first request was granted and its answer lost.
     grant = tonumber(redis.call('HGET', KEYS[2], ARGV[1]))
   elseif first and string.sub(first, 1, 1) ~= string.sub(ARGV[1], 1, 1) then
-    return false
+    return busy(KEYS[1])
   elseif tonumber(ARGV[4]) > 0 and redis.call('ZCARD', KEYS[1]) >= tonumber(ARGV[4]) then
-    return false
+    return busy(KEYS[1])
   end
 end
 if not grant then

@@ -36,14 +36,15 @@ impl Bed {
         connect(self.server.url()).await
     }
 
-    /// Where takes and releases travel: its client's first words name the counter of grants.
+    /// Where takes and releases travel, and where waiters are told: its client's first words name the counter of
+    /// grants.
     pub(crate) fn command(&self) -> Connections<'_> {
         self.proxy.opened_with(COUNTER)
     }
 
-    /// Where renewals travel, and what the server pushes.
+    /// Where renewals travel, and where the keeper is told: its client wants to hear of all that it reads.
     pub(crate) fn background(&self) -> Connections<'_> {
-        self.proxy.opened_with("TRACKING")
+        self.proxy.opened_with("ON\r\n$6\r\nNOLOOP")
     }
 
     pub(crate) fn admin(&self) -> RespClient {

@@ -47,7 +47,7 @@ async fn released_in_between(delay: Duration) -> Vec<Duration> {
     let bed = Bed::new();
     let (locks, direct) = (bed.client().await, bed.direct().await);
     let mut tasks = JoinSet::new();
-    bed.background().delay(delay);
+    bed.command().delay(delay);
     for number in 0..45 {
         let (locks, direct) = (locks.clone(), direct.clone());
         tasks.spawn(async move {
@@ -69,14 +69,15 @@ async fn released_in_between(delay: Duration) -> Vec<Duration> {
 /// What is missed is found after the fall-back only. A busy machine may be as slow as that now and
 /// then, but not each time.
 #[test]
-fn a_release_between_look_and_listen_is_not_missed() {
+fn a_release_between_asking_and_listening_is_not_missed() {
     steady(async || {
         let delay = Duration::from_millis(150);
         let mut slow = Vec::new();
         for _ in 0..5 {
             let mut latencies = released_in_between(delay).await;
             latencies.sort();
-            if latencies[latencies.len() * 9 / 10] < delay * 3 {
+            // It is told, asks, and is answered.
+            if latencies[latencies.len() * 9 / 10] < delay * 4 {
                 return;
             }
             slow.push(latencies);
@@ -97,17 +98,18 @@ fn a_push_right_behind_the_answer_is_not_missed() {
         for _ in 0..ROUNDS {
             let guard = take(&direct, &exclusive("k", LONG)).await;
             let mut tasks = JoinSet::new();
-            bed.background().to_client().hold();
+            bed.command().to_client().delay(FALL_BACK / 4);
             wait_for(&mut tasks, &locks, exclusive("k", LONG));
             tracked(&bed, 1).await;
-            let pushed = bed.background().to_client().bytes();
+            bed.command().to_client().hold();
+            let pushed = bed.command().to_client().bytes();
             guard.release().await.unwrap();
             eventually(PROMPT, "the server has told it", || async {
-                bed.background().to_client().bytes() > pushed
+                bed.command().to_client().bytes() > pushed
             })
             .await;
             let told = Instant::now();
-            bed.background().pass();
+            bed.command().pass();
             let (guard, served) = served(&mut tasks).await;
             slow += usize::from(served - told > FALL_BACK / 2);
             guard.release().await.unwrap();
@@ -129,18 +131,21 @@ fn a_waiter_is_served_although_the_push_connection_is_gone() {
             let mut tasks = JoinSet::new();
             wait_for(&mut tasks, &locks, exclusive("k", LONG));
             tracked(&bed, 1).await;
+            // The command connection that there is now; another one will do.
+            let listening = bed.proxy.nth(0);
             match fault {
-                "cut" => bed.background().cut(),
-                "reset" => bed.background().reset(),
-                "held" => bed.background().hold(),
-                _ => bed.background().lose(),
+                "cut" => listening.cut(),
+                "reset" => listening.reset(),
+                "held" => listening.hold(),
+                _ => listening.lose(),
             }
             let released = Instant::now();
             guard.release().await.unwrap();
             let (guard, granted) = served(&mut tasks).await;
             let after = granted - released;
+            // It asks again, is not answered, and the connection is asked for a sign of life.
             assert!(
-                after < FALL_BACK * 4,
+                after < FALL_BACK * 6,
                 "{fault}: {after:?} after the release"
             );
             drop(guard);
@@ -186,20 +191,26 @@ fn a_release_with_two_hundred_waiters_costs_a_few_commands() {
         let direct = bed.direct().await;
         let mut guard = take(&direct, &exclusive("k", LONG)).await;
         let mut tasks = JoinSet::new();
+        let mut clients = Vec::new();
         for _ in 0..CLIENTS {
             let locks = bed.client().await;
-            for _ in 0..50 {
-                wait_for(&mut tasks, &locks, exclusive("k", LONG));
-            }
+            wait_for(&mut tasks, &locks, exclusive("k", LONG));
+            clients.push(locks);
         }
-        // In each client the first one in line asks, looks, and waits to be told.
+        // In each client the first one in line asks, asks again and listens; each time it hears for how long
+        // the key is held.
         let looked = async |times| {
-            eventually(PROMPT, "the first ones in line look", || async {
+            eventually(PROMPT, "the first ones in line listen", || async {
                 bed.calls("pttl") >= times
             })
             .await;
         };
-        looked(CLIENTS).await;
+        looked(2 * CLIENTS).await;
+        for locks in &clients {
+            for _ in 0..49 {
+                wait_for(&mut tasks, locks, exclusive("k", LONG));
+            }
+        }
         for _ in 0..5 {
             let commands = || bed.scripts() + bed.calls("pttl");
             let (before, looks, begin) = (commands(), bed.calls("pttl"), Instant::now());
@@ -207,7 +218,7 @@ fn a_release_with_two_hundred_waiters_costs_a_few_commands() {
             guard = served(&mut tasks).await.0;
             looked(looks + CLIENTS).await;
             let commands = commands() - before;
-            // Asking and looking, once more for the winner's next in line, and at each fall-back.
+            // Asking and hearing, once more for the winner's next in line, and at each fall-back.
             let rounds = begin.elapsed().as_millis() as u64 / 1000 + 3;
             assert!(commands <= CLIENTS * 2 * rounds, "{commands} commands");
         }

@@ -64,7 +64,11 @@ fn assert_resend_is_harmless(own: &str, other: &str) {
         "the lease counts from the resend, which the client measures"
     );
 
-    assert_eq!(take(&mut server, other, "5000"), Reply::Nil);
+    let left = take(&mut server, other, "5000").integer();
+    assert!(
+        left < Some(-50_000) && left > Some(-60_003),
+        "a refusal says for how long: {left:?}"
+    );
     assert_eq!(counter(&mut server), grants, "a refusal counts as a grant");
 }
 
@@ -84,11 +88,11 @@ fn a_permit_resend_takes_one_permit_only() {
     let server = RedisServer::start();
     let mut server = server.client();
     for _ in 0..3 {
-        assert!(take(&mut server, "pa", "5000").integer().is_some());
+        assert!(take(&mut server, "pa", "5000").integer() > Some(0));
     }
     assert!(
-        take(&mut server, "pb", "5000").integer().is_some(),
+        take(&mut server, "pb", "5000").integer() > Some(0),
         "resends used both permits up"
     );
-    assert_eq!(take(&mut server, "pc", "5000"), Reply::Nil);
+    assert!(take(&mut server, "pc", "5000").integer() < Some(0));
 }

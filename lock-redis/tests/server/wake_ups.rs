@@ -47,6 +47,40 @@ fn a_release_just_before_a_waiter_listens_is_noticed() {
     });
 }
 
+/// Waits until the server is to tell somebody of a key.
+async fn somebody_listens(server: &RedisServer) {
+    eventually(Duration::from_secs(5), "the waiter listens", || async {
+        let info = server.client().command(&["INFO", "stats"]).unwrap().text();
+        info.is_some_and(|info| !info.contains("tracking_total_keys:0"))
+    })
+    .await;
+}
+
+/// What is done on a connection itself the server does not tell it.
+#[test]
+fn a_waiter_of_the_same_client_is_woken() {
+    steady(async || {
+        const ROUNDS: usize = 10;
+        let server = RedisServer::start();
+        let locks = connect(server.url()).await;
+        let mut slow = 0;
+        for _ in 0..ROUNDS {
+            let guard = locks.lock("k").await.unwrap();
+            let releasing = async {
+                somebody_listens(&server).await;
+                guard.release().await.unwrap();
+                Instant::now()
+            };
+            let waiting = async { (locks.lock("k").await.unwrap(), Instant::now()) };
+            let (released, (guard, granted)) = tokio::join!(releasing, waiting);
+            let took = granted.saturating_duration_since(released);
+            slow += usize::from(took > Duration::from_millis(300));
+            guard.release().await.unwrap();
+        }
+        assert!(slow < ROUNDS / 2, "{slow} of {ROUNDS} were not woken");
+    });
+}
+
 /// Redis tells nobody of keys that change places with those of another database.
 #[test]
 fn a_waiter_whom_nobody_wakes_looks_again() {
@@ -56,11 +90,7 @@ fn a_waiter_whom_nobody_wakes_looks_again() {
         let mut admin = server.client();
         admin.command(&["SET", "k", "for ever"]).unwrap();
         let freeing = async {
-            eventually(Duration::from_secs(5), "the waiter listens", || async {
-                let info = server.client().command(&["INFO", "stats"]).unwrap().text();
-                info.is_some_and(|info| !info.contains("tracking_total_keys:0"))
-            })
-            .await;
+            somebody_listens(&server).await;
             admin.command(&["SWAPDB", "0", "1"]).unwrap();
             Instant::now()
         };

@@ -67,8 +67,8 @@ fn judge(
         pair[0].1.at.max(pair[1].1.at),
         pair[0].1.held_until.min(pair[1].1.held_until),
     );
-    // Who was granted first is told by the tokens, and by who could be seen first where the clock was set back
-    // that they come from.
+    // Who was granted first is told by the tokens; where the clock was set back that they come from, it is not
+    // known: an answer may have taken its time.
     pair.sort_by_key(|(_, grant)| grant.at);
     let sets_back =
         |fault: &Fault| rules.tokens == TokenOrder::ServerClock && fault.effect == Effect::SetBack;
@@ -78,8 +78,13 @@ fn judge(
         pair.sort_by_key(|(_, grant)| grant.token);
     }
     let [earlier, later] = pair;
-    let is_ordered = !tokens_grow || earlier.1.token < later.1.token;
-    if is_ordered && history.is_explained_by_removal(earlier, later, rules) {
+    let is_explained = if tokens_grow {
+        earlier.1.token < later.1.token && history.is_explained_by_removal(earlier, later, rules)
+    } else {
+        history.is_explained_by_removal(earlier, later, rules)
+            || history.is_explained_by_removal(later, earlier, rules)
+    };
+    if is_explained {
         verdict.removals += 1;
         return;
     }

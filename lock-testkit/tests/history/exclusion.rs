@@ -138,6 +138,24 @@ fn of_tokens_before_and_after_a_clock_was_set_back_nothing_is_promised() {
 }
 
 #[test]
+fn where_tokens_tell_nothing_the_one_that_was_removed_may_have_been_answered_later() {
+    let (a, b) = (A(), B());
+    let mut removal = fault_of("a", 105, 106);
+    if let Happening::Fault { effect, .. } = &mut removal.what {
+        *effect = Effect::Removal;
+    }
+    let answered_late = vec![a.asks(0), a.gets(120, 2), a.loses(200)];
+    let other = vec![b.asks(10), b.gets(115, 1), b.loses(300)];
+    let mut events = [answered_late, other, vec![removal]].concat();
+    let mut rules = strict();
+    rules.tokens = lock_core::TokenOrder::ServerClock;
+    let broken = check(&events, &rules).violations;
+    assert!(broken.iter().any(|one| one.rule == Rule::Exclusion));
+    events.push(fault(100, 101, Effect::SetBack));
+    assert_fine(&events, &rules);
+}
+
+#[test]
 fn a_removal_explains_only_what_came_before_it() {
     let after = vec![fault(300, 301, Effect::Removal)];
     assert_breaks(

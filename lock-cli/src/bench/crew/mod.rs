@@ -53,7 +53,9 @@ pub(crate) struct Rush {
 
 /// What a process does that a bench has started.
 pub(crate) async fn work_for_parent() -> Result<(), Problem> {
-    work::serve(Link::new(tokio::io::stdin(), tokio::io::stdout())).await
+    // In a task, as the raw commands are sent and as services work: whoever blocks on a future is a thread more.
+    let link = Link::new(tokio::io::stdin(), tokio::io::stdout());
+    tokio::spawn(work::serve(link)).await?
 }
 
 impl Crew {
@@ -163,7 +165,7 @@ impl Member {
             .name("polylock-bench-worker".into())
             .spawn(move || {
                 // The bench is told by the link.
-                let _told = runtime.block_on(work::serve(end));
+                let _told = runtime.block_on(runtime.spawn(work::serve(end)));
             })?;
         Ok(Self {
             link,

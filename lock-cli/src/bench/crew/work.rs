@@ -1,6 +1,7 @@
 //! What a worker does: the tasks of one process that want one key.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use lock_testkit::measure::Stopwatch;
 use polylock::{Config, DistributedLock, LockGuard, LockRequest};
@@ -11,6 +12,9 @@ use super::wire::{Answer, Job, Link, Order, Rushed};
 use crate::bench::clock;
 use crate::bench::referee::Referee;
 use crate::problem::{self, Problem};
+
+/// How long nothing is said after a release.
+const QUIET: Duration = Duration::from_millis(3);
 
 /// Does what it is told until nothing more comes. What stops it the bench is told, too.
 pub(crate) async fn serve(mut link: Link) -> Result<(), Problem> {
@@ -115,6 +119,8 @@ impl Worker {
         let guard = self.guard.take().ok_or("nothing is held")?;
         let at = clock::now();
         guard.release().await?;
+        // Whoever waits for the key is not to share the processor with this answer.
+        sleep(QUIET).await;
         Ok(Answer::Released { at })
     }
 }

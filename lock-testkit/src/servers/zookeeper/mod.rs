@@ -4,6 +4,7 @@ mod member;
 mod settings;
 mod word;
 
+use std::process::Command;
 use std::sync::OnceLock;
 use std::thread::park_timeout;
 use std::time::Duration;
@@ -122,6 +123,13 @@ impl ZooKeeperServer {
     pub fn address(&self) -> String {
         let addresses = self.members.iter().map(ZooKeeperMember::address);
         addresses.collect::<Vec<_>>().join(",")
+    }
+
+    /// ZooKeeper's own command line for it, such as `deleteall /locks`; its arguments are to be added.
+    pub fn control_command(&self) -> Command {
+        let mut command = Command::new("java");
+        command.args(settings::control_arguments(&self.address()));
+        command
     }
 
     /// Where it speaks TLS; `None` when it does not.

@@ -128,24 +128,37 @@ impl Settings {
     /// The arguments of `java`.
     pub(super) fn arguments(&self, directory: &Path) -> Vec<String> {
         let netty = self.secure.iter().flat_map(|_| NETTY);
-        let libraries = PLAIN.into_iter().chain(netty);
-        let libraries: Vec<String> = libraries
-            .map(|library| format!("{LIBRARIES}/{library}"))
-            .collect();
-        let fixed = [
-            "-Xms32m",
-            "-Xmx128m",
-            "-XX:+UseSerialGC",
-            "-XX:TieredStopAtLevel=1",
-            "-Xshare:auto",
-            "-Dorg.slf4j.simpleLogger.showDateTime=true",
-            "-Dzookeeper.admin.enableServer=false",
-            "-cp",
-        ];
-        let mut arguments: Vec<String> = fixed.map(str::to_owned).to_vec();
-        arguments.push(libraries.join(":"));
+        let mut arguments = java(PLAIN.into_iter().chain(netty));
         arguments.push("org.apache.zookeeper.server.quorum.QuorumPeerMain".to_owned());
         arguments.push(directory.join("zoo.cfg").display().to_string());
         arguments
     }
+}
+
+/// The arguments of `java` for its command line at `address`, up to the command.
+pub(super) fn control_arguments(address: &str) -> Vec<String> {
+    let mut arguments = java(PLAIN.into_iter().chain(["commons-cli.jar"]));
+    let program = ["org.apache.zookeeper.ZooKeeperMain", "-server", address];
+    arguments.extend(program.map(str::to_owned));
+    arguments
+}
+
+/// The arguments of `java`, up to the name of the program.
+fn java<'a>(libraries: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let libraries: Vec<String> = libraries
+        .map(|library| format!("{LIBRARIES}/{library}"))
+        .collect();
+    let fixed = [
+        "-Xms32m",
+        "-Xmx128m",
+        "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",
+        "-Xshare:auto",
+        "-Dorg.slf4j.simpleLogger.showDateTime=true",
+        "-Dzookeeper.admin.enableServer=false",
+        "-cp",
+    ];
+    let mut arguments: Vec<String> = fixed.map(str::to_owned).to_vec();
+    arguments.push(libraries.join(":"));
+    arguments
 }
