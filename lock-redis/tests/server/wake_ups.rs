@@ -50,7 +50,11 @@ fn a_release_just_before_a_waiter_listens_is_noticed() {
 /// Waits until the server is to tell somebody of a key.
 async fn somebody_listens(server: &RedisServer) {
     eventually(Duration::from_secs(5), "the waiter listens", || async {
-        let info = server.client().command(&["INFO", "stats"]).unwrap().text();
+        let info = server
+            .client()
+            .command(&["INFO", "stats"])
+            .expect("the server runs")
+            .text();
         info.is_some_and(|info| !info.contains("tracking_total_keys:0"))
     })
     .await;

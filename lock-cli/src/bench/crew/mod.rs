@@ -54,8 +54,12 @@ pub(crate) struct Rush {
 /// What a process does that a bench has started.
 pub(crate) async fn work_for_parent() -> Result<(), Problem> {
     // In a task, as the raw commands are sent and as services work: whoever blocks on a future is a thread more.
-    let link = Link::new(tokio::io::stdin(), tokio::io::stdout());
-    tokio::spawn(work::serve(link)).await?
+    let mut task = JoinSet::new();
+    task.spawn(work::serve(Link::new(
+        tokio::io::stdin(),
+        tokio::io::stdout(),
+    )));
+    task.join_next().await.unwrap_or(Ok(Ok(())))?
 }
 
 impl Crew {
