@@ -8,6 +8,17 @@ use crate::stage::problem::Problem;
 /// How many members of etcd and ZooKeeper there are.
 pub(crate) const MEMBERS: usize = 3;
 
+/// What a member of etcd that is killed again and again has to read each time before it serves is kept short:
+/// the log behind the last snapshot, and the past of the keys.
+const ETCD: [&str; 6] = [
+    "--snapshot-count",
+    "5000",
+    "--auto-compaction-mode",
+    "revision",
+    "--auto-compaction-retention",
+    "10000",
+];
+
 /// A server, or several that are one store.
 #[derive(Debug)]
 pub(crate) enum Server {
@@ -53,7 +64,7 @@ impl Server {
                     Self::SqlLeases(server)
                 }
             }
-            "etcd" => Self::Etcd(EtcdCluster::start(MEMBERS)),
+            "etcd" => Self::Etcd(EtcdCluster::start_with(MEMBERS, &ETCD)),
             _ => Self::ZooKeeper(ZooKeeperServer::start_three()),
         });
         let server = starting.await.map_err(|_| "the server does not start")?;
