@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lock_core::{
     Attempts, Backoff, Claim, Clock, Error, ErrorKind, FencingToken, LockGuard, LockRequest,
-    LossReason, Moment, Released, Result,
+    Moment, Released, Result,
 };
 
 use crate::EtcdLock;
@@ -160,7 +160,6 @@ impl<'a> Acquisition<'a> {
                 if !is_lease_missing(&error) {
                     return Err(Failure::Refused(error).into());
                 }
-                standing.place.lease.end_with(LossReason::Removed);
                 self.lease_was_missing = true;
                 return Err(lease_ended());
             }

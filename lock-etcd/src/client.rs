@@ -6,17 +6,20 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use etcd_client::{Compare, CompareOp, GetOptions, PutOptions, Txn, TxnOp, TxnResponse};
+use etcd_client::{
+    Compare, CompareOp, GetOptions, PutOptions, Txn, TxnOp, TxnOpResponse, TxnResponse,
+};
 use lock_core::{
     Attempts, Claim, Clock, HoldId, KeeperHome, Moment, OwnerId, Patrol, PerRuntime, Released,
     Result,
 };
 
 use crate::EtcdConfig;
-use crate::error::Failure;
-use crate::layout::{Layout, end_of};
+use crate::error::{Failure, is_lease_missing, leader_changed};
+use crate::layout::{Layout, end_of, mode_text};
 use crate::leases::{Leases, Span};
 use crate::link::Link;
+use crate::moving::put_under;
 use crate::place::Place;
 use crate::queue::Queue;
 use crate::unstoppable::Unstoppable;
@@ -91,7 +94,7 @@ impl Client {
             places: Mutex::default(),
         };
         client.lane()?.connection().await?;
-        let shortest = client.background()?.leases.shortest().await?;
+        let shortest = client.background()?.leases.granting.shortest().await?;
         Ok((client, shortest))
     }
 
@@ -132,20 +135,29 @@ impl Client {
         take: Take,
         limit: Duration,
     ) -> std::result::Result<Queue, Failure> {
+        let ends = Clock::Boot.now().plus(limit);
         let lane = self.lane().map_err(Failure::NotSent)?;
-        let runtime = lane.runtime().clone();
-        let asked = Arc::clone(place);
-        let asking = Unstoppable::new(&runtime, async move {
+        let (link, asked) = (Arc::clone(&lane), Arc::clone(place));
+        let lease = place.lease.id();
+        let asking = Unstoppable::new(lane.runtime(), async move {
             let under_way = asked.begin();
-            let transaction = take.transaction(&asked);
+            let transaction = take.transaction(&asked, lease);
             let sending = |client| transact(client, transaction.clone());
-            let outcome = lane.ask_noting(limit, sending, || asked.doubt()).await;
+            let outcome = link.ask_noting(limit, sending, || asked.doubt()).await;
             under_way.ended();
             outcome
         });
-        let answer = asking.await?;
+        let answer = asking.await.inspect_err(|failure| {
+            if matches!(failure, Failure::Refused(error) if is_lease_missing(error)) {
+                place.lease.is_missing(lease);
+            }
+        })?;
         place.lease.may_read(&place.queue);
-        Queue::read(&answer, &place.queue, &place.key).map_err(Failure::Unknown)
+        let queue = Queue::read(&answer, &place.queue, &place.key).map_err(Failure::Unknown)?;
+        match queue.lease().filter(|lease| *lease != place.lease.id()) {
+            Some(former) => follow(&lane, place, former, ends).await.map(|()| queue),
+            None => Ok(queue),
+        }
     }
 
     /// Whether a waiter may have something to look at: whether its own key or `other` has gone.
@@ -156,10 +168,8 @@ impl Client {
         attempts: &Attempts,
     ) -> Result<bool> {
         let count = || Some(GetOptions::new().with_count_only());
-        let look = Txn::new().and_then([
-            TxnOp::get(place.key.as_str(), count()),
-            TxnOp::get(other, count()),
-        ]);
+        let look =
+            Txn::new().and_then([TxnOp::get(&*place.key, count()), TxnOp::get(other, count())]);
         let link = Arc::clone(&self.background()?.link);
         let limit = attempts.patience(link.heard());
         let answer = link
@@ -168,22 +178,26 @@ impl Client {
         Ok(!counts(&answer).all(|count| count > 0))
     }
 
-    /// Which of these keys are there, in their order.
-    pub(crate) async fn which_are_there(
+    /// Which of these places are still as they were granted, in their order. A key that was deleted may be
+    /// there again, behind others, by a take that arrived late.
+    pub(crate) async fn which_stand(
         &self,
-        keys: &[&str],
+        places: &[&Arc<Place>],
         limit: Duration,
     ) -> Result<Vec<bool>> {
         let link = Arc::clone(&self.background()?.link);
-        let count = || Some(GetOptions::new().with_count_only());
-        let mut found = Vec::with_capacity(keys.len());
-        for keys in keys.chunks(100) {
-            let looks: Vec<TxnOp> = keys.iter().map(|key| TxnOp::get(*key, count())).collect();
+        let mut found = Vec::with_capacity(places.len());
+        for places in places.chunks(100) {
+            let looks: Vec<TxnOp> = places.iter().map(|place| place.look()).collect();
             let look = Txn::new().and_then(looks);
             let answer = link
                 .ask(limit, |client| transact(client, look.clone()))
                 .await?;
-            found.extend(counts(&answer).map(|count| count > 0));
+            let answers = answer.op_responses().into_iter();
+            found.extend(answers.map(|found| match found {
+                TxnOpResponse::Get(found) => !found.kvs().is_empty(),
+                _ => false,
+            }));
         }
         Ok(found)
     }
@@ -234,7 +248,7 @@ impl Client {
         let deleting = |client: Arc<etcd_client::Client>| {
             let place = Arc::clone(place);
             async move {
-                let deleted = client.kv_client().delete(place.key.as_str(), None).await;
+                let deleted = client.kv_client().delete(&*place.key, None).await;
                 deleted.map(|deleted| deleted.deleted())
             }
         };
@@ -296,11 +310,11 @@ impl Client {
 impl Take {
     /// All of it is decided in one go by all members, also when it only looks: it may write, so no
     /// member answers for itself.
-    fn transaction(self, place: &Place) -> Txn {
-        let (key, queue) = (place.key.as_str(), place.queue.as_str());
+    fn transaction(self, place: &Place, lease: i64) -> Txn {
+        let (key, queue) = (&*place.key, place.queue.as_str());
         let list = || TxnOp::get(queue, Some(GetOptions::new().with_range(end_of(queue))));
-        let put = PutOptions::new().with_lease(place.lease.id());
-        let put = TxnOp::put(key, place.value.as_str(), Some(put));
+        let put = PutOptions::new().with_lease(lease);
+        let put = TxnOp::put(key, mode_text(place.mode), Some(put));
         let is_absent = match self {
             Self::LineUp => Compare::create_revision(key, CompareOp::Equal, 0),
             Self::IfEmpty => {
@@ -311,6 +325,23 @@ impl Take {
             .when([is_absent])
             .and_then([put, list()])
             .or_else([list()])
+    }
+}
+
+/// Puts a key under the lease that the others have moved to while it was on its way.
+async fn follow(
+    lane: &Arc<Link>,
+    place: &Place,
+    former: i64,
+    ends: Moment,
+) -> std::result::Result<(), Failure> {
+    let key = [(Arc::clone(&place.key), place.mode)];
+    let left = ends.since(Clock::Boot.now());
+    match put_under(lane, &key, former, place.lease.id(), left).await {
+        Ok(true) => Ok(()),
+        // It was moved meanwhile, or went with its lease: the next attempt finds out.
+        Ok(false) => Err(Failure::Unknown(leader_changed())),
+        Err(failure) => Err(failure),
     }
 }
 
@@ -325,7 +356,7 @@ async fn transact(
 /// How many keys each look in a transaction found.
 fn counts(answer: &TxnResponse) -> impl Iterator<Item = i64> {
     answer.op_responses().into_iter().map(|found| match found {
-        etcd_client::TxnOpResponse::Get(found) => found.count(),
+        TxnOpResponse::Get(found) => found.count(),
         _ => 0,
     })
 }

@@ -26,6 +26,11 @@ pub(crate) fn lease_ended() -> Error {
     )
 }
 
+/// The cluster came to another term.
+pub(crate) fn leader_changed() -> Error {
+    unavailable("the cluster has changed its leader meanwhile; it is asked again".to_owned())
+}
+
 pub(crate) fn unavailable(message: String) -> Error {
     Error::new(ErrorKind::Unavailable, message).with_backend(BACKEND)
 }

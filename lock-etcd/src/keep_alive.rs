@@ -44,7 +44,7 @@ pub(crate) enum KeptAlive {
 impl KeptAlive {
     /// The term of whoever said it. A leader that has been deposed and does not know it yet knows nothing of
     /// what its successor has granted or kept alive.
-    fn term(self) -> Option<u64> {
+    pub(crate) fn term(self) -> Option<u64> {
         match self {
             Self::For { term, .. } => Some(term),
             Self::Gone { term } => term,
@@ -77,7 +77,7 @@ impl KeepAlive {
 
     /// Keeps `lease` alive, and has what is said to that confirmed by a transaction about a key, which has to be
     /// one that we may write. `key` is asked for it afterwards: as long as there is none, nobody holds anything under
-    /// the lease. Returns also whether it was confirmed.
+    /// the lease. Returns also the term of that transaction.
     ///
     /// An error means that it is unknown whether the lease lives.
     pub(crate) async fn renew(
@@ -85,17 +85,17 @@ impl KeepAlive {
         lease: i64,
         key: impl Fn() -> Option<Arc<str>>,
         limit: Duration,
-    ) -> Result<(KeptAlive, bool)> {
+    ) -> Result<(KeptAlive, Option<u64>)> {
         let told = self.ask(lease, limit).await?;
-        let (Some(key), Some(term)) = (key(), told.term()) else {
-            return Ok((told, false));
-        };
-        if self.term(&key, limit).await? != term {
-            return Err(unavailable(
-                "the cluster has changed its leader meanwhile; it is asked again".to_owned(),
-            ));
+        match (key(), told.term()) {
+            (Some(key), Some(_)) => Ok((told, Some(self.term(&key, limit).await?))),
+            _ => Ok((told, None)),
         }
-        Ok((told, true))
+    }
+
+    /// Waits for something that others do, at most for `limit`.
+    pub(crate) async fn within<F: Future>(&self, limit: Duration, work: F) -> Option<F::Output> {
+        self.link.within(limit, work).await
     }
 
     /// The term that a majority is in.

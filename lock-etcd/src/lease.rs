@@ -21,10 +21,9 @@ impl Lease for Client {
     async fn renew(&self, holds: &[HoldId]) -> Result<Vec<Renewal>> {
         let places: Vec<Option<Arc<Place>>> = holds.iter().map(|hold| self.known(hold)).collect();
         let known: Vec<&Arc<Place>> = places.iter().flatten().collect();
-        let keys: Vec<&str> = known.iter().map(|place| place.key.as_str()).collect();
         // The leases say whether the holds live, the keys whether they have been removed.
         let (confirmed, found) =
-            tokio::join!(confirm_all(&known), self.which_are_there(&keys, LOOK_LIMIT));
+            tokio::join!(confirm_all(&known), self.which_stand(&known, LOOK_LIMIT));
         let found = found.map_err(|error| error.with_operation("renew"))?;
         let mut found = found.into_iter();
         let renewals = places.iter().map(|place| {
@@ -71,7 +70,7 @@ impl Client {
         let (Some(created), Ok(background)) = (place.unwatched_since(), self.background()) else {
             return;
         };
-        let watched = Watched::Key(place.key.clone().into_bytes());
+        let watched = Watched::Key(place.key.as_bytes().to_vec());
         let loss = place.loss.clone();
         let tell = move |news| match news {
             News::Gone(_) => loss.lost(LossReason::Removed),

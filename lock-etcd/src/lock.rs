@@ -22,7 +22,8 @@ use crate::error::BACKEND;
 ///
 /// A ttl is a whole number of seconds here, rounded down, and no shorter than one and a half election
 /// timeouts of the servers; a lock delay is rounded up. A crashed holder blocks others for at most its ttl and a second; after a
-/// change of leader, for twice its ttl. Where claims have a lock delay, it comes on top of the ttl also for
+/// change of leader, for twice its ttl. Holds survive that, unless nobody leads for long or the members have reached
+/// their quota: then they are lost, in time. Where claims have a lock delay, it comes on top of the ttl also for
 /// a waiter that crashes.
 ///
 /// A request without a wait fails when no server has answered within two seconds (a third of the ttl, if

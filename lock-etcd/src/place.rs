@@ -4,10 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use etcd_client::{GetOptions, TxnOp};
 use lock_core::{Claim, HoldId, LossSender, Mode, Moment};
 use tokio::sync::watch;
 
-use crate::layout::{Layout, mode_text};
+use crate::layout::Layout;
 use crate::shared_lease::SharedLease;
 use crate::watches::Subscription;
 
@@ -16,8 +17,7 @@ pub(crate) struct Place {
     /// Below which all claims on the key stand.
     pub(crate) queue: String,
     /// The key of this one.
-    pub(crate) key: String,
-    pub(crate) value: String,
+    pub(crate) key: Arc<str>,
     pub(crate) mode: Mode,
     pub(crate) lease: Arc<SharedLease>,
     pub(crate) loss: LossSender,
@@ -41,10 +41,11 @@ struct State {
 impl Place {
     pub(crate) fn new(layout: &Layout, claim: &Claim, lease: Arc<SharedLease>) -> Arc<Self> {
         let hold: &HoldId = claim.id();
+        let key: Arc<str> = layout.claim(hold, lease.id()).into();
+        lease.stands(hold.owner(), Arc::clone(&key), hold.mode());
         Arc::new(Self {
             queue: layout.queue(hold.key()),
-            key: layout.claim(hold, lease.id()),
-            value: mode_text(hold.mode()),
+            key,
             mode: hold.mode(),
             loss: claim.loss(),
             lease,
@@ -85,6 +86,15 @@ impl Place {
 
     pub(crate) fn granted(&self, created: i64) {
         self.lock().created = Some(created);
+    }
+
+    /// Looks for its key as it was granted.
+    pub(crate) fn look(&self) -> TxnOp {
+        let mut options = GetOptions::new().with_keys_only();
+        if let Some(created) = self.lock().created {
+            options = options.with_max_create_revision(created);
+        }
+        TxnOp::get(&*self.key, Some(options))
     }
 
     /// The revision from which its end is to be watched, if that is not yet done.

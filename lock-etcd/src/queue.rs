@@ -21,6 +21,7 @@ struct Entry {
     key: Vec<u8>,
     mode: Mode,
     created: i64,
+    lease: i64,
 }
 
 /// What a waiter waits for.
@@ -61,6 +62,11 @@ impl Queue {
     /// The create revision of our own claim, if it is there.
     pub(crate) fn created(&self) -> Option<i64> {
         self.own.map(|own| self.claims[own].created)
+    }
+
+    /// The lease that our own claim stands under, if it is there.
+    pub(crate) fn lease(&self) -> Option<i64> {
+        self.own.map(|own| self.claims[own].lease)
     }
 
     /// What our own claim still waits for; `None` when it holds the key.
@@ -108,6 +114,7 @@ impl Entry {
             key: found.key().to_vec(),
             mode: mode_of(name, found.value()),
             created: found.create_revision(),
+            lease: found.lease(),
         })
     }
 }

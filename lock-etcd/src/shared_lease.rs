@@ -2,13 +2,15 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lock_core::{Clock, LossReason, LossSender, Moment, OwnerId, Result};
+use lock_core::{Clock, LossReason, LossSender, Mode, Moment, OwnerId, Result};
 use tokio::sync::{Notify, watch};
 
-use crate::error::lease_ended;
+use crate::error::{leader_changed, lease_ended};
+use crate::granting::{Granted, Granting};
 use crate::keep_alive::{KeepAlive, KeptAlive};
 
 /// How long an answer to a keep-alive may take at least, and at most.
@@ -16,28 +18,45 @@ const LIMIT_MIN: Duration = Duration::from_millis(100);
 const LIMIT_MAX: Duration = Duration::from_secs(1);
 
 /// A lease on the servers.
+///
+/// It lasts for one term of the cluster. A leader that stood still for a while believes, when it goes on, that it
+/// still leads, and ends all leases that it did not see kept alive meanwhile, though its successor did keep them
+/// alive (<https://github.com/etcd-io/etcd/issues/15247>). So only what was confirmed in the term that it was granted
+/// in counts, which that leader has seen; as soon as there is a later one, all who stand under it
+/// [move](crate::moving) to a new lease, which takes its place here.
 pub(crate) struct SharedLease {
-    id: i64,
+    /// In whose name it is granted.
+    owner: OwnerId,
+    granting: Arc<Granting>,
     keep_alive: KeepAlive,
     /// The last part of its ttl, which no guard counts on.
     lock_delay: Duration,
     state: Mutex<State>,
     /// Something for whoever tends it to look at.
     pub(crate) changed: Notify,
+    /// All have moved.
+    moved: Notify,
     /// Why it ended.
     end: watch::Sender<Option<LossReason>>,
 }
 
 struct State {
+    /// What new claims stand under.
+    id: i64,
+    term: u64,
     /// When the last request was sent that the servers have confirmed.
     sent: Moment,
     ttl: Duration,
     /// Whether more than one server has confirmed it, as they do a grant.
     by_a_majority: bool,
+    /// There is a later term: all have to move.
+    is_outgrown: bool,
+    /// Where they move from and to.
+    moving: Option<Move>,
     /// A key that we may read, as an answered take has shown.
     readable: Option<Arc<str>>,
     /// Who stands under it, and how they are told of its end.
-    claims: HashMap<OwnerId, LossSender>,
+    claims: HashMap<OwnerId, Standing>,
     /// Nobody new may stand under it.
     retired: bool,
     unused_since: Moment,
@@ -45,22 +64,41 @@ struct State {
     ghosts: Vec<String>,
 }
 
+/// From one lease to its successor.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Move {
+    pub(crate) from: i64,
+    pub(crate) to: Granted,
+}
+
+/// One that stands under a lease.
+struct Standing {
+    loss: LossSender,
+    /// Unknown before its first request.
+    key: Option<(Arc<str>, Mode)>,
+}
+
 impl SharedLease {
     pub(crate) fn new(
-        id: i64,
+        granted: Granted,
+        owner: OwnerId,
+        granting: Arc<Granting>,
         keep_alive: KeepAlive,
-        sent: Moment,
-        ttl: Duration,
         lock_delay: Duration,
     ) -> Arc<Self> {
         Arc::new(Self {
-            id,
+            owner,
+            granting,
             keep_alive,
             lock_delay,
             state: Mutex::new(State {
-                sent,
-                ttl,
+                id: granted.id,
+                term: granted.term,
+                sent: granted.sent,
+                ttl: granted.ttl,
                 by_a_majority: true,
+                is_outgrown: false,
+                moving: None,
                 readable: None,
                 claims: HashMap::new(),
                 retired: false,
@@ -68,12 +106,21 @@ impl SharedLease {
                 ghosts: Vec::new(),
             }),
             changed: Notify::new(),
+            moved: Notify::new(),
             end: watch::Sender::new(None),
         })
     }
 
+    /// What new claims are to stand under.
     pub(crate) fn id(&self) -> i64 {
-        self.id
+        self.lock().id
+    }
+
+    /// Where a key may stand that is ours: also under the one before, as long as not all have moved.
+    pub(crate) fn ids(&self) -> Vec<i64> {
+        let state = self.lock();
+        let former = state.moving.map(|moving| moving.from);
+        former.into_iter().chain([state.id]).collect()
     }
 
     /// What the servers have confirmed: for how long it lives, and since when.
@@ -94,8 +141,15 @@ impl SharedLease {
         if state.retired || self.end().is_some() {
             return false;
         }
-        state.claims.insert(owner, loss);
+        state.claims.insert(owner, Standing { loss, key: None });
         true
+    }
+
+    /// Notes which key a claim has, before it is put there.
+    pub(crate) fn stands(&self, owner: OwnerId, key: Arc<str>, mode: Mode) {
+        if let Some(standing) = self.lock().claims.get_mut(&owner) {
+            standing.key = Some((key, mode));
+        }
     }
 
     /// Notes that servers let us read `key`.
@@ -139,12 +193,12 @@ impl SharedLease {
         self.lock().ghosts.clone()
     }
 
-    /// Retires it if nobody has stood under it for one ttl, or if it is retired and nobody is left;
+    /// Retires it if nobody has stood under it for one ttl, or if nobody is left and it takes or keeps nobody more;
     /// whether it may be revoked then.
     pub(crate) fn retire_if_unused(&self) -> bool {
         let mut state = self.lock();
         let idle = Clock::Boot.now().since(state.unused_since) >= state.ttl;
-        let unused = state.claims.is_empty() && (state.retired || idle);
+        let unused = state.claims.is_empty() && (state.retired || state.is_outgrown || idle);
         state.retired |= unused;
         unused
     }
@@ -161,7 +215,17 @@ impl SharedLease {
             is_first
         });
         self.changed.notify_one();
-        claims.values().for_each(|loss| loss.lost(reason));
+        self.moved.notify_waiters();
+        claims
+            .values()
+            .for_each(|standing| standing.loss.lost(reason));
+    }
+
+    /// Ends it if claims are still to stand under this one, which the servers do not know.
+    pub(crate) fn is_missing(&self, id: i64) {
+        if self.id() == id {
+            self.end_with(LossReason::Removed);
+        }
     }
 
     /// Why it has ended; `None` while it lives.
@@ -178,23 +242,113 @@ impl SharedLease {
 
     /// Asks the servers to keep it alive.
     ///
-    /// An error means that it is unknown whether it lives.
+    /// An error means that it is unknown whether it lives, or that it does not count any more.
     pub(crate) async fn confirm(&self) -> Result<()> {
-        let (_, ttl) = self.counted_on();
-        let limit = (ttl / 4).clamp(LIMIT_MIN, LIMIT_MAX);
         let readable = || self.lock().readable.clone();
-        let (told, by_a_majority) = self.keep_alive.renew(self.id, readable, limit).await?;
-        match told {
-            KeptAlive::For { sent, ttl, .. } => {
-                let mut state = self.lock();
-                if state.sent < sent {
-                    (state.sent, state.ttl) = (sent, ttl);
-                    state.by_a_majority = by_a_majority;
-                }
+        let id = {
+            let state = self.lock();
+            if state.is_outgrown {
+                return Err(leader_changed());
             }
-            KeptAlive::Gone { .. } => self.end_with(LossReason::Removed),
+            state.id
+        };
+        let (told, agreed) = self.keep_alive.renew(id, readable, self.limit()).await?;
+        if self.note(id, told, agreed)? {
+            self.end_with(LossReason::Removed);
         }
         Ok(())
+    }
+
+    /// How long to wait for an answer.
+    fn limit(&self) -> Duration {
+        let (_, ttl) = self.counted_on();
+        (ttl / 4).clamp(LIMIT_MIN, LIMIT_MAX)
+    }
+
+    /// Notes what was told about it, and the term that the members agreed on afterwards; whether it has ended.
+    fn note(&self, id: i64, told: KeptAlive, agreed: Option<u64>) -> Result<bool> {
+        let mut state = self.lock();
+        if state.id != id || state.is_outgrown {
+            return Err(leader_changed());
+        }
+        // Whoever does not know of a later term may know nothing of what was granted or kept alive in it.
+        let is_outdated = agreed.is_some() && told.term().is_some_and(|term| Some(term) != agreed);
+        match told {
+            KeptAlive::Gone { .. } if !is_outdated => return Ok(true),
+            KeptAlive::Gone { .. } | KeptAlive::For { .. } => {}
+        }
+        let now = agreed.max(told.term()).unwrap_or_default();
+        if now > state.term {
+            state.is_outgrown = true;
+            self.granting.note_term(now);
+            self.changed.notify_one();
+            return Err(leader_changed());
+        }
+        if let KeptAlive::For { sent, ttl, .. } = told
+            && !is_outdated
+            && state.sent < sent
+        {
+            (state.sent, state.ttl) = (sent, ttl);
+            state.by_a_majority = agreed.is_some();
+        }
+        if is_outdated {
+            Err(leader_changed())
+        } else {
+            Ok(false)
+        }
+    }
+
+    /// Whether there is a later term, so that it counts no more.
+    pub(crate) fn is_outgrown(&self) -> bool {
+        self.lock().is_outgrown
+    }
+
+    /// Has new claims stand under another lease, where the others are to move. Goes on with a move that has begun.
+    pub(crate) async fn begin_move(&self) -> Result<Move> {
+        let (begun, asked) = {
+            let state = self.lock();
+            (state.moving, state.ttl)
+        };
+        if let Some(begun) = begun {
+            return Ok(begun);
+        }
+        let to = self.granting.grant(self.owner, asked).await?;
+        let mut state = self.lock();
+        let moving = Move { from: state.id, to };
+        (state.id, state.moving) = (to.id, Some(moving));
+        Ok(moving)
+    }
+
+    /// Waits until all have moved, which somebody else sees to.
+    async fn has_moved(&self) -> Result<()> {
+        let moving = async {
+            loop {
+                let mut moved = pin!(self.moved.notified());
+                moved.as_mut().enable();
+                if !self.is_outgrown() || self.end().is_some() {
+                    return;
+                }
+                moved.await;
+            }
+        };
+        let moved = self.keep_alive.within(self.limit(), moving).await;
+        moved.ok_or_else(leader_changed)
+    }
+
+    /// The keys that move.
+    pub(crate) fn keys(&self) -> Vec<(Arc<str>, Mode)> {
+        let state = self.lock();
+        let claims = state.claims.values();
+        claims.filter_map(|claim| claim.key.clone()).collect()
+    }
+
+    /// Notes that all keys have moved.
+    pub(crate) fn end_move(&self, to: Granted) {
+        let mut state = self.lock();
+        (state.term, state.sent, state.ttl) = (to.term, to.sent, to.ttl);
+        (state.by_a_majority, state.is_outgrown, state.moving) = (true, false, None);
+        drop(state);
+        self.moved.notify_waiters();
     }
 
     /// What the servers have confirmed a short while ago, or do now: a grant under it should not have
@@ -203,7 +357,10 @@ impl SharedLease {
         let (sent, ttl) = self.counted_on();
         let by_a_majority = self.lock().by_a_majority;
         if !by_a_majority || Clock::Boot.now() > sent.plus(ttl * 3 / 10) {
-            self.confirm().await?;
+            match self.confirm().await {
+                Err(_) if self.is_outgrown() => self.has_moved().await?,
+                outcome => outcome?,
+            }
         }
         match self.end() {
             None => Ok(self.confirmed()),
@@ -219,7 +376,7 @@ impl SharedLease {
 impl fmt::Debug for SharedLease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SharedLease")
-            .field("id", &format_args!("{:x}", self.id))
+            .field("id", &format_args!("{:x}", self.id()))
             .field("end", &self.end())
             .finish_non_exhaustive()
     }

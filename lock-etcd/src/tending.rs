@@ -9,6 +9,7 @@ use tokio::sync::watch;
 
 use crate::error::{Failure, is_lease_missing};
 use crate::link::Link;
+use crate::moving::move_on;
 use crate::shared_lease::SharedLease;
 
 /// How long one request may take here.
@@ -37,20 +38,19 @@ pub(crate) async fn tend(
                 lease.end_with(LossReason::Closed);
             }
         }
-        if lease.retire_if_unused() {
+        if lease.retire_if_unused() || lease.end().is_some() {
             break;
         }
-        if lease.end().is_some() || Clock::Boot.now() < due {
-            if lease.end().is_some() {
-                break;
-            }
-            continue;
+        let is_outgrown = again.is_none() && lease.is_outgrown();
+        if is_outgrown || Clock::Boot.now() >= due {
+            again = keep(&link, &lease).await;
         }
-        again = keep(&link, &lease).await;
     }
     lease.end_with(LossReason::Removed);
     let (_, ttl) = lease.confirmed();
-    revoke(&link, lease.id(), ttl).await;
+    for id in lease.ids() {
+        revoke(&link, id, ttl).await;
+    }
 }
 
 /// Keeps the lease alive once; when to try again, if it is not known whether it lives.
@@ -62,7 +62,14 @@ async fn keep(link: &Arc<Link>, lease: &SharedLease) -> Option<Moment> {
         lease.end_with(LossReason::Expired);
         return None;
     }
-    match lease.confirm().await {
+    let mut kept = Ok(());
+    if !lease.is_outgrown() {
+        kept = lease.confirm().await;
+    }
+    if lease.is_outgrown() && !lease.retire_if_unused() {
+        kept = replace(link, lease).await;
+    }
+    match kept {
         Ok(()) => {
             if let Err(error) = sweep(link, lease).await {
                 tracing::debug!(%error, "what may be left of lost requests is deleted later");
@@ -75,6 +82,17 @@ async fn keep(link: &Arc<Link>, lease: &SharedLease) -> Option<Moment> {
             Some(Clock::Boot.now().plus((counted_on / 32).min(LIMIT / 4)))
         }
     }
+}
+
+/// Has all move who stand under it, and gives up what they leave.
+async fn replace(link: &Arc<Link>, lease: &SharedLease) -> Result<()> {
+    let former = move_on(link, lease).await?;
+    let (_, ttl) = lease.confirmed();
+    let link = Arc::clone(link);
+    link.runtime().clone().spawn(async move {
+        revoke(&link, former, ttl).await;
+    });
+    Ok(())
 }
 
 /// Deletes what requests may have put there that arrived after everybody had given them up.

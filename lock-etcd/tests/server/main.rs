@@ -10,6 +10,7 @@ mod outages;
 mod queues;
 mod removals;
 mod runtimes;
+mod terms;
 #[cfg(feature = "tls")]
 mod tls;
 

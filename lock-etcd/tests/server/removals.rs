@@ -70,6 +70,21 @@ fn holds_whose_lease_is_revoked_are_lost_and_the_next_one_has_another_lease() {
     });
 }
 
+/// As a take does that was stuck in a member, and arrives when its claim was long granted and deleted.
+#[test]
+fn a_key_that_is_deleted_and_put_there_again_is_lost() {
+    steady(async || {
+        let cluster = EtcdCluster::start(1);
+        let locks = connect(cluster.url()).await;
+        let guard = lock_for(&locks, "k", TTL).await;
+        let (claims, leases) = (keys(&cluster, "k/"), leases(&cluster));
+        cluster.control(&["del", &claims[0]]);
+        cluster.control(&["put", &claims[0], "", "--lease", &leases[0]]);
+        let reason = timeout(TTL, guard.lost()).await.expect("it is told");
+        assert_eq!(reason, LossReason::Removed);
+    });
+}
+
 #[test]
 fn a_waiter_whose_lease_is_revoked_lines_up_again() {
     steady(async || {

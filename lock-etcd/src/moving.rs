@@ -1,0 +1,60 @@
+//! Claims that move from one lease to the next.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use etcd_client::{Client, Compare, CompareOp, PutOptions, Txn, TxnOp, TxnOpResponse};
+use lock_core::{Mode, Result};
+
+use crate::error::Failure;
+use crate::layout::mode_text;
+use crate::link::Link;
+use crate::shared_lease::SharedLease;
+
+/// How long one request may take here.
+const LIMIT: Duration = Duration::from_secs(1);
+
+/// How many keys move in one transaction; servers allow 128.
+const BATCH: usize = 100;
+
+/// Has everybody under an outgrown lease stand under a new one, in the place in the queue that they have. Returns
+/// the lease that is not needed any more.
+///
+/// What fails is to be repeated: then those move to the same lease who have not yet.
+pub(crate) async fn move_on(link: &Arc<Link>, lease: &SharedLease) -> Result<i64> {
+    let moving = lease.begin_move().await?;
+    for keys in lease.keys().chunks(BATCH) {
+        // Who is not there any more, or has moved by itself, does not matter here.
+        let _all = put_under(link, keys, moving.from, moving.to.id, LIMIT).await?;
+    }
+    lease.end_move(moving.to);
+    Ok(moving.from)
+}
+
+/// Puts keys under the lease `to` that stand under `from`; whether all of them did. It may arrive late, or twice.
+pub(crate) async fn put_under(
+    link: &Arc<Link>,
+    keys: &[(Arc<str>, Mode)],
+    from: i64,
+    to: i64,
+    limit: Duration,
+) -> std::result::Result<bool, Failure> {
+    let moves: Vec<TxnOp> = keys
+        .iter()
+        .map(|(key, mode)| {
+            let put = PutOptions::new().with_lease(to);
+            let moves = Txn::new()
+                .when([Compare::lease(&**key, CompareOp::Equal, from)])
+                .and_then([TxnOp::put(&**key, mode_text(*mode), Some(put))]);
+            TxnOp::txn(moves)
+        })
+        .collect();
+    let moving = |client: Arc<Client>| {
+        let moves = Txn::new().and_then(moves.clone());
+        async move { client.kv_client().txn(moves).await }
+    };
+    let answer = link.ask(limit, moving).await?;
+    let outcomes = answer.op_responses();
+    let has_moved = |one: &TxnOpResponse| matches!(one, TxnOpResponse::Txn(one) if one.succeeded());
+    Ok(outcomes.iter().all(has_moved))
+}

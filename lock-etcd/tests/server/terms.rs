@@ -1,0 +1,142 @@
+//! Leases end with the term of the leader who knows when they were kept alive.
+
+use std::time::Duration;
+
+use lock_core::{DistributedLock, LockRequest, LossReason};
+use lock_testkit::servers::EtcdCluster;
+use lock_testkit::{eventually, steady};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout};
+
+use crate::{PROMPT, connect, keys, leases, lock_for, queue_has};
+
+const TTL: Duration = Duration::from_secs(4);
+
+/// The only lease there is.
+fn lease(cluster: &EtcdCluster) -> String {
+    match leases(cluster).as_slice() {
+        [lease] => lease.clone(),
+        others => panic!("{} leases instead of one", others.len()),
+    }
+}
+
+/// Its next leader is itself, in another term.
+async fn has_another_lease(cluster: &EtcdCluster, former: &str) {
+    let moved = || async { matches!(leases(cluster).as_slice(), [lease] if lease != former) };
+    eventually(PROMPT, "all stand under another lease", moved).await;
+}
+
+#[test]
+fn holds_and_waiters_move_to_another_lease_with_the_next_leader() {
+    steady(async || {
+        let cluster = EtcdCluster::start(1);
+        let locks = connect(cluster.url()).await;
+        let mut guards = Vec::new();
+        // More than move in one transaction.
+        for number in 0..150 {
+            guards.push(lock_for(&locks, &format!("many/{number}"), TTL).await);
+        }
+        let guard = lock_for(&locks, "k", TTL).await;
+        let mut waiting = JoinSet::new();
+        for number in 0..3 {
+            let locks = locks.clone();
+            waiting.spawn(async move {
+                let request = LockRequest::exclusive("k").unwrap().with_ttl(TTL);
+                let guard = locks.acquire(request).await.unwrap().expect("it waits");
+                guard.release().await.unwrap();
+                number
+            });
+            queue_has(&cluster, "k", 2 + number).await;
+        }
+        let former = lease(&cluster);
+        cluster.first().restart();
+        has_another_lease(&cluster, &former).await;
+        assert!(guards.iter().all(|guard| guard.is_held()));
+        assert_eq!(keys(&cluster, "many/").len(), 150);
+        guards.push(lock_for(&locks, "later", TTL).await);
+        tokio::time::sleep(TTL * 3 / 2).await;
+        assert!(guards.iter().all(|guard| guard.is_held()));
+        assert_eq!(leases(&cluster).len(), 1, "later ones share it");
+        guard.release().await.expect("it is held");
+        let mut served = Vec::new();
+        while let Some(number) = timeout(PROMPT, waiting.join_next())
+            .await
+            .expect("all are served")
+        {
+            served.push(number.unwrap());
+        }
+        assert_eq!(served, [0, 1, 2], "nobody has lost a place");
+    });
+}
+
+#[test]
+fn a_lease_that_nobody_uses_does_not_move() {
+    steady(async || {
+        let cluster = EtcdCluster::start(1);
+        let locks = connect(cluster.url()).await;
+        lock_for(&locks, "k", TTL * 10)
+            .await
+            .release()
+            .await
+            .unwrap();
+        assert_eq!(leases(&cluster).len(), 1);
+        cluster.first().restart();
+        let none = || async { leases(&cluster).is_empty() };
+        eventually(TTL * 5, "it is given up", none).await;
+        assert!(lock_for(&locks, "k", TTL).await.is_held());
+    });
+}
+
+/// A leader that stood still ends leases that its successor has kept alive, but none before their time by what
+/// it knows itself.
+#[test]
+fn what_a_later_leader_keeps_alive_does_not_count() {
+    steady(async || {
+        // Where there is no room, leases are kept alive, and none are granted.
+        let cluster = EtcdCluster::start_with(1, &["--quota-backend-bytes", "200000"]);
+        let locks = connect(cluster.url()).await;
+        let guard = lock_for(&locks, "k", TTL).await;
+        let much = "x".repeat(100_000);
+        let is_full = || async {
+            let mut filling = cluster.control_command();
+            let filled = filling.args(["put", "fill", &much]).output();
+            !filled.expect("etcdctl runs").status.success()
+        };
+        eventually(PROMPT, "the servers are full", is_full).await;
+        tokio::time::sleep(TTL).await;
+        assert!(guard.is_held(), "it is kept alive without room");
+        let begun = Instant::now();
+        cluster.first().restart();
+        let reason = timeout(TTL, guard.lost()).await.expect("it is told");
+        assert_eq!(reason, LossReason::Expired);
+        assert!(begun.elapsed() < TTL, "told after {:?}", begun.elapsed());
+    });
+}
+
+/// Whoever asked before the others moved may be put under the lease that they have left.
+#[test]
+fn a_claim_under_another_lease_follows_before_it_is_granted() {
+    steady(async || {
+        let cluster = EtcdCluster::start(1);
+        let (locks, other) = (connect(cluster.url()).await, connect(cluster.url()).await);
+        let guard = lock_for(&other, "k", TTL).await;
+        let before = keys(&cluster, "k/");
+        let mut waiting = JoinSet::new();
+        let request = LockRequest::exclusive("k").unwrap().with_ttl(TTL);
+        waiting.spawn(async move { locks.acquire(request).await.unwrap() });
+        queue_has(&cluster, "k", 2).await;
+        let mut claims = keys(&cluster, "k/");
+        claims.retain(|claim| !before.contains(claim));
+        let granted = cluster.control(&["lease", "grant", "60"]);
+        let elsewhere = granted.split_whitespace().nth(1).expect("its id");
+        cluster.control(&["put", &claims[0], "", "--lease", elsewhere]);
+        guard.release().await.unwrap();
+        let granted = timeout(PROMPT, waiting.join_next()).await;
+        let next = granted.expect("its turn").expect("one waits").unwrap();
+        let next = next.expect("it waits as long as it takes");
+        cluster.control(&["lease", "revoke", elsewhere]);
+        assert_eq!(keys(&cluster, "k/"), claims, "it goes with its own lease");
+        let lost = timeout(TTL, next.lost()).await;
+        assert!(lost.is_err(), "{lost:?}");
+    });
+}
