@@ -21,7 +21,7 @@ use crate::leases::{Leases, Span};
 use crate::link::Link;
 use crate::moving::put_under;
 use crate::place::Place;
-use crate::queue::Queue;
+use crate::queue::{Queue, revision};
 use crate::unstoppable::Unstoppable;
 use crate::watches::Watches;
 use crate::wire::Wire;
@@ -149,7 +149,7 @@ impl Client {
         });
         let answer = asking.await.inspect_err(|failure| {
             if matches!(failure, Failure::Refused(error) if is_lease_missing(error)) {
-                place.lease.is_missing(lease);
+                place.lease.note_missing(lease);
             }
         })?;
         place.lease.may_read(&place.queue);
@@ -178,13 +178,13 @@ impl Client {
         Ok(!counts(&answer).all(|count| count > 0))
     }
 
-    /// Which of these places are still as they were granted, in their order. A key that was deleted may be
-    /// there again, behind others, by a take that arrived late.
+    /// When each of these places stood as it was granted; `None` where it does not any more. A key that was
+    /// deleted may be there again, behind others, by a take that arrived late.
     pub(crate) async fn which_stand(
         &self,
         places: &[&Arc<Place>],
         limit: Duration,
-    ) -> Result<Vec<bool>> {
+    ) -> Result<Vec<Option<i64>>> {
         let link = Arc::clone(&self.background()?.link);
         let mut found = Vec::with_capacity(places.len());
         for places in places.chunks(100) {
@@ -193,10 +193,11 @@ impl Client {
             let answer = link
                 .ask(limit, |client| transact(client, look.clone()))
                 .await?;
+            let revision = revision(&answer)?;
             let answers = answer.op_responses().into_iter();
             found.extend(answers.map(|found| match found {
-                TxnOpResponse::Get(found) => !found.kvs().is_empty(),
-                _ => false,
+                TxnOpResponse::Get(found) if !found.kvs().is_empty() => Some(revision),
+                _ => None,
             }));
         }
         Ok(found)

@@ -30,8 +30,7 @@ impl Lease for Client {
             let Some(place) = place else {
                 return Renewal::Lost(LossReason::Removed);
             };
-            let is_there = found.next().unwrap_or(true);
-            self.renewed(place, is_there, &confirmed)
+            self.renewed(place, found.next().flatten(), &confirmed)
         });
         Ok(renewals.collect())
     }
@@ -47,42 +46,44 @@ impl Client {
     fn renewed(
         &self,
         place: &Arc<Place>,
-        is_there: bool,
+        stood: Option<i64>,
         confirmed: &HashMap<i64, bool>,
     ) -> Renewal {
         if let Some(reason) = place.lease.end() {
             return Renewal::Lost(reason);
         }
-        if !is_there {
+        let Some(stood) = stood else {
             return Renewal::Lost(LossReason::Removed);
-        }
+        };
         if !confirmed.get(&place.lease.id()).is_some_and(|it| *it) {
             return Renewal::Unknown;
         }
-        self.watch_hold(place);
+        if !place.is_watched() {
+            self.watch_hold(place, stood);
+        }
         let (sent, ttl) = place.lease.confirmed();
         Renewal::Held { sent, ttl }
     }
 
     /// Has the removal of a hold told at once, from its first renewal on: those that are over before need
-    /// no watch.
-    fn watch_hold(&self, place: &Arc<Place>) {
-        let (Some(created), Ok(background)) = (place.unwatched_since(), self.background()) else {
+    /// no watch. It `stood` there in this revision.
+    fn watch_hold(&self, place: &Arc<Place>, stood: i64) {
+        let Ok(background) = self.background() else {
             return;
         };
         let watched = Watched::Key(place.key.as_bytes().to_vec());
-        let loss = place.loss.clone();
+        let (loss, watching) = (place.loss.clone(), Arc::downgrade(place));
         let tell = move |news| match news {
             News::Gone(_) => loss.lost(LossReason::Removed),
-            // The next renewals look at the key.
-            News::Behind | News::Missed => {}
+            // The next renewal looks at the key, and has it watched anew.
+            News::Missed => {
+                if let Some(place) = watching.upgrade() {
+                    place.keep_watch(None);
+                }
+            }
+            News::Behind => {}
         };
-        place.keep_watch(
-            background
-                .watches
-                .watch_from(created + 1, watched, tell)
-                .ok(),
-        );
+        place.keep_watch(background.watches.watch_from(stood + 1, watched, tell).ok());
     }
 }
 

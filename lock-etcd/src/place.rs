@@ -97,10 +97,8 @@ impl Place {
         TxnOp::get(&*self.key, Some(options))
     }
 
-    /// The revision from which its end is to be watched, if that is not yet done.
-    pub(crate) fn unwatched_since(&self) -> Option<i64> {
-        let state = self.lock();
-        state.created.filter(|_| state.watch.is_none())
+    pub(crate) fn is_watched(&self) -> bool {
+        self.lock().watch.is_some()
     }
 
     pub(crate) fn keep_watch(&self, watch: Option<Subscription>) {

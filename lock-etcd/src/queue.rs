@@ -1,6 +1,6 @@
 //! The claims on one key, in the order in which they came.
 
-use etcd_client::{KeyValue, TxnOpResponse, TxnResponse};
+use etcd_client::{KeyValue, ResponseHeader, TxnOpResponse, TxnResponse};
 use lock_core::{Mode, Result, blocker};
 
 use crate::error::unexpected;
@@ -37,8 +37,7 @@ impl Queue {
     /// Reads the last answer of a transaction, which lists what stands below `queue`, as it concerns the
     /// claim with the key `own`.
     pub(crate) fn read(answer: &TxnResponse, queue: &str, own: &str) -> Result<Self> {
-        let revision = answer.header().map(etcd_client::ResponseHeader::revision);
-        let revision = revision.ok_or_else(|| unexpected("no revision"))?;
+        let revision = revision(answer)?;
         let Some(TxnOpResponse::Get(list)) = answer.op_responses().pop() else {
             return Err(unexpected("no list of claims"));
         };
@@ -101,6 +100,12 @@ impl Queue {
             own => own,
         };
     }
+}
+
+/// When the servers had come to what they answer.
+pub(crate) fn revision(answer: &TxnResponse) -> Result<i64> {
+    let revision = answer.header().map(ResponseHeader::revision);
+    revision.ok_or_else(|| unexpected("no revision"))
 }
 
 impl Entry {

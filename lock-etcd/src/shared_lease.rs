@@ -222,7 +222,7 @@ impl SharedLease {
     }
 
     /// Ends it if claims are still to stand under this one, which the servers do not know.
-    pub(crate) fn is_missing(&self, id: i64) {
+    pub(crate) fn note_missing(&self, id: i64) {
         if self.id() == id {
             self.end_with(LossReason::Removed);
         }

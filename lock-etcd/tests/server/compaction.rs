@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use crate::{PROMPT, connect, keys};
 
 /// Compacts all history, as an operator or etcd itself may at any time.
-fn compact(cluster: &EtcdCluster) {
+pub(crate) fn compact(cluster: &EtcdCluster) {
     let status = cluster.control(&["endpoint", "status", "--write-out", "json"]);
     let revision = status
         .split_once("\"revision\":")

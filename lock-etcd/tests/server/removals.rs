@@ -7,14 +7,18 @@ use lock_testkit::servers::EtcdCluster;
 use lock_testkit::{eventually, steady};
 use tokio::time::{Instant, timeout};
 
+use crate::compaction::compact;
 use crate::{Beside, PROMPT, connect, keys, leases, lock_for, queue_has};
 
 const TTL: Duration = Duration::from_secs(6);
 
 /// Waits until the key of the hold is watched, which begins with its first renewal.
 async fn is_watched(cluster: &EtcdCluster) {
-    let watched = || async { cluster.first().figure("etcd_debugging_mvcc_watcher_total") > 0.0 };
-    eventually(TTL, "the hold is watched", watched).await;
+    let server = cluster.first();
+    let watches = || server.figure("etcd_debugging_mvcc_watcher_total");
+    let behind = || server.figure("etcd_debugging_mvcc_slow_watcher_total");
+    let watched = || async { watches() > 0.0 && behind() == 0.0 };
+    eventually(TTL * 2, "the hold is watched", watched).await;
 }
 
 #[test]
@@ -32,6 +36,26 @@ fn a_key_that_is_deleted_is_lost_at_once() {
         assert!(deleted.elapsed() < TTL / 6, "after {:?}", deleted.elapsed());
         assert!(!guard.is_held());
         assert_eq!(guard.release().await.unwrap(), Released::AlreadyLost);
+    });
+}
+
+/// A watch that goes on over a new stream may begin where history has been compacted.
+#[test]
+fn a_hold_whose_watch_has_missed_something_is_watched_again() {
+    steady(async || {
+        let cluster = EtcdCluster::start(1);
+        let locks = connect(cluster.url()).await;
+        let guard = lock_for(&locks, "k", TTL).await;
+        is_watched(&cluster).await;
+        for _ in 0..3 {
+            cluster.control(&["put", "other", "value"]);
+        }
+        compact(&cluster);
+        cluster.first().restart();
+        is_watched(&cluster).await;
+        cluster.control(&["del", "--prefix", "k/"]);
+        let reason = timeout(TTL, guard.lost()).await.expect("it is told");
+        assert_eq!(reason, LossReason::Removed);
     });
 }
 
