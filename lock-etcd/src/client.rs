@@ -15,11 +15,11 @@ use lock_core::{
 };
 
 use crate::EtcdConfig;
-use crate::error::{Failure, is_lease_missing, leader_changed};
+use crate::error::{Failure, is_lease_missing};
 use crate::layout::{Layout, end_of, mode_text};
 use crate::leases::{Leases, Span};
 use crate::link::Link;
-use crate::moving::put_under;
+use crate::moving::follow;
 use crate::place::Place;
 use crate::queue::{Queue, revision};
 use crate::unstoppable::Unstoppable;
@@ -326,23 +326,6 @@ impl Take {
             .when([is_absent])
             .and_then([put, list()])
             .or_else([list()])
-    }
-}
-
-/// Puts a key under the lease that the others have moved to while it was on its way.
-async fn follow(
-    lane: &Arc<Link>,
-    place: &Place,
-    former: i64,
-    ends: Moment,
-) -> std::result::Result<(), Failure> {
-    let key = [(Arc::clone(&place.key), place.mode)];
-    let left = ends.since(Clock::Boot.now());
-    match put_under(lane, &key, former, place.lease.id(), left).await {
-        Ok(true) => Ok(()),
-        // It was moved meanwhile, or went with its lease: the next attempt finds out.
-        Ok(false) => Err(Failure::Unknown(leader_changed())),
-        Err(failure) => Err(failure),
     }
 }
 

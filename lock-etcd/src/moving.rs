@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use etcd_client::{Client, Compare, CompareOp, PutOptions, Txn, TxnOp, TxnOpResponse};
-use lock_core::{Mode, Result};
+use lock_core::{Clock, Mode, Moment, Result};
 
-use crate::error::Failure;
+use crate::error::{Failure, leader_changed};
 use crate::layout::mode_text;
 use crate::link::Link;
+use crate::place::Place;
 use crate::shared_lease::SharedLease;
 
 /// How long one request may take here.
@@ -31,8 +32,25 @@ pub(crate) async fn move_on(link: &Arc<Link>, lease: &SharedLease) -> Result<i64
     Ok(moving.from)
 }
 
+/// Puts a key under the lease that the others have moved to while it was on its way.
+pub(crate) async fn follow(
+    lane: &Arc<Link>,
+    place: &Place,
+    former: i64,
+    ends: Moment,
+) -> std::result::Result<(), Failure> {
+    let key = [(Arc::clone(&place.key), place.mode)];
+    let left = ends.since(Clock::Boot.now());
+    match put_under(lane, &key, former, place.lease.id(), left).await {
+        Ok(true) => Ok(()),
+        // It was moved meanwhile, or went with its lease: the next attempt finds out.
+        Ok(false) => Err(Failure::Unknown(leader_changed())),
+        Err(failure) => Err(failure),
+    }
+}
+
 /// Puts keys under the lease `to` that stand under `from`; whether all of them did. It may arrive late, or twice.
-pub(crate) async fn put_under(
+async fn put_under(
     link: &Arc<Link>,
     keys: &[(Arc<str>, Mode)],
     from: i64,
