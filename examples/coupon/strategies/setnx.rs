@@ -1,10 +1,15 @@
 //! Locks that stay for ever when the one who has to delete them does not get there.
 
-use super::expiring::{EXPIRY, SAME_FOR_EVERYBODY};
+use std::time::Duration;
+
+use super::expiring::SAME_FOR_EVERYBODY;
 use crate::coupon::accident::Point;
 use crate::coupon::claim::{Answer, Claim, Failure};
 use crate::coupon::sale::sell;
 use crate::coupon::tools::Tools;
+
+/// Longer than any sale takes, so that what goes wrong is only that it is not set.
+const EXPIRY: Duration = Duration::from_secs(30);
 
 /// An error leaves through the question mark, past the DEL.
 pub(super) async fn no_expiry(claim: &Claim) -> Result<Answer, Failure> {
