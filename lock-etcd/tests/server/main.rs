@@ -66,6 +66,17 @@ async fn queue_has(cluster: &EtcdCluster, key: &str, claims: usize) {
     eventually(PROMPT, &format!("{claims} claims on {key}"), has).await;
 }
 
+/// Writes until the servers have reached their quota.
+async fn fill(cluster: &EtcdCluster) {
+    let much = "x".repeat(100_000);
+    let is_full = || async {
+        let mut filling = cluster.control_command();
+        let filled = filling.args(["put", "fill", &much]).output();
+        !filled.expect("etcdctl runs").status.success()
+    };
+    eventually(PROMPT, "the servers are full", is_full).await;
+}
+
 /// What goes on beside the test; it ends with this.
 struct Beside<T>(JoinSet<T>);
 

@@ -9,7 +9,7 @@ use lock_testkit::{eventually, steady};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
-use crate::{PROMPT, connect, keys, lock_for, queue_has};
+use crate::{PROMPT, connect, fill, keys, lock_for, queue_has};
 
 const TTL: Duration = Duration::from_secs(3);
 
@@ -128,14 +128,7 @@ fn servers_that_are_full_refuse_with_advice_and_take_releases() {
         let cluster = EtcdCluster::start_with(1, &["--quota-backend-bytes", "200000"]);
         let locks = connect(cluster.url()).await;
         let guard = lock_for(&locks, "k", TTL).await;
-        let much = "x".repeat(100_000);
-        let is_full = || async {
-            let mut filling = cluster.control_command();
-            filling.args(["put", "fill", &much]);
-            let filled = filling.output().expect("etcdctl runs");
-            !filled.status.success()
-        };
-        eventually(PROMPT, "the servers are full", is_full).await;
+        fill(&cluster).await;
         let request = LockRequest::exclusive("new").unwrap().without_waiting();
         let error = locks.acquire(request).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");

@@ -8,7 +8,7 @@ use lock_testkit::{eventually, steady};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
-use crate::{PROMPT, connect, keys, leases, lock_for, queue_has};
+use crate::{PROMPT, connect, fill, keys, leases, lock_for, queue_has};
 
 const TTL: Duration = Duration::from_secs(4);
 
@@ -96,13 +96,7 @@ fn what_a_later_leader_keeps_alive_does_not_count() {
         let cluster = EtcdCluster::start_with(1, &["--quota-backend-bytes", "200000"]);
         let locks = connect(cluster.url()).await;
         let guard = lock_for(&locks, "k", TTL).await;
-        let much = "x".repeat(100_000);
-        let is_full = || async {
-            let mut filling = cluster.control_command();
-            let filled = filling.args(["put", "fill", &much]).output();
-            !filled.expect("etcdctl runs").status.success()
-        };
-        eventually(PROMPT, "the servers are full", is_full).await;
+        fill(&cluster).await;
         tokio::time::sleep(TTL).await;
         assert!(guard.is_held(), "it is kept alive without room");
         let begun = Instant::now();
