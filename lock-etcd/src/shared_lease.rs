@@ -273,9 +273,8 @@ impl SharedLease {
         }
         // Whoever does not know of a later term may know nothing of what was granted or kept alive in it.
         let is_outdated = agreed.is_some() && told.term().is_some_and(|term| Some(term) != agreed);
-        match told {
-            KeptAlive::Gone { .. } if !is_outdated => return Ok(true),
-            KeptAlive::Gone { .. } | KeptAlive::For { .. } => {}
+        if !is_outdated && matches!(told, KeptAlive::Gone { .. }) {
+            return Ok(true);
         }
         let now = agreed.max(told.term()).unwrap_or_default();
         if now > state.term {
@@ -284,18 +283,16 @@ impl SharedLease {
             self.changed.notify_one();
             return Err(leader_changed());
         }
+        if is_outdated {
+            return Err(leader_changed());
+        }
         if let KeptAlive::For { sent, ttl, .. } = told
-            && !is_outdated
             && state.sent < sent
         {
             (state.sent, state.ttl) = (sent, ttl);
             state.by_a_majority = agreed.is_some();
         }
-        if is_outdated {
-            Err(leader_changed())
-        } else {
-            Ok(false)
-        }
+        Ok(false)
     }
 
     /// Whether there is a later term, so that it counts no more.
