@@ -2,7 +2,13 @@
 # without starting any system service.
 
 # The tests wait for leases and servers far more than they compute.
-export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$(($(nproc) * 4))}
+export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$(($(nproc) * 5))}
+
+# How many programs of tests run at a time: most have an end that keeps few threads busy.
+programs_at_once=${POLYLOCK_TEST_PROGRAMS:-2}
+
+# Servers that are written in Go collect garbage less often, and do not look for work on several cores at once.
+test_environment='GOMAXPROCS=1 GOGC=400'
 
 # Where MySQL is, or will be; also for tests of a copy of the workspace.
 export LOCK_TESTKIT_MYSQL=${LOCK_TESTKIT_MYSQL:-$PWD/target/servers/mysql}
@@ -73,6 +79,21 @@ install_mysql() {
         rm -rf "$LOCK_TESTKIT_MYSQL"
         echo "NO MYSQL, so nothing is tested on it: $(head -n 1 <<<"$complaint")" >&2
     fi
+}
+
+# Runs the tests that `cargo test` with these arguments would, doctests aside, several programs at a time; what one
+# has printed is shown when it has ended. In the reverse order of their names, by which the longest do not come last.
+run_tests() {
+    local programs
+    programs=$(cargo test --quiet --no-run --message-format=json "$@" |
+        sed -n 's|.*"manifest_path":"\([^"]*\)/Cargo.toml".*"profile":{[^}]*"test":true}.*"executable":"\([^"]*\)".*|\1 \2|p')
+    [ -n "$programs" ] || return 1
+    sort --reverse <<<"$programs" |
+        env $test_environment xargs --max-procs "$programs_at_once" -n 2 bash -c '
+            cd "$0" || exit
+            said=$("$1" --quiet 2>&1) && outcome=0 || outcome=1
+            printf "%s\n%s\n" "$1" "$said"
+            exit "$outcome"'
 }
 
 # The first line of what a program says of itself, or that it is missing.

@@ -105,9 +105,10 @@ pub struct Config {
     /// ever. At least 1 s otherwise.
     #[serde(default, deserialize_with = "mysql_settings::de::purge_after")]
     pub purge_after: Option<Duration>,
-    /// How many connections are opened at most for takes and holds; up to four more keep, release and
-    /// clean up. Default: 8 with `lease`, where only requests under way need one, and 64 with `row`,
-    /// where each held lock and each waited key does. Range: from 1.
+    /// How many connections are opened at most for takes and holds; up to eight more keep, release and
+    /// clean up. Default: 8 with `lease`, on each runtime that takes locks, where only requests under way need
+    /// one (and up to three more release), and 64 with `row`, where each held lock and each waited key does.
+    /// Range: from 1.
     #[serde(default, deserialize_with = "mysql_settings::de::connections")]
     pub connections: Option<u32>,
     /// Several stores instead of one, by names that [`routes`](Self::routes) refers to. What is set outside,

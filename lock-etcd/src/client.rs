@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -10,8 +9,7 @@ use etcd_client::{
     Compare, CompareOp, GetOptions, PutOptions, Txn, TxnOp, TxnOpResponse, TxnResponse,
 };
 use lock_core::{
-    Attempts, Claim, Clock, HoldId, KeeperHome, Moment, OwnerId, Patrol, PerRuntime, Released,
-    Result,
+    Attempts, Claim, Clock, HoldId, KeeperHome, Moment, OwnerId, Patrol, PerRuntime, Result,
 };
 
 use crate::EtcdConfig;
@@ -20,7 +18,8 @@ use crate::layout::{Layout, end_of, mode_text};
 use crate::leases::{Leases, Span};
 use crate::link::Link;
 use crate::moving::follow;
-use crate::place::Place;
+use crate::names::Names;
+use crate::place::{Place, created_then};
 use crate::queue::{Queue, revision};
 use crate::unstoppable::Unstoppable;
 use crate::watches::Watches;
@@ -29,12 +28,6 @@ use crate::wire::Wire;
 /// How long a request waits for its answer, if nothing shorter applies: long enough for members to elect
 /// a leader, mostly.
 pub(crate) const REPLY_LIMIT: Duration = Duration::from_secs(2);
-
-/// How long a clean-up waits for the end of its take, which nobody sees where its runtime is not driven any more.
-const SETTLING_LIMIT: Duration = Duration::from_millis(2500);
-
-/// How long a release waits on each of the two connections.
-const RELEASE_LIMIT: Duration = Duration::from_secs(1);
 
 /// How large an answer may be: a long queue, or many locks whose names are below this one's.
 const ANSWER_MAX: usize = 64 << 20;
@@ -45,6 +38,7 @@ pub(crate) struct Client {
     command: PerRuntime<Link>,
     background: PerRuntime<Background>,
     places: Mutex<HashMap<OwnerId, Arc<Place>>>,
+    names: Names,
 }
 
 /// What a client has where its holds are kept.
@@ -92,6 +86,7 @@ impl Client {
                 })
             }),
             places: Mutex::default(),
+            names: Names::default(),
         };
         client.lane()?.connection().await?;
         let shortest = client.background()?.leases.granting.shortest().await?;
@@ -101,6 +96,11 @@ impl Client {
     /// The command connection of the caller's runtime.
     pub(crate) fn lane(&self) -> Result<Arc<Link>> {
         self.command.here()
+    }
+
+    /// That of the runtime that a hold was claimed on, as long as that lives.
+    pub(crate) fn lane_of(&self, hold: &HoldId) -> Option<Arc<Link>> {
+        self.command.of(hold.runtime())
     }
 
     /// What there is where holds are kept.
@@ -113,7 +113,7 @@ impl Client {
         let (hold, loss) = (claim.id(), claim.loss());
         let leases = Arc::clone(&self.background()?.leases);
         let lease = leases.enter(Span::of(hold), hold.owner(), &loss).await?;
-        let place = Place::new(&self.layout, claim, lease);
+        let place = Place::new(&self.layout, &self.names, claim, lease);
         self.places().insert(hold.owner(), Arc::clone(&place));
         Ok(place)
     }
@@ -122,6 +122,10 @@ impl Client {
     pub(crate) fn leave(&self, owner: OwnerId) {
         if let Some(place) = self.places().remove(&owner) {
             place.lease.leave(owner);
+            if place.is_reusable() {
+                let name = Arc::clone(&place.key);
+                self.names.keep(&place.queue, place.mode, name);
+            }
         }
     }
 
@@ -160,16 +164,19 @@ impl Client {
         }
     }
 
-    /// Whether a waiter may have something to look at: whether its own key or `other` has gone.
+    /// Whether a waiter may have something to look at: whether its own key or the one that was `created` then
+    /// has gone.
     pub(crate) async fn has_changed(
         &self,
         place: &Place,
-        other: &[u8],
+        (other, created): (&[u8], i64),
         attempts: &Attempts,
     ) -> Result<bool> {
-        let count = || Some(GetOptions::new().with_count_only());
-        let look =
-            Txn::new().and_then([TxnOp::get(&*place.key, count()), TxnOp::get(other, count())]);
+        let keys = || GetOptions::new().with_keys_only();
+        let look = Txn::new().and_then([
+            TxnOp::get(&*place.key, Some(keys())),
+            TxnOp::get(other, Some(created_then(keys(), created))),
+        ]);
         let link = Arc::clone(&self.background()?.link);
         let limit = attempts.patience(link.heard());
         let answer = link
@@ -203,100 +210,12 @@ impl Client {
         Ok(found)
     }
 
-    /// Gives a hold or a place in a queue back.
-    pub(crate) async fn release(&self, hold: &HoldId) -> Result<Released> {
-        let Some(place) = self.known(hold) else {
-            return Ok(Released::AlreadyLost);
-        };
-        place.keep_watch(None);
-        if !self.is_settled(&place).await {
-            // It may arrive later than what cleans it up.
-            place.doubt();
-        }
-        match self.delete(hold, &place).await {
-            Ok(deleted) => {
-                if place.is_doubtful() {
-                    place.lease.haunt(&place.key);
-                }
-                self.leave(hold.owner());
-                Ok(if deleted > 0 {
-                    Released::Released
-                } else {
-                    Released::AlreadyLost
-                })
-            }
-            Err(failure) => {
-                // Its lease ends with the others under it, and deletes it as long as it lives.
-                place.lease.haunt(&place.key);
-                place.doubt();
-                place.lease.leave(hold.owner());
-                self.forget_soon(&place, hold.store_ttl());
-                Err(failure.into())
-            }
-        }
-    }
-
-    /// Waits for the end of the take at `place`, for as long as it has where somebody drives it.
-    async fn is_settled(&self, place: &Place) -> bool {
-        let Ok(background) = self.background() else {
-            return false;
-        };
-        let settled = background.link.within(SETTLING_LIMIT, place.settled());
-        settled.await.is_some()
-    }
-
-    async fn delete(&self, hold: &HoldId, place: &Arc<Place>) -> std::result::Result<i64, Failure> {
-        let deleting = |client: Arc<etcd_client::Client>| {
-            let place = Arc::clone(place);
-            async move {
-                let deleted = client.kv_client().delete(&*place.key, None).await;
-                deleted.map(|deleted| deleted.deleted())
-            }
-        };
-        let Some(lane) = self.command.of(hold.runtime()) else {
-            return self.delete_elsewhere(deleting).await;
-        };
-        let mut asking = pin!(lane.ask(RELEASE_LIMIT * 2, deleting));
-        match lane.within(RELEASE_LIMIT, asking.as_mut()).await {
-            Some(Err(failure)) if failure.is_retryable() => {
-                return self.delete_elsewhere(deleting).await;
-            }
-            Some(outcome) => return outcome,
-            None => {}
-        }
-        // It may be slow only, and then it knows better what was there.
-        let mut elsewhere = pin!(self.delete_elsewhere(deleting));
-        tokio::select! {
-            outcome = asking.as_mut() => match outcome {
-                // Or the other one was there before it, and is told later.
-                Ok(0) => Ok(elsewhere.await.unwrap_or(0)),
-                Ok(deleted) => Ok(deleted),
-                Err(_) => elsewhere.await,
-            },
-            outcome = elsewhere.as_mut() => match outcome {
-                Ok(0) => Ok(asking.await.unwrap_or(0)),
-                outcome => outcome,
-            },
-        }
-    }
-
-    async fn delete_elsewhere<F>(
-        &self,
-        deleting: impl Fn(Arc<etcd_client::Client>) -> F,
-    ) -> std::result::Result<i64, Failure>
-    where
-        F: Future<Output = std::result::Result<i64, etcd_client::Error>>,
-    {
-        let background = self.background().map_err(Failure::NotSent)?;
-        background.link.ask(RELEASE_LIMIT, deleting).await
-    }
-
     pub(crate) fn known(&self, hold: &HoldId) -> Option<Arc<Place>> {
         self.places().get(&hold.owner()).cloned()
     }
 
     /// Keeps a place that could not be given back for as long as somebody may ask for it again.
-    fn forget_soon(&self, place: &Place, ttl: Duration) {
+    pub(crate) fn forget_soon(&self, place: &Place, ttl: Duration) {
         let now = Clock::Boot.now();
         let until: Moment = now.plus(ttl + REPLY_LIMIT * 2);
         place.forget_at(until);
@@ -338,9 +257,9 @@ async fn transact(
 }
 
 /// How many keys each look in a transaction found.
-fn counts(answer: &TxnResponse) -> impl Iterator<Item = i64> {
+fn counts(answer: &TxnResponse) -> impl Iterator<Item = usize> {
     answer.op_responses().into_iter().map(|found| match found {
-        TxnOpResponse::Get(found) => found.count(),
+        TxnOpResponse::Get(found) => found.kvs().len(),
         _ => 0,
     })
 }

@@ -22,7 +22,7 @@ impl Layout {
         format!("{}{key}/", self.prefix)
     }
 
-    /// The key of one claim, which nobody else ever has: under which lease, and whose it is.
+    /// The key of one claim, which no other client ever has: under which lease it was first used, and for whom.
     pub(crate) fn claim(&self, hold: &HoldId, lease: i64) -> String {
         format!("{}{lease:x}-{}", self.queue(hold.key()), hold.owner())
     }

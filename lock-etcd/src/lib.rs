@@ -26,6 +26,7 @@
 
 mod acquisition;
 mod client;
+mod compact;
 mod config;
 mod error;
 mod granting;
@@ -36,8 +37,10 @@ mod leases;
 mod link;
 mod lock;
 mod moving;
+mod names;
 mod place;
 mod queue;
+mod releasing;
 mod shared_lease;
 mod tending;
 mod unstoppable;

@@ -9,6 +9,7 @@ use lock_core::{Claim, HoldId, LossSender, Mode, Moment};
 use tokio::sync::watch;
 
 use crate::layout::Layout;
+use crate::names::Names;
 use crate::shared_lease::SharedLease;
 use crate::watches::Subscription;
 
@@ -30,6 +31,9 @@ struct State {
     under_way: Option<watch::Receiver<()>>,
     /// Something was sent that may put the key there whenever it arrives.
     doubtful: bool,
+    /// Somebody else has deleted the key, or a request was sent that may delete it whenever it arrives.
+    strayed: bool,
+    is_released: bool,
     /// Its create revision, once it was granted.
     created: Option<i64>,
     /// Tells when the key of a hold goes.
@@ -39,12 +43,19 @@ struct State {
 }
 
 impl Place {
-    pub(crate) fn new(layout: &Layout, claim: &Claim, lease: Arc<SharedLease>) -> Arc<Self> {
+    pub(crate) fn new(
+        layout: &Layout,
+        names: &Names,
+        claim: &Claim,
+        lease: Arc<SharedLease>,
+    ) -> Arc<Self> {
         let hold: &HoldId = claim.id();
-        let key: Arc<str> = layout.claim(hold, lease.id()).into();
+        let queue = layout.queue(hold.key());
+        let used = names.take(&queue, hold.mode());
+        let key = used.unwrap_or_else(|| layout.claim(hold, lease.id()).into());
         lease.stands(hold.owner(), Arc::clone(&key), hold.mode());
         Arc::new(Self {
-            queue: layout.queue(hold.key()),
+            queue,
             key,
             mode: hold.mode(),
             loss: claim.loss(),
@@ -84,16 +95,38 @@ impl Place {
         self.lock().doubtful
     }
 
+    /// Notes that the key is about to be deleted. If that has begun before, the first request may still arrive:
+    /// whoever sent it has not waited for the answer.
+    pub(crate) fn release(&self) {
+        let mut state = self.lock();
+        state.strayed |= state.is_released;
+        state.is_released = true;
+    }
+
+    /// Notes that nobody knows when the key was deleted, or will be.
+    pub(crate) fn stray(&self) {
+        self.lock().strayed = true;
+    }
+
+    /// Whether another claim may have the key, once this one has gone: all that was asked about it is answered.
+    pub(crate) fn is_reusable(&self) -> bool {
+        let state = self.lock();
+        let taking = state.under_way.as_ref();
+        let is_settled = taking.is_none_or(|taking| taking.has_changed().is_err());
+        is_settled && !state.doubtful && !state.strayed
+    }
+
     pub(crate) fn granted(&self, created: i64) {
         self.lock().created = Some(created);
     }
 
     /// Looks for its key as it was granted.
     pub(crate) fn look(&self) -> TxnOp {
-        let mut options = GetOptions::new().with_keys_only();
-        if let Some(created) = self.lock().created {
-            options = options.with_max_create_revision(created);
-        }
+        let options = GetOptions::new().with_keys_only();
+        let options = match self.lock().created {
+            Some(created) => created_then(options, created),
+            None => options,
+        };
         TxnOp::get(&*self.key, Some(options))
     }
 
@@ -117,6 +150,13 @@ impl Place {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Looks past those that had the same key before, or have it after.
+pub(crate) fn created_then(options: GetOptions, created: i64) -> GetOptions {
+    options
+        .with_min_create_revision(created)
+        .with_max_create_revision(created)
 }
 
 /// A take under way. If it is dropped before its answer, together with its runtime, it may still arrive.

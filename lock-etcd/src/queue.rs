@@ -27,8 +27,8 @@ struct Entry {
 /// What a waiter waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Blocker {
-    /// That this claim goes.
-    One(Vec<u8>),
+    /// That this claim goes: its key, and when it was created.
+    One(Vec<u8>, i64),
     /// That any of the earlier claims goes.
     Any,
 }
@@ -77,7 +77,8 @@ impl Queue {
         Some(if both_are_permits {
             Blocker::Any
         } else {
-            Blocker::One(self.claims[before].key.clone())
+            let before = &self.claims[before];
+            Blocker::One(before.key.clone(), before.created)
         })
     }
 

@@ -166,7 +166,10 @@ impl SharedLease {
         state.claims.remove(&owner);
         if state.claims.is_empty() {
             state.unused_since = Clock::Boot.now();
-            self.changed.notify_one();
+            // Else it may be of use again, and is looked at with its next keep-alive.
+            if state.retired || state.is_outgrown {
+                self.changed.notify_one();
+            }
         }
     }
 

@@ -81,7 +81,7 @@ impl<'a> Waiting<'a> {
     fn lets_in_without(&mut self, key: &[u8], blocker: &Blocker) -> bool {
         self.queue.remove(key);
         match blocker {
-            Blocker::One(_) => true,
+            Blocker::One(..) => true,
             Blocker::Any => self.queue.blocker().is_none(),
         }
     }
@@ -111,7 +111,7 @@ impl<'a> Waiting<'a> {
         sender: mpsc::UnboundedSender<News>,
     ) -> Result<Subscription> {
         let watched = match blocker {
-            Blocker::One(key) => Watched::Key(key.clone()),
+            Blocker::One(key, _) => Watched::Key(key.clone()),
             Blocker::Any => Watched::Below(self.place.queue.clone()),
         };
         let tell = move |news| {
@@ -125,11 +125,15 @@ impl<'a> Waiting<'a> {
     /// Looks by itself, in case that something was not told. Where any of many may go, that is what an
     /// attempt is for, as where nobody can look: it knows for how long that is borne.
     async fn has_changed(&self, blocker: &Blocker, attempts: &mut Attempts) -> bool {
-        let Blocker::One(key) = blocker else {
+        let Blocker::One(key, created) = blocker else {
             return true;
         };
         let sent = Clock::Boot.now();
-        match self.client.has_changed(self.place, key, attempts).await {
+        match self
+            .client
+            .has_changed(self.place, (key, *created), attempts)
+            .await
+        {
             Ok(false) => {
                 attempts.refused(sent);
                 false

@@ -14,6 +14,7 @@ use tonic::transport::{Endpoint, Uri};
 use tower::service_fn;
 
 use crate::EtcdConfig;
+use crate::compact::Compact;
 use crate::error::{BACKEND, is_answer, is_stranger, translate};
 use crate::layout::Layout;
 use crate::url::{Host, Location, config_error};
@@ -126,7 +127,7 @@ where
     let scheme = if is_secure { "https" } else { "http" };
     let at = |scheme: &str| format!("{scheme}://{host}").parse::<Uri>();
     let endpoint = Endpoint::from(at("http")?).origin(at(scheme)?);
-    let mut stream = Some(TokioIo::new(stream));
+    let mut stream = Some(TokioIo::new(Compact(stream)));
     let connector = service_fn(move |_: Uri| {
         let stream = stream.take();
         std::future::ready(stream.ok_or_else(|| io::Error::from(io::ErrorKind::NotConnected)))

@@ -11,7 +11,7 @@ use crate::identity::Identity;
 use crate::kill::Kill;
 use crate::layout::Layout;
 use crate::poller::{Poller, Watcher};
-use crate::pool::Pool;
+use crate::pool::{Driven, Pool};
 use crate::purge::Purge;
 use crate::request::Unsettled;
 use crate::rows::Rows;
@@ -36,17 +36,24 @@ pub(crate) struct Client {
     /// How far the token of a row lock may be ahead of the one that is written down in its row.
     pub(crate) token_age_max: u64,
     pub(crate) unsettled: Arc<Unsettled>,
+    lanes: PerRuntime<Lane>,
     stations: PerRuntime<Station>,
 }
 
-/// What a client has on one runtime. The connections are driven where holds are kept, so that a caller
-/// whose runtime stands still or ends takes none along.
+/// The connections of those who take and release. Where holds are leases they are driven by the runtime of
+/// whoever asks, since every answer that another thread drives has to wake two. A row lock is its connection:
+/// that is driven where holds are kept, so that no caller whose runtime stands still or ends takes it along.
 #[derive(Debug)]
-pub(crate) struct Station {
+pub(crate) struct Lane {
     /// For takes, and for holds that are row locks.
     pub(crate) command: Arc<Pool>,
     /// For releases and clean-ups, so that they get through whatever takes wait for.
     pub(crate) background: Arc<Pool>,
+}
+
+/// What a client has where holds are kept.
+#[derive(Debug)]
+pub(crate) struct Station {
     /// For renewals that wait for rows, so that nothing else waits for them.
     pub(crate) renewing: Arc<Pool>,
     /// For what waits for no row, so that it gets through: looks, interruptions and renewals.
@@ -61,16 +68,11 @@ impl Client {
         let wire = Wire::new(config)?;
         let patrol = Patrol::new(home.clone());
         let (size, purge_after) = (connections(config)?, purge_after(config)?);
+        let lanes = lanes(config.hold, home, wire.clone(), patrol.clone(), size);
         let (laid_out, watch) = (Arc::clone(&layout), patrol.clone());
-        let takes = match config.hold {
-            MySqlHold::Lease => wire.clone(),
-            MySqlHold::Row => wire.clone().in_transactions(),
-        };
         let stations = PerRuntime::new(home.clone(), move |runtime| {
-            let pool_of =
-                |wire: &Wire, size| Pool::new(wire.clone(), watch.clone(), runtime.clone(), size);
-            let pool = |size| pool_of(&wire, size);
-            let (command, background) = (pool_of(&takes, size), pool(BACKGROUND_CONNECTIONS));
+            let driven = Driven::by(runtime, runtime);
+            let pool = |size| Pool::new(wire.clone(), watch.clone(), driven.clone(), size);
             let (renewing, keeping) = (pool(RENEWING_CONNECTIONS), pool(KEEPING_CONNECTIONS));
             let poller = Poller::new(Arc::clone(&laid_out), Arc::clone(&keeping));
             if let Some(after) = purge_after {
@@ -85,8 +87,6 @@ impl Client {
                 );
             }
             Arc::new(Station {
-                command,
-                background,
                 renewing,
                 keeping,
                 poller,
@@ -101,6 +101,7 @@ impl Client {
             heard: Heard::new(),
             token_age_max: token_age_max(purge_after),
             unsettled: Arc::default(),
+            lanes,
             stations,
         };
         client.prepare(config).await?;
@@ -121,6 +122,11 @@ impl Client {
         }
         let description = ask(self.layout.describe_tables()).await?;
         self.layout.check_tables(&description)
+    }
+
+    /// The connections for takes and releases here.
+    pub(crate) fn lane(&self) -> Result<Arc<Lane>> {
+        self.lanes.here()
     }
 
     /// The connections of the runtime that holds are kept on.
@@ -158,6 +164,31 @@ impl Client {
             None => Err(no_answer(limit)),
         }
     }
+}
+
+fn lanes(
+    hold: MySqlHold,
+    home: &KeeperHome,
+    wire: Wire,
+    patrol: Patrol,
+    size: u32,
+) -> PerRuntime<Lane> {
+    let (driver, takes) = match hold {
+        MySqlHold::Lease => (KeeperHome::caller(), wire.clone()),
+        MySqlHold::Row => (home.clone(), wire.clone().in_transactions()),
+    };
+    let home = home.clone();
+    PerRuntime::new(driver, move |runtime| {
+        let background = home.handle().unwrap_or_else(|_| runtime.clone());
+        let pool_of = |wire: &Wire, size| {
+            let driven = Driven::by(runtime, &background);
+            Pool::new(wire.clone(), patrol.clone(), driven, size)
+        };
+        Arc::new(Lane {
+            command: pool_of(&takes, size),
+            background: pool_of(&wire, BACKGROUND_CONNECTIONS),
+        })
+    })
 }
 
 /// How many connections there may be for takes and holds.

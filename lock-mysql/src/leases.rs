@@ -63,9 +63,9 @@ impl Client {
         wait: Duration,
         patience: Duration,
     ) -> Result<Taken> {
-        let station = self.station()?;
+        let lane = self.lane()?;
         let errand = Errand {
-            pool: &station.command,
+            pool: &lane.command,
             owner: Some((hold.owner(), self)),
             queue: wait.min(QUEUE_LIMIT),
             statements: |_: &Lent| self.layout.take(hold, new),
@@ -193,9 +193,8 @@ impl Client {
 
     pub(crate) async fn release_lease(&self, hold: &HoldId) -> Result<Released> {
         self.stalled().remove(&hold.owner());
-        self.stalled().remove(&hold.owner());
         self.settled(hold.owner(), RELEASE_LIMIT).await?;
-        let pool = &self.station()?.background;
+        let pool = &self.lane()?.background;
         let answer = pool.ask(self.layout.release(hold), RELEASE_LIMIT).await;
         let answer = answer.map_err(Failure::into_error)?;
         let write = match hold.mode() {

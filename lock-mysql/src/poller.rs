@@ -63,7 +63,10 @@ impl Poller {
         let mut waiting = self.lock();
         waiting.keys.insert(key.clone(), waiter);
         if !std::mem::replace(&mut waiting.is_polled, true) {
-            self.pool.runtime.spawn(Polling(Arc::clone(self)).run());
+            self.pool
+                .driven
+                .runtime
+                .spawn(Polling(Arc::clone(self)).run());
         }
         drop(waiting);
         self.entered.notify_one();

@@ -1,4 +1,4 @@
-//! The connections of a client on one runtime.
+//! Connections that are driven by one runtime.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -22,14 +22,31 @@ const OPENED_AT_ONCE: usize = 4;
 pub(crate) struct Pool {
     wire: Wire,
     pub(crate) patrol: Patrol,
-    /// Where the connections live. They die with their runtime.
-    pub(crate) runtime: Handle,
+    pub(crate) driven: Driven,
     size: u32,
     permits: Arc<Semaphore>,
     /// Opening takes work, above all with TLS, and a thousand connections that are opened at once would
     /// hold up the heartbeats of others.
     doors: Arc<Semaphore>,
     idle: Mutex<Vec<Session>>,
+}
+
+/// Which runtimes the connections of a pool need.
+#[derive(Clone)]
+pub(crate) struct Driven {
+    /// Where they live. They die with it.
+    pub(crate) runtime: Handle,
+    /// Where a request goes on that nobody waits for any more, also when `runtime` has no turn.
+    pub(crate) background: Handle,
+}
+
+impl Driven {
+    pub(crate) fn by(runtime: &Handle, background: &Handle) -> Self {
+        Self {
+            runtime: runtime.clone(),
+            background: background.clone(),
+        }
+    }
 }
 
 /// A connection that is lent. Dropping it takes it back if it was said to be [clean](Self::clean), and
@@ -44,12 +61,12 @@ pub(crate) struct Lent {
 }
 
 impl Pool {
-    pub(crate) fn new(wire: Wire, patrol: Patrol, runtime: Handle, size: u32) -> Arc<Self> {
+    pub(crate) fn new(wire: Wire, patrol: Patrol, driven: Driven, size: u32) -> Arc<Self> {
         let permits = usize::try_from(size).unwrap_or(Semaphore::MAX_PERMITS);
         Arc::new(Self {
             wire,
             patrol,
-            runtime,
+            driven,
             size,
             permits: Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS))),
             doors: Arc::new(Semaphore::new(OPENED_AT_ONCE)),
@@ -108,7 +125,7 @@ impl Pool {
             return Ok((left, true));
         }
         let (pool, (opened, opening)) = (Arc::clone(self), oneshot::channel());
-        self.runtime.spawn(async move {
+        self.driven.runtime.spawn(async move {
             let _door = door;
             let session = pool.wire.open(&pool.patrol).await;
             if let Err(Ok(unwanted)) = opened.send(session) {

@@ -44,13 +44,7 @@ impl Request {
         let exchange = async move {
             let mut lent = lent;
             let answer = lent.ask(&statements).await;
-            let answered = match &answer {
-                Ok(_) => closes,
-                Err(Failure::Locked | Failure::Deadlock | Failure::Gone) => true,
-                Err(Failure::NoAnswer(_)) => false,
-                Err(Failure::Failed(error)) => !error.is_retryable(),
-            };
-            if answered {
+            if is_answer(&answer) && (closes || answer.is_err()) {
                 lent.clean();
             }
             (lent, answer)
@@ -104,7 +98,7 @@ impl Drop for Request {
             .take()
             .map(|(owner, unsettled)| unsettled.enter(owner));
         let interruption = self.interruption.take();
-        self.pool.runtime.spawn(async move {
+        self.pool.driven.background.spawn(async move {
             let _settling = settling;
             match interruption {
                 Some(interruption) => interruption.of(exchange).await,
@@ -112,6 +106,15 @@ impl Drop for Request {
                 None => drop(tokio::time::timeout(FINISH_LIMIT, exchange).await),
             }
         });
+    }
+}
+
+/// Whether the server has said what it has done.
+fn is_answer(answer: &Result<Answer, Failure>) -> bool {
+    match answer {
+        Ok(_) | Err(Failure::Locked | Failure::Deadlock | Failure::Gone) => true,
+        Err(Failure::NoAnswer(_)) => false,
+        Err(Failure::Failed(error)) => !error.is_retryable(),
     }
 }
 
@@ -124,7 +127,13 @@ struct Interruption {
 impl Interruption {
     async fn of(self, mut exchange: Exchange) {
         let ended = tokio::time::timeout(self.patience, &mut exchange);
-        if !self.patience.is_zero() && ended.await.is_ok() {
+        if !self.patience.is_zero()
+            && let Ok((_lent, answer)) = ended.await
+        {
+            if !is_answer(&answer) {
+                // Its connection has died, maybe with its runtime, and the server may not know.
+                self.kill.until_done().await;
+            }
             return;
         }
         // Each is awaited at most once after it is ready.

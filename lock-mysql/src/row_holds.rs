@@ -59,7 +59,7 @@ impl Client {
 
     /// Commits the row at once, so that others can lock it, too.
     async fn create_row(&self, hold: &HoldId, limit: Duration) -> Result<(), Failure> {
-        let pool = &self.station()?.background;
+        let pool = &self.lane()?.background;
         let created = pool.ask(self.layout.create(hold.key()), limit).await;
         created.map(|_| ())
     }
@@ -70,7 +70,7 @@ impl Client {
         wait: Option<Duration>,
         patience: Duration,
     ) -> Result<Taken> {
-        let station = self.station()?;
+        let lane = self.lane()?;
         let Some((mut lent, answer, mut sent)) = self.lock_row(hold, wait, patience).await? else {
             return Ok(Taken::Held);
         };
@@ -91,7 +91,7 @@ impl Client {
             let record = (is_old && hold.mode() == Mode::Exclusive).then_some(won.grant);
             self.rows.enter(hold.owner(), lent, sent, record);
         } else {
-            let ending = Request::new(&station.command, lent, "ROLLBACK".to_owned());
+            let ending = Request::new(&lane.command, lent, "ROLLBACK".to_owned());
             // It goes on by itself if it takes longer.
             let _ended = self.patrol.within(patience, ending).await;
         }
@@ -101,7 +101,7 @@ impl Client {
     /// A number for a grant while the server's clock stands behind the one that is written down in the
     /// row. It is committed before anybody sees it.
     async fn number(&self, hold: &HoldId, recorded: u64, limit: Duration) -> Result<u64> {
-        let pool = &self.station()?.background;
+        let pool = &self.lane()?.background;
         let counted = pool
             .ask(self.layout.count(hold.key(), recorded), limit)
             .await;
@@ -121,7 +121,7 @@ impl Client {
         wait: Option<Duration>,
         patience: Duration,
     ) -> Result<Option<(Lent, Answer, Moment)>> {
-        let station = self.station()?;
+        let lane = self.lane()?;
         let (limit, cut_off) = match wait {
             // Its end is not the server's fault.
             Some(wait) if wait < SLICE => (wait, true),
@@ -131,7 +131,7 @@ impl Client {
         let ends = Clock::Boot.now().plus(limit + patience);
         loop {
             let left = ends.since(Clock::Boot.now());
-            let lending = station.command.lend(wait.unwrap_or_default());
+            let lending = lane.command.lend(wait.unwrap_or_default());
             let Some(lent) = self.patrol.within(left, lending).await else {
                 return Err(no_answer(limit + patience));
             };
@@ -145,7 +145,7 @@ impl Client {
                 Err(Failure::Failed(error))
                     if used && error.is_retryable() && Clock::Boot.now() < ends =>
                 {
-                    station.command.forget_idle();
+                    lane.command.forget_idle();
                     continue;
                 }
                 Err(Failure::NoAnswer(_)) if cut_off => Ok(None),
@@ -164,7 +164,7 @@ impl Client {
         statements: String,
         limit: Duration,
     ) -> Result<(Lent, Answer), Failure> {
-        let pool = &self.station()?.command;
+        let pool = &self.lane()?.command;
         let kill = self.kill(&lent.identity)?;
         let request = Request::leaving_open(pool, lent, statements)
             .of(hold.owner(), &self.unsettled)
@@ -177,8 +177,8 @@ impl Client {
 
     /// Sends a heartbeat on each hold's connection and waits for the answers.
     pub(crate) async fn renew_rows(&self, holds: &[HoldId]) -> Result<Vec<Renewal>> {
-        let station = self.station()?;
-        let runtime = &station.command.runtime;
+        let lane = self.lane()?;
+        let runtime = &lane.command.driven.runtime;
         let renewals = holds.iter().map(|hold| async {
             let begun = Clock::Boot.now();
             let Some(mut heard) = self.rows.beat(hold.owner(), hold.ttl(), runtime) else {

@@ -31,13 +31,16 @@ mod three_members {
 
     use lock_etcd::EtcdConfig;
     use lock_testkit::Case;
-    use lock_testkit::servers::EtcdCluster;
+    use lock_testkit::servers::{EtcdCluster, Spares};
 
     use crate::connect;
-    use crate::store::{Clusters, EtcdStore};
+    use crate::store::{Clusters, EtcdStore, thaw};
+
+    static SPARES: Spares<EtcdCluster> = Spares::new(thaw);
 
     const CLUSTERS: Clusters = Clusters {
         start: || EtcdCluster::start(3),
+        spares: &SPARES,
         shared,
     };
 
@@ -81,14 +84,20 @@ mod limited {
     use std::sync::OnceLock;
 
     use lock_etcd::EtcdConfig;
-    use lock_testkit::servers::EtcdCluster;
+    use lock_testkit::servers::{EtcdCluster, Spares};
     use lock_testkit::{Case, cases};
 
     use crate::connect;
     use crate::permissions::create_locker;
-    use crate::store::{Clusters, EtcdStore};
+    use crate::store::{Clusters, EtcdStore, thaw};
 
-    const CLUSTERS: Clusters = Clusters { start, shared };
+    static SPARES: Spares<EtcdCluster> = Spares::new(thaw);
+
+    const CLUSTERS: Clusters = Clusters {
+        start,
+        spares: &SPARES,
+        shared,
+    };
 
     fn start() -> EtcdCluster {
         // Passwords are hashed as if they were to be kept; nothing is tested by that.
@@ -132,12 +141,18 @@ mod tls {
     use lock_core::Tls;
     use lock_etcd::EtcdConfig;
     use lock_testkit::Case;
-    use lock_testkit::servers::{Authority, EtcdCluster};
+    use lock_testkit::servers::{Authority, EtcdCluster, Spares};
 
     use crate::connect;
-    use crate::store::{Clusters, EtcdStore};
+    use crate::store::{Clusters, EtcdStore, thaw};
 
-    const CLUSTERS: Clusters = Clusters { start, shared };
+    static SPARES: Spares<EtcdCluster> = Spares::new(thaw);
+
+    const CLUSTERS: Clusters = Clusters {
+        start,
+        spares: &SPARES,
+        shared,
+    };
 
     fn authority() -> &'static Authority {
         static AUTHORITY: OnceLock<Authority> = OnceLock::new();

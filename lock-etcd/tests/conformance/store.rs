@@ -10,7 +10,7 @@ use lock_core::{DistributedLock, LockKey, LockRequest, Mode, blocker};
 use lock_etcd::etcd_client::{
     Client, ConnectOptions, GetOptions, KeyValue, PutOptions, SortOrder, SortTarget,
 };
-use lock_testkit::servers::EtcdCluster;
+use lock_testkit::servers::{EtcdCluster, EtcdMember, Spare, Spares};
 use lock_testkit::{Case, Need, Store};
 
 /// Makes a client of a cluster, in a namespace.
@@ -21,20 +21,28 @@ type Connecting<'a> = Pin<Box<dyn Future<Output = Arc<dyn DistributedLock>> + Se
 /// Which clusters the cases run on.
 #[derive(Clone, Copy)]
 pub(crate) struct Clusters {
-    /// For a case that freezes its cluster.
     pub(crate) start: fn() -> EtcdCluster,
+    /// For cases that freeze their cluster.
+    pub(crate) spares: &'static Spares<EtcdCluster>,
     /// For all others.
     pub(crate) shared: fn() -> &'static EtcdCluster,
 }
 
+pub(crate) fn thaw(cluster: &EtcdCluster) {
+    cluster.members().iter().for_each(EtcdMember::thaw);
+}
+
+static SPARES: Spares<EtcdCluster> = Spares::new(thaw);
+
 pub(crate) const ONE_MEMBER: Clusters = Clusters {
     start: || EtcdCluster::start(1),
+    spares: &SPARES,
     shared: EtcdCluster::shared,
 };
 
 /// A namespace on a cluster: on one of its own where the case freezes it, else on the shared one.
 pub(crate) struct EtcdStore {
-    own: Option<EtcdCluster>,
+    own: Option<Spare<EtcdCluster>>,
     clusters: Clusters,
     namespace: String,
     connect: Connect,
@@ -48,7 +56,9 @@ impl EtcdStore {
         let name = case.to_string().replace("::", ".");
         let number = STORES.fetch_add(1, Ordering::Relaxed);
         Self {
-            own: case.needs(Need::Freeze).then(clusters.start),
+            own: case
+                .needs(Need::Freeze)
+                .then(|| clusters.spares.lend(clusters.start)),
             clusters,
             namespace: format!("{name}.{number}"),
             connect,
@@ -57,7 +67,7 @@ impl EtcdStore {
 
     fn cluster(&self) -> &EtcdCluster {
         self.own
-            .as_ref()
+            .as_deref()
             .unwrap_or_else(|| (self.clusters.shared)())
     }
 
@@ -160,7 +170,7 @@ impl Store for EtcdStore {
 
     async fn thaw(&self) {
         if let Some(cluster) = &self.own {
-            cluster.members().iter().for_each(|member| member.thaw());
+            thaw(cluster);
         }
     }
 

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use lock_core::{DistributedLock, Released};
+use lock_core::{DistributedLock, DistributedLockExt, Released};
 use lock_testkit::{eventually, steady};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::bed::{Bed, request, take};
+use crate::bed::{BRIEFLY, Bed, request, take};
 use crate::{PROMPT, TTL};
 
 #[test]
@@ -31,6 +31,36 @@ fn a_release_goes_by_another_connection_when_the_first_is_silent() {
         bed.command().hold();
         let released = timeout(PROMPT, guard.release()).await.expect("it ends");
         released.unwrap();
+        assert_eq!(bed.keys().len(), 0);
+    });
+}
+
+/// The request that was stuck may still arrive, and would delete whatever has that name by then.
+#[test]
+fn a_name_whose_release_may_still_arrive_is_not_used_again() {
+    steady(async || {
+        let bed = Bed::new();
+        let locks = bed.client().await;
+        let guard = take(&locks, "k").await;
+        let name = bed.keys();
+        guard.release().await.unwrap();
+        let guard = take(&locks, "k").await;
+        assert_eq!(bed.keys(), name, "all was answered");
+        bed.command().to_server().hold();
+        let released = timeout(PROMPT, guard.release()).await.expect("it ends");
+        released.unwrap();
+        bed.command().pass();
+        let again = take(&locks, "k").await;
+        assert_ne!(bed.keys(), name);
+        let name = bed.keys();
+        bed.command().to_client().hold();
+        let release = timeout(BRIEFLY / 5, again.release()).await;
+        release.expect_err("nobody hears that it is released");
+        // What goes on in the background may have come to its end, by another connection.
+        let third = locks.lock("k").await.unwrap();
+        assert_ne!(bed.keys(), name);
+        bed.command().pass();
+        third.release().await.unwrap();
         assert_eq!(bed.keys().len(), 0);
     });
 }

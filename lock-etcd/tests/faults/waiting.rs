@@ -9,6 +9,9 @@ use tokio::time::timeout;
 use crate::PROMPT;
 use crate::bed::{BRIEFLY, Bed, request, take};
 
+/// Before a waiter would look by itself, a second after it has got in line.
+const AT_ONCE: Duration = Duration::from_millis(400);
+
 #[test]
 fn a_waiter_whose_watch_is_silent_looks_by_itself() {
     steady(async || {
@@ -28,8 +31,6 @@ fn a_waiter_whose_watch_is_silent_looks_by_itself() {
 
 #[test]
 fn a_waiter_sees_what_has_happened_before_its_watch_begins() {
-    // Before it would look by itself, a second after it has got in line.
-    const AT_ONCE: Duration = Duration::from_millis(400);
     steady(async || {
         let bed = Bed::new();
         let (locks, other) = (bed.client().await, bed.direct().await);
@@ -47,6 +48,33 @@ fn a_waiter_sees_what_has_happened_before_its_watch_begins() {
         held.release().await.unwrap();
         bed.background().pass();
         let guard = timeout(AT_ONCE, waiting).await.expect("it is told to look");
+        assert!(guard.unwrap().expect("no end").is_held());
+    });
+}
+
+/// Who was before it has gone, and stands behind it by the same name when it looks.
+#[test]
+fn a_waiter_is_not_misled_by_a_name_that_is_used_again() {
+    steady(async || {
+        let bed = Bed::new();
+        let (locks, other) = (bed.client().await, bed.direct().await);
+        let held = take(&other, "k").await;
+        let names = bed.keys();
+        let in_line = |key| request(key).with_ttl(PROMPT * 6);
+        // With a lease to stand under.
+        let elsewhere = locks.acquire(in_line("elsewhere")).await.unwrap();
+        drop(elsewhere.expect("free"));
+        bed.background().to_server().hold();
+        let mut waiting = Box::pin(locks.acquire(in_line("k")));
+        assert!(timeout(BRIEFLY, &mut waiting).await.is_err());
+        held.release().await.unwrap();
+        let mut again = Box::pin(other.acquire(request("k")));
+        assert!(timeout(BRIEFLY, &mut again).await.is_err());
+        assert!(bed.keys().contains(&names[0]), "it is used again");
+        bed.background().pass();
+        let guard = timeout(AT_ONCE, waiting).await.expect("it is told to look");
+        guard.unwrap().expect("no end").release().await.unwrap();
+        let guard = timeout(PROMPT, again).await.expect("its turn");
         assert!(guard.unwrap().expect("no end").is_held());
     });
 }

@@ -1,11 +1,12 @@
 //! Leases as the conformance cases see them.
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::{DistributedLock, LockKey, LockRequest, Mode};
-use lock_testkit::servers::{ServerProcess, SqlServer};
+use lock_testkit::servers::{ServerProcess, Spare, SqlServer};
 use lock_testkit::{Case, Need, Store};
 
 use crate::connect;
@@ -13,7 +14,7 @@ use crate::place::{PATIENCE, Place, literal, namespace};
 
 /// A namespace on a server: on one of its own where the case freezes it, else on the shared one.
 pub(crate) struct LeaseStore {
-    own: Option<SqlServer>,
+    own: Option<Spare<SqlServer>>,
     place: Place,
     namespace: String,
 }
@@ -21,7 +22,7 @@ pub(crate) struct LeaseStore {
 impl LeaseStore {
     pub(crate) fn for_case(case: Case, place: Place) -> Self {
         Self {
-            own: case.needs(Need::Freeze).then(|| place.start()),
+            own: case.needs(Need::Freeze).then(|| place.lend()),
             place,
             namespace: namespace(case),
         }
@@ -88,7 +89,7 @@ impl Store for LeaseStore {
     }
 
     fn process(&self) -> Option<&ServerProcess> {
-        self.own.as_deref()
+        self.own.as_deref().map(Deref::deref)
     }
 
     fn ttl(&self) -> Duration {

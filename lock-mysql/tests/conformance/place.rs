@@ -8,7 +8,7 @@ use std::time::Duration;
 use lock_core::{KeeperPlace, LockKey, Tls};
 use lock_mysql::MySqlConfig;
 use lock_testkit::Case;
-use lock_testkit::servers::{SqlServer, SqlVendor};
+use lock_testkit::servers::{Spare, Spares, SqlServer, SqlVendor};
 
 use crate::access::{authority, create_locker};
 
@@ -37,7 +37,7 @@ impl Place {
     /// A server with room for a case that holds a thousand row locks, each on a connection of its own.
     /// Its commits go to the operating system and not to the disk, which may be anybody's: what a
     /// commit is worth after a power failure is not what the cases are about.
-    pub(crate) fn start(self) -> SqlServer {
+    fn start(self) -> SqlServer {
         let usual = [
             "--max-connections=3000",
             "--innodb-flush-log-at-trx-commit=2",
@@ -58,15 +58,20 @@ impl Place {
         server
     }
 
+    /// One for a case that does it some harm.
+    pub(crate) fn lend(self) -> Spare<SqlServer> {
+        static SPARES: PerPlace<Spares<SqlServer>> = PerPlace::new();
+
+        let thaw = |server: &SqlServer| server.thaw();
+        let spares = SPARES.at(self, || Spares::new(thaw));
+        spares.lend(|| self.start())
+    }
+
     /// The one that all cases of this process share who do it no harm.
     pub(crate) fn shared(self) -> &'static SqlServer {
-        static SHARED: Mutex<Option<HashMap<Place, &'static SqlServer>>> = Mutex::new(None);
+        static SHARED: PerPlace<SqlServer> = PerPlace::new();
 
-        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
-        let servers = shared.get_or_insert_default();
-        servers
-            .entry(self)
-            .or_insert_with(|| Box::leak(Box::new(self.start())))
+        SHARED.at(self, || self.start())
     }
 
     /// How a client of `server` is configured.
@@ -93,6 +98,22 @@ impl Place {
         } else {
             "locks"
         }
+    }
+}
+
+/// What there is once at each place, until the process ends.
+struct PerPlace<T: 'static>(Mutex<Option<HashMap<Place, &'static T>>>);
+
+impl<T> PerPlace<T> {
+    const fn new() -> Self {
+        Self(Mutex::new(None))
+    }
+
+    fn at(&self, place: Place, make: impl FnOnce() -> T) -> &'static T {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.get_or_insert_default()
+            .entry(place)
+            .or_insert_with(|| Box::leak(Box::new(make())))
     }
 }
 

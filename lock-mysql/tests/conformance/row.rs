@@ -1,5 +1,6 @@
 //! Row locks as the conformance cases see them.
 
+use std::ops::Deref;
 use std::process::{Child, ChildStdin, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -7,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lock_core::{DistributedLock, LockKey, LockRequest, Mode};
 use lock_mysql::MySqlHold;
-use lock_testkit::servers::{ServerProcess, SqlServer};
+use lock_testkit::servers::{ServerProcess, Spare, SqlServer};
 use lock_testkit::{Case, Need, Store};
 
 use crate::connect;
@@ -16,7 +17,7 @@ use crate::place::{PATIENCE, Place, literal, namespace};
 /// A namespace on a server: on one of its own where the case freezes it or looks for connections to
 /// end, else on the shared one.
 pub(crate) struct RowStore {
-    own: Option<SqlServer>,
+    own: Option<Spare<SqlServer>>,
     place: Place,
     namespace: String,
     /// Clients that hold a row and say nothing more.
@@ -27,7 +28,7 @@ impl RowStore {
     pub(crate) fn for_case(case: Case, place: Place) -> Self {
         let alone = case.needs(Need::Freeze) || case.needs(Need::Remove);
         Self {
-            own: alone.then(|| place.start()),
+            own: alone.then(|| place.lend()),
             place,
             namespace: namespace(case),
             silent: Mutex::default(),
@@ -118,7 +119,7 @@ impl Store for RowStore {
     }
 
     fn process(&self) -> Option<&ServerProcess> {
-        self.own.as_deref()
+        self.own.as_deref().map(Deref::deref)
     }
 
     fn ttl(&self) -> Duration {

@@ -12,6 +12,7 @@ mod outages;
 mod owners;
 mod restarts;
 mod row_timeouts;
+mod runtimes;
 mod sessions;
 mod tables;
 mod tokens;

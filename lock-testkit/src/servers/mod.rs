@@ -18,6 +18,7 @@ mod product;
 mod redis;
 mod resp;
 mod server;
+mod spares;
 mod sql;
 mod zookeeper;
 
@@ -28,5 +29,6 @@ pub use product::{MeasuredServer, Product};
 pub use redis::RedisServer;
 pub use resp::{Reply, RespClient};
 pub use server::ServerProcess;
+pub use spares::{Spare, Spares};
 pub use sql::{SqlServer, SqlVendor};
 pub use zookeeper::{ZooKeeperMember, ZooKeeperServer};

@@ -1,7 +1,7 @@
 //! Where the cases run, and how clients connect there.
 
 use lock_core::KeeperPlace;
-use lock_testkit::servers::ZooKeeperServer;
+use lock_testkit::servers::{Spare, Spares, ZooKeeperServer};
 use lock_zookeeper::ZooKeeperConfig;
 
 use super::permissions;
@@ -19,12 +19,15 @@ pub(crate) enum Place {
 
 impl Place {
     /// A server for a case that freezes it.
-    pub(crate) fn start(self) -> ZooKeeperServer {
+    pub(crate) fn lend(self) -> Spare<ZooKeeperServer> {
+        static ONE: Spares<ZooKeeperServer> = Spares::new(thaw);
+        static THREE: Spares<ZooKeeperServer> = Spares::new(thaw);
+
         match self {
-            Self::One | Self::KeptByTheCaller | Self::Limited => ZooKeeperServer::start(),
-            Self::Three => ZooKeeperServer::start_three(),
+            Self::One | Self::KeptByTheCaller | Self::Limited => ONE.lend(ZooKeeperServer::start),
+            Self::Three => THREE.lend(ZooKeeperServer::start_three),
             #[cfg(feature = "tls")]
-            Self::OverTls => secure::start(),
+            Self::OverTls => secure::lend(),
         }
     }
 
@@ -59,12 +62,18 @@ impl Place {
     }
 }
 
+pub(crate) fn thaw(server: &ZooKeeperServer) {
+    server.members().iter().for_each(|member| member.thaw());
+}
+
 #[cfg(feature = "tls")]
 mod secure {
     use std::sync::OnceLock;
 
     use lock_core::Tls;
-    use lock_testkit::servers::{Authority, ZooKeeperServer};
+    use lock_testkit::servers::{Authority, Spare, Spares, ZooKeeperServer};
+
+    use super::thaw;
 
     fn authority() -> &'static Authority {
         static AUTHORITY: OnceLock<Authority> = OnceLock::new();
@@ -72,8 +81,14 @@ mod secure {
         AUTHORITY.get_or_init(Authority::new)
     }
 
-    pub(super) fn start() -> ZooKeeperServer {
+    fn start() -> ZooKeeperServer {
         ZooKeeperServer::start_with_tls(authority(), &[])
+    }
+
+    pub(super) fn lend() -> Spare<ZooKeeperServer> {
+        static SPARES: Spares<ZooKeeperServer> = Spares::new(thaw);
+
+        SPARES.lend(start)
     }
 
     pub(super) fn shared() -> &'static ZooKeeperServer {

@@ -6,21 +6,21 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::{DistributedLock, LockKey, LockRequest, Mode, blocker};
-use lock_testkit::servers::ZooKeeperServer;
+use lock_testkit::servers::{Spare, ZooKeeperServer};
 use lock_testkit::{Case, Need, Store};
 use lock_zookeeper::zookeeper_client::{Acls, Client, CreateMode, Error};
 use tokio::sync::OnceCell;
 
 use super::connect;
 use super::permissions::{LOCKER, OPERATOR};
-use super::place::Place;
+use super::place::{Place, thaw};
 
 /// Of whoever crashes.
 const GUID: &str = "00000000-0000-0000-0000-0000000000de";
 
 /// A node on a server: on one of its own where the case freezes it, else on the shared one.
 pub(crate) struct ZooKeeperStore {
-    own: Option<ZooKeeperServer>,
+    own: Option<Spare<ZooKeeperServer>>,
     place: Place,
     chroot: String,
     admin: OnceCell<Client>,
@@ -34,7 +34,7 @@ impl ZooKeeperStore {
         let name = case.to_string().replace("::", ".");
         let number = STORES.fetch_add(1, Ordering::Relaxed);
         Self {
-            own: case.needs(Need::Freeze).then(|| place.start()),
+            own: case.needs(Need::Freeze).then(|| place.lend()),
             place,
             chroot: format!("/{name}.{number}"),
             admin: OnceCell::new(),
@@ -42,7 +42,7 @@ impl ZooKeeperStore {
     }
 
     fn server(&self) -> &ZooKeeperServer {
-        self.own.as_ref().unwrap_or_else(|| self.place.shared())
+        self.own.as_deref().unwrap_or_else(|| self.place.shared())
     }
 
     async fn connect(&self, ttl: Duration, detached: bool) -> Client {
@@ -179,7 +179,7 @@ impl Store for ZooKeeperStore {
 
     async fn thaw(&self) {
         if let Some(server) = &self.own {
-            server.members().iter().for_each(|member| member.thaw());
+            thaw(server);
         }
     }
 

@@ -1,0 +1,90 @@
+//! Names of claims that have been given back, to be used again.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use lock_core::Mode;
+
+/// How many are kept at most, some 200 bytes each.
+const KEPT_MAX: usize = 1024;
+
+/// The keys of claims of which nothing is on the servers nor on its way there.
+///
+/// Until it is compacted, etcd remembers every key that it ever had, and passes by each of them when it lists what
+/// stands below a lock. Were every claim to have a new one, a lock would cost more each time that it is taken.
+#[derive(Default)]
+pub(crate) struct Names(Mutex<Kept>);
+
+#[derive(Default)]
+struct Kept {
+    /// By the queue that they stand in, and in which mode.
+    names: HashMap<(String, Mode), Vec<Arc<str>>>,
+    count: usize,
+}
+
+impl Names {
+    /// A name that nobody else has, if one was kept for such a claim.
+    pub(crate) fn take(&self, queue: &str, mode: Mode) -> Option<Arc<str>> {
+        let mut kept = self.lock();
+        let of = (queue.to_owned(), mode);
+        let names = kept.names.get_mut(&of)?;
+        let name = names.pop()?;
+        if names.is_empty() {
+            kept.names.remove(&of);
+        }
+        kept.count -= 1;
+        Some(name)
+    }
+
+    /// Keeps the name of a claim that has gone.
+    pub(crate) fn keep(&self, queue: &str, mode: Mode, name: Arc<str>) {
+        let mut kept = self.lock();
+        if kept.count == KEPT_MAX {
+            // Locks that are taken again and again are soon there again.
+            *kept = Kept::default();
+        }
+        let names = kept.names.entry((queue.to_owned(), mode)).or_default();
+        names.push(name);
+        kept.count += 1;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Names {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Names")
+            .field("kept", &self.lock().count)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_given_once_and_to_its_like_only() {
+        let names = Names::default();
+        names.keep("a/", Mode::Exclusive, "a/1".into());
+        assert_eq!(names.take("b/", Mode::Exclusive), None);
+        assert_eq!(names.take("a/", Mode::Shared), None);
+        assert_eq!(names.take("a/", Mode::Exclusive).as_deref(), Some("a/1"));
+        assert_eq!(names.take("a/", Mode::Exclusive), None);
+        assert!(names.lock().names.is_empty());
+    }
+
+    #[test]
+    fn there_is_a_limit() {
+        let names = Names::default();
+        for number in 0..3 * KEPT_MAX {
+            names.keep(&format!("{number}/"), Mode::Exclusive, "name".into());
+            assert!(names.lock().names.len() <= KEPT_MAX);
+        }
+        let kept = names.lock();
+        assert_eq!(kept.names.len(), kept.count);
+    }
+}

@@ -1,0 +1,112 @@
+//! Clients that are used from several runtimes, some of which get no turn or end.
+
+use std::future::poll_fn;
+use std::task::Poll;
+use std::time::Duration;
+
+use lock_core::{DistributedLock, DistributedLockExt, Wait};
+use lock_mysql::{MySqlHold, MySqlLock};
+use lock_testkit::servers::{SqlServer, SqlVendor};
+use lock_testkit::{eventually, steady};
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+
+use crate::{BOTH, LONG, PROMPT, connect, exclusive, take};
+
+fn runtime() -> Runtime {
+    Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime")
+}
+
+/// Takes and releases a lock, sooner than a silent connection would be given up.
+async fn works(locks: &MySqlLock, key: &str) {
+    let using = async {
+        let guard = take(locks, key, LONG).await;
+        guard.release().await.expect("the server runs");
+    };
+    timeout(Duration::from_secs(1), using)
+        .await
+        .expect("no runtime waits for another one");
+}
+
+#[test]
+fn a_runtime_that_nobody_drives_holds_nobody_up() {
+    let server = SqlServer::start(SqlVendor::MariaDb);
+    for hold in BOTH {
+        let first = runtime();
+        let locks = first.block_on(connect(&server, hold));
+        first.block_on(works(&locks, "warm"));
+        let guard = first.block_on(take(&locks, "left", LONG));
+        // The first runtime exists, but from now on nobody drives it.
+        let second = runtime();
+        second.block_on(works(&locks, "a"));
+        drop(guard);
+        second.block_on(async {
+            let next = locks.lock_within("left", PROMPT).await;
+            assert!(next.expect("the server runs").is_some(), "still held");
+        });
+        first.block_on(works(&locks, "b"));
+    }
+}
+
+#[test]
+fn connections_end_with_their_runtimes() {
+    let server = SqlServer::start(SqlVendor::MariaDb);
+    let first = runtime();
+    let locks = first.block_on(connect(&server, MySqlHold::Lease));
+    for key in ["a", "b", "c", "d", "e", "f", "g", "h"] {
+        runtime().block_on(works(&locks, key));
+    }
+    first.block_on(async {
+        // That of `connect`, two of the runtime that ended last, and the one that asks.
+        let list =
+            "SELECT COUNT(*) FROM information_schema.processlist WHERE user <> 'system user'";
+        eventually(PROMPT, "dropped runtimes leave no connections", || async {
+            server.execute(list).trim().parse::<u32>().expect("a count") <= 4
+        })
+        .await;
+    });
+}
+
+/// Begins to take `key` there, as far as one turn goes.
+fn begin_to_take(runtime: &Runtime, locks: &MySqlLock, key: &str) {
+    runtime.block_on(async {
+        works(locks, "warm").await;
+        let mut taking = Box::pin(locks.acquire(exclusive(key, LONG)));
+        poll_fn(|context| {
+            let answer = taking.as_mut().poll(context);
+            assert!(answer.is_pending(), "somebody has the row");
+            Poll::Ready(())
+        })
+        .await;
+    });
+}
+
+/// Nobody hears the answer there, so it cannot be waited for.
+#[test]
+fn a_take_that_was_given_up_on_a_runtime_that_stands_still_blocks_nobody() {
+    steady(async || {
+        for vendor in SqlVendor::available() {
+            let server = SqlServer::start(vendor);
+            let locks = connect(&server, MySqlHold::Lease).await;
+            let blocker = connect(&server, MySqlHold::Row).await;
+            works(&locks, "k").await;
+            let held = take(&blocker, "k", LONG).await;
+            let given_up = locks.clone();
+            let standing_still = spawn_blocking(move || {
+                let runtime = runtime();
+                begin_to_take(&runtime, &given_up, "k");
+                runtime
+            });
+            let standing_still = standing_still.await.expect("no panic");
+            held.release().await.expect("the server runs");
+            let request = exclusive("k", LONG).with_wait(Wait::within(PROMPT));
+            let next = locks.acquire(request).await.expect("the server runs");
+            assert!(next.is_some(), "{vendor:?}: granted to nobody");
+            standing_still.shutdown_background();
+        }
+    });
+}
