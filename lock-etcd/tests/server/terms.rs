@@ -20,14 +20,8 @@ fn lease(cluster: &EtcdCluster) -> String {
     }
 }
 
-/// Its next leader is itself, in another term.
-async fn has_another_lease(cluster: &EtcdCluster, former: &str) {
-    let moved = || async { matches!(leases(cluster).as_slice(), [lease] if lease != former) };
-    eventually(PROMPT, "all stand under another lease", moved).await;
-}
-
 #[test]
-fn holds_and_waiters_move_to_another_lease_with_the_next_leader() {
+fn holds_move_to_another_lease_with_the_next_leader() {
     steady(async || {
         let cluster = EtcdCluster::start(1);
         let locks = connect(cluster.url()).await;
@@ -36,6 +30,25 @@ fn holds_and_waiters_move_to_another_lease_with_the_next_leader() {
         for number in 0..150 {
             guards.push(lock_for(&locks, &format!("many/{number}"), TTL).await);
         }
+        let former = lease(&cluster);
+        // Its next leader is itself, in another term.
+        cluster.first().restart();
+        let moved = || async { matches!(leases(&cluster).as_slice(), [lease] if *lease != former) };
+        eventually(PROMPT, "all stand under another lease", moved).await;
+        assert!(guards.iter().all(|guard| guard.is_held()));
+        assert_eq!(keys(&cluster, "many/").len(), 150);
+        guards.push(lock_for(&locks, "later", TTL).await);
+        tokio::time::sleep(TTL * 3 / 2).await;
+        assert!(guards.iter().all(|guard| guard.is_held()));
+        assert_eq!(leases(&cluster).len(), 1, "later ones share it");
+    });
+}
+
+#[test]
+fn waiters_keep_their_places_when_they_move_with_the_next_leader() {
+    steady(async || {
+        let cluster = EtcdCluster::start(1);
+        let locks = connect(cluster.url()).await;
         let guard = lock_for(&locks, "k", TTL).await;
         let mut waiting = JoinSet::new();
         for number in 0..3 {
@@ -50,13 +63,9 @@ fn holds_and_waiters_move_to_another_lease_with_the_next_leader() {
         }
         let former = lease(&cluster);
         cluster.first().restart();
-        has_another_lease(&cluster, &former).await;
-        assert!(guards.iter().all(|guard| guard.is_held()));
-        assert_eq!(keys(&cluster, "many/").len(), 150);
-        guards.push(lock_for(&locks, "later", TTL).await);
+        let given_up = || async { !leases(&cluster).contains(&former) };
+        eventually(PROMPT, "all stand under another lease", given_up).await;
         tokio::time::sleep(TTL * 3 / 2).await;
-        assert!(guards.iter().all(|guard| guard.is_held()));
-        assert_eq!(leases(&cluster).len(), 1, "later ones share it");
         guard.release().await.expect("it is held");
         let mut served = Vec::new();
         while let Some(number) = timeout(PROMPT, waiting.join_next())

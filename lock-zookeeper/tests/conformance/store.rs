@@ -68,9 +68,16 @@ impl ZooKeeperStore {
         format!("{}/{key}", self.chroot)
     }
 
+    /// With all that the members have agreed on by now: the one that is asked may be behind them.
+    async fn admin_up_to_date(&self) -> &Client {
+        let admin = self.admin().await;
+        admin.sync(&self.chroot).await.expect("in touch");
+        admin
+    }
+
     /// The claims on a lock in their order.
     async fn line(&self, lock: &str) -> Vec<(String, Mode)> {
-        let mut children = match self.admin().await.list_children(lock).await {
+        let mut children = match self.admin_up_to_date().await.list_children(lock).await {
             Ok(children) => children,
             Err(Error::NoNode) => Vec::new(),
             Err(error) => panic!("{lock} cannot be listed: {error}"),
@@ -113,7 +120,7 @@ impl Store for ZooKeeperStore {
 
     /// Claims only: the nodes that they were in go a second later, see the tests of the server.
     async fn residue(&self) -> Vec<String> {
-        let admin = self.admin().await;
+        let admin = self.admin_up_to_date().await;
         let (mut left, mut below) = (Vec::new(), vec![self.chroot.clone()]);
         while let Some(node) = below.pop() {
             match admin.list_children(&node).await {
