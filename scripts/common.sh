@@ -4,8 +4,8 @@
 # The tests wait for leases and servers far more than they compute.
 export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$(($(nproc) * 5))}
 
-# How many programs of tests run at a time: most have an end that keeps few threads busy.
-programs_at_once=${POLYLOCK_TEST_PROGRAMS:-2}
+# In how many lanes the programs of tests run: 1, or 2 side by side, which only an idle machine bears.
+test_lanes=${POLYLOCK_TEST_LANES:-1}
 
 # Servers that are written in Go collect garbage less often, and do not look for work on several cores at once.
 test_environment='GOMAXPROCS=1 GOGC=400'
@@ -81,19 +81,31 @@ install_mysql() {
     fi
 }
 
-# Runs the tests that `cargo test` with these arguments would, doctests aside, several programs at a time; what one
-# has printed is shown when it has ended. In the reverse order of their names, by which the longest do not come last.
+# Runs the tests that `cargo test` with these arguments would, doctests aside. The kits, which keep a machine busy, are
+# one lane; the others, which wait most of the time, are the other.
 run_tests() {
-    local programs
+    local programs kits='/(conformance|kit)-[0-9a-f]+$' lane='' outcome=0
     programs=$(cargo test --quiet --no-run --message-format=json "$@" |
         sed -n 's|.*"manifest_path":"\([^"]*\)/Cargo.toml".*"profile":{[^}]*"test":true}.*"executable":"\([^"]*\)".*|\1 \2|p')
     [ -n "$programs" ] || return 1
-    sort --reverse <<<"$programs" |
-        env $test_environment xargs --max-procs "$programs_at_once" -n 2 bash -c '
-            cd "$0" || exit
-            said=$("$1" --quiet 2>&1) && outcome=0 || outcome=1
-            printf "%s\n%s\n" "$1" "$said"
-            exit "$outcome"'
+    if [ "$test_lanes" -gt 1 ]; then
+        { grep -E "$kits" <<<"$programs" || true; } | run_programs &
+        lane=$!
+        programs=$(grep -vE "$kits" <<<"$programs" || true)
+    fi
+    run_programs <<<"$programs" || outcome=1
+    [ -z "$lane" ] || wait "$lane" || outcome=1
+    return "$outcome"
+}
+
+# Runs programs of tests one after the other; what one has printed is shown when it has ended. In the reverse order of
+# their names, by which the longest do not come last.
+run_programs() {
+    sort --reverse | env $test_environment xargs --no-run-if-empty -n 2 bash -c '
+        cd "$0" || exit
+        said=$("$1" --quiet 2>&1) && outcome=0 || outcome=1
+        printf "%s\n%s\n" "$1" "$said"
+        exit "$outcome"'
 }
 
 # The first line of what a program says of itself, or that it is missing.

@@ -47,7 +47,7 @@ async fn race(server: &SqlServer, hold: lock_mysql::MySqlHold, names: usize) -> 
 #[test]
 fn new_names_have_one_holder_each_and_delay_no_other() {
     steady(async || {
-        const NAMES: usize = 60;
+        const NAMES: usize = 30;
         let room = ["--max-connections=1000"];
         let server = SqlServer::start_with(SqlVendor::MariaDb, &room);
         for hold in BOTH {

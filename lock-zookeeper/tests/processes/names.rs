@@ -23,8 +23,8 @@ fn used_names_leave_neither_memory_nor_nodes_behind() {
         let resident: [usize; 2] = [(); 2].map(|()| child.says().parse().expect("a number"));
         let grown = resident[1].saturating_sub(resident[0]);
         assert!(grown < NOISE, "{grown} kB more after 8,000 more names");
-        // The child ends a while before its last names are a second old, and the server looks once a minute.
-        eventually(12 * PROMPT, "no name is left", || async {
+        // The child ends a while before its last names are a second old, and the server looks every few seconds.
+        eventually(2 * PROMPT, "no name is left", || async {
             admin.list_children("/").await.unwrap() == ["zookeeper"]
         })
         .await;
