@@ -19,7 +19,7 @@ use crate::stage::LockStore;
     name = "torture",
     after_help = "\
 What is reported:
-  grants           that the store gave
+  grants           that the store gave, and with --hand-off those that were handed on
   contended        of them, those for which a holder had to be waited
   faults           that struck while a lock was held, by kind
   losses           holds that ended although their holders did not want it, and were told
@@ -49,6 +49,10 @@ pub(crate) struct Arguments {
     /// How many processes take locks; on memory, threads
     #[arg(long, value_name = "P", default_value_t = 4, value_parser = value_parser!(u32).range(2..=64))]
     pub(crate) processes: u32,
+
+    /// How long one hold may be handed on inside of a process; with 0s each grant is one of the store's
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = humantime::parse_duration)]
+    pub(crate) hand_off: Duration,
 
     /// Print one JSON object instead of the table
     #[arg(long)]

@@ -64,6 +64,8 @@ pub(crate) struct Job {
     /// What all keys begin with.
     pub(crate) keys: String,
     pub(crate) ttl: Duration,
+    /// How long one hold may be handed on inside of a process.
+    hand_off: Duration,
     /// Where the records go.
     pub(crate) records: PathBuf,
     pub(crate) work: Work,
@@ -83,6 +85,7 @@ impl Job {
         seed: u64,
         store: LockStore,
         ttl: Duration,
+        hand_off: Duration,
         records: PathBuf,
         work: Work,
     ) -> Self {
@@ -99,6 +102,7 @@ impl Job {
             url: None,
             keys,
             ttl,
+            hand_off,
             records,
             work,
         }
@@ -114,14 +118,13 @@ impl Job {
         Self { life, ..self }
     }
 
-    /// What polylock is configured with. Nothing is handed on inside of a process, so that each grant is one
-    /// of the store's.
+    /// What polylock is configured with.
     pub(crate) fn configuration(&self) -> Result<Config, Problem> {
         let mut config = self.store.configuration()?;
         if let Some(url) = &self.url {
             config.url.clone_from(url);
         }
-        config.hand_off = Some(Duration::ZERO);
+        config.hand_off = Some(self.hand_off);
         Ok(config)
     }
 

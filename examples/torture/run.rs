@@ -64,7 +64,9 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<Outcome, Problem> {
     drop(stalls);
     site.recorder.note(Recorder::now(), Happening::End);
     let history = History::read(site.records.path())?;
-    let verdict = history.check(&Rules::new(&site.capabilities));
+    let mut rules = Rules::new(&site.capabilities);
+    rules.handed_on = !arguments.hand_off.is_zero();
+    let verdict = history.check(&rules);
     let mut complaints = Vec::new();
     if !ended.all {
         complaints.push("some workers did not come to an end in time".to_owned());
@@ -192,7 +194,17 @@ impl Site {
         let are_processes = store.is_shared_by_processes()?;
         let records = Records::new(arguments.records.as_deref())?;
         let recorder = Recorder::create(records.path().join("headquarters.jsonl"), "headquarters")?;
-        let job = |ttl| Job::new(seed, store.clone(), ttl, records.path().to_owned(), work);
+        let (hand_off, directory) = (arguments.hand_off, records.path());
+        let job = |ttl| {
+            Job::new(
+                seed,
+                store.clone(),
+                ttl,
+                hand_off,
+                directory.to_owned(),
+                work,
+            )
+        };
         let asked = job(ttl).by(given.clone()).configuration()?;
         let capabilities = polylock::connect(asked).await?.capabilities();
         let ttl = ttl.max(*capabilities.ttl.start());

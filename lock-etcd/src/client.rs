@@ -214,6 +214,15 @@ impl Client {
         self.places().get(&hold.owner()).cloned()
     }
 
+    /// The place of a hold that is to be given back. Whoever [leaves](Self::leave) it after this knows of it, or
+    /// there is none any more.
+    pub(crate) fn begin_release(&self, hold: &HoldId) -> Option<Arc<Place>> {
+        let places = self.places();
+        let place = places.get(&hold.owner())?;
+        place.release();
+        Some(Arc::clone(place))
+    }
+
     /// Keeps a place that could not be given back for as long as somebody may ask for it again.
     pub(crate) fn forget_soon(&self, place: &Place, ttl: Duration) {
         let now = Clock::Boot.now();

@@ -21,6 +21,8 @@ struct Kept {
     /// By the queue that they stand in, and in which mode.
     names: HashMap<(String, Mode), Vec<Arc<str>>>,
     count: usize,
+    /// Whose they are: a fork has copies of all.
+    process: u32,
 }
 
 impl Names {
@@ -41,8 +43,7 @@ impl Names {
     pub(crate) fn keep(&self, queue: &str, mode: Mode, name: Arc<str>) {
         let mut kept = self.lock();
         if kept.count == KEPT_MAX {
-            // Locks that are taken again and again are soon there again.
-            *kept = Kept::default();
+            kept.drop_any();
         }
         let names = kept.names.entry((queue.to_owned(), mode)).or_default();
         names.push(name);
@@ -50,7 +51,25 @@ impl Names {
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let process = std::process::id();
+        if kept.process != process {
+            *kept = Kept {
+                process,
+                ..Kept::default()
+            };
+        }
+        kept
+    }
+}
+
+impl Kept {
+    /// Drops those of any queue: were it always the oldest, whoever goes round more locks than are kept would
+    /// never find one.
+    fn drop_any(&mut self) {
+        let any = self.names.keys().next().cloned();
+        let dropped = any.and_then(|of| self.names.remove(&of));
+        self.count -= dropped.map_or(0, |names| names.len());
     }
 }
 
@@ -75,6 +94,28 @@ mod tests {
         assert_eq!(names.take("a/", Mode::Exclusive).as_deref(), Some("a/1"));
         assert_eq!(names.take("a/", Mode::Exclusive), None);
         assert!(names.lock().names.is_empty());
+    }
+
+    #[test]
+    fn a_fork_gives_none_that_its_parent_may_give() {
+        let names = Names::default();
+        names.keep("a/", Mode::Exclusive, "a/1".into());
+        names.lock().process += 1;
+        assert_eq!(names.take("a/", Mode::Exclusive), None);
+        names.keep("a/", Mode::Exclusive, "a/2".into());
+        assert_eq!(names.take("a/", Mode::Exclusive).as_deref(), Some("a/2"));
+    }
+
+    #[test]
+    fn who_goes_round_more_locks_than_are_kept_finds_some() {
+        let names = Names::default();
+        let mut found = 0;
+        for number in (0..2 * KEPT_MAX).cycle().take(8 * KEPT_MAX) {
+            let queue = format!("{number}/");
+            found += usize::from(names.take(&queue, Mode::Exclusive).is_some());
+            names.keep(&queue, Mode::Exclusive, "name".into());
+        }
+        assert!(found > KEPT_MAX, "{found}");
     }
 
     #[test]

@@ -95,8 +95,8 @@ impl Place {
         self.lock().doubtful
     }
 
-    /// Notes that the key is about to be deleted. If that has begun before, the first request may still arrive:
-    /// whoever sent it has not waited for the answer.
+    /// Notes that the key is about to be deleted. If that has begun before, either request may arrive when the other
+    /// one is answered.
     pub(crate) fn release(&self) {
         let mut state = self.lock();
         state.strayed |= state.is_released;

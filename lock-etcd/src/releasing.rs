@@ -19,7 +19,7 @@ const RELEASE_LIMIT: Duration = Duration::from_secs(1);
 impl Client {
     /// Gives a hold or a place in a queue back.
     pub(crate) async fn release(&self, hold: &HoldId) -> Result<Released> {
-        let Some(place) = self.known(hold) else {
+        let Some(place) = self.begin_release(hold) else {
             return Ok(Released::AlreadyLost);
         };
         place.keep_watch(None);
@@ -27,7 +27,6 @@ impl Client {
             // It may arrive later than what cleans it up.
             place.doubt();
         }
-        place.release();
         match self.delete(hold, &place).await {
             Ok(deleted) => {
                 if place.is_doubtful() {

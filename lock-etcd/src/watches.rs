@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use etcd_client::{
-    EventType, WatchFilterType, WatchOptions, WatchRequestSender, WatchResponse,
+    EventType, KeyValue, WatchFilterType, WatchOptions, WatchRequestSender, WatchResponse,
     WatchResponseStream,
 };
 use lock_core::{Backoff, Clock, Moment, Result};
@@ -273,8 +273,13 @@ impl Watching {
         {
             watch.began_after(header.revision());
         }
+        // A member that lags behind also tells of those that had the same key before.
+        let untold = watch.from;
+        let is_untold = |found: &&KeyValue| found.mod_revision() >= untold;
         for event in answer.events() {
-            let Some(found) = event.kv() else { continue };
+            let Some(found) = event.kv().filter(is_untold) else {
+                continue;
+            };
             watch.from = watch.from.max(found.mod_revision() + 1);
             if event.event_type() == EventType::Delete {
                 (watch.tell)(News::Gone(found.key().to_vec()));

@@ -36,6 +36,7 @@ pub(crate) struct Client {
     /// How far the token of a row lock may be ahead of the one that is written down in its row.
     pub(crate) token_age_max: u64,
     pub(crate) unsettled: Arc<Unsettled>,
+    home: KeeperHome,
     lanes: PerRuntime<Lane>,
     stations: PerRuntime<Station>,
 }
@@ -101,6 +102,7 @@ impl Client {
             heard: Heard::new(),
             token_age_max: token_age_max(purge_after),
             unsettled: Arc::default(),
+            home: home.clone(),
             lanes,
             stations,
         };
@@ -127,6 +129,11 @@ impl Client {
     /// The connections for takes and releases here.
     pub(crate) fn lane(&self) -> Result<Arc<Lane>> {
         self.lanes.here()
+    }
+
+    /// Those that are driven where holds are kept.
+    pub(crate) fn lane_of_keeper(&self) -> Result<Arc<Lane>> {
+        Ok(self.lanes.on(&self.home.handle()?))
     }
 
     /// The connections of the runtime that holds are kept on.

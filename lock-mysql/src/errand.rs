@@ -1,5 +1,6 @@
 //! A packet that is answered sooner or later.
 
+use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -67,7 +68,10 @@ impl<S: Fn(&Lent) -> String> Errand<'_, S> {
             };
             let over = Clock::Boot.now() >= ends;
             match answer {
-                Err(Failure::Deadlock) if !over => tokio::time::sleep(backoff.next_pause()).await,
+                Err(Failure::Deadlock) if !over => {
+                    // Whoever releases may be in no runtime, which would have no timer either.
+                    patrol.within(backoff.next_pause(), pending::<()>()).await;
+                }
                 Err(Failure::Failed(error)) if used && error.is_retryable() && !over => {
                     self.pool.forget_idle();
                 }

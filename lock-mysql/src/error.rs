@@ -40,6 +40,15 @@ pub(crate) fn abandoned() -> Error {
     .with_backend(BACKEND)
 }
 
+/// A runtime without sockets panics where one is opened.
+pub(crate) fn no_sockets() -> Error {
+    Error::new(
+        ErrorKind::Config,
+        "no connection can be opened on this runtime: build it with enable_io() or enable_all()",
+    )
+    .with_backend(BACKEND)
+}
+
 /// The server answered something else than what was asked for.
 pub(crate) fn unexpected(what: &'static str) -> Error {
     Error::new(

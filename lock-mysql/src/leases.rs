@@ -1,13 +1,14 @@
 //! Holds that are leases: the row says who holds the key and until when.
 
 use std::collections::HashSet;
+use std::pin::pin;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use lock_core::{Clock, HoldId, LockKey, LossReason, Mode, OwnerId, Released, Renewal, Result};
 
-use crate::client::{Client, Won};
+use crate::client::{Client, Lane, Won};
 use crate::errand::{Answered, Errand};
 use crate::error::{Failure, no_answer};
 use crate::layout::digits;
@@ -194,18 +195,52 @@ impl Client {
     pub(crate) async fn release_lease(&self, hold: &HoldId) -> Result<Released> {
         self.stalled().remove(&hold.owner());
         self.settled(hold.owner(), RELEASE_LIMIT).await?;
-        let pool = &self.lane()?.background;
-        let answer = pool.ask(self.layout.release(hold), RELEASE_LIMIT).await;
-        let answer = answer.map_err(Failure::into_error)?;
-        let write = match hold.mode() {
-            Mode::Exclusive => RELEASE_WRITE,
-            Mode::Shared | Mode::Permit { .. } => RELEASE_MANY_WRITE,
-        };
-        if answer.nth_back(write)?.found == 0 {
+        let found = self.release_somewhere(hold).await;
+        if found.map_err(Failure::into_error)? == 0 {
             return Ok(Released::AlreadyLost);
         }
         self.wake(hold.key());
         Ok(Released::Released)
+    }
+
+    /// Over a connection of the caller's runtime, and where holds are kept when there is none or nobody drives it.
+    async fn release_somewhere(&self, hold: &HoldId) -> Result<u64, Failure> {
+        let keepers = self.lane_of_keeper()?;
+        let elsewhere = self.release_over(&keepers, hold);
+        let Some(lane) = self.lane().ok().filter(|lane| !Arc::ptr_eq(lane, &keepers)) else {
+            return elsewhere.await;
+        };
+        let mut here = pin!(self.release_over(&lane, hold));
+        match self.patrol.within(RELEASE_LIMIT / 2, here.as_mut()).await {
+            Some(Err(Failure::Failed(error))) if error.is_retryable() => return elsewhere.await,
+            Some(outcome) => return outcome,
+            None => {}
+        }
+        // It may be slow only. Who finds nothing may have come second, and the first one is told later.
+        let mut elsewhere = pin!(elsewhere);
+        tokio::select! {
+            outcome = here.as_mut() => match outcome {
+                Ok(0) => Ok(elsewhere.await.unwrap_or(0)),
+                Err(_) => elsewhere.await,
+                found => found,
+            },
+            outcome = elsewhere.as_mut() => match outcome {
+                Ok(0) => Ok(here.await.unwrap_or(0)),
+                Err(_) => here.await,
+                found => found,
+            },
+        }
+    }
+
+    /// How many holds it has found, which is one or none.
+    async fn release_over(&self, lane: &Lane, hold: &HoldId) -> Result<u64, Failure> {
+        let statements = self.layout.release(hold);
+        let answer = lane.background.ask(statements, RELEASE_LIMIT).await?;
+        let write = match hold.mode() {
+            Mode::Exclusive => RELEASE_WRITE,
+            Mode::Shared | Mode::Permit { .. } => RELEASE_MANY_WRITE,
+        };
+        Ok(answer.nth_back(write)?.found)
     }
 }
 

@@ -9,9 +9,10 @@
 //!   FOR UPDATE` on the row respects it, and the server frees it as soon as the connection dies. A
 //!   heartbeat keeps it, and the session's `wait_timeout` ends it when the heartbeats stay away.
 //!
-//! All connections of a client live at its [`KeeperHome`](lock_core::KeeperHome), so neither a blocked
-//! nor a dropped runtime of the application takes them along. A request that nobody waits for any more
-//! is not cut off: it goes on in the background, and what it won is given back.
+//! Row locks, and all that keeps holds, have their connections at the client's
+//! [`KeeperHome`](lock_core::KeeperHome), so neither a blocked nor a dropped runtime of the application takes them
+//! along. Leases are taken and released over connections of each runtime that does so, which end with it. A request that
+//! nobody waits for any more is not cut off: it goes on in the background, and what it won is given back.
 
 mod client;
 mod config;

@@ -9,7 +9,7 @@ use lock_core::{Error, ErrorKind, Patrol, Result};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-use crate::error::{BACKEND, abandoned};
+use crate::error::{BACKEND, abandoned, no_sockets};
 use crate::session::Session;
 use crate::wire::Wire;
 
@@ -125,7 +125,7 @@ impl Pool {
             return Ok((left, true));
         }
         let (pool, (opened, opening)) = (Arc::clone(self), oneshot::channel());
-        self.driven.runtime.spawn(async move {
+        let task = self.driven.runtime.spawn(async move {
             let _door = door;
             let session = pool.wire.open(&pool.patrol).await;
             if let Err(Ok(unwanted)) = opened.send(session) {
@@ -134,7 +134,10 @@ impl Pool {
         });
         match opening.await {
             Ok(session) => Ok((session?, false)),
-            Err(_) => Err(abandoned()),
+            Err(_) => match task.await {
+                Err(ended) if ended.is_panic() => Err(no_sockets()),
+                Ok(()) | Err(_) => Err(abandoned()),
+            },
         }
     }
 

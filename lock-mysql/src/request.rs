@@ -64,10 +64,27 @@ impl Request {
         self
     }
 
-    /// Has the connection ended by `kill` when nobody has waited for the answer for so long.
+    /// Has the connection ended by `kill` when nobody has waited for the answer for so long, and when it broke before.
     pub(crate) fn interrupted_after(mut self, patience: Duration, kill: Kill) -> Self {
         self.interruption = Some(Interruption { patience, kill });
         self
+    }
+
+    /// Its connection has broken, maybe together with its runtime, and what it was asked may still arrive.
+    fn end_connection(&mut self) {
+        let Some(Interruption { kill, .. }) = self.interruption.take() else {
+            return;
+        };
+        let settling = self.settling();
+        self.pool.driven.background.spawn(async move {
+            let _settling = settling;
+            kill.until_done().await
+        });
+    }
+
+    fn settling(&mut self) -> Option<Settling> {
+        let (owner, unsettled) = self.owner.take()?;
+        Some(unsettled.enter(owner))
     }
 }
 
@@ -81,8 +98,11 @@ impl Future for Request {
             .expect("polled after its end")
             .as_mut()
             .poll(context);
-        if outcome.is_ready() {
+        if let Poll::Ready((_, answer)) = &outcome {
             self.exchange = None;
+            if !is_answer(answer) {
+                self.end_connection();
+            }
         }
         outcome
     }
@@ -93,10 +113,7 @@ impl Drop for Request {
         let Some(exchange) = self.exchange.take().filter(|_| self.begun) else {
             return;
         };
-        let settling = self
-            .owner
-            .take()
-            .map(|(owner, unsettled)| unsettled.enter(owner));
+        let settling = self.settling();
         let interruption = self.interruption.take();
         self.pool.driven.background.spawn(async move {
             let _settling = settling;
@@ -154,42 +171,52 @@ impl Interruption {
 /// The owners whose requests go on in the background: nothing else may be asked for them meanwhile,
 /// or a clean-up would overtake what it cleans up.
 #[derive(Debug, Default)]
-pub(crate) struct Unsettled(Mutex<HashMap<OwnerId, watch::Receiver<()>>>);
+pub(crate) struct Unsettled(Mutex<HashMap<OwnerId, Vec<watch::Receiver<()>>>>);
 
-/// Takes an owner out when it is dropped.
+/// One of an owner's requests; dropping it says that it has ended.
 struct Settling {
     owner: OwnerId,
     unsettled: Arc<Unsettled>,
-    _ended: watch::Sender<()>,
+    ended: Option<watch::Sender<()>>,
 }
 
 impl Unsettled {
     fn enter(self: &Arc<Self>, owner: OwnerId) -> Settling {
         let (ended, end) = watch::channel(());
-        self.lock().insert(owner, end);
+        self.lock().entry(owner).or_default().push(end);
         Settling {
             owner,
             unsettled: Arc::clone(self),
-            _ended: ended,
+            ended: Some(ended),
         }
     }
 
     /// What waits until nothing of `owner` goes on in the background; `None` if nothing does.
     pub(crate) fn settled(&self, owner: OwnerId) -> Option<impl Future<Output = ()> + use<>> {
-        let mut end = self.lock().get(&owner).cloned()?;
+        let ends = self.lock().get(&owner).cloned()?;
         Some(async move {
-            // Nothing is ever sent: it only ends.
-            while end.changed().await.is_ok() {}
+            for mut end in ends {
+                // Nothing is ever sent: it only ends.
+                while end.changed().await.is_ok() {}
+            }
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<OwnerId, watch::Receiver<()>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<OwnerId, Vec<watch::Receiver<()>>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Settling {
     fn drop(&mut self) {
-        self.unsettled.lock().remove(&self.owner);
+        self.ended = None;
+        let mut unsettled = self.unsettled.lock();
+        let Some(ends) = unsettled.get_mut(&self.owner) else {
+            return;
+        };
+        ends.retain(|end| end.has_changed().is_ok());
+        if ends.is_empty() {
+            unsettled.remove(&self.owner);
+        }
     }
 }

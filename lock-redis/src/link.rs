@@ -234,7 +234,8 @@ impl Link {
             self.heard.note(sent);
             Ok(connection)
         };
-        match terms.patrol.within(CONNECT_LIMIT, opening).await {
+        // The driver's futures are large.
+        match terms.patrol.within(CONNECT_LIMIT, Box::pin(opening)).await {
             Some(opened) => opened,
             None => Err(terms.wire.no_answer(CONNECT_LIMIT)),
         }

@@ -33,11 +33,12 @@ async fn compare(title: &str, address: &str) -> Result<(), Failure> {
     let config = ZooKeeperConfig::new(address).with_namespace(namespace);
     let locks = ZooKeeperLock::connect(config).await?;
     let raw = Client::connect(address).await?;
-    let container = CreateMode::Container.with_acls(Acls::anyone_all());
-    raw.mkdir("/raw", &container).await?;
+    // A container would go between two requests, as soon as the server looks for empty ones.
+    let parent = CreateMode::Persistent.with_acls(Acls::anyone_all());
+    raw.mkdir("/raw", &parent).await?;
     let keys: Vec<_> = (0..BLOCK).map(|number| format!("{number}")).collect();
     for key in &keys {
-        raw.mkdir(&format!("/raw/{key}"), &container).await?;
+        raw.mkdir(&format!("/raw/{key}"), &parent).await?;
     }
     let ephemeral = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
     let lock_raw = async |number: usize| {
@@ -54,10 +55,11 @@ async fn compare(title: &str, address: &str) -> Result<(), Failure> {
         .run(title, lock_raw, lock_ours)
         .await?;
     for key in &keys {
-        match raw.delete(&format!("/raw/{key}"), None).await {
-            Ok(()) | Err(Error::NoNode) => {}
-            Err(error) => return Err(error.into()),
-        }
+        raw.delete(&format!("/raw/{key}"), None).await?;
     }
-    Ok(())
+    match raw.delete("/raw", None).await {
+        // Somebody else measures there, too.
+        Ok(()) | Err(Error::NoNode | Error::NotEmpty) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }

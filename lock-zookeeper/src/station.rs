@@ -87,11 +87,10 @@ impl Station {
             return Ok(session);
         }
         let terms = self.terms.clone();
-        // The driver's futures are large.
-        let opening = Box::pin(async move {
+        let opening = async move {
             let _one_at_a_time = turn;
             open(terms, slot, ttl).await
-        });
+        };
         self.run(opening).await
     }
 
@@ -167,7 +166,8 @@ impl Slot {
 }
 
 async fn open(terms: Terms, slot: Arc<Slot>, ttl: Duration) -> Result<Arc<Session>> {
-    let opening = terms.wire.open(ttl);
+    // The driver's futures are large.
+    let opening = Box::pin(terms.wire.open(ttl));
     let Some(opened) = terms.patrol.within(OPENING_LIMIT, opening).await else {
         return Err(no_answer(OPENING_LIMIT));
     };

@@ -97,6 +97,14 @@ fn nothing_breaks_on_memory() {
     });
 }
 
+#[test]
+fn nor_where_holds_are_handed_on() {
+    steady(async || {
+        let report = torment(&["--minutes", "0.15", "--hand-off", "10ms"]);
+        assert_eq!(struck(&report), TO_WORKERS);
+    });
+}
+
 /// Also a server of its own; each kind of fault is drawn as often as any other.
 #[cfg(any(
     feature = "etcd",

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use futures_executor::block_on;
 use lock_core::{DistributedLock, LockRequest, Mode, Released, Wait};
 use lock_mysql::{MySqlHold, MySqlLock};
 use lock_testkit::faults::Connections;
 use lock_testkit::servers::SqlVendor;
 use lock_testkit::{eventually, steady};
 use tokio::runtime::{Builder, Handle};
-use tokio::task::block_in_place;
+use tokio::task::{block_in_place, spawn_blocking};
 use tokio::time::Instant;
 
 use crate::bed::{BOTH, Bed, modes, request, take, take_and_release};
@@ -152,31 +153,57 @@ fn a_take_that_arrives_after_its_acquisition_was_given_up_leaves_nothing() {
     });
 }
 
+/// Has a take under way on a runtime that ends meanwhile, where it is awaited or not. What holds it up.
+fn take_on_a_runtime_that_ends<'a>(
+    bed: &'a Bed,
+    locks: &MySqlLock,
+    asked: &LockRequest,
+    is_awaited: bool,
+) -> Connections<'a> {
+    let runtime = Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let (locks, asked) = (locks.clone(), asked.clone());
+    let (questions, taking) = runtime.block_on(async {
+        let questions = connection_of_takes(bed, &locks, &asked).await.to_server();
+        let before = questions.bytes();
+        questions.hold();
+        let here = Handle::current();
+        let taking = async move { locks.acquire(asked).await };
+        let taking = match is_awaited {
+            // Such a thread does not end with its runtime.
+            true => spawn_blocking(move || here.block_on(taking)),
+            false => here.spawn(taking),
+        };
+        let on_the_way = || async { questions.bytes() > before };
+        eventually(PROMPT, "the take is on the way", on_the_way).await;
+        (questions, taking)
+    });
+    runtime.shutdown_background();
+    if is_awaited {
+        let outcome = block_on(taking).expect("no panic");
+        assert!(outcome.is_err(), "{outcome:?}");
+    }
+    questions
+}
+
 /// Nobody there hears any more what has become of it, so its connection is ended on the server.
 #[test]
 fn a_take_whose_runtime_has_ended_leaves_nothing_when_it_arrives() {
     steady(async || {
         let bed = Bed::new(SqlVendor::MariaDb);
-        let locks = bed.client(MySqlHold::Lease).await;
-        let asked = request("k", Mode::Exclusive, LONG);
-        let questions = block_in_place(|| {
-            let runtime = Builder::new_multi_thread().enable_all().build().unwrap();
-            runtime.block_on(async {
-                let questions = connection_of_takes(&bed, &locks, &asked).await.to_server();
-                let before = questions.bytes();
-                questions.hold();
-                let (locks, asked) = (locks.clone(), asked.clone());
-                let _taking = Handle::current().spawn(async move { locks.acquire(asked).await });
-                let on_the_way = || async { questions.bytes() > before };
-                eventually(PROMPT, "the take is on the way", on_the_way).await;
-                questions
-            })
-        });
-        locks.shutdown(PROMPT).await.expect("nothing is under way");
-        questions.pass();
-        drop(locks);
-        let ended = || async { bed.proxy.all().open() == 0 };
-        eventually(PROMPT, "all that was asked has arrived", ended).await;
-        assert_eq!(bed.held(), 0, "granted to nobody");
+        for is_awaited in [false, true] {
+            let locks = bed.client(MySqlHold::Lease).await;
+            let asked = request("k", Mode::Exclusive, LONG);
+            let questions =
+                block_in_place(|| take_on_a_runtime_that_ends(&bed, &locks, &asked, is_awaited));
+            locks.shutdown(PROMPT).await.expect("nothing is under way");
+            questions.pass();
+            drop(locks);
+            let ended = || async { bed.proxy.all().open() == 0 };
+            eventually(PROMPT, "all that was asked has arrived", ended).await;
+            assert_eq!(bed.held(), 0, "granted to nobody, awaited: {is_awaited}");
+        }
     });
 }

@@ -9,7 +9,7 @@ use lock_testkit::servers::{SqlServer, SqlVendor};
 use lock_testkit::steady;
 use tokio::time::{Instant, timeout};
 
-use crate::{LONG, PROMPT, connect_with, exclusive, take, take_soon};
+use crate::{BOTH, LONG, PROMPT, connect_with, exclusive, take, take_soon};
 
 fn plain_user(server: &SqlServer) -> String {
     server.execute("CREATE USER app@'127.0.0.1' IDENTIFIED BY 'p'; GRANT CREATE, SELECT, INSERT, UPDATE, DELETE ON locks.* TO app@'127.0.0.1'");
@@ -94,5 +94,36 @@ fn a_password_that_needs_tls_is_told() {
         let error = connecting.await.expect_err("the password is not sent");
         assert_eq!(error.kind(), ErrorKind::Config, "{error}");
         assert!(error.to_string().contains("turn TLS on"), "{error}");
+    });
+}
+
+/// Nobody can look there what has become of requests that were cut off, and nobody has to wait for that.
+#[test]
+fn a_user_who_is_refused_from_now_on_is_told_so_at_once() {
+    steady(async || {
+        for vendor in SqlVendor::available() {
+            let server = SqlServer::start(vendor);
+            for hold in BOTH {
+                let config = MySqlConfig::new(plain_user(&server)).with_hold(hold);
+                let locks = MySqlLock::connect(config).await.expect("it may");
+                let guard = take(&locks, "k", LONG).await;
+                guard.release().await.expect("the server runs");
+                server.execute("ALTER USER app@'127.0.0.1' IDENTIFIED BY 'another'");
+                let list = "SELECT id FROM information_schema.processlist WHERE user = 'app'";
+                for id in server.execute(list).lines() {
+                    // It may have ended just now.
+                    let _ended = server.try_execute(&format!("KILL {id}"));
+                }
+                let asking = timeout(Duration::from_secs(1), locks.acquire(exclusive("k", LONG)));
+                let answer = asking.await.expect("it is told at once");
+                let error = answer.expect_err("it may not any more");
+                assert_eq!(
+                    error.kind(),
+                    ErrorKind::Denied,
+                    "{vendor:?}, {hold:?}: {error}"
+                );
+                server.execute("DROP USER app@'127.0.0.1'");
+            }
+        }
     });
 }

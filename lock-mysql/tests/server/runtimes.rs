@@ -1,10 +1,12 @@
 //! Clients that are used from several runtimes, some of which get no turn or end.
 
 use std::future::poll_fn;
+use std::sync::Barrier;
 use std::task::Poll;
 use std::time::Duration;
 
-use lock_core::{DistributedLock, DistributedLockExt, Wait};
+use futures_executor::block_on;
+use lock_core::{DistributedLock, DistributedLockExt, ErrorKind, Released, Wait};
 use lock_mysql::{MySqlHold, MySqlLock};
 use lock_testkit::servers::{SqlServer, SqlVendor};
 use lock_testkit::{eventually, steady};
@@ -52,6 +54,15 @@ fn a_runtime_that_nobody_drives_holds_nobody_up() {
     }
 }
 
+/// That of `connect`, two of a runtime that lives, and the one that asks.
+async fn few_connections_stay(server: &SqlServer) {
+    let list = "SELECT COUNT(*) FROM information_schema.processlist WHERE user <> 'system user'";
+    eventually(PROMPT, "dropped runtimes leave no connections", || async {
+        server.execute(list).trim().parse::<u32>().expect("a count") <= 4
+    })
+    .await;
+}
+
 #[test]
 fn connections_end_with_their_runtimes() {
     let server = SqlServer::start(SqlVendor::MariaDb);
@@ -60,15 +71,64 @@ fn connections_end_with_their_runtimes() {
     for key in ["a", "b", "c", "d", "e", "f", "g", "h"] {
         runtime().block_on(works(&locks, key));
     }
-    first.block_on(async {
-        // That of `connect`, two of the runtime that ended last, and the one that asks.
-        let list =
-            "SELECT COUNT(*) FROM information_schema.processlist WHERE user <> 'system user'";
-        eventually(PROMPT, "dropped runtimes leave no connections", || async {
-            server.execute(list).trim().parse::<u32>().expect("a count") <= 4
-        })
-        .await;
+    first.block_on(few_connections_stay(&server));
+}
+
+#[test]
+fn connections_of_runtimes_that_ended_together_go_without_a_new_one() {
+    let server = SqlServer::start(SqlVendor::MariaDb);
+    let first = runtime();
+    let locks = first.block_on(connect(&server, MySqlHold::Lease));
+    first.block_on(works(&locks, "warm"));
+    let all_are_there = Barrier::new(8);
+    std::thread::scope(|scope| {
+        for key in ["a", "b", "c", "d", "e", "f", "g", "h"] {
+            let (locks, all_are_there) = (&locks, &all_are_there);
+            scope.spawn(move || {
+                let runtime = runtime();
+                runtime.block_on(works(locks, key));
+                all_are_there.wait();
+            });
+        }
     });
+    first.block_on(few_connections_stay(&server));
+}
+
+/// Where nothing drives the connections of the runtime, if there is any.
+#[test]
+fn a_guard_can_be_released_from_any_thread() {
+    let server = SqlServer::start(SqlVendor::MariaDb);
+    for hold in BOTH {
+        let runtime = runtime();
+        let locks = runtime.block_on(connect(&server, hold));
+        runtime.block_on(works(&locks, "warm"));
+        let [outside, inside] =
+            ["outside", "inside"].map(|key| runtime.block_on(take(&locks, key, LONG)));
+        std::thread::scope(|scope| {
+            let releasing = scope.spawn(|| block_on(outside.release()));
+            let released = releasing.join().expect("no panic");
+            assert_eq!(released.expect("the server runs"), Released::Released);
+        });
+        let entered = runtime.enter();
+        // Whether its first request was heard is not known there.
+        block_on(inside.release()).expect("the server runs");
+        drop(entered);
+        runtime.block_on(works(&locks, "inside"));
+    }
+}
+
+#[test]
+fn a_runtime_without_sockets_is_told_what_it_lacks() {
+    let server = SqlServer::start(SqlVendor::MariaDb);
+    let locks = runtime().block_on(connect(&server, MySqlHold::Lease));
+    let lacking = Builder::new_current_thread().enable_time().build();
+    let asked = exclusive("k", LONG).with_wait(Wait::Forever);
+    let refused = lacking
+        .expect("a runtime")
+        .block_on(locks.acquire(asked))
+        .expect_err("it cannot connect");
+    assert_eq!(refused.kind(), ErrorKind::Config, "{refused}");
+    assert!(refused.to_string().contains("enable_io"), "{refused}");
 }
 
 /// Begins to take `key` there, as far as one turn goes.

@@ -17,6 +17,10 @@ pub struct Rules {
     /// How long a holder whose lock was removed on the store may go on saying that it is held, besides a
     /// third of its ttl: a round trip. Default: 500 ms, which is generous.
     pub round_trip: Duration,
+    /// Whether exclusive holds may be handed on inside of a process, see [`HandOff`](lock_core::HandOff): then one that
+    /// was removed on the store may still be granted until its process learns of that, with a lower token than what
+    /// the store granted meanwhile. Default: no.
+    pub handed_on: bool,
     /// How long a key that somebody waits for may stay free, or blocked by a holder that is gone, besides
     /// three times the ttl. Default: 2 seconds. Faults and stalls of the machine come on top.
     pub recovery: Duration,
@@ -29,6 +33,7 @@ impl Rules {
             tokens: capabilities.tokens,
             settled_after: capabilities.fair.then_some(Duration::from_millis(1500)),
             round_trip: Duration::from_millis(500),
+            handed_on: false,
             recovery: Duration::from_secs(2),
         }
     }

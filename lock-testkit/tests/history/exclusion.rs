@@ -172,6 +172,26 @@ fn a_removal_explains_only_what_came_before_it() {
 }
 
 #[test]
+fn a_hold_that_was_removed_may_still_be_handed_on_until_its_process_learns_of_it() {
+    let mut rules = strict();
+    let removal = vec![fault(100, 101, Effect::Removal)];
+    let b = B().has_it(110, 2000, 20);
+    // Its process had it before the removal, with token 10.
+    let handed_on = |lost| {
+        let (a, had) = (A(), exclusive("a", 2).has_it(0, 120, 10));
+        let next = vec![a.asks(125), a.gets(126, 11), a.loses(lost)];
+        both(both(had, next), both(b.clone(), removal.clone()))
+    };
+    let broken = check(&handed_on(400), &rules).violations;
+    assert!(broken.iter().any(|one| one.rule == Rule::Exclusion));
+    assert!(broken.iter().any(|one| one.rule == Rule::Tokens));
+    rules.handed_on = true;
+    assert_eq!(assert_fine(&handed_on(902), &rules).removals, 2);
+    let late = check(&handed_on(903), &rules).violations;
+    assert!(late.iter().any(|one| one.rule == Rule::Exclusion));
+}
+
+#[test]
 fn a_removal_of_one_workers_holds_explains_nothing_of_others() {
     for (worker, violations) in [("a", 0), ("b", 1)] {
         let mut removal = fault_of(worker, 100, 101);

@@ -79,3 +79,19 @@ fn what_comes_after_a_loss_of_memory_grows_again() {
     events.extend(exclusive("c", 1).has_it(40, 50, 1));
     assert_breaks(Rule::Tokens, 1, &events, &rules(TokenOrder::Process));
 }
+
+/// It has the number that the clock gave before it was set back.
+#[test]
+fn a_hold_that_is_handed_on_keeps_its_number_when_the_clock_is_set_back() {
+    let mut rules = rules(TokenOrder::ServerClock);
+    let (one, two) = (2 << 14, 1 << 14);
+    let mut events = exclusive("a", 1).has_it(0, 10, one);
+    events.push(fault(20, 21, Effect::SetBack));
+    events.extend(exclusive("a", 2).has_it(30, 40, one + 1));
+    events.extend(exclusive("b", 1).has_it(50, 60, two));
+    assert_breaks(Rule::Tokens, 1, &events, &rules);
+    rules.handed_on = true;
+    assert_fine(&events, &rules);
+    events.extend(exclusive("b", 2).has_it(70, 80, two));
+    assert_breaks(Rule::Tokens, 1, &events, &rules);
+}
