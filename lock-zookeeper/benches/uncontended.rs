@@ -22,7 +22,7 @@ async fn main() -> Result<(), Failure> {
         return compare("an ensemble of yours", &address).await;
     }
     for line in ["forceSync=yes", "forceSync=no"] {
-        let server = ZooKeeperServer::start_with(&[line]);
+        let server = ZooKeeperServer::start_to_measure(&[line]);
         compare(line, &server.address()).await?;
     }
     Ok(())
@@ -33,7 +33,7 @@ async fn compare(title: &str, address: &str) -> Result<(), Failure> {
     let config = ZooKeeperConfig::new(address).with_namespace(namespace);
     let locks = ZooKeeperLock::connect(config).await?;
     let raw = Client::connect(address).await?;
-    // A container would go between two requests, as soon as the server looks for empty ones.
+    // A container might go between two requests, when the server looks for empty ones.
     let parent = CreateMode::Persistent.with_acls(Acls::anyone_all());
     raw.mkdir("/raw", &parent).await?;
     let keys: Vec<_> = (0..BLOCK).map(|number| format!("{number}")).collect();

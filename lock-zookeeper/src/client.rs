@@ -4,21 +4,18 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::{join, join_all};
 use lock_core::{
-    Clock, Heard, HoldId, KeeperHome, LossReason, LossSender, Moment, OwnerId, Patrol, PerRuntime,
-    Released, Renewal, Result,
+    Clock, Heard, HoldId, KeeperHome, Moment, OwnerId, Patrol, PerRuntime, Released, Result,
 };
-use zookeeper_client::{EventType, OneshotWatcher};
 
 use crate::ZooKeeperConfig;
-use crate::error::{config_error, is_end_of_session, no_answer};
+use crate::error::{config_error, no_answer};
 use crate::layout::Layout;
 use crate::parents::Parents;
 use crate::places::{Place, Places};
 use crate::refused::Refused;
 use crate::removal::remove;
-use crate::session::{Answer, Session};
+use crate::session::Session;
 use crate::station::{Station, Terms};
 use crate::wire::Wire;
 
@@ -34,7 +31,6 @@ pub(crate) struct Client {
     pub(crate) refused: Refused,
     stations: PerRuntime<Station>,
     parents: Arc<Parents>,
-    home: KeeperHome,
 }
 
 impl Client {
@@ -66,7 +62,6 @@ impl Client {
             patrol,
             heard: Heard::new(),
             refused: Refused::default(),
-            home: home.clone(),
         };
         client.session(ttl).await?;
         let bounds = client.stations.here()?.bounds().await?;
@@ -76,76 +71,6 @@ impl Client {
     /// The session for holds that it is to keep for `ttl`, lock delay included, on the caller's runtime, or at the keeper's.
     pub(crate) async fn session(&self, ttl: Duration) -> Result<Arc<Session>> {
         self.stations.here()?.session(ttl).await
-    }
-
-    /// Has each session confirmed once, and looks for the nodes of all holds.
-    pub(crate) async fn renew(&self, holds: &[HoldId]) -> Result<Vec<Renewal>> {
-        let limit = holds.iter().map(HoldId::ttl).min().unwrap_or_default() / 4;
-        let places: Vec<Option<Place>> = holds
-            .iter()
-            .map(|hold| self.places.get(hold.owner()))
-            .collect();
-        let mut sessions: Vec<&Arc<Session>> = Vec::new();
-        for place in places.iter().flatten() {
-            if !sessions
-                .iter()
-                .any(|known| Arc::ptr_eq(known, &place.session))
-            {
-                sessions.push(&place.session);
-            }
-        }
-        let sent = Clock::Boot.now();
-        let confirming = join_all(sessions.iter().map(|session| session.confirm()));
-        let looking = join_all(holds.iter().zip(&places).map(|(hold, place)| async move {
-            match place {
-                Some(place) => self.look(hold.owner(), place).await,
-                None => Ok(false),
-            }
-        }));
-        let answers = self.patrol.within(limit, join(confirming, looking)).await;
-        let (confirmed, found) = answers.ok_or_else(|| no_answer(limit))?;
-        if confirmed.iter().any(Result::is_ok) {
-            self.heard.note(sent);
-        }
-        let is_confirmed = |place: &Place| {
-            let mut answers = sessions.iter().zip(&confirmed);
-            answers.any(|(session, answer)| Arc::ptr_eq(session, &place.session) && answer.is_ok())
-        };
-        let answers = holds.iter().zip(found.iter().zip(&places));
-        let renewals = answers.map(|(hold, (found, place))| match (found, place) {
-            (Ok(true), Some(place)) if is_confirmed(place) => Renewal::Held {
-                sent,
-                ttl: place.session.ttl(hold.lock_delay()),
-            },
-            (Ok(false), _) => Renewal::Lost(LossReason::Removed),
-            (Err(error), _) if is_end_of_session(error) => Renewal::Lost(LossReason::Removed),
-            (Ok(true) | Err(_), _) => Renewal::Unknown,
-        });
-        Ok(renewals.collect())
-    }
-
-    /// Whether the node of a hold is there; from its first renewal on, somebody is told when it goes.
-    async fn look(&self, owner: OwnerId, place: &Place) -> Answer<bool> {
-        let Some(node) = &place.node else {
-            return Ok(false);
-        };
-        if place.is_watched {
-            return place.session.has(node).await;
-        }
-        let Some(watcher) = place.session.has_and_watches(node).await? else {
-            return Ok(false);
-        };
-        self.places.update(owner, |place| place.is_watched = true);
-        let telling = tell(
-            watcher,
-            place.loss.clone(),
-            owner,
-            Arc::downgrade(&self.places),
-        );
-        if let Err(error) = self.home.spawn(telling) {
-            tracing::debug!(%error, "a removal is noticed at the next renewal");
-        }
-        Ok(true)
     }
 
     /// Removes the node of a hold or claim, behind whatever was asked for it before.
@@ -180,6 +105,11 @@ impl Client {
         self.parents.left(lock, session);
     }
 
+    /// Notes that a claim stands in the line of a lock.
+    pub(crate) fn joined(&self, lock: &str) {
+        self.parents.joined(lock);
+    }
+
     /// Notes that nothing is left of a claim.
     pub(crate) fn left(&self, owner: OwnerId) {
         if let Some(place) = self.places.leave(owner) {
@@ -197,25 +127,6 @@ impl Client {
             .update(hold.owner(), |place| place.stuck_since = Some(since));
         if Clock::Boot.now().since(since) >= hold.ttl() * 9 / 10 {
             place.session.retire();
-        }
-    }
-}
-
-/// Waits until something happens to the node of a hold.
-async fn tell(
-    watcher: OneshotWatcher,
-    loss: LossSender,
-    owner: OwnerId,
-    places: std::sync::Weak<Places>,
-) {
-    match watcher.changed().await.event_type {
-        EventType::NodeDeleted => loss.lost(LossReason::Removed),
-        // Whoever looks after the session tells of its end.
-        EventType::Session => {}
-        EventType::NodeCreated | EventType::NodeDataChanged | EventType::NodeChildrenChanged => {
-            if let Some(places) = places.upgrade() {
-                places.update(owner, |place| place.is_watched = false);
-            }
         }
     }
 }

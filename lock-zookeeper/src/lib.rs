@@ -44,12 +44,14 @@ mod parents;
 mod places;
 mod refused;
 mod removal;
+mod renewal;
 mod session;
 mod stand;
 mod station;
 #[cfg(feature = "tls")]
 mod tls;
 mod waiting;
+mod watches;
 mod wire;
 
 pub use config::ZooKeeperConfig;

@@ -81,6 +81,11 @@ impl Parents {
         }
     }
 
+    /// Says that a claim stands in the line of `lock`, which is [left](Self::left) when it goes.
+    pub(crate) fn joined(&self, lock: &str) {
+        self.unused().nodes.remove(lock);
+    }
+
     /// Takes out what was left long enough ago; `None` when nothing is waited for, or when there is no
     /// session for it any more: then it waits for the next one.
     fn due(&self) -> Option<(Batch, Arc<Session>)> {

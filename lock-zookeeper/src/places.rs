@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lock_core::{Clock, LossReason, LossSender, Moment, OwnerId, Patrol};
+use lock_core::{Clock, HoldId, LossReason, LossSender, Moment, OwnerId, Patrol};
 
 use crate::removal::remove;
 use crate::session::{Node, Session};
@@ -32,6 +32,8 @@ pub(crate) struct Place {
     pub(crate) stuck_since: Option<Moment>,
     /// When its release was tried last.
     pub(crate) released: Option<Moment>,
+    /// When the next renewal is due of a hold that was renewed: until then, it is needed unless its release was tried.
+    pub(crate) renewed_until: Option<Moment>,
     _berth: Arc<Berth>,
 }
 
@@ -52,15 +54,20 @@ impl Place {
             is_watched: false,
             stuck_since: None,
             released: None,
+            renewed_until: None,
             _berth: Arc::new(Berth::new(session, lock.len() + prefix.len())),
         }
     }
 
     /// Whether nobody needs it any more, nor is about to give it back.
-    fn is_left(&self) -> bool {
-        let now = Clock::Boot.now();
+    fn is_left(&self, now: Moment) -> bool {
         let is_being_released = |released: Moment| now.since(released) < GIVING_BACK;
-        self.loss.is_over() && !self.released.is_some_and(is_being_released)
+        match (self.released, self.renewed_until) {
+            (Some(released), _) if is_being_released(released) => false,
+            // Cheaper to tell than by the hold, where there are thousands.
+            (None, Some(until)) if now < until => false,
+            _ => self.loss.is_over(),
+        }
     }
 }
 
@@ -104,6 +111,16 @@ impl Places {
         self.all().get_mut(&owner).map(change);
     }
 
+    /// Notes that holds were renewed by requests that were sent at `sent`.
+    pub(crate) fn renewed<'a>(&self, sent: Moment, holds: impl Iterator<Item = &'a HoldId>) {
+        let mut all = self.all();
+        for hold in holds {
+            if let Some(place) = all.get_mut(&hold.owner()) {
+                place.renewed_until = Some(sent.plus(hold.ttl() / 3));
+            }
+        }
+    }
+
     /// Forgets a place, because nothing is there any more.
     pub(crate) fn leave(&self, owner: OwnerId) -> Option<Place> {
         self.all().remove(&owner)
@@ -124,9 +141,10 @@ impl Places {
     pub(crate) async fn give_back_in(&self, session: &Arc<Session>, patrol: &Patrol) -> Vec<Place> {
         let left: Vec<(OwnerId, Place)> = {
             let all = self.all();
+            let now = Clock::Boot.now();
             let left = all
                 .iter()
-                .filter(|(_, place)| Arc::ptr_eq(&place.session, session) && place.is_left());
+                .filter(|(_, place)| Arc::ptr_eq(&place.session, session) && place.is_left(now));
             left.map(|(owner, place)| (*owner, place.clone())).collect()
         };
         let removing = left.iter().map(|(owner, place)| async move {

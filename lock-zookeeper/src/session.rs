@@ -9,10 +9,14 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use lock_core::{Clock, Moment};
+use tokio::sync::mpsc::UnboundedSender;
 use zookeeper_client::{
-    Acls, Client as ZooKeeper, CreateMode, Error as ZooKeeperError, MultiWriteError,
-    OneshotWatcher, SessionId, Stat, StateWatcher,
+    Acls, Client as ZooKeeper, CreateMode, Error as ZooKeeperError, MultiReadResult,
+    MultiWriteError, OneshotWatcher, SessionId, Stat, StateWatcher,
 };
+
+use crate::error::{is_end_of_session, is_loss_of_connection};
+use crate::watches::Watched;
 
 /// What is in the containers that we make. A server does not tell which nodes are containers, and those
 /// of others are not ours to remove.
@@ -36,6 +40,7 @@ pub(crate) type Answer<T> = Result<T, ZooKeeperError>;
 #[derive(Debug)]
 pub(crate) struct Session {
     client: ZooKeeper,
+    watches: UnboundedSender<Watched>,
     acls: Acls<'static>,
     used: Mutex<Moment>,
     retired: AtomicBool,
@@ -64,9 +69,15 @@ pub(crate) struct Joined {
 }
 
 impl Session {
-    pub(crate) fn new(client: ZooKeeper, has_user: bool) -> Self {
+    /// A session whose watches are looked after by whoever has the other end of `watches`.
+    pub(crate) fn new(
+        client: ZooKeeper,
+        has_user: bool,
+        watches: UnboundedSender<Watched>,
+    ) -> Self {
         Self {
             client,
+            watches,
             acls: if has_user {
                 Acls::creator_all()
             } else {
@@ -202,16 +213,51 @@ impl Session {
         Ok(czxid.map(|czxid| Node { path, czxid }))
     }
 
-    /// Whether `node` is there, and the one that was made in this session.
-    pub(crate) async fn has(&self, node: &Node) -> Answer<bool> {
-        let stat = self.client.check_stat(&node.path).await?;
-        Ok(self.is(node, stat))
-    }
-
-    /// The same, and tells when it changes.
+    /// Whether `node` is there, and the one that was made in this session; tells when it changes.
     pub(crate) async fn has_and_watches(&self, node: &Node) -> Answer<Option<OneshotWatcher>> {
         let (stat, watcher) = self.client.check_and_watch_stat(&node.path).await?;
         Ok(self.is(node, stat).then_some(watcher))
+    }
+
+    /// Whether each of `nodes` is there, asked in one request. `None` where the server does not tell: it knows no such
+    /// request before version 3.6, and whoever may not read a node may still look whether it is there.
+    pub(crate) async fn have(&self, nodes: &[&Node]) -> Vec<Option<Answer<bool>>> {
+        match self.read(nodes).await {
+            Ok(answers) if answers.len() == nodes.len() => {
+                let told = nodes.iter().zip(answers);
+                told.map(|(node, answer)| self.tells(node, answer))
+                    .collect()
+            }
+            Err(error) if is_loss_of_connection(&error) || is_end_of_session(&error) => {
+                vec![Some(Err(error)); nodes.len()]
+            }
+            Ok(_) | Err(_) => vec![None; nodes.len()],
+        }
+    }
+
+    async fn read(&self, nodes: &[&Node]) -> Answer<Vec<MultiReadResult>> {
+        let mut reading = self.client.new_multi_reader();
+        for node in nodes {
+            reading.add_get_data(&node.path)?;
+        }
+        reading.commit().await
+    }
+
+    fn tells(&self, node: &Node, answer: MultiReadResult) -> Option<Answer<bool>> {
+        match answer {
+            MultiReadResult::Data { stat, .. } => Some(Ok(self.is(node, Some(stat)))),
+            MultiReadResult::Error {
+                err: ZooKeeperError::NoNode,
+            } => Some(Ok(false)),
+            _ => None,
+        }
+    }
+
+    /// Has the hold told of what happens to its node.
+    pub(crate) fn tell(&self, watched: Watched) {
+        if self.watches.send(watched).is_err() {
+            tracing::debug!("the runtime of a session has ended, and the session with it");
+        }
     }
 
     fn is(&self, node: &Node, stat: Option<Stat>) -> bool {

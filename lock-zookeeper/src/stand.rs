@@ -238,6 +238,7 @@ impl<'a> Stand<'a> {
         self.client
             .places
             .update(owner, |place| place.node = Some(Arc::clone(&node)));
+        self.client.joined(&self.lock);
         self.node = Known::There(node);
     }
 

@@ -9,12 +9,14 @@ use futures_util::future::try_join;
 use lock_core::{Clock, Error, ErrorKind, Patrol, Result, TTL_RANGE};
 use tokio::runtime::Handle;
 use tokio::sync::Mutex as FairMutex;
+use tokio::sync::mpsc::unbounded_channel;
 use zookeeper_client::StateWatcher;
 
 use crate::error::{BACKEND, no_answer};
 use crate::parents::Parents;
 use crate::places::Places;
 use crate::session::Session;
+use crate::watches::tell_of_removals;
 use crate::wire::{Wire, too_short};
 
 /// How long opening a session may take.
@@ -175,10 +177,12 @@ async fn open(terms: Terms, slot: Arc<Slot>, ttl: Duration) -> Result<Arc<Sessio
     if client.session_timeout() > ttl {
         return Err(too_short(ttl, client.session_timeout()));
     }
-    let session = Arc::new(Session::new(client, terms.wire.has_user()));
+    let (watches, begin) = unbounded_channel();
+    let session = Arc::new(Session::new(client, terms.wire.has_user(), watches));
     *slot.lock() = Some(Arc::clone(&session));
     let weak = Arc::downgrade(&session);
     let home = Handle::current();
+    home.spawn(tell_of_removals(begin, Arc::downgrade(&terms.places)));
     home.spawn(give_back_what_is_left(
         weak.clone(),
         Arc::downgrade(&terms.places),

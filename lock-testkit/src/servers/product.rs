@@ -71,7 +71,7 @@ impl MeasuredServer {
                 Self::new(cluster.url(), cluster.first().pid(), (cluster, data))
             }
             Product::ZooKeeper => {
-                let server = ZooKeeperServer::start_with(&["forceSync=yes"]);
+                let server = ZooKeeperServer::start_to_measure(&["forceSync=yes"]);
                 let url = format!("zookeeper://{}", server.address());
                 Self::new(url, server.member(0).pid(), server)
             }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use lock_core::{DistributedLock, DistributedLockExt, LockGuard, LossReason, Mode};
 use lock_testkit::{eventually, steady};
+use lock_zookeeper::{ZooKeeperConfig, ZooKeeperLock};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
@@ -22,7 +23,8 @@ fn an_expired_hold_whose_session_lives_on_is_given_back() {
         let guard = take(&ours, request("k", Mode::Exclusive).with_ttl(TTL)).await;
         let mut waiting = JoinSet::new();
         waiting.spawn(async move { theirs.acquire(request("k", Mode::Exclusive)).await });
-        bed.has("k", 2).await;
+        // The waiter watches the node from the beginning on, its holder from the first renewal on.
+        bed.has_watches(2).await;
         bed.proxy.all().hold();
         assert_eq!(guard.lost().await, LossReason::Expired);
         // What was held back keeps the session alive on the server.
@@ -40,14 +42,17 @@ fn many_holds_survive_a_lost_connection() {
     steady(async || {
         const TTL: Duration = Duration::from_secs(8);
         let bed = Bed::new().await;
-        let ours = bed.client().await;
+        // Of names as long as these, 200 do not fit.
+        let chroot = format!("/{}", "long".repeat(125));
+        let config = ZooKeeperConfig::new(format!("127.0.0.1:{}", bed.proxy.port()));
+        let ours = ZooKeeperLock::connect(config.with_chroot(chroot)).await;
+        let ours = ours.expect("the server runs");
         let mut guards: Vec<LockGuard> = Vec::new();
-        for number in 0..700 {
+        for number in 0..200 {
             let wanted = request(&format!("{number:0>240}"), Mode::Exclusive);
             guards.push(take(&ours, wanted.with_ttl(TTL)).await);
         }
-        // Renewed once, when their nodes begin to be watched.
-        sleep(TTL / 2).await;
+        bed.has_watches(guards.len()).await;
         assert!(guards.iter().all(LockGuard::is_held));
         bed.proxy.all().cut();
         sleep(2 * TTL).await;

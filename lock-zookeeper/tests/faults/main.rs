@@ -5,6 +5,7 @@ mod deadlines;
 mod left_behind;
 mod lost_answers;
 mod releases;
+mod removals;
 mod requests;
 mod waiting;
 

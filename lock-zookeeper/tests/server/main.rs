@@ -2,6 +2,7 @@
 //! is refused.
 
 mod access;
+mod crowds;
 mod curator;
 mod elections;
 mod foreign;

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 pub use member::ZooKeeperMember;
 
-use self::settings::{Secure, Settings};
+use self::settings::{Purpose, Secure, Settings};
 use super::authority::Authority;
 use super::port::{ATTEMPTS, free_port};
 
@@ -22,7 +22,7 @@ const LEADER_LIMIT: Duration = Duration::from_secs(60);
 
 /// A ZooKeeper of its own: one server or an ensemble of three, empty, with a tick of 500 ms, so that
 /// sessions of 1 to 60 seconds can be had. It does not wait for the disk, which a crash of the process
-/// does not need; the line `forceSync=yes` makes it.
+/// does not need; the line `forceSync=yes` makes it. Containers that are empty go within seconds.
 ///
 /// One server is ready in about 0.4 s and 60 MB large, three are in about 1.1 s.
 ///
@@ -52,7 +52,7 @@ impl ZooKeeperServer {
     ///
     /// When ZooKeeper or Java is not installed, or does not start.
     pub fn start() -> Self {
-        Self::start_members(1, None, &[])
+        Self::start_members(1, None, Purpose::Tests, &[])
     }
 
     /// Starts one server with more lines in its `zoo.cfg`, such as `tickTime=2000`, which win over the
@@ -62,7 +62,17 @@ impl ZooKeeperServer {
     ///
     /// When ZooKeeper or Java is not installed, or does not start with them.
     pub fn start_with(lines: &[&str]) -> Self {
-        Self::start_members(1, None, lines)
+        Self::start_members(1, None, Purpose::Tests, lines)
+    }
+
+    /// Starts one server to measure on, with more lines in its `zoo.cfg`: it looks for empty containers once a minute, as
+    /// it does by default.
+    ///
+    /// # Panics
+    ///
+    /// When ZooKeeper or Java is not installed, or does not start with them.
+    pub fn start_to_measure(lines: &[&str]) -> Self {
+        Self::start_members(1, None, Purpose::Measurements, lines)
     }
 
     /// Starts an ensemble of three.
@@ -71,7 +81,7 @@ impl ZooKeeperServer {
     ///
     /// When ZooKeeper or Java is not installed, or does not start.
     pub fn start_three() -> Self {
-        Self::start_members(3, None, &[])
+        Self::start_members(3, None, Purpose::Tests, &[])
     }
 
     /// Starts one server that speaks TLS on a port of its own, besides the plain one. Its certificate
@@ -84,7 +94,7 @@ impl ZooKeeperServer {
     pub fn start_with_tls(authority: &Authority, lines: &[&str]) -> Self {
         let identity = authority.issue("DNS:localhost,IP:127.0.0.1", 1);
         let secure = Secure::new(authority, &identity);
-        Self::start_members(1, Some(&secure), lines)
+        Self::start_members(1, Some(&secure), Purpose::Tests, lines)
     }
 
     /// The one server of this process, started by the first call and living until the process ends.
@@ -103,14 +113,19 @@ impl ZooKeeperServer {
         SHARED.get_or_init(Self::start_three)
     }
 
-    fn start_members(count: usize, secure: Option<&Secure>, lines: &[&str]) -> Self {
+    fn start_members(
+        count: usize,
+        secure: Option<&Secure>,
+        purpose: Purpose,
+        lines: &[&str],
+    ) -> Self {
         if let Some(missing) = settings::missing() {
             panic!(
                 "{missing} is missing: `apt-get install libzookeeper-java default-jre-headless` brings it, and scripts/test installs whatever the tests need"
             );
         }
         for _ in 0..ATTEMPTS {
-            let settings = Settings::draw(count, free_port, secure, lines);
+            let settings = Settings::draw(count, free_port, secure, purpose, lines);
             if let Some(members) = start_all(&settings) {
                 return Self { members };
             }

@@ -7,6 +7,13 @@ use std::path::Path;
 use super::super::authority::{Authority, Identity};
 use super::super::process::is_installed;
 
+/// Containers that are empty go within seconds, all of them at once: by default they are looked for once a minute,
+/// and 10,000 are removed in one.
+const PROMPT_CONTAINERS: [&str; 2] = [
+    "-Dznode.container.checkIntervalMs=5000",
+    "-Dznode.container.maxPerMinute=1000000",
+];
+
 /// Where Debian keeps the libraries of Java programs.
 const LIBRARIES: &str = "/usr/share/java";
 
@@ -53,6 +60,15 @@ impl Secure {
     }
 }
 
+/// What a server is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// It does quickly what others do once a minute.
+    Tests,
+    /// What costs time is as by default.
+    Measurements,
+}
+
 /// What one server is told.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
@@ -61,6 +77,7 @@ pub(super) struct Settings {
     number: usize,
     /// The ports of all members for each other, and for elections.
     ensemble: Vec<(u16, u16)>,
+    purpose: Purpose,
     lines: Vec<String>,
 }
 
@@ -70,6 +87,7 @@ impl Settings {
         count: usize,
         port: impl Fn() -> u16,
         secure: Option<&Secure>,
+        purpose: Purpose,
         lines: &[&str],
     ) -> Vec<Self> {
         let alone = count == 1;
@@ -79,6 +97,7 @@ impl Settings {
             secure: secure.cloned(),
             number,
             ensemble: if alone { Vec::new() } else { ensemble.clone() },
+            purpose,
             lines: lines.iter().map(|line| (*line).to_owned()).collect(),
         };
         (1..=count).map(settings).collect()
@@ -129,6 +148,9 @@ impl Settings {
     pub(super) fn arguments(&self, directory: &Path) -> Vec<String> {
         let netty = self.secure.iter().flat_map(|_| NETTY);
         let mut arguments = java(PLAIN.into_iter().chain(netty));
+        if self.purpose == Purpose::Tests {
+            arguments.extend(PROMPT_CONTAINERS.map(str::to_owned));
+        }
         arguments.push("org.apache.zookeeper.server.quorum.QuorumPeerMain".to_owned());
         arguments.push(directory.join("zoo.cfg").display().to_string());
         arguments
@@ -156,8 +178,6 @@ fn java<'a>(libraries: impl Iterator<Item = &'a str>) -> Vec<String> {
         "-Xshare:auto",
         "-Dorg.slf4j.simpleLogger.showDateTime=true",
         "-Dzookeeper.admin.enableServer=false",
-        // Containers that are empty go within seconds instead of a minute.
-        "-Dznode.container.checkIntervalMs=5000",
         "-cp",
     ];
     let mut arguments: Vec<String> = fixed.map(str::to_owned).to_vec();

@@ -1,0 +1,173 @@
+//! Renewing holds: each of their sessions is confirmed once, and their nodes are looked for.
+
+use std::sync::Arc;
+
+use futures_util::future::{join, join_all};
+use lock_core::{Clock, HoldId, LossReason, Renewal, Result};
+use zookeeper_client::OneshotWatcher;
+
+use crate::client::Client;
+use crate::error::{is_end_of_session, no_answer};
+use crate::places::Place;
+use crate::session::{Answer, Node, Session};
+use crate::watches::Watched;
+
+/// How many nodes of a batch begin to be watched. That takes a request for each, which costs as much as dozens of nodes
+/// that are read together: of many holds that were granted together, all are watched after some renewals.
+const WATCHES_AT_ONCE: usize = 8;
+
+/// How many nodes are read together, so that question and answer are far from a megabyte.
+const READ_AT_ONCE: usize = 500;
+
+/// A hold that is to be renewed, and where it is, if anywhere.
+struct Due<'a> {
+    hold: &'a HoldId,
+    place: Option<Place>,
+}
+
+/// A node that is looked for, and which one of a batch that is.
+#[derive(Clone, Copy)]
+struct Sought<'a> {
+    number: usize,
+    hold: &'a HoldId,
+    place: &'a Place,
+    node: &'a Arc<Node>,
+}
+
+impl Due<'_> {
+    /// What is known without a look.
+    fn is_there(&self) -> bool {
+        self.place
+            .as_ref()
+            .is_some_and(|place| place.node.is_some())
+    }
+
+    /// What is to be looked for, unless somebody would have been told.
+    fn sought(&self, number: usize) -> Option<Sought<'_>> {
+        let place = self.place.as_ref().filter(|place| !place.is_watched)?;
+        Some(Sought {
+            number,
+            hold: self.hold,
+            place,
+            node: place.node.as_ref()?,
+        })
+    }
+}
+
+impl Client {
+    /// Has each session confirmed once, and looks for the nodes that are not watched yet.
+    ///
+    /// A server tells what has happened to a watched node before it answers what it was asked later, also behind an
+    /// outage, so a confirmed session says as much as a look at each of them.
+    pub(crate) async fn renew(&self, holds: &[HoldId]) -> Result<Vec<Renewal>> {
+        let limit = holds.iter().map(HoldId::ttl).min().unwrap_or_default() / 4;
+        let due = holds.iter().map(|hold| Due {
+            hold,
+            place: self.places.get(hold.owner()),
+        });
+        let due: Vec<Due<'_>> = due.collect();
+        let sessions = sessions(due.iter().flat_map(|due| &due.place));
+        let sent = Clock::Boot.now();
+        let confirming = join_all(sessions.iter().map(|session| session.confirm()));
+        let asking = join(confirming, self.find(&due));
+        let answers = self.patrol.within(limit, asking).await;
+        let (confirmed, found) = answers.ok_or_else(|| no_answer(limit))?;
+        if confirmed.iter().any(Result::is_ok) {
+            self.heard.note(sent);
+        }
+        let is_confirmed = |place: &Place| {
+            let mut answers = sessions.iter().zip(&confirmed);
+            answers.any(|(session, answer)| Arc::ptr_eq(session, &place.session) && answer.is_ok())
+        };
+        let renewals: Vec<Renewal> = due
+            .iter()
+            .zip(&found)
+            .map(|(due, found)| match (found, &due.place) {
+                (Ok(true), Some(place)) if is_confirmed(place) => Renewal::Held {
+                    sent,
+                    ttl: place.session.ttl(due.hold.lock_delay()),
+                },
+                (Ok(false), _) => Renewal::Lost(LossReason::Removed),
+                (Err(error), _) if is_end_of_session(error) => Renewal::Lost(LossReason::Removed),
+                (Ok(true) | Err(_), _) => Renewal::Unknown,
+            })
+            .collect();
+        let answered = holds.iter().zip(&renewals);
+        let held = answered.filter(|(_, renewal)| matches!(renewal, Renewal::Held { .. }));
+        self.places.renewed(sent, held.map(|(hold, _)| hold));
+        Ok(renewals)
+    }
+
+    /// Whether the node of each is there.
+    async fn find(&self, due: &[Due<'_>]) -> Vec<Answer<bool>> {
+        let mut found: Vec<Answer<bool>> = due.iter().map(|due| Ok(due.is_there())).collect();
+        let numbered = due.iter().enumerate();
+        let sought = numbered.filter_map(|(number, due)| due.sought(number));
+        let sought: Vec<Sought<'_>> = sought.collect();
+        let (first, others) = sought.split_at(sought.len().min(WATCHES_AT_ONCE));
+        let (watched, read) = join(self.watch(first), read(others)).await;
+        let mut unread = Vec::new();
+        for (sought, answer) in read {
+            match answer {
+                Some(answer) => found[sought.number] = answer,
+                None => unread.push(sought),
+            }
+        }
+        let looked = self.watch(&unread).await;
+        for (number, answer) in watched.into_iter().chain(looked) {
+            found[number] = answer;
+        }
+        found
+    }
+
+    /// Looks for nodes one by one; from now on, somebody is told when they go.
+    async fn watch(&self, sought: &[Sought<'_>]) -> Vec<(usize, Answer<bool>)> {
+        let looking = sought.iter().map(|sought| async move {
+            let watcher = sought.place.session.has_and_watches(sought.node).await;
+            (sought, watcher)
+        });
+        let looked = join_all(looking).await.into_iter();
+        let told = looked.map(|(sought, watcher)| {
+            let begun = watcher.map(|watcher| watcher.map(|watcher| self.tell(sought, watcher)));
+            (sought.number, begun.map(|begun| begun.is_some()))
+        });
+        told.collect()
+    }
+
+    fn tell(&self, sought: &Sought<'_>, watcher: OneshotWatcher) {
+        let (owner, place) = (sought.hold.owner(), sought.place);
+        self.places.update(owner, |place| place.is_watched = true);
+        place.session.tell(Watched {
+            owner,
+            loss: place.loss.clone(),
+            watcher,
+        });
+    }
+}
+
+/// Reads nodes, many at once; `None` for those of which a server tells nothing that way.
+async fn read<'a>(sought: &[Sought<'a>]) -> Vec<(Sought<'a>, Option<Answer<bool>>)> {
+    let mut reading = Vec::new();
+    for session in sessions(sought.iter().map(|sought| sought.place)) {
+        let is_there = |sought: &&Sought<'_>| Arc::ptr_eq(&sought.place.session, session);
+        let there: Vec<Sought<'a>> = sought.iter().filter(is_there).copied().collect();
+        let batches = there.chunks(READ_AT_ONCE).map(<[_]>::to_vec);
+        reading.extend(batches.map(|batch| async move {
+            let nodes: Vec<&Node> = batch.iter().map(|sought| &**sought.node).collect();
+            let answers = session.have(&nodes).await;
+            batch.into_iter().zip(answers).collect::<Vec<_>>()
+        }));
+    }
+    join_all(reading).await.into_iter().flatten().collect()
+}
+
+/// The sessions of `places`, each once.
+fn sessions<'a>(places: impl Iterator<Item = &'a Place>) -> Vec<&'a Arc<Session>> {
+    let mut sessions: Vec<&Arc<Session>> = Vec::new();
+    for Place { session, .. } in places {
+        if !sessions.iter().any(|known| Arc::ptr_eq(known, session)) {
+            sessions.push(session);
+        }
+    }
+    sessions
+}

@@ -1,0 +1,52 @@
+//! Telling holds that somebody has removed their nodes: one task for all that are watched in a session.
+
+use std::sync::Weak;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use lock_core::{LossReason, LossSender, OwnerId};
+use tokio::sync::mpsc::UnboundedReceiver;
+use zookeeper_client::{EventType, OneshotWatcher};
+
+use crate::places::Places;
+
+/// A hold whose node is watched.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    pub(crate) owner: OwnerId,
+    pub(crate) loss: LossSender,
+    pub(crate) watcher: OneshotWatcher,
+}
+
+impl Watched {
+    /// Waits until something happens to the node.
+    async fn tell(self, places: &Weak<Places>) {
+        match self.watcher.changed().await.event_type {
+            EventType::NodeDeleted => self.loss.lost(LossReason::Removed),
+            // Whoever looks after the session tells of its end.
+            EventType::Session => {}
+            EventType::NodeCreated
+            | EventType::NodeDataChanged
+            | EventType::NodeChildrenChanged => {
+                if let Some(places) = places.upgrade() {
+                    places.update(self.owner, |place| place.is_watched = false);
+                }
+            }
+        }
+    }
+}
+
+/// Tells all whose watches `begin`, as long as their session is there.
+pub(crate) async fn tell_of_removals(mut begin: UnboundedReceiver<Watched>, places: Weak<Places>) {
+    let mut telling = FuturesUnordered::new();
+    loop {
+        // Both are cancel safe.
+        tokio::select! {
+            watched = begin.recv() => match watched {
+                Some(watched) => telling.push(watched.tell(&places)),
+                None => return,
+            },
+            Some(()) = telling.next() => {}
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! An operator removes the node of a hold while nobody can be told.
+
+use std::time::Duration;
+
+use lock_core::{LossReason, Mode, Released};
+use lock_testkit::steady;
+use lock_zookeeper::zookeeper_client::{Acls, CreateMode};
+use tokio::time::timeout;
+
+use crate::PROMPT;
+use crate::bed::{Bed, request, take};
+
+const TTL: Duration = Duration::from_secs(10);
+
+#[test]
+fn a_removal_during_an_outage_is_told_behind_it() {
+    told_behind_an_outage(async |bed, path| {
+        bed.operator().await.delete(path, None).await.unwrap();
+    });
+}
+
+#[test]
+fn a_node_that_was_replaced_during_an_outage_is_no_hold_behind_it() {
+    told_behind_an_outage(async |bed, path| {
+        let operator = bed.operator().await;
+        let mut replacing = operator.new_multi_writer();
+        replacing.add_delete(path, None).unwrap();
+        let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
+        replacing.add_create(path, &[], &options).unwrap();
+        replacing.commit().await.unwrap();
+    });
+}
+
+/// Has `remove` remove the node of a hold while its client is cut off, and expects that it is told.
+fn told_behind_an_outage(remove: impl AsyncFn(&Bed, &str)) {
+    steady(async || {
+        let bed = Bed::new().await;
+        let locks = bed.client().await;
+        let removed = take(&locks, request("removed", Mode::Exclusive).with_ttl(TTL)).await;
+        let kept = take(&locks, request("kept", Mode::Exclusive).with_ttl(TTL)).await;
+        // From their first renewals on.
+        bed.has_watches(2).await;
+        bed.proxy.all().to_client().hold();
+        let claims = bed.claims("removed").await;
+        remove(&bed, &format!("/removed/{}", claims[0])).await;
+        bed.proxy.all().cut();
+        bed.proxy.all().pass();
+        let lost = timeout(PROMPT, removed.lost()).await;
+        assert_eq!(lost, Ok(LossReason::Removed));
+        assert!(kept.is_held());
+        let released = removed.release().await;
+        assert_eq!(released.expect("reachable"), Released::AlreadyLost);
+    });
+}

@@ -1,0 +1,92 @@
+//! Many holds of one client, which are kept together.
+
+use std::time::Duration;
+
+use futures_util::future::{join_all, try_join_all};
+use lock_core::{LockGuard, LossReason, Mode};
+use lock_testkit::servers::ZooKeeperServer;
+use lock_testkit::{eventually, steady};
+use lock_zookeeper::ZooKeeperLock;
+use lock_zookeeper::zookeeper_client::{Acl, AuthId, Client, Permission};
+use tokio::time::{sleep, timeout};
+
+use crate::{PROMPT, admin, children, connect, request, take};
+
+/// Far more than begin to be watched at one renewal.
+const CROWD: usize = 60;
+
+/// A renewal is due every 1.5 s, a third of what counts of it.
+const TTL: Duration = Duration::from_secs(6);
+
+/// Takes the keys `0`, `1` and so on, all at once.
+async fn take_crowd(locks: &ZooKeeperLock) -> Vec<LockGuard> {
+    let wanted = |number: usize| request(&number.to_string(), Mode::Exclusive).with_ttl(TTL);
+    join_all((0..CROWD).map(|number| take(locks, wanted(number)))).await
+}
+
+/// The nodes of all of them.
+async fn nodes(admin: &Client, chroot: &str) -> Vec<String> {
+    let node = async |number: usize| {
+        let lock = format!("{chroot}/{number}");
+        let claims = children(admin, &lock).await;
+        format!("{lock}/{}", claims[0])
+    };
+    join_all((0..CROWD).map(node)).await
+}
+
+#[test]
+fn holds_are_kept_without_asking_for_each_of_them() {
+    steady(async || {
+        let server = ZooKeeperServer::start();
+        let locks = connect(&server, "").await;
+        let guards = take_crowd(&locks).await;
+        let member = server.member(0);
+        let received = || member.figure("zk_packets_received").unwrap();
+        eventually(3 * PROMPT, "all of them are watched", || async {
+            member.figure("zk_watch_count") == Some(CROWD as u64)
+        })
+        .await;
+        let before = received();
+        // Four renewals of many together, and heartbeats.
+        sleep(TTL).await;
+        let asked = received() - before;
+        assert!(
+            asked < CROWD as u64 / 2,
+            "{asked} requests in four renewals"
+        );
+        assert!(guards.iter().all(LockGuard::is_held));
+    });
+}
+
+#[test]
+fn nodes_that_are_removed_before_they_are_watched_are_lost_at_the_next_renewal() {
+    steady(async || {
+        let server = ZooKeeperServer::shared();
+        let locks = connect(server, "/removed-crowd").await;
+        let guards = take_crowd(&locks).await;
+        let admin = admin(server).await;
+        let nodes = nodes(&admin, "/removed-crowd").await;
+        try_join_all(nodes.iter().map(|node| admin.delete(node, None)))
+            .await
+            .unwrap();
+        let lost = timeout(TTL, join_all(guards.iter().map(LockGuard::lost))).await;
+        assert_eq!(lost, Ok(vec![LossReason::Removed; CROWD]));
+    });
+}
+
+#[test]
+fn nodes_that_nobody_may_read_are_held() {
+    steady(async || {
+        let server = ZooKeeperServer::shared();
+        let locks = connect(server, "/unreadable").await;
+        let guards = take_crowd(&locks).await;
+        let admin = admin(server).await;
+        let acl = [Acl::new(Permission::DELETE, AuthId::anyone())];
+        let nodes = nodes(&admin, "/unreadable").await;
+        try_join_all(nodes.iter().map(|node| admin.set_acl(node, &acl, None)))
+            .await
+            .unwrap();
+        sleep(2 * TTL).await;
+        assert!(guards.iter().all(LockGuard::is_held));
+    });
+}
