@@ -40,11 +40,11 @@ fn told_behind_an_outage(remove: impl AsyncFn(&Bed, &str)) {
         let kept = take(&locks, request("kept", Mode::Exclusive).with_ttl(TTL)).await;
         // From their first renewals on.
         bed.has_watches(2).await;
-        bed.proxy.all().to_client().hold();
+        bed.proxy.refuse();
+        bed.proxy.all().cut();
         let claims = bed.claims("removed").await;
         remove(&bed, &format!("/removed/{}", claims[0])).await;
-        bed.proxy.all().cut();
-        bed.proxy.all().pass();
+        bed.proxy.accept();
         let lost = timeout(PROMPT, removed.lost()).await;
         assert_eq!(lost, Ok(LossReason::Removed));
         assert!(kept.is_held());
