@@ -9,14 +9,14 @@ use lock_core::{
 };
 
 use crate::ZooKeeperConfig;
-use crate::error::{config_error, no_answer};
+use crate::error::{config_error, no_answer, translate};
 use crate::layout::Layout;
 use crate::parents::Parents;
 use crate::places::{Place, Places};
 use crate::refused::Refused;
 use crate::removal::remove;
 use crate::session::Session;
-use crate::station::{Station, Terms};
+use crate::station::{OPENING_LIMIT, Station, Terms};
 use crate::wire::Wire;
 
 /// How long a release waits for its answer, so that it ends within a second.
@@ -63,7 +63,14 @@ impl Client {
             heard: Heard::new(),
             refused: Refused::default(),
         };
-        client.session(ttl).await?;
+        let session = client.session(ttl).await?;
+        let asking = client
+            .patrol
+            .within(OPENING_LIMIT, session.reads_together());
+        match asking.await {
+            Some(answer) => answer.map_err(translate)?,
+            None => return Err(no_answer(OPENING_LIMIT)),
+        }
         let bounds = client.stations.here()?.bounds().await?;
         Ok((client, bounds))
     }

@@ -57,7 +57,7 @@ fn classify(error: &ZooKeeperError) -> (ErrorKind, &'static str) {
         ),
         ZooKeeperError::Unimplemented => (
             ErrorKind::Unsupported,
-            "polylock needs ZooKeeper 3.5.3 or later",
+            "polylock needs ZooKeeper 3.6 or later",
         ),
         ZooKeeperError::NoHosts
         | ZooKeeperError::Timeout

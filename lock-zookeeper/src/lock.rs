@@ -14,7 +14,7 @@ use crate::acquisition::Acquisition;
 use crate::client::Client;
 use crate::error::BACKEND;
 
-/// Locks on one ZooKeeper ensemble, version 3.5.3 or later.
+/// Locks on one ZooKeeper ensemble, version 3.6 or later.
 ///
 /// All three modes, taken in one round trip each, and granted in the order in which they were asked for,
 /// also among processes.

@@ -14,7 +14,7 @@ use crate::watches::Watched;
 
 /// How many nodes of a batch begin to be watched. That takes a request for each, which costs as much as dozens of nodes
 /// that are read together: of many holds that were granted together, all are watched after some renewals.
-const WATCHES_AT_ONCE: usize = 8;
+const WATCHES_AT_ONCE: usize = 16;
 
 /// How many nodes are read together, so that question and answer are far from a megabyte.
 const READ_AT_ONCE: usize = 500;
@@ -35,16 +35,8 @@ struct Sought<'a> {
 }
 
 impl Due<'_> {
-    /// What is known without a look.
-    fn is_there(&self) -> bool {
-        self.place
-            .as_ref()
-            .is_some_and(|place| place.node.is_some())
-    }
-
-    /// What is to be looked for, unless somebody would have been told.
     fn sought(&self, number: usize) -> Option<Sought<'_>> {
-        let place = self.place.as_ref().filter(|place| !place.is_watched)?;
+        let place = self.place.as_ref()?;
         Some(Sought {
             number,
             hold: self.hold,
@@ -55,10 +47,8 @@ impl Due<'_> {
 }
 
 impl Client {
-    /// Has each session confirmed once, and looks for the nodes that are not watched yet.
-    ///
-    /// A server tells what has happened to a watched node before it answers what it was asked later, also behind an
-    /// outage, so a confirmed session says as much as a look at each of them.
+    /// Has each session confirmed once, and looks for the nodes of all holds. That somebody is told when one goes is
+    /// no reason not to look: a server tells nobody of a node that he may not read.
     pub(crate) async fn renew(&self, holds: &[HoldId]) -> Result<Vec<Renewal>> {
         let limit = holds.iter().map(HoldId::ttl).min().unwrap_or_default() / 4;
         let due = holds.iter().map(|hold| Due {
@@ -100,12 +90,15 @@ impl Client {
 
     /// Whether the node of each is there.
     async fn find(&self, due: &[Due<'_>]) -> Vec<Answer<bool>> {
-        let mut found: Vec<Answer<bool>> = due.iter().map(|due| Ok(due.is_there())).collect();
+        // Whoever has no node has none to be found.
+        let mut found: Vec<Answer<bool>> = due.iter().map(|_| Ok(false)).collect();
         let numbered = due.iter().enumerate();
-        let sought = numbered.filter_map(|(number, due)| due.sought(number));
-        let sought: Vec<Sought<'_>> = sought.collect();
-        let (first, others) = sought.split_at(sought.len().min(WATCHES_AT_ONCE));
-        let (watched, read) = join(self.watch(first), read(others)).await;
+        let (watched, mut unwatched): (Vec<Sought<'_>>, Vec<Sought<'_>>) = numbered
+            .filter_map(|(number, due)| due.sought(number))
+            .partition(|sought| sought.place.is_watched);
+        let mut others = unwatched.split_off(unwatched.len().min(WATCHES_AT_ONCE));
+        others.extend(watched);
+        let (begun, read) = join(self.begin_to_watch(&unwatched), read(&others)).await;
         let mut unread = Vec::new();
         for (sought, answer) in read {
             match answer {
@@ -113,31 +106,32 @@ impl Client {
                 None => unread.push(sought),
             }
         }
-        let looked = self.watch(&unread).await;
-        for (number, answer) in watched.into_iter().chain(looked) {
+        let looked = join_all(unread.into_iter().map(look)).await;
+        for (number, answer) in begun.into_iter().chain(looked) {
             found[number] = answer;
         }
         found
     }
 
     /// Looks for nodes one by one; from now on, somebody is told when they go.
-    async fn watch(&self, sought: &[Sought<'_>]) -> Vec<(usize, Answer<bool>)> {
+    async fn begin_to_watch(&self, sought: &[Sought<'_>]) -> Vec<(usize, Answer<bool>)> {
         let looking = sought.iter().map(|sought| async move {
             let watcher = sought.place.session.has_and_watches(sought.node).await;
             (sought, watcher)
         });
         let looked = join_all(looking).await.into_iter();
         let told = looked.map(|(sought, watcher)| {
-            let begun = watcher.map(|watcher| watcher.map(|watcher| self.tell(sought, watcher)));
+            let begun =
+                watcher.map(|watcher| watcher.map(|watcher| self.hand_over(sought, watcher)));
             (sought.number, begun.map(|begun| begun.is_some()))
         });
         told.collect()
     }
 
-    fn tell(&self, sought: &Sought<'_>, watcher: OneshotWatcher) {
+    fn hand_over(&self, sought: &Sought<'_>, watcher: OneshotWatcher) {
         let (owner, place) = (sought.hold.owner(), sought.place);
         self.places.update(owner, |place| place.is_watched = true);
-        place.session.tell(Watched {
+        place.session.tells(Watched {
             owner,
             loss: place.loss.clone(),
             watcher,
@@ -145,7 +139,7 @@ impl Client {
     }
 }
 
-/// Reads nodes, many at once; `None` for those of which a server tells nothing that way.
+/// Reads nodes, many at once; `None` for those that may not be read.
 async fn read<'a>(sought: &[Sought<'a>]) -> Vec<(Sought<'a>, Option<Answer<bool>>)> {
     let mut reading = Vec::new();
     for session in sessions(sought.iter().map(|sought| sought.place)) {
@@ -159,6 +153,11 @@ async fn read<'a>(sought: &[Sought<'a>]) -> Vec<(Sought<'a>, Option<Answer<bool>
         }));
     }
     join_all(reading).await.into_iter().flatten().collect()
+}
+
+/// Looks for one node.
+async fn look(sought: Sought<'_>) -> (usize, Answer<bool>) {
+    (sought.number, sought.place.session.has(sought.node).await)
 }
 
 /// The sessions of `places`, each once.

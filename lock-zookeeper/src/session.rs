@@ -4,6 +4,7 @@
 //! are answered in order: so requests are sent one behind the other and then waited for together, and a
 //! clean-up that is sent later cannot overtake what it cleans up.
 
+use std::iter;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -15,7 +16,6 @@ use zookeeper_client::{
     MultiWriteError, OneshotWatcher, SessionId, Stat, StateWatcher,
 };
 
-use crate::error::{is_end_of_session, is_loss_of_connection};
 use crate::watches::Watched;
 
 /// What is in the containers that we make. A server does not tell which nodes are containers, and those
@@ -213,37 +213,34 @@ impl Session {
         Ok(czxid.map(|czxid| Node { path, czxid }))
     }
 
-    /// Whether `node` is there, and the one that was made in this session; tells when it changes.
+    /// Whether `node` is there, and the one that was made in this session.
+    pub(crate) async fn has(&self, node: &Node) -> Answer<bool> {
+        let stat = self.client.check_stat(&node.path).await?;
+        Ok(self.is(node, stat))
+    }
+
+    /// The same, and tells when it changes.
     pub(crate) async fn has_and_watches(&self, node: &Node) -> Answer<Option<OneshotWatcher>> {
         let (stat, watcher) = self.client.check_and_watch_stat(&node.path).await?;
         Ok(self.is(node, stat).then_some(watcher))
     }
 
-    /// Whether each of `nodes` is there, asked in one request. `None` where the server does not tell: it knows no such
-    /// request before version 3.6, and whoever may not read a node may still look whether it is there.
+    /// Whether each of `nodes` is there, asked in one request; `None` for those that may not be read, for which one may
+    /// still [look](Self::has).
     pub(crate) async fn have(&self, nodes: &[&Node]) -> Vec<Option<Answer<bool>>> {
-        match self.read(nodes).await {
+        match self.read(nodes.iter().map(|node| &*node.path)).await {
             Ok(answers) if answers.len() == nodes.len() => {
-                let told = nodes.iter().zip(answers);
-                told.map(|(node, answer)| self.tells(node, answer))
+                let answers = nodes.iter().zip(answers);
+                answers
+                    .map(|(node, answer)| self.is_read(node, answer))
                     .collect()
             }
-            Err(error) if is_loss_of_connection(&error) || is_end_of_session(&error) => {
-                vec![Some(Err(error)); nodes.len()]
-            }
-            Ok(_) | Err(_) => vec![None; nodes.len()],
+            Ok(_) => vec![None; nodes.len()],
+            Err(error) => vec![Some(Err(error)); nodes.len()],
         }
     }
 
-    async fn read(&self, nodes: &[&Node]) -> Answer<Vec<MultiReadResult>> {
-        let mut reading = self.client.new_multi_reader();
-        for node in nodes {
-            reading.add_get_data(&node.path)?;
-        }
-        reading.commit().await
-    }
-
-    fn tells(&self, node: &Node, answer: MultiReadResult) -> Option<Answer<bool>> {
+    fn is_read(&self, node: &Node, answer: MultiReadResult) -> Option<Answer<bool>> {
         match answer {
             MultiReadResult::Data { stat, .. } => Some(Ok(self.is(node, Some(stat)))),
             MultiReadResult::Error {
@@ -253,8 +250,21 @@ impl Session {
         }
     }
 
-    /// Has the hold told of what happens to its node.
-    pub(crate) fn tell(&self, watched: Watched) {
+    async fn read(&self, paths: impl Iterator<Item = &str>) -> Answer<Vec<MultiReadResult>> {
+        let mut reading = self.client.new_multi_reader();
+        for path in paths {
+            reading.add_get_data(path)?;
+        }
+        reading.commit().await
+    }
+
+    /// Whether its server reads several nodes in one request, as those before version 3.6 do not.
+    pub(crate) async fn reads_together(&self) -> Answer<()> {
+        self.read(iter::once("/")).await.map(drop)
+    }
+
+    /// Has a hold told of what happens to its node.
+    pub(crate) fn tells(&self, watched: Watched) {
         if self.watches.send(watched).is_err() {
             tracing::debug!("the runtime of a session has ended, and the session with it");
         }

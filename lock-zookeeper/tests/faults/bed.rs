@@ -55,7 +55,7 @@ impl Bed {
     /// Waits until so many watches are set, which takes many holds some renewals.
     pub(crate) async fn has_watches(&self, count: usize) {
         let member = self.server.member(0);
-        eventually(3 * PROMPT, &format!("{count} watches"), || async {
+        eventually(6 * PROMPT, &format!("{count} watches"), || async {
             member.figure("zk_watch_count") == Some(count as u64)
         })
         .await;

@@ -10,18 +10,22 @@ use tokio::time::timeout;
 use crate::PROMPT;
 use crate::bed::{Bed, request, take};
 
-const TTL: Duration = Duration::from_secs(10);
+/// A renewal is due every 6 s, a third of what counts of it.
+const TTL: Duration = Duration::from_secs(20);
+
+/// How long it takes until one is told, without a renewal.
+const AT_ONCE: Duration = Duration::from_secs(3);
 
 #[test]
 fn a_removal_during_an_outage_is_told_behind_it() {
-    told_behind_an_outage(async |bed, path| {
+    told_behind_an_outage(AT_ONCE, async |bed, path| {
         bed.operator().await.delete(path, None).await.unwrap();
     });
 }
 
 #[test]
 fn a_node_that_was_replaced_during_an_outage_is_no_hold_behind_it() {
-    told_behind_an_outage(async |bed, path| {
+    told_behind_an_outage(PROMPT, async |bed, path| {
         let operator = bed.operator().await;
         let mut replacing = operator.new_multi_writer();
         replacing.add_delete(path, None).unwrap();
@@ -31,8 +35,8 @@ fn a_node_that_was_replaced_during_an_outage_is_no_hold_behind_it() {
     });
 }
 
-/// Has `remove` remove the node of a hold while its client is cut off, and expects that it is told.
-fn told_behind_an_outage(remove: impl AsyncFn(&Bed, &str)) {
+/// Has `remove` remove the node of a hold while its client is cut off, and expects that it is told in time.
+fn told_behind_an_outage(limit: Duration, remove: impl AsyncFn(&Bed, &str)) {
     steady(async || {
         let bed = Bed::new().await;
         let locks = bed.client().await;
@@ -45,7 +49,7 @@ fn told_behind_an_outage(remove: impl AsyncFn(&Bed, &str)) {
         let claims = bed.claims("removed").await;
         remove(&bed, &format!("/removed/{}", claims[0])).await;
         bed.proxy.accept();
-        let lost = timeout(PROMPT, removed.lost()).await;
+        let lost = timeout(limit, removed.lost()).await;
         assert_eq!(lost, Ok(LossReason::Removed));
         assert!(kept.is_held());
         let released = removed.release().await;

@@ -7,7 +7,7 @@ use lock_core::{LockGuard, LossReason, Mode};
 use lock_testkit::servers::ZooKeeperServer;
 use lock_testkit::{eventually, steady};
 use lock_zookeeper::ZooKeeperLock;
-use lock_zookeeper::zookeeper_client::{Acl, AuthId, Client, Permission};
+use lock_zookeeper::zookeeper_client::{Acl, Acls, AuthId, Client, CreateMode, Permission};
 use tokio::time::{sleep, timeout};
 
 use crate::{PROMPT, admin, children, connect, request, take};
@@ -59,7 +59,7 @@ fn holds_are_kept_without_asking_for_each_of_them() {
 }
 
 #[test]
-fn nodes_that_are_removed_before_they_are_watched_are_lost_at_the_next_renewal() {
+fn nodes_that_go_before_they_are_watched_are_lost_at_the_next_renewal() {
     steady(async || {
         let server = ZooKeeperServer::shared();
         let locks = connect(server, "/removed-crowd").await;
@@ -75,7 +75,7 @@ fn nodes_that_are_removed_before_they_are_watched_are_lost_at_the_next_renewal()
 }
 
 #[test]
-fn nodes_that_nobody_may_read_are_held() {
+fn nodes_that_nobody_may_read_are_held_until_they_go() {
     steady(async || {
         let server = ZooKeeperServer::shared();
         let locks = connect(server, "/unreadable").await;
@@ -86,7 +86,23 @@ fn nodes_that_nobody_may_read_are_held() {
         try_join_all(nodes.iter().map(|node| admin.set_acl(node, &acl, None)))
             .await
             .unwrap();
+        // Renewed several times, and watched.
         sleep(2 * TTL).await;
         assert!(guards.iter().all(LockGuard::is_held));
+        // The server tells nobody of nodes that he may not read.
+        let (removed, replaced) = nodes.split_at(CROWD / 2);
+        try_join_all(removed.iter().map(|node| admin.delete(node, None)))
+            .await
+            .unwrap();
+        let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
+        let replacing = replaced.iter().map(|node| {
+            let mut replacing = admin.new_multi_writer();
+            replacing.add_delete(node, None).unwrap();
+            replacing.add_create(node, &[], &options).unwrap();
+            replacing.commit()
+        });
+        try_join_all(replacing).await.unwrap();
+        let lost = timeout(TTL, join_all(guards.iter().map(LockGuard::lost))).await;
+        assert_eq!(lost, Ok(vec![LossReason::Removed; CROWD]));
     });
 }
