@@ -7,6 +7,7 @@ use std::time::Duration;
 use lock_core::{
     Clock, Heard, HoldId, KeeperHome, Moment, OwnerId, Patrol, PerRuntime, Released, Result,
 };
+use zookeeper_client::Error as ZooKeeperError;
 
 use crate::ZooKeeperConfig;
 use crate::error::{config_error, no_answer, translate};
@@ -64,12 +65,11 @@ impl Client {
             refused: Refused::default(),
         };
         let session = client.session(ttl).await?;
-        let asking = client
-            .patrol
-            .within(OPENING_LIMIT, session.reads_together());
-        match asking.await {
-            Some(answer) => answer.map_err(translate)?,
-            None => return Err(no_answer(OPENING_LIMIT)),
+        let asking = session.reads_together();
+        let answer = client.patrol.within(OPENING_LIMIT, asking).await;
+        // Nothing else says that it cannot.
+        if let Some(Err(error @ ZooKeeperError::Unimplemented)) = answer {
+            return Err(translate(error));
         }
         let bounds = client.stations.here()?.bounds().await?;
         Ok((client, bounds))
