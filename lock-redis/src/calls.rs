@@ -18,13 +18,13 @@ impl Layout {
         };
         let call = self
             .keys(script.call(), hold)
-            .argument(owner_mark(hold))
-            .argument(milliseconds(hold.store_ttl()))
-            .argument(self.counter());
+            .argument(owner_mark(hold).as_bytes())
+            .argument(milliseconds(hold.store_ttl()).as_bytes())
+            .argument(&self.counter());
         let call = match hold.mode() {
             Mode::Exclusive => call,
-            Mode::Shared => call.argument("0"),
-            Mode::Permit { of } => call.argument(of.to_string()),
+            Mode::Shared => call.argument(b"0"),
+            Mode::Permit { of } => call.argument(of.to_string().as_bytes()),
         };
         if listens { call.listening() } else { call }
     }
@@ -35,8 +35,8 @@ impl Layout {
             Mode::Shared | Mode::Permit { .. } => &RENEW_MANY,
         };
         self.keys(script.call(), hold)
-            .argument(owner_mark(hold))
-            .argument(milliseconds(hold.store_ttl()))
+            .argument(owner_mark(hold).as_bytes())
+            .argument(milliseconds(hold.store_ttl()).as_bytes())
     }
 
     pub(crate) fn release(&self, hold: &HoldId) -> Call {
@@ -44,14 +44,15 @@ impl Layout {
             Mode::Exclusive => &RELEASE_EXCLUSIVE,
             Mode::Shared | Mode::Permit { .. } => &RELEASE_MANY,
         };
-        self.keys(script.call(), hold).argument(owner_mark(hold))
+        self.keys(script.call(), hold)
+            .argument(owner_mark(hold).as_bytes())
     }
 
     fn keys(&self, call: Call, hold: &HoldId) -> Call {
-        let call = call.key(self.lock(hold.key()));
+        let call = call.key(&self.lock(hold.key()));
         match hold.mode() {
             Mode::Exclusive => call,
-            Mode::Shared | Mode::Permit { .. } => call.key(self.tokens(hold.key())),
+            Mode::Shared | Mode::Permit { .. } => call.key(&self.tokens(hold.key())),
         }
     }
 }

@@ -11,9 +11,10 @@ use lock_core::{
 use redis::{AsyncConnectionConfig, PushInfo, RedisResult, Value};
 
 use crate::RedisConfig;
+use crate::connection::Connection;
 use crate::error::{BACKEND, no_answer};
 use crate::layout::Layout;
-use crate::link::{Connection, Link, Terms, Tracking};
+use crate::link::{Link, Terms, Tracking};
 use crate::script::{self, Call, FLOOR};
 use crate::server::{self, ServerClock};
 use crate::wake::Hub;
@@ -59,7 +60,7 @@ impl Client {
             home: home.clone(),
             patrol: patrol.clone(),
         };
-        let floor = FLOOR.call().argument(layout.counter());
+        let floor = FLOOR.call().argument(&layout.counter());
         let client = Self {
             command: lanes(
                 terms(
@@ -79,8 +80,8 @@ impl Client {
             patrol,
         };
         client.lane()?.connection().await?;
-        let mut connection = client.background.here()?.connection().await?;
-        let looking = server::check_eviction(&mut connection.redis);
+        let connection = client.background.here()?.connection().await?;
+        let looking = server::check_eviction(connection.channel.redis.clone());
         if client.patrol.within(REPLY_LIMIT, looking).await.is_none() {
             return Err(no_answer(REPLY_LIMIT).with_operation("connect"));
         }
@@ -102,7 +103,7 @@ impl Client {
         &self,
         hold: &HoldId,
         lane: &Arc<Link>,
-        connection: &mut Connection,
+        connection: &Arc<Connection>,
         listens: bool,
         limit: Duration,
     ) -> Result<Answer> {
@@ -122,14 +123,14 @@ impl Client {
     /// Renews all holds in one go, on the background connection.
     pub(crate) async fn renew(&self, holds: &[HoldId]) -> Result<Vec<Renewal>> {
         let background = self.background.here()?;
-        let mut connection = background.connection().await?;
+        let connection = background.connection().await?;
         let calls: Vec<Call> = holds.iter().map(|hold| self.layout.renew(hold)).collect();
         let limit = holds.iter().map(HoldId::ttl).min().unwrap_or(REPLY_LIMIT) / 4;
         let sent = Clock::Boot.now();
-        let (time, mut beside) = (redis::cmd("TIME"), connection.redis.clone());
+        let (time, mut beside) = (redis::cmd("TIME"), connection.channel.redis.clone());
         let sending = async {
             tokio::join!(
-                script::send_all(&calls, &mut connection),
+                script::send_all(&calls, &connection.channel),
                 time.query_async::<(u64, u64)>(&mut beside),
             )
         };
@@ -179,13 +180,12 @@ impl Client {
     async fn release_somewhere(&self, hold: &HoldId) -> Result<Released> {
         let call = self.layout.release(hold);
         let lane = self.command.of(hold.runtime());
-        let Some((lane, mut connection)) =
-            lane.and_then(|lane| Some((lane.clone(), lane.current()?)))
+        let Some((lane, connection)) = lane.and_then(|lane| Some((lane.clone(), lane.current()?)))
         else {
             return self.release_elsewhere(&call).await;
         };
         let limit = RELEASE_LIMIT * 2;
-        let mut asking = pin!(lane.call(&mut connection, &call, limit));
+        let mut asking = pin!(lane.call(&connection, &call, limit));
         match self.patrol.within(RELEASE_LIMIT, asking.as_mut()).await {
             Some(Ok(answer)) => return released(&answer),
             Some(Err(error)) if error.is_retryable() => return self.release_elsewhere(&call).await,
@@ -233,8 +233,8 @@ fn telling(hub: &Arc<Hub>, hear: fn(&Hub, &PushInfo)) -> AsyncConnectionConfig {
 }
 
 async fn release_over(link: &Arc<Link>, call: &Call) -> Result<Value> {
-    let mut connection = link.connection().await?;
-    link.call(&mut connection, call, RELEASE_LIMIT).await
+    let connection = link.connection().await?;
+    link.call(&connection, call, RELEASE_LIMIT).await
 }
 
 fn unclear(error: Error) -> Renewal {

@@ -19,9 +19,11 @@
 //! in time under connections that stay open: a counter that is restored in place, or a master that is
 //! made a replica of a stale one and back.
 
+mod batch;
 mod calls;
 mod client;
 mod config;
+mod connection;
 mod error;
 mod first_word;
 mod layout;

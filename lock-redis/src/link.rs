@@ -1,19 +1,20 @@
 //! A connection that is opened again when it breaks.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::pin::pin;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lock_core::{Answered, Clock, Error, Heard, KeeperHome, Patrol, Result};
-use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Pipeline, RedisError, RedisResult, Value};
+use redis::{AsyncConnectionConfig, RedisError, Value};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
+use crate::connection::Connection;
 use crate::error::{no_answer, translate};
-use crate::script::{Call, Known, listening_next};
-use crate::wire::{Driver, Wire};
+use crate::script::Call;
+use crate::wire::Wire;
 
 /// How long opening a connection may take.
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
@@ -51,10 +52,10 @@ enum State {
     Closed,
     /// Somebody opens it; all who need it wait for the same outcome.
     Opening(Outcome),
-    Open(Connection),
+    Open(Arc<Connection>),
 }
 
-type Outcome = watch::Receiver<Option<Result<Connection>>>;
+type Outcome = watch::Receiver<Option<Result<Arc<Connection>>>>;
 
 /// Of which keys the server tells a connection when somebody else changes them.
 #[derive(Clone, Copy, Debug)]
@@ -63,17 +64,6 @@ pub(crate) enum Tracking {
     All,
     /// Those that a [listening](Call::listening) call has read.
     Asked,
-}
-
-/// A handle of the connection.
-#[derive(Clone)]
-pub(crate) struct Connection {
-    pub(crate) redis: MultiplexedConnection,
-    pub(crate) known: Known,
-    /// Also tells one opening from another.
-    probed: Arc<AtomicBool>,
-    /// Runs as long as anybody has a handle.
-    _driver: Driver,
 }
 
 impl Link {
@@ -92,9 +82,9 @@ impl Link {
     }
 
     /// The open connection, if there is one.
-    pub(crate) fn current(&self) -> Option<Connection> {
+    pub(crate) fn current(&self) -> Option<Arc<Connection>> {
         match &*locked(&self.state) {
-            State::Open(connection) => Some(connection.clone()),
+            State::Open(connection) => Some(Arc::clone(connection)),
             State::Closed | State::Opening(_) => None,
         }
     }
@@ -103,7 +93,7 @@ impl Link {
     ///
     /// It is opened in a task of its own: whoever gives up waiting for it, or is not polled for a
     /// while, neither stops it nor holds the others up.
-    pub(crate) async fn connection(self: &Arc<Self>) -> Result<Connection> {
+    pub(crate) async fn connection(self: &Arc<Self>) -> Result<Arc<Connection>> {
         loop {
             let mut outcome = match self.join_opening() {
                 Joined::Open(connection) => return Ok(connection),
@@ -123,7 +113,7 @@ impl Link {
     fn join_opening(self: &Arc<Self>) -> Joined {
         let mut state = locked(&self.state);
         match &*state {
-            State::Open(connection) => return Joined::Open(connection.clone()),
+            State::Open(connection) => return Joined::Open(Arc::clone(connection)),
             State::Opening(outcome) if outcome.has_changed().is_ok() => {
                 return Joined::Opening(outcome.clone());
             }
@@ -134,7 +124,7 @@ impl Link {
         self.runtime.spawn(async move {
             let opened = link.open().await;
             *locked(&link.state) = match &opened {
-                Ok(connection) => State::Open(connection.clone()),
+                Ok(connection) => State::Open(Arc::clone(connection)),
                 Err(_) => State::Closed,
             };
             // Nobody may be waiting any more.
@@ -145,7 +135,10 @@ impl Link {
     }
 
     /// The open connection, opened within `limit` if there is none.
-    pub(crate) async fn connection_within(self: &Arc<Self>, limit: Duration) -> Result<Connection> {
+    pub(crate) async fn connection_within(
+        self: &Arc<Self>,
+        limit: Duration,
+    ) -> Result<Arc<Connection>> {
         match self.terms.patrol.within(limit, self.connection()).await {
             Some(connection) => connection,
             None => Err(no_answer(limit)),
@@ -155,19 +148,20 @@ impl Link {
     /// Sends one call on `connection` and waits at most `limit` for its answer.
     pub(crate) async fn call(
         self: &Arc<Self>,
-        connection: &mut Connection,
+        connection: &Arc<Connection>,
         call: &Call,
         limit: Duration,
     ) -> Result<Value> {
         let sent = Clock::Boot.now();
-        match self.terms.patrol.within(limit, call.send(connection)).await {
+        let asking = pin!(connection.send(call));
+        match self.terms.patrol.within(limit, asking).await {
             Some(Ok(answer)) => {
                 self.heard.note(sent);
                 Ok(answer)
             }
             Some(Err(error)) => Err(self.failed(connection, error)),
             None => {
-                self.probe(connection.clone());
+                self.probe(Arc::clone(connection));
                 Err(no_answer(limit))
             }
         }
@@ -179,7 +173,7 @@ impl Link {
     }
 
     /// Notes what an error says about the connection, and translates it.
-    pub(crate) fn failed(&self, connection: &Connection, error: RedisError) -> Error {
+    pub(crate) fn failed(&self, connection: &Arc<Connection>, error: RedisError) -> Error {
         if error.is_unrecoverable_error() || error.is_io_error() || is_demoted(&error) {
             self.forget(connection);
         }
@@ -187,10 +181,10 @@ impl Link {
     }
 
     /// Lets the next user open a new connection, unless somebody has already.
-    pub(crate) fn forget(&self, connection: &Connection) {
+    pub(crate) fn forget(&self, connection: &Arc<Connection>) {
         let mut state = locked(&self.state);
         if let State::Open(open) = &*state
-            && Arc::ptr_eq(&open.probed, &connection.probed)
+            && Arc::ptr_eq(open, connection)
         {
             *state = State::Closed;
         }
@@ -198,14 +192,14 @@ impl Link {
 
     /// Asks a connection that did not answer in time once more, with patience, and forgets it if it
     /// stays silent. Its clean-ups have to travel on it, so it is not given up lightly.
-    pub(crate) fn probe(self: &Arc<Self>, mut connection: Connection) {
+    pub(crate) fn probe(self: &Arc<Self>, connection: Arc<Connection>) {
         if connection.probed.swap(true, Ordering::Relaxed) {
             return;
         }
         let link = Arc::clone(self);
         let probing = async move {
-            let ping = redis::cmd("PING");
-            let asking = ping.query_async::<Value>(&mut connection.redis);
+            let (ping, mut redis) = (redis::cmd("PING"), connection.channel.redis.clone());
+            let asking = ping.query_async::<Value>(&mut redis);
             match link.terms.patrol.within(PROBE_LIMIT, asking).await {
                 Some(Ok(_)) => connection.probed.store(false, Ordering::Relaxed),
                 Some(Err(_)) | None => {
@@ -219,20 +213,16 @@ impl Link {
         }
     }
 
-    async fn open(&self) -> Result<Connection> {
+    async fn open(&self) -> Result<Arc<Connection>> {
         let terms = &self.terms;
         let opening = async {
             let (redis, driver) = terms.wire.open(&terms.options).await?;
-            let mut connection = Connection {
-                redis,
-                known: Known::default(),
-                probed: Arc::default(),
-                _driver: driver,
-            };
+            let connection = Connection::new(redis, driver, &self.runtime);
             let sent = Clock::Boot.now();
-            greet(terms, &mut connection).await.map_err(translate)?;
+            let greeting = connection.greet(terms.greeting.as_ref(), terms.tracking);
+            greeting.await.map_err(translate)?;
             self.heard.note(sent);
-            Ok(connection)
+            Ok(Arc::new(connection))
         };
         // The driver's futures are large.
         match terms.patrol.within(CONNECT_LIMIT, Box::pin(opening)).await {
@@ -243,26 +233,8 @@ impl Link {
     }
 }
 
-async fn greet(terms: &Terms, connection: &mut Connection) -> RedisResult<()> {
-    if let Some(call) = &terms.greeting {
-        call.send(connection).await?;
-    }
-    let mut requests = Pipeline::new();
-    requests.cmd("CLIENT").arg("TRACKING").arg("ON");
-    match terms.tracking {
-        Tracking::All => requests.arg("NOLOOP"),
-        // Who may not listen is to learn that before the first wait; nothing is listened to yet.
-        Tracking::Asked => requests
-            .arg("OPTIN")
-            .arg("NOLOOP")
-            .add_command(listening_next())
-            .cmd("PING"),
-    };
-    requests.exec_async(&mut connection.redis).await
-}
-
 enum Joined {
-    Open(Connection),
+    Open(Arc<Connection>),
     Opening(Outcome),
 }
 

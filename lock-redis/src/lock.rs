@@ -1,5 +1,6 @@
 //! Taking and waiting.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -73,7 +74,8 @@ impl DistributedLock for RedisLock {
     }
 
     async fn acquire(&self, request: LockRequest) -> Result<Option<LockGuard>> {
-        let acquiring = async { Acquisition::new(self, &request)?.run().await };
+        // Pinned here, so that what it passes through does not move it, which is large.
+        let acquiring = pin!(async { Acquisition::new(self, &request)?.run().await });
         self.keeper.acquiring(&request, acquiring).await
     }
 
@@ -182,7 +184,7 @@ impl<'a> Acquisition<'a> {
     /// any point, drops the armed claim.
     async fn ask(&mut self, ends: Moment) -> Result<Option<LockGuard>> {
         let left = || ends.since(Clock::Boot.now());
-        let mut connection = self.lane.connection_within(left()).await?;
+        let connection = self.lane.connection_within(left()).await?;
         let mut claim = match self.claim.take() {
             Some(claim) => claim,
             None => self.lock.keeper.claim(self.request)?,
@@ -191,13 +193,7 @@ impl<'a> Acquisition<'a> {
         let answer = self
             .lock
             .client
-            .take(
-                claim.id(),
-                &self.lane,
-                &mut connection,
-                self.listens,
-                left(),
-            )
+            .take(claim.id(), &self.lane, &connection, self.listens, left())
             .await;
         match answer {
             Ok(Answer::Granted(grant)) => {

@@ -3,18 +3,20 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, LazyLock};
 
+use redis::aio::MultiplexedConnection;
 use redis::{Cmd, ErrorKind, Pipeline, RedisResult, ServerErrorKind, Value, cmd};
-
-use crate::link::Connection;
 
 const MINT: &str = include_str!("scripts/mint.lua");
 const FOREIGN: &str = include_str!("scripts/foreign.lua");
 const HOLDERS: &str = include_str!("scripts/holders.lua");
+const TAKE: &str = include_str!("scripts/take.lua");
 
 pub(crate) static FLOOR: LazyLock<Script> =
     LazyLock::new(|| Script::new(&[include_str!("scripts/floor.lua")]));
-pub(crate) static TAKE_EXCLUSIVE: LazyLock<Script> =
-    LazyLock::new(|| Script::new(&[MINT, FOREIGN, include_str!("scripts/take_exclusive.lua")]));
+pub(crate) static TAKE_EXCLUSIVE: LazyLock<Script> = LazyLock::new(|| {
+    let one = include_str!("scripts/take_exclusive.lua");
+    Script::new(&[MINT, FOREIGN, TAKE, one]).in_batches()
+});
 pub(crate) static TAKE_MANY: LazyLock<Script> = LazyLock::new(|| {
     Script::new(&[
         MINT,
@@ -28,9 +30,17 @@ pub(crate) static RENEW_EXCLUSIVE: LazyLock<Script> =
 pub(crate) static RENEW_MANY: LazyLock<Script> =
     LazyLock::new(|| Script::new(&[HOLDERS, include_str!("scripts/renew_many.lua")]));
 pub(crate) static RELEASE_EXCLUSIVE: LazyLock<Script> =
-    LazyLock::new(|| Script::new(&[include_str!("scripts/release_exclusive.lua")]));
+    LazyLock::new(|| Script::new(&[include_str!("scripts/release_exclusive.lua")]).in_batches());
+/// Takes and releases of exclusive locks, any number in any order.
+pub(crate) static BATCH: LazyLock<Script> = LazyLock::new(|| {
+    let many = include_str!("scripts/batch.lua");
+    Script::new(&[MINT, FOREIGN, TAKE, many])
+});
 pub(crate) static RELEASE_MANY: LazyLock<Script> =
     LazyLock::new(|| Script::new(&[HOLDERS, include_str!("scripts/release_many.lua")]));
+
+/// How many keys and arguments a call has at most.
+const PARTS_MAX: usize = 6;
 
 /// A script by its source and hash.
 pub(crate) struct Script {
@@ -38,20 +48,33 @@ pub(crate) struct Script {
     hash: String,
     /// One bit, another one for each script.
     mark: u32,
+    /// Whether a [`BATCH`] can do it, too.
+    in_batches: bool,
 }
 
 /// Which scripts were sent over a connection with their source: for those the hash will do. So the
 /// first call, too, takes one round trip.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Known(Arc<AtomicU32>);
+struct Known(Arc<AtomicU32>);
+
+/// What scripts are called on.
+#[derive(Clone)]
+pub(crate) struct Channel {
+    pub(crate) redis: MultiplexedConnection,
+    known: Known,
+}
 
 /// One call of a script, ready to be sent by its hash, or with its source where the server does not
 /// know the hash: at first, and after a restart, a promotion or `SCRIPT FLUSH`.
 #[derive(Clone)]
 pub(crate) struct Call {
     script: &'static Script,
-    keys: Vec<Vec<u8>>,
-    arguments: Vec<Vec<u8>>,
+    /// Keys, then arguments, one behind the other.
+    bytes: Vec<u8>,
+    /// Where each of them ends.
+    ends: [usize; PARTS_MAX],
+    keys: usize,
+    parts: usize,
     /// Whether the server is to tell the connection of the next change of what is read.
     listens: bool,
 }
@@ -63,27 +86,55 @@ impl Script {
         let source = parts.concat();
         let hash = redis::Script::new(&source).get_hash().to_owned();
         let mark = 1 << SCRIPTS.fetch_add(1, Ordering::Relaxed);
-        Self { source, hash, mark }
+        Self {
+            source,
+            hash,
+            mark,
+            in_batches: false,
+        }
+    }
+
+    fn in_batches(mut self) -> Self {
+        self.in_batches = true;
+        self
     }
 
     pub(crate) fn call(&'static self) -> Call {
         Call {
             script: self,
-            keys: Vec::with_capacity(2),
-            arguments: Vec::with_capacity(4),
+            bytes: Vec::with_capacity(128),
+            ends: [0; PARTS_MAX],
+            keys: 0,
+            parts: 0,
             listens: false,
+        }
+    }
+
+    /// What calls it for all of `parts`, of which the first `keys` are keys.
+    pub(crate) fn command<'a>(
+        &self,
+        channel: &Channel,
+        keys: usize,
+        parts: impl ExactSizeIterator<Item = &'a [u8]> + Clone,
+    ) -> Cmd {
+        match channel.known.knows(self) {
+            true => command("EVALSHA", &self.hash, keys, parts),
+            false => command("EVAL", &self.source, keys, parts),
         }
     }
 }
 
 impl Call {
-    pub(crate) fn key(mut self, key: Vec<u8>) -> Self {
-        self.keys.push(key);
-        self
+    /// Adds a key; all of them come before the arguments.
+    pub(crate) fn key(mut self, key: &[u8]) -> Self {
+        self.keys += 1;
+        self.argument(key)
     }
 
-    pub(crate) fn argument(mut self, argument: impl Into<Vec<u8>>) -> Self {
-        self.arguments.push(argument.into());
+    pub(crate) fn argument(mut self, argument: &[u8]) -> Self {
+        self.bytes.extend_from_slice(argument);
+        self.ends[self.parts] = self.bytes.len();
+        self.parts += 1;
         self
     }
 
@@ -93,25 +144,41 @@ impl Call {
         self
     }
 
+    /// Whether it may travel together with others.
+    pub(crate) fn goes_in_batches(&self) -> bool {
+        self.script.in_batches && !self.listens
+    }
+
+    /// Keys, then arguments.
+    fn parts(&self) -> impl ExactSizeIterator<Item = &[u8]> + Clone {
+        (0..self.parts).map(|part| self.part(part))
+    }
+
+    /// One of its keys and arguments; nothing where it has none.
+    pub(crate) fn part(&self, part: usize) -> &[u8] {
+        let begin = part.checked_sub(1).map_or(0, |before| self.ends[before]);
+        self.bytes.get(begin..self.ends[part]).unwrap_or_default()
+    }
+
     /// Sends the call and waits for its answer.
-    pub(crate) async fn send(&self, connection: &mut Connection) -> RedisResult<Value> {
-        let first = self.shortest(&connection.known);
-        match self.send_as(first, connection).await {
+    pub(crate) async fn send(&self, channel: &Channel) -> RedisResult<Value> {
+        match self.send_as(self.shortest(channel), channel).await {
             Err(error) if is_unknown_script(&error) => {
-                self.send_as(self.by_source(), connection).await
+                self.send_as(self.by_source(), channel).await
             }
             answer => answer,
         }
     }
 
-    async fn send_as(&self, command: Cmd, connection: &mut Connection) -> RedisResult<Value> {
+    async fn send_as(&self, command: Cmd, channel: &Channel) -> RedisResult<Value> {
+        let redis = &mut channel.redis.clone();
         if !self.listens {
-            return command.query_async(&mut connection.redis).await;
+            return command.query_async(redis).await;
         }
         let mut both = Pipeline::with_capacity(2);
         both.add_command(listening_next()).add_command(command);
         both.ignore_errors();
-        let answers: Vec<RedisResult<Value>> = both.query_async(&mut connection.redis).await?;
+        let answers: Vec<RedisResult<Value>> = both.query_async(redis).await?;
         let mut last = Value::Nil;
         for answer in answers {
             last = answer?;
@@ -120,31 +187,48 @@ impl Call {
     }
 
     /// By the hash where the connection has seen the source.
-    fn shortest(&self, known: &Known) -> Cmd {
-        let mark = self.script.mark;
-        match known.0.fetch_or(mark, Ordering::Relaxed) & mark {
-            0 => self.by_source(),
-            _ => self.by_hash(),
-        }
-    }
-
-    fn by_hash(&self) -> Cmd {
-        self.command("EVALSHA", &self.script.hash)
+    pub(crate) fn shortest(&self, channel: &Channel) -> Cmd {
+        self.script.command(channel, self.keys, self.parts())
     }
 
     fn by_source(&self) -> Cmd {
-        self.command("EVAL", &self.script.source)
+        command("EVAL", &self.script.source, self.keys, self.parts())
+    }
+}
+
+impl Channel {
+    pub(crate) fn new(redis: MultiplexedConnection) -> Self {
+        let known = Known::default();
+        Self { redis, known }
     }
 
-    fn command(&self, name: &str, script: &str) -> Cmd {
-        let mut command = cmd(name);
-        command
-            .arg(script)
-            .arg(self.keys.len())
-            .arg(&self.keys)
-            .arg(&self.arguments);
-        command
+    /// Has the source of `script` sent again, since the server may have forgotten it.
+    pub(crate) fn forget(&self, script: &Script) {
+        self.known.0.fetch_and(!script.mark, Ordering::Relaxed);
     }
+}
+
+impl Known {
+    /// Whether the source of `script` was sent before; it counts as sent from now on.
+    fn knows(&self, script: &Script) -> bool {
+        self.0.fetch_or(script.mark, Ordering::Relaxed) & script.mark != 0
+    }
+}
+
+/// In a buffer that need not grow.
+fn command<'a>(
+    name: &str,
+    script: &str,
+    keys: usize,
+    parts: impl ExactSizeIterator<Item = &'a [u8]> + Clone,
+) -> Cmd {
+    let size: usize = parts.clone().map(<[u8]>::len).sum();
+    let mut command = Cmd::with_capacity(parts.len() + 3, size + name.len() + script.len() + 8);
+    command.arg(name).arg(script).arg(keys);
+    for part in parts {
+        command.arg(part);
+    }
+    command
 }
 
 /// What has the server tell the connection of the next change of what the next command reads, if that is
@@ -156,17 +240,18 @@ pub(crate) fn listening_next() -> Cmd {
 /// Sends many calls in one go and answers for each of them.
 pub(crate) async fn send_all(
     calls: &[Call],
-    connection: &mut Connection,
+    channel: &Channel,
 ) -> RedisResult<Vec<RedisResult<Value>>> {
+    let mut redis = channel.redis.clone();
     let mut pipeline = Pipeline::with_capacity(calls.len());
     pipeline.ignore_errors();
     for call in calls {
-        pipeline.add_command(call.shortest(&connection.known));
+        pipeline.add_command(call.shortest(channel));
     }
-    let mut answers: Vec<RedisResult<Value>> = pipeline.query_async(&mut connection.redis).await?;
+    let mut answers: Vec<RedisResult<Value>> = pipeline.query_async(&mut redis).await?;
     for (call, answer) in calls.iter().zip(&mut answers) {
         if answer.as_ref().is_err_and(is_unknown_script) {
-            *answer = call.by_source().query_async(&mut connection.redis).await;
+            *answer = call.by_source().query_async(&mut redis).await;
         }
     }
     Ok(answers)

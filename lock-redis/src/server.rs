@@ -79,10 +79,10 @@ fn step(last: Reading, reading: Reading) -> Option<(&'static str, Duration)> {
 }
 
 /// Warns when the server may throw locks away to make room.
-pub(crate) async fn check_eviction(connection: &mut MultiplexedConnection) {
+pub(crate) async fn check_eviction(mut connection: MultiplexedConnection) {
     let memory: RedisResult<String> = redis::cmd("INFO")
         .arg("memory")
-        .query_async(connection)
+        .query_async(&mut connection)
         .await;
     let memory = match memory {
         Ok(memory) => memory,

@@ -26,7 +26,7 @@ if kind == 'zset' then
   end
 end
 if not grant then
-  grant = mint(ARGV[3])
+  grant = mint(ARGV[3], 1)
   redis.call('HSET', KEYS[2], ARGV[1], string.format('%.0f', grant))
 end
 redis.call('ZADD', KEYS[1], expires, ARGV[1])

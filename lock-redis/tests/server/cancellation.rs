@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use crate::{connect, lock_for};
 
 /// Only the counter of grants may stay.
-async fn assert_empty_within(server: &RedisServer, limit: Duration) {
+pub(crate) async fn assert_empty_within(server: &RedisServer, limit: Duration) {
     eventually(limit, "nothing but the counter is left", || async {
         let size = server.client().command(&["DBSIZE"]);
         size.expect("the server runs").integer() <= Some(1)

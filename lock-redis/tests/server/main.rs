@@ -1,6 +1,7 @@
 //! What is particular to Redis, on real servers.
 
 mod access;
+mod batches;
 mod cancellation;
 mod deadlines;
 mod interoperability;

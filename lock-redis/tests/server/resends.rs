@@ -6,6 +6,7 @@ use lock_testkit::servers::{RedisServer, Reply, RespClient};
 const TAKE_EXCLUSIVE: &str = concat!(
     include_str!("../../src/scripts/mint.lua"),
     include_str!("../../src/scripts/foreign.lua"),
+    include_str!("../../src/scripts/take.lua"),
     include_str!("../../src/scripts/take_exclusive.lua"),
 );
 

@@ -1,0 +1,72 @@
+-- Takes and releases many exclusive locks, one after the other.
+-- KEYS: locks   ARGV: counter, then for each lock the owner mark, and the ttl in ms to take it or nothing to release it
+-- Answers a list: for each what it would be answered alone, or nil instead of an error, which whoever asks alone will
+-- hear in full. Since each call costs, it looks at all locks in one, mints all grants in one, and deletes in one.
+local values, released, takes = {}, {}, 0
+local found = redis.call('MGET', unpack(KEYS))
+for place, lock in ipairs(KEYS) do
+  values[lock] = found[place]
+  if ARGV[2 * place + 1] ~= '' then
+    takes = takes + 1
+  end
+end
+
+-- Minted for all takes that are left when one of them needs one.
+local next_grant, grants = 0, 0
+local function draw()
+  if grants == 0 then
+    next_grant, grants = mint(ARGV[1], takes), takes
+  end
+  next_grant, grants = next_grant + 1, grants - 1
+  return next_grant - 1
+end
+
+local function take_what_seems_free(lock, mark, ttl)
+  if released[lock] then
+    redis.call('DEL', lock)
+    released[lock] = nil
+  end
+  local grant = draw()
+  local value = mark .. string.format('%.0f', grant)
+  if redis.call('SET', lock, value, 'NX', 'PX', ttl) then
+    values[lock] = value
+    return grant
+  end
+  -- Something that is no string stands there.
+  next_grant, grants = grant, grants + 1
+  return take(lock, mark, ttl, draw)
+end
+
+local function ask(lock, mark, ttl)
+  local value = values[lock]
+  if ttl ~= '' then
+    return (value and take or take_what_seems_free)(lock, mark, ttl, draw)
+  end
+  if value and string.sub(value, 1, #mark) == mark then
+    values[lock], released[lock] = false, true
+    return 1
+  end
+  return 0
+end
+
+local answers = {}
+for place, lock in ipairs(KEYS) do
+  local mark, ttl = ARGV[2 * place], ARGV[2 * place + 1]
+  local done, answer = pcall(ask, lock, mark, ttl)
+  answers[place] = done and type(answer) == 'number' and answer
+  if ttl ~= '' then
+    takes = takes - 1
+  end
+end
+local gone = {}
+for lock in pairs(released) do
+  gone[#gone + 1] = lock
+end
+if #gone > 0 then
+  redis.call('DEL', unpack(gone))
+end
+if grants > 0 then
+  -- Nobody has seen them. It cannot matter if that is not allowed.
+  redis.pcall('INCRBY', ARGV[1], -grants)
+end
+return answers
