@@ -1,7 +1,8 @@
 //! Calls that travel together.
 //!
 //! What it takes to send a request, to read it and to answer it costs client and server more than what it asks
-//! for. So while a call is under way, those that come gather, and go as one script.
+//! for. So while a call is under way, those that come gather until whoever is ready has had a turn, and go as one
+//! script.
 
 use std::future::{Future, poll_fn};
 use std::sync::Arc;
@@ -12,8 +13,9 @@ use redis::{Cmd, RedisResult, Value};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
+use tokio::task::coop::unconstrained;
 
-use crate::script::{BATCH, Call, Channel};
+use crate::script::{BATCH, Call, Channel, is_unknown_script};
 
 /// How many calls travel together at most: the server does nothing else meanwhile.
 const BATCH_MAX: usize = 64;
@@ -21,8 +23,7 @@ const BATCH_MAX: usize = 64;
 /// Where the calls of one connection gather.
 ///
 /// They are sent in the order in which they came, which is what lets a clean-up travel behind the take that it
-/// cleans up: a call is sent alone only when none is waiting to be sent.
-#[derive(Clone)]
+/// cleans up: a call is sent alone only when none that came before it is waiting to be sent.
 pub(crate) struct Batches {
     gathering: mpsc::UnboundedSender<Member>,
     under_way: Arc<AtomicUsize>,
@@ -97,9 +98,10 @@ async fn deliver(mut gathered: mpsc::UnboundedReceiver<Member>, channel: Channel
             members.push(member);
         }
         let mut asking = Box::pin(ask(members, channel.clone()));
-        // The first poll gives the request to the driver, so that none that comes later is before it.
-        let asked = poll_fn(|context| Poll::Ready(asking.as_mut().poll(context)));
-        if asked.await.is_pending() {
+        // The first poll gives the request to the driver, which has room for it (`link::ROOM`), so that none that
+        // comes later is before it. Tokio's budget for a turn must not put it off.
+        let first_poll = poll_fn(|context| Poll::Ready(asking.as_mut().poll(context)));
+        if unconstrained(first_poll).await.is_pending() {
             answering.spawn(asking);
         }
         while answering.try_join_next().is_some() {}
@@ -118,18 +120,20 @@ async fn ask(members: Vec<Member>, mut channel: Channel) {
     };
     let answer = request.query_async(&mut channel.redis).await;
     let answers = match answer {
-        Ok(answer) if calls.len() == 1 => vec![Some(Ok(answer))],
-        Ok(Value::Array(answers)) if answers.len() == calls.len() => {
+        Ok(Value::Array(answers)) if answers.len() == calls.len() && calls.len() > 1 => {
             let alone = |answer| (answer != Value::Nil).then_some(Ok(answer));
             answers.into_iter().map(alone).collect()
         }
-        // The server knows the script no more, or refuses it because of one of them.
-        Ok(_) => vec![None; calls.len()],
-        Err(error) if error.code().is_some() => {
+        // Each has to find out by itself: the script may be unknown, or refused because of one of them.
+        Err(error) if is_unknown_script(&error) => {
             channel.forget(&BATCH);
             vec![None; calls.len()]
         }
-        Err(error) => vec![Some(Err(error)); calls.len()],
+        Err(error) if error.code().is_some() && calls.len() > 1 => {
+            tracing::debug!(%error, "redis refuses calls that travel together");
+            vec![None; calls.len()]
+        }
+        answer => vec![Some(answer); calls.len()],
     };
     for ((member, _under_way), answer) in waiting.into_iter().zip(answers) {
         // Whoever asked may have gone.
@@ -137,15 +141,21 @@ async fn ask(members: Vec<Member>, mut channel: Channel) {
     }
 }
 
+// Where a call of either script has what the batch needs; only a take has the last two.
+const LOCK: usize = 0;
+const MARK: usize = 1;
+const TTL: usize = 2;
+const COUNTER: usize = 3;
+
 /// All `calls` as one.
 fn combined(calls: &[Call], channel: &Channel) -> Cmd {
     let mut parts: Vec<&[u8]> = Vec::with_capacity(calls.len() * 3 + 1);
-    parts.extend(calls.iter().map(|call| call.part(0)));
-    let mut counters = calls.iter().map(|call| call.part(3));
+    parts.extend(calls.iter().map(|call| call.part(LOCK)));
+    let mut counters = calls.iter().map(|call| call.part(COUNTER));
     let counter = counters.find(|counter| !counter.is_empty());
     parts.push(counter.unwrap_or_default());
     for call in calls {
-        parts.extend([call.part(1), call.part(2)]);
+        parts.extend([call.part(MARK), call.part(TTL)]);
     }
     BATCH.command(channel, calls.len(), parts.iter().copied())
 }

@@ -22,6 +22,10 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 /// How long a silent connection is given before it counts as dead.
 const PROBE_LIMIT: Duration = Duration::from_secs(2);
 
+/// How many requests may wait for the driver to send them. With fewer, those that do not find a place are sent in any
+/// order, and a clean-up might overtake the take that it cleans up. Nothing is set aside for them.
+pub(crate) const ROOM: usize = 1 << 30;
+
 /// One connection to the server: opened at the first use, and again after it broke.
 ///
 /// Many requests share it at once, and the server answers them in the order they were sent. That is
@@ -72,7 +76,8 @@ impl Link {
         terms.options = terms
             .options
             .set_connection_timeout(None)
-            .set_response_timeout(None);
+            .set_response_timeout(None)
+            .set_pipeline_buffer_size(ROOM);
         Arc::new(Self {
             terms,
             runtime,

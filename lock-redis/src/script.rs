@@ -156,8 +156,11 @@ impl Call {
 
     /// One of its keys and arguments; nothing where it has none.
     pub(crate) fn part(&self, part: usize) -> &[u8] {
+        if part >= self.parts {
+            return &[];
+        }
         let begin = part.checked_sub(1).map_or(0, |before| self.ends[before]);
-        self.bytes.get(begin..self.ends[part]).unwrap_or_default()
+        &self.bytes[begin..self.ends[part]]
     }
 
     /// Sends the call and waits for its answer.
@@ -257,6 +260,6 @@ pub(crate) async fn send_all(
     Ok(answers)
 }
 
-fn is_unknown_script(error: &redis::RedisError) -> bool {
+pub(crate) fn is_unknown_script(error: &redis::RedisError) -> bool {
     error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)
 }

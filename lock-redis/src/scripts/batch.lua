@@ -39,8 +39,11 @@ end
 
 local function ask(lock, mark, ttl)
   local value = values[lock]
+  if ttl ~= '' and value then
+    return take(lock, mark, ttl, draw)
+  end
   if ttl ~= '' then
-    return (value and take or take_what_seems_free)(lock, mark, ttl, draw)
+    return take_what_seems_free(lock, mark, ttl)
   end
   if value and string.sub(value, 1, #mark) == mark then
     values[lock], released[lock] = false, true
