@@ -6,38 +6,14 @@ use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use lock_core::{DistributedLockExt, ErrorKind, FencingToken, LockGuard, Released};
-use lock_redis::RedisLock;
-use lock_testkit::servers::{RedisServer, Reply, RespClient};
+use lock_core::{DistributedLockExt, ErrorKind, FencingToken, LockGuard, Namespace, Released};
+use lock_redis::{RedisConfig, RedisLock};
+use lock_testkit::servers::RedisServer;
 use lock_testkit::steady;
+use tokio::task::JoinSet;
 
 use crate::cancellation::assert_empty_within;
 use crate::connect;
-
-const BATCH: &str = concat!(
-    include_str!("../../src/scripts/mint.lua"),
-    include_str!("../../src/scripts/foreign.lua"),
-    include_str!("../../src/scripts/take.lua"),
-    include_str!("../../src/scripts/batch.lua"),
-);
-
-/// Asks the server for each of `asked`: a lock, an owner mark, and a ttl to take it or nothing to release it.
-fn batch(server: &mut RespClient, asked: &[[&str; 3]]) -> Vec<Reply> {
-    let count = asked.len().to_string();
-    let mut command = vec!["EVAL", BATCH, &count];
-    command.extend(asked.iter().map(|[lock, ..]| *lock));
-    command.push("counter");
-    command.extend(asked.iter().flat_map(|[_, mark, ttl]| [*mark, *ttl]));
-    match server.command(&command).expect("the server runs") {
-        Reply::Array(answers) => answers,
-        answer => panic!("{answer:?}"),
-    }
-}
-
-fn number(server: &mut RespClient, key: &str) -> i64 {
-    let reply = server.command(&["GET", key]).expect("the server runs");
-    reply.text().and_then(|text| text.parse().ok()).unwrap_or(0)
-}
 
 fn how_often(server: &RedisServer, command: &str) -> u64 {
     let info = server.client().command(&["INFO", "commandstats"]);
@@ -166,6 +142,31 @@ async fn what_is_given_up_while_it_gathers_leaves_nothing() {
     assert_empty_within(&server, Duration::from_secs(5)).await;
 }
 
+/// More than the sockets hold, so that requests wait at the driver when their clean-ups come.
+#[test]
+fn what_is_given_up_while_the_connection_is_full_leaves_nothing() {
+    steady(async || {
+        let server = RedisServer::start();
+        let long = Namespace::new(&"n".repeat(255)).unwrap();
+        let config = RedisConfig::new(server.url()).with_namespace(long);
+        let locks = RedisLock::connect(config).await.unwrap();
+        release_all(take_all(&locks, (0..10).map(|key| format!("k{key}"))).await).await;
+        server.freeze();
+        let mut tasks = JoinSet::new();
+        for number in 0..30_000 {
+            let (locks, key) = (locks.clone(), format!("{number:0>255}"));
+            tasks.spawn(async move {
+                let limit = Duration::from_millis(40);
+                let asking = tokio::time::timeout(limit, locks.try_lock(&key));
+                asking.await.is_err()
+            });
+        }
+        tasks.join_all().await;
+        server.thaw();
+        assert_empty_within(&server, Duration::from_secs(10)).await;
+    });
+}
+
 /// Polls `future` once.
 async fn is_done(mut future: Pin<&mut impl Future>) -> bool {
     poll_fn(|context| Poll::Ready(future.as_mut().poll(context).is_ready())).await
@@ -217,88 +218,4 @@ fn a_server_that_is_full_refuses_takes_and_accepts_releases() {
             (Released::Released, Released::Released)
         );
     });
-}
-
-#[test]
-fn a_resend_in_a_batch_gets_the_same_token() {
-    let server = RedisServer::start();
-    let mut server = server.client();
-    let first = batch(&mut server, &[["k", "a:", "5000"], ["l", "b:", "5000"]]);
-    let grants = number(&mut server, "counter");
-    let again = batch(
-        &mut server,
-        &[
-            ["l", "b:", "60000"],
-            ["m", "c:", "5000"],
-            ["k", "a:", "60000"],
-        ],
-    );
-    assert_eq!([&again[2], &again[0]], [&first[0], &first[1]]);
-    assert_eq!(number(&mut server, "counter"), grants + 1);
-    let left = server.command(&["PTTL", "k"]).unwrap().integer();
-    assert!(
-        left > Some(50_000),
-        "the lease counts from the resend, which the client measures"
-    );
-}
-
-#[test]
-fn a_take_and_its_clean_up_leave_nothing() {
-    let server = RedisServer::start();
-    let mut server = server.client();
-    let asked = [
-        ["k", "a:", "5000"],
-        ["k", "a:", ""],
-        ["k", "b:", "5000"],
-        ["k", "a:", ""],
-    ];
-    let answers = batch(&mut server, &asked);
-    let integers: Vec<i64> = answers.iter().filter_map(Reply::integer).collect();
-    assert!(
-        matches!(integers[..], [first, 1, second, 0] if second > first),
-        "{answers:?}"
-    );
-    let text = server.command(&["GET", "k"]).unwrap().text();
-    assert_eq!(text, Some(format!("b:{}", integers[2])));
-    let left = server.command(&["PTTL", "k"]).unwrap().integer();
-    assert!(left > Some(0), "a lock without an end: {left:?}");
-}
-
-#[test]
-fn refusals_use_up_no_grants() {
-    let server = RedisServer::start();
-    let mut server = server.client();
-    server
-        .command(&["SET", "held", "of somebody else", "PX", "5000"])
-        .unwrap();
-    server
-        .command(&["ZADD", "shared", "1", "s0123456789abcdef0123456789abcdef"])
-        .unwrap();
-    let only_refused = [["held", "a:", "5000"], ["held", "b:", "5000"]];
-    let answers = batch(&mut server, &only_refused);
-    assert!(
-        answers.iter().all(|answer| answer.integer() < Some(0)),
-        "{answers:?}"
-    );
-    assert_eq!(number(&mut server, "counter"), 0, "a refusal writes");
-    let first = batch(&mut server, &[["k", "a:", "5000"]]);
-    let mixed = [
-        ["shared", "b:", "5000"],
-        ["l", "c:", "5000"],
-        ["held", "d:", "5000"],
-        ["m", "e:", "5000"],
-    ];
-    let answers = batch(&mut server, &mixed);
-    let granted: Vec<i64> = answers
-        .iter()
-        .filter_map(Reply::integer)
-        .filter(|answer| *answer > 0)
-        .collect();
-    let before = first[0].integer().unwrap();
-    assert_eq!(granted, [before + 1, before + 2], "{answers:?}");
-    assert_eq!(
-        number(&mut server, "counter"),
-        before + 2,
-        "numbers were not given back"
-    );
 }

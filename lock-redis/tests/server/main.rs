@@ -1,6 +1,7 @@
 //! What is particular to Redis, on real servers.
 
 mod access;
+mod batch_script;
 mod batches;
 mod cancellation;
 mod deadlines;
