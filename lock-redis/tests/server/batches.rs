@@ -10,7 +10,6 @@ use lock_core::{DistributedLockExt, ErrorKind, FencingToken, LockGuard, Namespac
 use lock_redis::{RedisConfig, RedisLock};
 use lock_testkit::servers::RedisServer;
 use lock_testkit::steady;
-use tokio::task::JoinSet;
 
 use crate::cancellation::assert_empty_within;
 use crate::connect;
@@ -141,7 +140,7 @@ async fn what_is_given_up_while_it_gathers_leaves_nothing() {
     assert_empty_within(&server, Duration::from_secs(5)).await;
 }
 
-/// More than the sockets hold, so that requests wait at the driver when their clean-ups come.
+/// Readers, who travel alone, fill the sockets. Takes and their clean-ups then wait side by side at the driver.
 #[test]
 fn what_is_given_up_while_the_connection_is_full_leaves_nothing() {
     steady(async || {
@@ -149,18 +148,21 @@ fn what_is_given_up_while_the_connection_is_full_leaves_nothing() {
         let long = Namespace::new(&"n".repeat(255)).unwrap();
         let config = RedisConfig::new(server.url()).with_namespace(long);
         let locks = RedisLock::connect(config).await.unwrap();
-        release_all(take_all(&locks, (0..10).map(|key| format!("k{key}"))).await).await;
+        let long = |number: u32| format!("{number:0>255}");
+        release_all(take_all(&locks, (0..10).map(long)).await).await;
         server.freeze();
-        let mut tasks = JoinSet::new();
-        for number in 0..30_000 {
-            let (locks, key) = (locks.clone(), format!("{number:0>255}"));
-            tasks.spawn(async move {
-                let limit = Duration::from_millis(40);
-                let asking = tokio::time::timeout(limit, locks.try_lock(&key));
-                asking.await.is_err()
-            });
+        let keys: Vec<String> = (0..4000).map(long).collect();
+        let readers = keys.iter().map(|key| locks.try_lock_shared(key));
+        let mut readers = Box::pin(futures_util::future::join_all(readers));
+        assert!(!is_done(readers.as_mut()).await, "the server is frozen");
+        for keys in keys.chunks(20) {
+            let takes = keys.iter().map(|key| locks.try_lock(key));
+            let mut takes = Box::pin(futures_util::future::join_all(takes));
+            assert!(!is_done(takes.as_mut()).await, "the server is frozen");
+            // So that their clean-ups are not in the same batch.
+            tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        tasks.join_all().await;
+        drop(readers);
         server.thaw();
         assert_empty_within(&server, Duration::from_secs(10)).await;
     });
