@@ -4,7 +4,7 @@
 # The tests wait for leases and servers far more than they compute.
 export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$(($(nproc) * 5))}
 
-# In how many lanes the programs of tests run: 1, or 2 side by side, which only an idle machine bears.
+# How many programs of tests run side by side: 1, or 2, which takes an idle machine.
 test_lanes=${POLYLOCK_TEST_LANES:-1}
 
 # Servers that are written in Go collect garbage less often, and do not look for work on several cores at once.
@@ -84,28 +84,53 @@ install_mysql() {
 # Runs the tests that `cargo test` with these arguments would, doctests aside. The kits, which keep a machine busy, are
 # one lane; the others, which wait most of the time, are the other.
 run_tests() {
-    local programs kits='/(conformance|kit)-[0-9a-f]+$' lane='' outcome=0
+    local programs kits='/(conformance|kit)-[0-9a-f]+$' lists lane outcome=0
+    # In the reverse order of their names, by which the longest do not come last.
     programs=$(cargo test --quiet --no-run --message-format=json "$@" |
-        sed -n 's|.*"manifest_path":"\([^"]*\)/Cargo.toml".*"profile":{[^}]*"test":true}.*"executable":"\([^"]*\)".*|\1 \2|p')
+        sed -n 's|.*"manifest_path":"\([^"]*\)/Cargo.toml".*"profile":{[^}]*"test":true}.*"executable":"\([^"]*\)".*|\1 \2|p' |
+        sort --reverse)
     [ -n "$programs" ] || return 1
-    if [ "$test_lanes" -gt 1 ]; then
-        { grep -E "$kits" <<<"$programs" || true; } | run_programs &
-        lane=$!
-        programs=$(grep -vE "$kits" <<<"$programs" || true)
-    fi
-    run_programs <<<"$programs" || outcome=1
-    [ -z "$lane" ] || wait "$lane" || outcome=1
+    lists=$(mktemp -d)
+    grep -E "$kits" <<<"$programs" >"$lists/kits" || true
+    grep -vE "$kits" <<<"$programs" >"$lists/others" || true
+    run_programs "$lists" kits others &
+    lane=$!
+    [ "$test_lanes" -gt 1 ] || wait "$lane" || outcome=1
+    run_programs "$lists" others kits || outcome=1
+    [ "$test_lanes" -eq 1 ] || wait "$lane" || outcome=1
+    rm -r "$lists"
     return "$outcome"
 }
 
-# Runs programs of tests one after the other; what one has printed is shown when it has ended. In the reverse order of
-# their names, by which the longest do not come last.
+# Runs the programs of tests that stand in files of the directory $1: first those in $2, then those in $3. What one has
+# printed is shown when it has ended.
 run_programs() {
-    sort --reverse | env $test_environment xargs --no-run-if-empty -n 2 bash -c '
-        cd "$0" || exit
-        said=$("$1" --quiet 2>&1) && outcome=0 || outcome=1
-        printf "%s\n%s\n" "$1" "$said"
-        exit "$outcome"'
+    local directory program said outcome=0
+    while read -r directory program < <(take_line "$@"); do
+        if ! said=$(cd "$directory" && env $test_environment "$program" --quiet 2>&1); then
+            outcome=1
+        fi
+        (
+            flock 9
+            printf '%s\n%s\n' "$program" "$said"
+        ) 9>"$1/printing"
+    done
+    return "$outcome"
+}
+
+# Takes the first line out of the first file that has one; in the directory $1, where others do so too.
+take_line() {
+    (
+        flock 9
+        cd "$1"
+        for list in "${@:2}"; do
+            if [ -s "$list" ]; then
+                head -n 1 "$list"
+                sed -i 1d "$list"
+                break
+            fi
+        done
+    ) 9>"$1/taking"
 }
 
 # The first line of what a program says of itself, or that it is missing.

@@ -55,19 +55,16 @@ impl Store for RowStore {
     }
 
     async fn residue(&self) -> Vec<String> {
-        // What is locked is left out.
         let ours = format!("LIKE '{}:%'", self.namespace.replace('_', "\\_"));
-        let list = |lock: &str| {
-            let found = self.server().execute(&format!(
-                "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; SELECT HEX(k) FROM {} WHERE k {ours} {lock}",
-                self.place.locks()
-            ));
-            found.lines().map(str::to_owned).collect::<Vec<_>>()
-        };
-        let free = list("FOR UPDATE SKIP LOCKED");
-        let mut all = list("");
-        all.retain(|row| !free.contains(row));
-        all
+        let rows = format!("SELECT HEX(k) FROM {} WHERE k {ours}", self.place.locks());
+        // Those that are not locked come first.
+        let found = self.server().execute(&format!(
+            "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; {rows} FOR UPDATE SKIP LOCKED; SELECT 'all'; {rows}"
+        ));
+        let mut lines = found.lines();
+        let free: Vec<&str> = lines.by_ref().take_while(|line| *line != "all").collect();
+        let held = lines.filter(|row| !free.contains(row));
+        held.map(str::to_owned).collect()
     }
 
     async fn remove(&self, _key: &LockKey) -> bool {
