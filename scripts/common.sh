@@ -84,7 +84,7 @@ install_mysql() {
 # Runs the tests that `cargo test` with these arguments would, doctests aside. The kits, which keep a machine busy, are
 # one lane; the others, which wait most of the time, are the other.
 run_tests() {
-    local programs kits='/(conformance|kit)-[0-9a-f]+$' lists lane outcome=0
+    local programs kits='/(conformance|kit)-[0-9a-f]+$' lists lane='' outcome=0
     # In the reverse order of their names, by which the longest do not come last.
     programs=$(cargo test --quiet --no-run --message-format=json "$@" |
         sed -n 's|.*"manifest_path":"\([^"]*\)/Cargo.toml".*"profile":{[^}]*"test":true}.*"executable":"\([^"]*\)".*|\1 \2|p' |
@@ -93,11 +93,12 @@ run_tests() {
     lists=$(mktemp -d)
     grep -E "$kits" <<<"$programs" >"$lists/kits" || true
     grep -vE "$kits" <<<"$programs" >"$lists/others" || true
-    run_programs "$lists" kits others &
-    lane=$!
-    [ "$test_lanes" -gt 1 ] || wait "$lane" || outcome=1
+    if [ "$test_lanes" -gt 1 ]; then
+        run_programs "$lists" kits others &
+        lane=$!
+    fi
     run_programs "$lists" others kits || outcome=1
-    [ "$test_lanes" -eq 1 ] || wait "$lane" || outcome=1
+    [ -z "$lane" ] || wait "$lane" || outcome=1
     rm -r "$lists"
     return "$outcome"
 }

@@ -16,7 +16,7 @@ pub(super) const ATTEMPTS: u32 = 5;
 ///
 /// # Panics
 ///
-/// When a thousand ports in a row are taken.
+/// When a thousand ports in a row are taken or were given out before.
 pub(crate) fn free_port() -> u16 {
     static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
 
@@ -26,4 +26,15 @@ pub(crate) fn free_port() -> u16 {
         .filter(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok())
         .find(|port| given.insert(*port))
         .expect("a free port below 32000")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_is_given_out_once() {
+        let ports: BTreeSet<u16> = (0..1000).map(|_| free_port()).collect();
+        assert_eq!(ports.len(), 1000);
+    }
 }
