@@ -65,7 +65,9 @@ pub(crate) async fn a_thousand_holds_are_shut_down_together(bench: Bench) {
     for number in 0..1000 {
         let (client, request) = (
             client.clone(),
-            bench.exclusive(&format!("one of many/{number}")),
+            bench
+                .exclusive(&format!("one of many/{number}"))
+                .with_wait(Wait::Forever),
         );
         // All of them together have the limit below.
         takes.spawn(async move { client.acquire(request).await.expect("it is free") });
