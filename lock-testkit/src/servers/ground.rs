@@ -1,12 +1,15 @@
 //! Where the servers of this process live: a thread that starts them and a directory for their
 //! files, which both go with the process.
 
+use std::fs::{self, DirBuilder};
 use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+use rustix::process::geteuid;
 use tempfile::TempDir;
 
 type Job = (Command, Sender<io::Result<Child>>);
@@ -61,6 +64,28 @@ pub(super) fn directory_in_memory(server: &str) -> TempDir {
             .expect("a directory for the server"),
         None => directory(server),
     }
+}
+
+/// A directory for what processes leave to each other: it is nobody else's, and stays.
+pub(super) fn shared() -> &'static Path {
+    static SHARED: OnceLock<PathBuf> = OnceLock::new();
+
+    SHARED.get_or_init(|| {
+        let user = geteuid().as_raw();
+        let shared = std::env::temp_dir().join(format!("lock-testkit-shared-{user}"));
+        match DirBuilder::new().mode(0o700).create(&shared) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {}
+            _ if is_ours(&shared, user) => return shared,
+            _ => {}
+        }
+        directory("shared").keep()
+    })
+}
+
+fn is_ours(directory: &Path, user: u32) -> bool {
+    // Not of what a link leads to.
+    fs::symlink_metadata(directory)
+        .is_ok_and(|found| found.is_dir() && found.uid() == user && found.mode() & 0o077 == 0)
 }
 
 /// The directory of all servers of this process.

@@ -1,14 +1,10 @@
 //! Data directories: making one takes seconds, so it is made once, and copied for every server.
 
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, OnceLock, PoisonError};
-
-use rustix::process::geteuid;
+use std::sync::{Mutex, PoisonError};
 
 use super::super::ground;
 use super::vendor::{Installation, SqlVendor};
@@ -39,7 +35,7 @@ fn template(vendor: SqlVendor, installation: &Installation) -> PathBuf {
         vendor.first_statements(),
     )
         .hash(&mut kind);
-    let template = cache().join(format!("{}-{:016x}.tar", vendor.name(), kind.finish()));
+    let template = ground::shared().join(format!("{}-{:016x}.tar", vendor.name(), kind.finish()));
     if !template.exists() {
         make(&template, vendor, installation);
     }
@@ -67,28 +63,6 @@ fn make(template: &Path, vendor: SqlVendor, installation: &Installation) {
         .arg(&data)
         .arg("."));
     fs::rename(&packed, template).expect("both are below the temporary directory");
-}
-
-/// Where templates are kept for the next process: a directory that is nobody else's.
-fn cache() -> &'static Path {
-    static CACHE: OnceLock<PathBuf> = OnceLock::new();
-
-    CACHE.get_or_init(|| {
-        let user = geteuid().as_raw();
-        let shared = std::env::temp_dir().join(format!("lock-testkit-templates-{user}"));
-        match DirBuilder::new().mode(0o700).create(&shared) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {}
-            _ if is_ours(&shared, user) => return shared,
-            _ => {}
-        }
-        ground::directory("templates").keep()
-    })
-}
-
-fn is_ours(directory: &Path, user: u32) -> bool {
-    // Not of what a link leads to.
-    fs::symlink_metadata(directory)
-        .is_ok_and(|found| found.is_dir() && found.uid() == user && found.mode() & 0o077 == 0)
 }
 
 fn tar(command: &mut Command) {
