@@ -84,7 +84,7 @@ install_mysql() {
 # Runs the tests that `cargo test` with these arguments would, doctests aside. The kits, which keep a machine busy, are
 # one lane; the others, which wait most of the time, are the other.
 run_tests() {
-    local programs kits='/(conformance|kit)-[0-9a-f]+$' lists lane='' outcome=0
+    local programs kits='/(conformance|kit)-[0-9a-f]+$' lists lane lanes=() outcome=0
     # In the reverse order of their names, by which the longest do not come last.
     programs=$(cargo test --quiet --no-run --message-format=json "$@" |
         sed -n 's|.*"manifest_path":"\([^"]*\)/Cargo.toml".*"profile":{[^}]*"test":true}.*"executable":"\([^"]*\)".*|\1 \2|p' |
@@ -93,12 +93,18 @@ run_tests() {
     lists=$(mktemp -d)
     grep -E "$kits" <<<"$programs" >"$lists/kits" || true
     grep -vE "$kits" <<<"$programs" >"$lists/others" || true
-    if [ "$test_lanes" -gt 1 ]; then
-        run_programs "$lists" kits others &
-        lane=$!
-    fi
+    for lane in $(seq 2 "$test_lanes"); do
+        if [ "$lane" = 2 ]; then
+            run_programs "$lists" kits others &
+        else
+            run_programs "$lists" others kits &
+        fi
+        lanes+=($!)
+    done
     run_programs "$lists" others kits || outcome=1
-    [ -z "$lane" ] || wait "$lane" || outcome=1
+    for lane in "${lanes[@]}"; do
+        wait "$lane" || outcome=1
+    done
     rm -r "$lists"
     return "$outcome"
 }

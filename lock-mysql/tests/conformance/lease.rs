@@ -53,10 +53,9 @@ impl Store for LeaseStore {
             self.namespace.replace('_', "\\_")
         );
         let locks = self.place.locks();
-        let found = self.server().execute(&format!(
+        self.place.look(self.own.as_deref(), &format!(
             "SELECT k FROM {locks} WHERE k {held} UNION ALL SELECT CONCAT(k, ' of ', HEX(owner)) FROM {locks}_holders WHERE k {held}"
-        ));
-        found.lines().map(str::to_owned).collect()
+        ))
     }
 
     async fn remove(&self, key: &LockKey) -> bool {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use lock_core::{KeeperPlace, LockKey, Tls};
 use lock_mysql::MySqlConfig;
 use lock_testkit::Case;
-use lock_testkit::servers::{Spare, Spares, SqlServer, SqlVendor};
+use lock_testkit::servers::{Spare, Spares, SqlServer, SqlSession, SqlVendor};
 
 use crate::access::{authority, create_locker};
 
@@ -72,6 +72,25 @@ impl Place {
         static SHARED: PerPlace<SqlServer> = PerPlace::new();
 
         SHARED.at(self, || self.start())
+    }
+
+    /// The rows of `sql` on a case's own server, or on the shared one: there in a session that stays for the next look,
+    /// since a case may look a hundred times.
+    pub(crate) fn look(self, own: Option<&SqlServer>, sql: &str) -> Vec<String> {
+        static IDLE: PerPlace<Mutex<Vec<SqlSession>>> = PerPlace::new();
+
+        // What a case does to its own server may end sessions.
+        if let Some(own) = own {
+            return own.execute(sql).lines().map(str::to_owned).collect();
+        }
+        let idle = IDLE.at(self, Mutex::default);
+        let left = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut session = left.unwrap_or_else(|| self.shared().session());
+        let rows = session.run(sql);
+        idle.lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(session);
+        rows
     }
 
     /// How a client of `server` is configured.

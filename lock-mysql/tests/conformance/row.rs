@@ -1,14 +1,13 @@
 //! Row locks as the conformance cases see them.
 
 use std::ops::Deref;
-use std::process::{Child, ChildStdin, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::{DistributedLock, LockKey, LockRequest, Mode};
 use lock_mysql::MySqlHold;
-use lock_testkit::servers::{ServerProcess, Spare, SqlServer};
+use lock_testkit::servers::{ServerProcess, Spare, SqlServer, SqlSession};
 use lock_testkit::{Case, Need, Store};
 
 use crate::connect;
@@ -21,7 +20,7 @@ pub(crate) struct RowStore {
     place: Place,
     namespace: String,
     /// Clients that hold a row and say nothing more.
-    silent: Mutex<Vec<(Child, ChildStdin)>>,
+    silent: Mutex<Vec<SqlSession>>,
 }
 
 impl RowStore {
@@ -58,13 +57,13 @@ impl Store for RowStore {
         let ours = format!("LIKE '{}:%'", self.namespace.replace('_', "\\_"));
         let rows = format!("SELECT HEX(k) FROM {} WHERE k {ours}", self.place.locks());
         // Those that are not locked come first.
-        let found = self.server().execute(&format!(
+        let mut found = self.place.look(self.own.as_deref(), &format!(
             "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; {rows} FOR UPDATE SKIP LOCKED; SELECT 'all'; {rows}"
         ));
-        let mut lines = found.lines();
-        let free: Vec<&str> = lines.by_ref().take_while(|line| *line != "all").collect();
-        let held = lines.filter(|row| !free.contains(row));
-        held.map(str::to_owned).collect()
+        let all = found.iter().position(|row| row == "all");
+        let mut held = found.split_off(all.expect("it was asked for"));
+        held.retain(|row| row != "all" && !found.contains(row));
+        held
     }
 
     async fn remove(&self, _key: &LockKey) -> bool {
@@ -89,26 +88,14 @@ impl Store for RowStore {
             Mode::Shared => "LOCK IN SHARE MODE",
             Mode::Permit { .. } => return false,
         };
-        let mut child = self
-            .server()
-            .client_command()
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the mariadb client starts");
-        let mut stdin = child.stdin.take().expect("it is piped");
-        let stdout = child.stdout.take().expect("it is piped");
+        let mut silent = self.server().session();
         let statements = format!(
-            "INSERT IGNORE INTO {locks} (k, token, expires) VALUES ({row}, 0, UTC_TIMESTAMP(6)); SET SESSION wait_timeout = {}; BEGIN; SELECT token FROM {locks} WHERE k = {row} {lock}; SELECT 'held';\n",
+            "INSERT IGNORE INTO {locks} (k, token, expires) VALUES ({row}, 0, UTC_TIMESTAMP(6)); SET SESSION wait_timeout = {}; BEGIN; SELECT token FROM {locks} WHERE k = {row} {lock}",
             request.ttl().as_millis().div_ceil(1000)
         );
         let silent = tokio::task::spawn_blocking(move || {
-            use std::io::{BufRead, BufReader, Write};
-            stdin.write_all(statements.as_bytes()).expect("it reads");
-            stdin.flush().expect("it reads");
-            let mut lines = BufReader::new(stdout).lines();
-            assert!(lines.any(|line| line.is_ok_and(|line| line == "held")));
-            (child, stdin)
+            silent.run(&statements);
+            silent
         });
         let silent = silent.await.expect("it is held");
         self.silent.lock().expect("nobody panics").push(silent);
@@ -126,18 +113,5 @@ impl Store for RowStore {
 
     fn patience(&self) -> Duration {
         PATIENCE
-    }
-}
-
-impl Drop for RowStore {
-    fn drop(&mut self) {
-        let silent = self.silent.get_mut().expect("nobody panics");
-        for (mut client, stdin) in silent.drain(..) {
-            drop(stdin);
-            client
-                .kill()
-                .and_then(|()| client.wait())
-                .expect("it is ours");
-        }
     }
 }

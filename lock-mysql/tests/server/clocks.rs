@@ -8,7 +8,7 @@ use lock_testkit::servers::{SqlServer, SqlVendor};
 use lock_testkit::steady;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::by_hand::ByHand;
+use crate::by_hand;
 use crate::{BOTH, LONG, PROMPT, connect, exclusive, is_free, take, take_soon};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -62,7 +62,7 @@ fn a_wait_lasts_as_long_as_it_was_to_although_the_clock_is_set_back() {
         for hold in BOTH {
             let locks = connect(&server, hold).await;
             let key = format!("{hold:?}");
-            let theirs = ByHand::locking(&server, &key);
+            let theirs = by_hand::locking(&server, &key);
             let wait = Duration::from_secs(4);
             let begun = Instant::now();
             let waiting = locks.acquire(exclusive(&key, LONG).with_wait(Wait::within(wait)));

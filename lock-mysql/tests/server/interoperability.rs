@@ -7,7 +7,6 @@ use lock_testkit::servers::{SqlServer, SqlVendor};
 use lock_testkit::steady;
 use tokio::time::Instant;
 
-use crate::by_hand::ByHand;
 use crate::{BOTH, LONG, connect, exclusive, is_free, row, take, take_soon};
 use lock_mysql::MySqlHold;
 
@@ -24,7 +23,7 @@ fn a_transaction_by_hand_excludes_us_until_it_ends() {
                     .release()
                     .await
                     .expect("it runs");
-                let mut theirs = ByHand::start(&server);
+                let mut theirs = server.session();
                 theirs.run(&format!(
                     "BEGIN; SELECT token FROM locks WHERE k = {} FOR UPDATE",
                     row(&key)
@@ -55,7 +54,7 @@ fn a_row_lock_excludes_a_transaction_by_hand_until_its_release() {
             let lock = format!("SELECT token FROM locks WHERE k = {} FOR UPDATE", row("k"));
             let refused = server.try_execute(&format!("{lock} NOWAIT"));
             assert!(refused.is_err(), "{vendor:?}: {refused:?}");
-            let mut theirs = ByHand::start(&server);
+            let mut theirs = server.session();
             theirs.begin(&format!("BEGIN; {lock}"));
             guard.release().await.expect("the server runs");
             assert_eq!(theirs.finish().len(), 1);
@@ -74,7 +73,7 @@ fn a_take_that_the_server_gives_up_for_a_transaction_by_hand_is_tried_again() {
         let changes: Vec<String> = (0..100)
             .map(|number| format!("('change {number}', 0, '2025-01-01')"))
             .collect();
-        let mut theirs = ByHand::start(&server);
+        let mut theirs = server.session();
         theirs.run(&format!(
         "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; BEGIN; INSERT INTO locks (k, token, expires) VALUES {}; SELECT token FROM locks_holders WHERE k = {} FOR UPDATE",
         changes.join(", "),

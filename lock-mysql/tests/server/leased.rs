@@ -8,7 +8,7 @@ use lock_testkit::servers::{SqlServer, SqlVendor};
 use lock_testkit::steady;
 use tokio::time::Instant;
 
-use crate::by_hand::ByHand;
+use crate::by_hand;
 use crate::{LONG, connect, exclusive, take};
 
 #[test]
@@ -18,7 +18,7 @@ fn a_row_that_is_locked_by_hand_is_held_and_no_error() {
         for hold in crate::BOTH {
             let locks = connect(&server, hold).await;
             let key = format!("{hold:?}");
-            let _theirs = ByHand::locking(&server, &key);
+            let _theirs = by_hand::locking(&server, &key);
             for ttl in [1, 30].map(Duration::from_secs) {
                 let answer = locks.acquire(exclusive(&key, ttl)).await;
                 assert!(answer.expect("held is no error").is_none(), "{hold:?}");
@@ -55,9 +55,9 @@ fn rows_that_are_locked_by_hand_cost_no_other_hold_of_the_client() {
         for number in 0..20 {
             others.push(take(&locks, &format!("other {number}"), TTL).await);
         }
-        let mut theirs = ByHand::start(&server);
+        let mut theirs = server.session();
         for guard in &touched {
-            theirs.lock(guard.key().as_str());
+            by_hand::lock(&mut theirs, guard.key().as_str());
         }
         tokio::time::sleep(TTL * 2).await;
         let lost = others.iter().filter(|guard| !guard.is_held()).count();
@@ -73,7 +73,7 @@ fn a_hold_whose_row_is_locked_for_a_moment_is_kept() {
         let server = SqlServer::start(SqlVendor::MariaDb);
         let locks = connect(&server, MySqlHold::Lease).await;
         let guard = take(&locks, "k", TTL).await;
-        let theirs = ByHand::locking(&server, "k");
+        let theirs = by_hand::locking(&server, "k");
         // At least one renewal finds the row locked, and there is time for another one.
         tokio::time::sleep(TTL * 7 / 12).await;
         assert!(guard.is_held(), "a row that is locked is not gone");
@@ -91,11 +91,11 @@ fn releases_of_rows_that_are_locked_by_hand_cost_no_other_hold_of_the_client() {
         let server = SqlServer::start(SqlVendor::MariaDb);
         let locks = connect(&server, MySqlHold::Lease).await;
         let other = take(&locks, "other", TTL).await;
-        let mut theirs = ByHand::start(&server);
+        let mut theirs = server.session();
         let mut touched = Vec::new();
         for number in 0..30 {
             let guard = take(&locks, &format!("touched {number}"), LONG).await;
-            theirs.lock(guard.key().as_str());
+            by_hand::lock(&mut theirs, guard.key().as_str());
             touched.push(guard);
         }
         drop(touched);

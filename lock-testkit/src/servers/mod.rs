@@ -30,5 +30,5 @@ pub use redis::RedisServer;
 pub use resp::{Reply, RespClient};
 pub use server::ServerProcess;
 pub use spares::{Spare, Spares};
-pub use sql::{SqlServer, SqlVendor};
+pub use sql::{SqlServer, SqlSession, SqlVendor};
 pub use zookeeper::{ZooKeeperMember, ZooKeeperServer};

@@ -6,8 +6,6 @@ use std::time::Duration;
 use lock_testkit::servers::{ServerProcess, SqlServer, SqlVendor};
 use tokio::time::Instant;
 
-use crate::session::Session;
-
 #[test]
 fn a_clock_can_be_set() {
     for vendor in SqlVendor::available() {
@@ -38,9 +36,9 @@ fn waits_last_as_long_whatever_the_clock_says() {
         let server =
             SqlServer::start_with_settable_clock(vendor, &["--innodb-lock-wait-timeout=1"]);
         server.execute("create table held (id int primary key); insert into held values (1)");
-        let mut session = Session::open(&server);
-        session.ask("begin; select id from held for update;");
-        assert_eq!(session.ask("select get_lock('held', 0);"), "1");
+        let mut session = server.session();
+        session.run("begin; select id from held for update");
+        assert_eq!(session.run("select get_lock('held', 0)"), ["1"]);
         let sets = [
             ServerProcess::set_clock_ahead,
             ServerProcess::set_clock_back,

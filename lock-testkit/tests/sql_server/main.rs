@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use lock_testkit::servers::{SqlServer, SqlVendor};
 use processes::{is_running, state};
-use session::Session;
 
 const VENDORS: [SqlVendor; 2] = [SqlVendor::MariaDb, SqlVendor::MySql];
 
@@ -113,14 +112,14 @@ fn arguments_reach_the_server() {
 fn a_frozen_server_keeps_its_connections() {
     for vendor in SqlVendor::available() {
         let server = SqlServer::start(vendor);
-        let mut session = Session::open(&server);
-        let id = session.ask("select connection_id();");
+        let mut session = server.session();
+        let id = session.run("select connection_id()");
         server.freeze();
         server.freeze();
         assert!(state(server.pid()).starts_with('T'), "it is not stopped");
         server.thaw();
         server.thaw();
-        assert_eq!(session.ask("select connection_id();"), id);
+        assert_eq!(session.run("select connection_id()"), id);
         server.freeze();
         drop(server);
     }
@@ -131,8 +130,8 @@ fn a_killed_server_comes_back_with_its_data_on_its_port() {
     for vendor in SqlVendor::available() {
         let server = SqlServer::start(vendor);
         server.execute("create table kept (id int primary key); insert into kept values (1)");
-        let mut session = Session::open(&server);
-        session.ask("begin; insert into kept values (2); select 'not committed';");
+        let mut session = server.session();
+        session.run("begin; insert into kept values (2)");
         let (port, pid) = (server.port(), server.pid());
         server.kill();
         server.kill();

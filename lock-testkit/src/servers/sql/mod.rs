@@ -4,8 +4,10 @@ mod client;
 mod mariadb;
 mod mysql;
 mod server;
+mod session;
 mod template;
 mod vendor;
 
 pub use server::SqlServer;
+pub use session::SqlSession;
 pub use vendor::SqlVendor;

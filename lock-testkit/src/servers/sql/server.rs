@@ -10,7 +10,7 @@ use super::super::authority::Authority;
 use super::super::process::{Process, log, owned};
 use super::super::server::{ServerProcess, Site, WallClock};
 use super::vendor::{Installation, SqlVendor};
-use super::{client, template};
+use super::{SqlSession, client, template};
 
 /// A MariaDB or MySQL server of its own: no configuration file, a `root` without a password, and on
 /// it an empty database `locks`. Whatever makes no server smaller is at its default.
@@ -169,9 +169,17 @@ impl SqlServer {
         client::execute(&self.socket(), sql)
     }
 
-    /// The command-line client, about to log in as [`execute`](Self::execute) does: for a session
-    /// that stays open while a test writes statements to its standard input and reads the rows
-    /// from its standard output. An error ends it.
+    /// Opens a session that stays, as `root` in the database `locks`.
+    ///
+    /// # Panics
+    ///
+    /// When the client does not start.
+    pub fn session(&self) -> SqlSession {
+        SqlSession::open(&self.socket())
+    }
+
+    /// The command-line client, about to log in as [`execute`](Self::execute) does. Statements are read from its
+    /// standard input, and rows written to its standard output; an error ends it.
     pub fn client_command(&self) -> Command {
         client::command(&self.socket())
     }
