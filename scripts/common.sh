@@ -1,11 +1,10 @@
 # Sourced by the other scripts: how the tests run, and the servers and tools that they start, installed
 # without starting any system service.
 
-# The tests wait for leases and servers far more than they compute.
-export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$(($(nproc) * 5))}
-
-# How many programs of tests run side by side: 1, or 2, which takes an idle machine.
-test_lanes=${POLYLOCK_TEST_LANES:-1}
+# The tests wait for leases and servers far more than they compute, so several programs of tests run side by side, and
+# in each of them more tests than there are cores.
+test_lanes=${POLYLOCK_TEST_LANES:-3}
+export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$(($(nproc) * 7 / 2))}
 
 # Servers that are written in Go collect garbage less often, and do not look for work on several cores at once.
 test_environment='GOMAXPROCS=1 GOGC=400'
@@ -82,7 +81,7 @@ install_mysql() {
 }
 
 # Runs the tests that `cargo test` with these arguments would, doctests aside. The kits, which keep a machine busy, are
-# one lane; the others, which wait most of the time, are the other.
+# one lane; the others, which wait most of the time, are the rest.
 run_tests() {
     local programs kits='/(conformance|kit)-[0-9a-f]+$' lists lane lanes=() outcome=0
     # In the reverse order of their names, by which the longest do not come last.
@@ -94,11 +93,15 @@ run_tests() {
     grep -E "$kits" <<<"$programs" >"$lists/kits" || true
     grep -vE "$kits" <<<"$programs" >"$lists/others" || true
     for lane in $(seq 2 "$test_lanes"); do
-        if [ "$lane" = 2 ]; then
-            run_programs "$lists" kits others &
-        else
-            run_programs "$lists" others kits &
-        fi
+        (
+            # What runs in the background does not hear of an interrupt otherwise.
+            trap - INT
+            if [ "$lane" = 2 ]; then
+                run_programs "$lists" kits others
+            else
+                run_programs "$lists" others kits
+            fi
+        ) &
         lanes+=($!)
     done
     run_programs "$lists" others kits || outcome=1

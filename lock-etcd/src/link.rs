@@ -16,6 +16,10 @@ use crate::wire::Wire;
 /// How long opening a connection to one member may take before the next one is tried.
 const MEMBER_LIMIT: Duration = Duration::from_secs(1);
 
+/// The same where one logs in: servers hash passwords slowly on purpose, and those of all clients that come
+/// at once one after the other.
+const LOGIN_LIMIT: Duration = Duration::from_secs(3);
+
 /// How often a request is repeated at most because users are being changed just then.
 const LOGINS: usize = 3;
 
@@ -268,11 +272,16 @@ impl Link {
 
     /// Tries the members one after the other, beginning with `first`.
     async fn open(&self, first: usize) -> Result<(Connection, usize)> {
+        let limit = if self.wire.logs_in() {
+            LOGIN_LIMIT
+        } else {
+            MEMBER_LIMIT
+        };
         let mut failure = None;
         for member in first..first + self.wire.members() {
             match self
                 .patrol
-                .within(MEMBER_LIMIT, Box::pin(self.wire.open(member)))
+                .within(limit, Box::pin(self.wire.open(member)))
                 .await
             {
                 Some(Ok(client)) => {
@@ -284,7 +293,7 @@ impl Link {
                 None => {}
             }
         }
-        Err(failure.unwrap_or_else(|| no_answer(MEMBER_LIMIT)))
+        Err(failure.unwrap_or_else(|| no_answer(limit)))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

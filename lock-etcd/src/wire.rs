@@ -57,6 +57,11 @@ impl Wire {
         self.location.hosts.len()
     }
 
+    /// Whether a connection begins with a name and a password.
+    pub(crate) fn logs_in(&self) -> bool {
+        self.location.user.is_some()
+    }
+
     /// Opens a connection to a member on the runtime of the caller, which has to outlive it; returns when
     /// the member has answered.
     pub(crate) async fn open(&self, member: usize) -> Result<Client> {

@@ -10,7 +10,7 @@ const REMEMBERED: usize = 1024;
 
 /// Keys that are looked at before a place in their line is taken.
 ///
-/// A free key is taken in one round trip, by a node that is made before anybody looks. Whoever tries a
+/// A free key is taken without a question, by a node that is made before anybody looks. Whoever tries a
 /// held key again and again would make and remove a node each time, which two writes of the whole
 /// ensemble are; so a key that was refused is looked at first, until it was seen free.
 #[derive(Debug, Default)]

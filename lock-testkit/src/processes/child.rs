@@ -9,6 +9,7 @@ use std::time::Duration;
 use lock_core::LockRequest;
 
 use super::Role;
+use super::names::PARTS;
 use super::parent::SAYS;
 use super::part::Part;
 use crate::stop;
@@ -96,6 +97,17 @@ impl Child {
     /// When it says nothing within 30 seconds, or something else.
     pub fn token(&mut self) -> u64 {
         self.says().parse().expect("a token")
+    }
+
+    /// By how many kilobytes its memory has grown when it has used all names, since the first fifth of them: of a
+    /// child that [uses names](super::Role::UseNames), and has said its token.
+    ///
+    /// # Panics
+    ///
+    /// When it says nothing for 30 seconds, or something else.
+    pub fn growth(&mut self) -> usize {
+        let resident: [usize; PARTS] = [(); PARTS].map(|()| self.says().parse().expect("a number"));
+        resident[PARTS - 1].saturating_sub(resident[0])
     }
 
     /// Tells the child to go on, where its role waits for that.

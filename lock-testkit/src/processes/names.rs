@@ -8,11 +8,14 @@ use tokio::task::JoinSet;
 
 use super::parent::Parent;
 
-/// Uses `count` names, and says how much memory this process has after the first fifth and after all.
+/// In how many parts the names are used, so that none takes longer than whoever listens waits.
+pub(super) const PARTS: usize = 5;
+
+/// Uses `count` names, and says how much memory this process has after each part of them.
 pub(super) async fn use_names<L: DistributedLock>(parent: &Parent, clients: [L; 2], count: usize) {
     let clients = Arc::new(clients);
-    for numbers in [0..count / 5, count / 5..count] {
-        use_each(&clients, numbers).await;
+    for part in 0..PARTS {
+        use_each(&clients, count * part / PARTS..count * (part + 1) / PARTS).await;
         parent.say(resident());
     }
 }

@@ -22,8 +22,7 @@ pub enum Role {
     /// Ends a runtime or the program while the guard is held, or was dropped just now.
     End(Flavor, Ending),
     /// Gives the lock back and takes this many other names once each, with one client while another
-    /// waits for them. It says how many kilobytes of memory it has after the first fifth of them,
-    /// and after all.
+    /// waits for them. After each fifth of them it says how many kilobytes of memory it has.
     UseNames(usize),
 }
 

@@ -20,8 +20,7 @@ fn used_names_leave_neither_memory_nor_nodes_behind() {
         let wanted = request("k", Mode::Exclusive);
         let mut child = Child::start(server.address(), &wanted, Role::UseNames(10_000));
         child.token();
-        let resident: [usize; 2] = [(); 2].map(|()| child.says().parse().expect("a number"));
-        let grown = resident[1].saturating_sub(resident[0]);
+        let grown = child.growth();
         assert!(grown < NOISE, "{grown} kB more after 8,000 more names");
         // The child ends a while before its last names are a second old, and the server looks every few seconds.
         eventually(2 * PROMPT, "no name is left", || async {
