@@ -15,7 +15,7 @@ use crate::pool::{Driven, Pool};
 use crate::purge::Purge;
 use crate::request::Unsettled;
 use crate::rows::Rows;
-use crate::wire::{CONNECT_LIMIT, Wire, config_error};
+use crate::wire::{Wire, config_error};
 use crate::{MySqlConfig, MySqlHold, server};
 
 /// How many connections release and clean up, how many renew and wait for rows that are locked, and how
@@ -23,6 +23,10 @@ use crate::{MySqlConfig, MySqlHold, server};
 const BACKGROUND_CONNECTIONS: u32 = 3;
 const RENEWING_CONNECTIONS: u32 = 2;
 const KEEPING_CONNECTIONS: u32 = 3;
+
+/// How long each question about server and tables may take at first: tables that are missing are created, which
+/// waits for the disk, and for others who create them.
+const PREPARE_LIMIT: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(crate) struct Client {
@@ -114,7 +118,7 @@ impl Client {
     async fn prepare(&self, config: &MySqlConfig) -> Result<()> {
         let pool = Arc::clone(&self.station()?.keeping);
         let ask = async |statements: String| {
-            let answer = pool.ask(statements, CONNECT_LIMIT).await;
+            let answer = pool.ask(statements, PREPARE_LIMIT).await;
             answer.map_err(Failure::into_error)
         };
         let description = ask(server::DESCRIBE.to_owned()).await?;

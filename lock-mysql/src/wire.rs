@@ -14,7 +14,7 @@ use crate::session::Session;
 use crate::tls;
 
 /// How long opening a connection may take.
-pub(crate) const CONNECT_LIMIT: Duration = Duration::from_secs(2);
+const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 
 /// The grants' clock: units of 4 microseconds since 2025, which lasts beyond 2090 in the 49 bits that
 /// a token has for it. More grants of one key than that in a second are not to be had. It says when it is
