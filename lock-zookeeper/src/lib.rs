@@ -33,6 +33,7 @@
 //!   aws-lc-rs is made that; one that the application has chosen is used as it is.
 
 mod acquisition;
+mod batch;
 mod client;
 mod config;
 mod error;

@@ -2,20 +2,22 @@
 //!
 //! The driver sends a request when it is called, before its future is polled, and a session's requests
 //! are answered in order: so requests are sent one behind the other and then waited for together, and a
-//! clean-up that is sent later cannot overtake what it cleans up.
+//! clean-up that is sent later cannot overtake what it cleans up. What has [gathered](Batches) goes before it.
 
 use std::iter;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use lock_core::{Clock, Moment};
+use tokio::runtime::Handle;
 use tokio::sync::mpsc::UnboundedSender;
 use zookeeper_client::{
     Acls, Client as ZooKeeper, CreateMode, Error as ZooKeeperError, MultiReadResult,
     MultiWriteError, OneshotWatcher, SessionId, Stat, StateWatcher,
 };
 
+use crate::batch::Batches;
 use crate::watches::Watched;
 
 /// What is in the containers that we make. A server does not tell which nodes are containers, and those
@@ -40,6 +42,7 @@ pub(crate) type Answer<T> = Result<T, ZooKeeperError>;
 #[derive(Debug)]
 pub(crate) struct Session {
     client: ZooKeeper,
+    batches: Arc<Batches>,
     watches: UnboundedSender<Watched>,
     acls: Acls<'static>,
     used: Mutex<Moment>,
@@ -69,20 +72,23 @@ pub(crate) struct Joined {
 }
 
 impl Session {
-    /// A session whose watches are looked after by whoever has the other end of `watches`.
+    /// A session on the runtime of the caller, whose watches are looked after by whoever has the other end of
+    /// `watches`.
     pub(crate) fn new(
         client: ZooKeeper,
         has_user: bool,
         watches: UnboundedSender<Watched>,
     ) -> Self {
+        let acls = if has_user {
+            Acls::creator_all()
+        } else {
+            Acls::anyone_all()
+        };
         Self {
+            batches: Batches::new(client.clone(), acls, Handle::current()),
             client,
             watches,
-            acls: if has_user {
-                Acls::creator_all()
-            } else {
-                Acls::anyone_all()
-            },
+            acls,
             used: Mutex::new(Clock::Boot.now()),
             retired: AtomicBool::new(false),
             load: AtomicUsize::new(0),
@@ -149,22 +155,13 @@ impl Session {
     }
 
     /// Makes a claim's node in the line of `lock`, and looks at the line right behind it.
-    pub(crate) async fn join(&self, lock: &str, prefix: &str) -> Joined {
-        let start = format!("{lock}/{prefix}");
-        let options = CreateMode::EphemeralSequential.with_acls(self.acls);
-        let creating = self.client.create(&start, &[], &options);
-        let listing = self.client.list_children(lock);
-        // The last answer first, so that one wakes up once.
-        let children = listing.await;
-        let node = creating.await.map(|(stat, sequence)| Node {
-            path: format!("{start}{sequence}"),
-            czxid: stat.czxid,
-        });
-        Joined { node, children }
+    pub(crate) async fn join(&self, lock: &Arc<str>, prefix: &str) -> Joined {
+        self.batches.join(lock, format!("{lock}/{prefix}")).await
     }
 
     /// Looks at the line of `lock` through the leader: what was confirmed to anybody before is seen.
     pub(crate) async fn look(&self, lock: &str) -> Answer<Vec<String>> {
+        self.batches.flush();
         let syncing = self.client.sync("/");
         let listing = self.client.list_children(lock);
         let children = listing.await;
@@ -173,6 +170,7 @@ impl Session {
 
     /// The same, and has the session confirmed.
     pub(crate) async fn look_and_confirm(&self, lock: &str) -> Answer<Vec<String>> {
+        self.batches.flush();
         let confirming = self.confirm();
         let listing = self.client.list_children(lock);
         let children = listing.await;
@@ -299,11 +297,7 @@ impl Session {
 
     /// Removes the node at `path`; whether it was there.
     pub(crate) async fn remove(&self, path: &str) -> Answer<bool> {
-        match self.client.delete(path, None).await {
-            Ok(()) => Ok(true),
-            Err(ZooKeeperError::NoNode) => Ok(false),
-            Err(error) => Err(error),
-        }
+        self.batches.remove(path).await
     }
 
     /// Makes the nodes at `levels` that are missing, from the top; those that are not kept are
@@ -339,10 +333,11 @@ impl Session {
             Ok((data, stat)) if data == OURS && stat.num_children == 0 => {}
             looked => return looked.map(|_| false),
         }
-        match self.remove(path).await {
+        match self.client.delete(path, None).await {
             // Somebody has come meanwhile.
             Err(ZooKeeperError::NotEmpty) => Ok(false),
-            removed => removed.map(|_| true),
+            Ok(()) | Err(ZooKeeperError::NoNode) => Ok(true),
+            Err(error) => Err(error),
         }
     }
 }

@@ -2,6 +2,7 @@
 //! is refused.
 
 mod access;
+mod batches;
 mod crowds;
 mod curator;
 mod elections;

@@ -1,0 +1,299 @@
+//! Looks and removals that travel together.
+//!
+//! What it takes to send a request, to order it among those of others and to answer it costs client and servers far
+//! more than what it asks for. So while one is under way, those that come gather until whoever is ready has had a
+//! turn: then all removals go as one transaction, and all lines are looked at in one request behind the claims. Each
+//! claim is a request of its own, since servers do not tell which transaction has made a node together with
+//! others (ZOOKEEPER-4026), and that is its token.
+
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Waker};
+
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+use zookeeper_client::{
+    Acls, Client as ZooKeeper, CreateMode, CreateOptions, CreateSequence, Error as ZooKeeperError,
+    MultiReadResult, MultiWriteError, Stat,
+};
+
+use crate::session::{Answer, Joined, Node};
+
+/// How many travel together at most: other sessions wait meanwhile.
+const BATCH_MAX: usize = 64;
+
+/// What is asked in one session.
+pub(crate) struct Batches {
+    client: ZooKeeper,
+    acls: Acls<'static>,
+    runtime: Handle,
+    gathered: Mutex<Gathered>,
+    under_way: Arc<AtomicUsize>,
+}
+
+/// What waits to be sent, whoever may have given it up.
+#[derive(Default)]
+struct Gathered {
+    claims: Vec<Claim>,
+    removals: Vec<Removal>,
+}
+
+struct Claim {
+    lock: Arc<str>,
+    start: String,
+    asker: Asker<Joined>,
+}
+
+struct Removal {
+    path: String,
+    asker: Asker<Answer<bool>>,
+}
+
+/// Whoever waits for an answer; `None` says that one had better ask alone.
+struct Asker<T> {
+    answer: oneshot::Sender<Option<T>>,
+    _under_way: UnderWay,
+}
+
+/// Counts a request until it is dropped.
+pub(crate) struct UnderWay(Arc<AtomicUsize>);
+
+impl Batches {
+    /// Asks through `client`; answers are waited for on `runtime`.
+    pub(crate) fn new(client: ZooKeeper, acls: Acls<'static>, runtime: Handle) -> Arc<Self> {
+        Arc::new(Self {
+            client,
+            acls,
+            runtime,
+            gathered: Mutex::default(),
+            under_way: Arc::default(),
+        })
+    }
+
+    /// Makes a node that begins with `start` in the line of `lock`, and looks at the line right behind it.
+    pub(crate) async fn join(self: &Arc<Self>, lock: &Arc<str>, start: String) -> Joined {
+        let together = self.gather(|gathered, asker| {
+            gathered.claims.push(Claim {
+                lock: Arc::clone(lock),
+                start: start.clone(),
+                asker,
+            });
+        });
+        let _alone = match taken_along(together).await {
+            Ok(joined) => return joined,
+            Err(alone) => alone,
+        };
+        let (creating, listing) = {
+            // Behind whatever has gathered meanwhile.
+            let mut gathered = self.gathered();
+            self.send(&mut gathered);
+            (
+                self.client.create(&start, &[], &of_claims(self.acls)),
+                self.client.list_children(lock),
+            )
+        };
+        // The last answer first, so that one wakes up once.
+        let children = listing.await;
+        let node = made(&start, creating.await);
+        Joined { node, children }
+    }
+
+    /// Removes the node at `path`; whether it was there.
+    pub(crate) async fn remove(self: &Arc<Self>, path: &str) -> Answer<bool> {
+        let together = self.gather(|gathered, asker| {
+            gathered.removals.push(Removal {
+                path: path.to_owned(),
+                asker,
+            });
+        });
+        let _alone = match taken_along(together).await {
+            Ok(removed) => return removed,
+            Err(alone) => alone,
+        };
+        let removing = {
+            let mut gathered = self.gathered();
+            self.send(&mut gathered);
+            self.client.delete(path, None)
+        };
+        was_there(removing.await)
+    }
+
+    /// Sends what has gathered, so that whatever is sent next is behind it.
+    pub(crate) fn flush(self: &Arc<Self>) {
+        self.send(&mut self.gathered());
+    }
+
+    /// Takes a request along where others are under way; else it goes alone.
+    fn gather<T>(
+        self: &Arc<Self>,
+        enter: impl FnOnce(&mut Gathered, Asker<T>),
+    ) -> Result<oneshot::Receiver<Option<T>>, UnderWay> {
+        let others = self.under_way.fetch_add(1, Ordering::SeqCst);
+        let under_way = UnderWay(Arc::clone(&self.under_way));
+        if others == 0 {
+            return Err(under_way);
+        }
+        let (answer, answered) = oneshot::channel();
+        let mut gathered = self.gathered();
+        let is_first = gathered.is_empty();
+        let asker = Asker {
+            answer,
+            _under_way: under_way,
+        };
+        enter(&mut gathered, asker);
+        if gathered.len() >= BATCH_MAX {
+            self.send(&mut gathered);
+        } else if is_first {
+            let this = Arc::clone(self);
+            self.runtime.spawn(async move {
+                // Whoever is ready may have something to ask, too.
+                tokio::task::yield_now().await;
+                this.flush();
+            });
+        }
+        Ok(answered)
+    }
+
+    /// Sends all of it, removals first: whoever gives a lock back and takes it again does not meet himself.
+    fn send(&self, gathered: &mut Gathered) {
+        let Gathered { claims, removals } = std::mem::take(gathered);
+        if !removals.is_empty() {
+            self.start(remove(self.client.clone(), removals));
+        }
+        if !claims.is_empty() {
+            self.start(join(self.client.clone(), self.acls, claims));
+        }
+    }
+
+    /// Has `asking` send its requests now, and wait for their answers on the runtime.
+    fn start(&self, asking: impl Future<Output = ()> + Send + 'static) {
+        let mut asking = Box::pin(asking);
+        let sent = asking
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()));
+        if sent.is_pending() {
+            self.runtime.spawn(asking);
+        }
+    }
+
+    fn gathered(&self) -> MutexGuard<'_, Gathered> {
+        self.gathered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Gathered {
+    fn len(&self) -> usize {
+        self.claims.len() + self.removals.len()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl<T> Asker<T> {
+    fn tell(self, answer: Option<T>) {
+        // Whoever asked may have gone.
+        let _ = self.answer.send(answer);
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// The answer to what has been taken along; fails where one is to ask alone.
+async fn taken_along<T>(
+    together: Result<oneshot::Receiver<Option<T>>, UnderWay>,
+) -> Result<T, Option<UnderWay>> {
+    let answered = together.map_err(Some)?;
+    answered.await.ok().flatten().ok_or(None)
+}
+
+/// What the nodes of claims are.
+fn of_claims(acls: Acls<'static>) -> CreateOptions<'static> {
+    CreateMode::EphemeralSequential.with_acls(acls)
+}
+
+/// Removes nodes in one transaction, which is made for all of them or for none.
+async fn remove(client: ZooKeeper, removals: Vec<Removal>) {
+    let mut removing = client.new_multi_writer();
+    let added = removals
+        .iter()
+        .try_for_each(|removal| removing.add_delete(&removal.path, None));
+    let removed = match added {
+        Ok(()) => removing.commit().await,
+        Err(error) => Err(error.into()),
+    };
+    for (number, removal) in removals.into_iter().enumerate() {
+        removal.asker.tell(match &removed {
+            Ok(_) => Some(Ok(true)),
+            Err(MultiWriteError::OperationFailed { index, source }) if *index == number => {
+                Some(was_there(Err(source.clone())))
+            }
+            // It was not its fault.
+            Err(MultiWriteError::OperationFailed { .. }) => None,
+            Err(MultiWriteError::RequestFailed { source }) => Some(Err(source.clone())),
+        });
+    }
+}
+
+/// Makes the nodes of claims, and looks at all of their lines in one request.
+async fn join(client: ZooKeeper, acls: Acls<'static>, claims: Vec<Claim>) {
+    let options = of_claims(acls);
+    let creating: Vec<_> = claims
+        .iter()
+        .map(|claim| client.create(&claim.start, &[], &options))
+        .collect();
+    let mut looking = client.new_multi_reader();
+    let added = claims
+        .iter()
+        .try_for_each(|claim| looking.add_get_children(&claim.lock));
+    let lines = match added {
+        Ok(()) => looking.commit().await,
+        Err(error) => Err(error),
+    };
+    let mut created = Vec::with_capacity(claims.len());
+    for creating in creating {
+        created.push(creating.await);
+    }
+    let mut lines = lines.map(Vec::into_iter);
+    for (claim, created) in claims.into_iter().zip(created) {
+        let children = match &mut lines {
+            Ok(lines) => match lines.next() {
+                Some(MultiReadResult::Children { children }) => Ok(children),
+                Some(MultiReadResult::Error { err }) => Err(err),
+                _ => Err(ZooKeeperError::UnexpectedError(
+                    "an answer of another kind".into(),
+                )),
+            },
+            Err(error) => Err(error.clone()),
+        };
+        let node = made(&claim.start, created);
+        claim.asker.tell(Some(Joined { node, children }));
+    }
+}
+
+fn made(start: &str, created: Answer<(Stat, CreateSequence)>) -> Answer<Node> {
+    created.map(|(stat, sequence)| Node {
+        path: format!("{start}{sequence}"),
+        czxid: stat.czxid,
+    })
+}
+
+fn was_there(removed: Answer<()>) -> Answer<bool> {
+    match removed {
+        Ok(()) => Ok(true),
+        Err(ZooKeeperError::NoNode) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+impl fmt::Debug for Batches {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Batches").finish_non_exhaustive()
+    }
+}
