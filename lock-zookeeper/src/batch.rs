@@ -102,6 +102,10 @@ impl Batches {
     /// Removes the node at `path`; whether it was there.
     pub(crate) async fn remove(self: &Arc<Self>, path: &str) -> Answer<bool> {
         let together = self.gather(|gathered, asker| {
+            // A transaction that removes a node twice removes nothing, and says that it is not there.
+            if gathered.removals.iter().any(|removal| removal.path == path) {
+                self.send(gathered);
+            }
             gathered.removals.push(Removal {
                 path: path.to_owned(),
                 asker,

@@ -1,24 +1,38 @@
 //! Requests of many tasks travel together, and each is answered as if it had been alone.
 
 use std::collections::BTreeSet;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
-use lock_core::{FencingToken, KeeperPlace, LockGuard, Mode, Released};
+use lock_core::{DistributedLock, FencingToken, KeeperPlace, LockGuard, Mode, Released, Wait};
 use lock_testkit::servers::ZooKeeperServer;
 use lock_testkit::{eventually, steady};
 use lock_zookeeper::zookeeper_client::Client;
 use lock_zookeeper::{ZooKeeperConfig, ZooKeeperLock};
 
-use crate::{PROMPT, admin, children, connect, request, take};
+use crate::{PROMPT, admin, children, connect, request};
 
 /// Few enough to be polled together.
 const CROWD: usize = 25;
 
-/// Asks for the keys `0`, `1` and so on at the same time.
+/// A client whose holds are kept on the thread of the test, so that nothing is sent before that has a rest.
+async fn connect_here(server: &ZooKeeperServer) -> ZooKeeperLock {
+    let config = ZooKeeperConfig::new(server.address()).with_keeper(KeeperPlace::Caller);
+    let locks = ZooKeeperLock::connect(config).await;
+    locks.expect("the server runs")
+}
+
+/// Asks for the keys `0`, `1` and so on at the same time, and waits for those that are still held.
 async fn take_crowd(locks: &ZooKeeperLock, count: usize) -> Vec<LockGuard> {
-    let wanted = |number: usize| request(&number.to_string(), Mode::Exclusive);
-    join_all((0..count).map(|number| take(locks, wanted(number)))).await
+    let asking = (0..count).map(async |number| {
+        let wanted = request(&number.to_string(), Mode::Exclusive);
+        let guard = locks.acquire(wanted.with_wait(Wait::within(PROMPT))).await;
+        guard.expect("the server runs").expect("left by nobody")
+    });
+    join_all(asking).await
 }
 
 async fn release_crowd(guards: Vec<LockGuard>) -> Vec<Released> {
@@ -40,12 +54,11 @@ async fn claims(admin: &Client, chroot: &str) -> Vec<String> {
     claims.await.concat()
 }
 
-/// On one thread, so that the runtime has no turn while they are asked for.
 #[tokio::test]
 async fn what_is_asked_for_at_once_travels_together() {
     const MANY: usize = 200;
     let server = ZooKeeperServer::start();
-    let locks = connect(&server, "").await;
+    let locks = connect_here(&server).await;
     let member = server.member(0);
     // The nodes of the locks are made at first.
     release_crowd(take_crowd(&locks, MANY).await).await;
@@ -90,24 +103,69 @@ fn a_node_that_has_gone_keeps_no_other_one_that_is_removed_with_it() {
     });
 }
 
-/// With everything on one thread, so that nothing is sent before it is given up.
+#[tokio::test]
+async fn releases_that_are_given_up_before_they_are_sent_leave_nothing() {
+    let server = ZooKeeperServer::start();
+    let locks = connect_here(&server).await;
+    for _ in 0..3 {
+        let guards = take_crowd(&locks, CROWD).await;
+        let released = release_crowd(guards).now_or_never();
+        assert!(released.is_none(), "nothing can be answered yet");
+        // The next ones wait until they have gone.
+        release_crowd(take_crowd(&locks, CROWD).await).await;
+    }
+    assert!(claims(&admin(&server).await, "").await.is_empty());
+}
+
 #[tokio::test]
 async fn claims_that_are_given_up_before_they_are_sent_leave_nothing() {
     let server = ZooKeeperServer::start();
-    let config = ZooKeeperConfig::new(server.address()).with_keeper(KeeperPlace::Caller);
-    let locks = ZooKeeperLock::connect(config).await.unwrap();
-    let admin = admin(&server).await;
-    for round in 0..3 {
+    let locks = connect_here(&server).await;
+    for _ in 0..3 {
         release_crowd(take_crowd(&locks, CROWD).await).await;
         let taken = take_crowd(&locks, CROWD).now_or_never();
         assert!(taken.is_none(), "nothing can be answered yet");
-        eventually(PROMPT, "nothing is left", || async {
-            claims(&admin, "").await.is_empty()
+        // The next ones wait until they have gone.
+        release_crowd(take_crowd(&locks, CROWD).await).await;
+    }
+    assert!(claims(&admin(&server).await, "").await.is_empty());
+}
+
+/// Polls `future` as often as it asks for it, at most `times` times.
+async fn poll_times(future: impl Future, times: usize) {
+    let mut future = pin!(future);
+    let mut polls = 0;
+    poll_fn(|context| {
+        polls += 1;
+        let ended = future.as_mut().poll(context).is_ready();
+        if ended || polls == times {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn tries_that_are_given_up_at_any_moment_leave_nothing() {
+    let server = ZooKeeperServer::start();
+    let holder = connect_here(&server).await;
+    let held = take_crowd(&holder, CROWD).await;
+    for times in 1..=16 {
+        // One that knows of no key that it is held.
+        let locks = connect_here(&server).await;
+        let tries = (0..CROWD).map(|number| {
+            let wanted = request(&number.to_string(), Mode::Exclusive);
+            locks.acquire(wanted.with_wait(Wait::No))
+        });
+        poll_times(join_all(tries), times).await;
+        eventually(PROMPT, "the holders are alone", || async {
+            let claims = claims(&admin(&server).await, "").await;
+            claims.len() == CROWD
         })
         .await;
-        // And all is free, for whoever comes next.
-        let guards = take_crowd(&locks, CROWD).await;
-        assert_eq!(guards.len(), CROWD, "{round}");
-        release_crowd(guards).await;
     }
+    release_crowd(held).await;
+    release_crowd(take_crowd(&holder, CROWD).await).await;
 }
