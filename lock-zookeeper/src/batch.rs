@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
 
+use futures_util::future::join_all;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use zookeeper_client::{
@@ -22,6 +23,9 @@ use crate::session::{Answer, Joined, Node};
 
 /// How many travel together at most: other sessions wait meanwhile.
 const BATCH_MAX: usize = 64;
+
+/// From a runtime that has ended. Whoever hears it asks again.
+const NO_ANSWER: ZooKeeperError = ZooKeeperError::ConnectionLoss;
 
 /// What is asked in one session.
 pub(crate) struct Batches {
@@ -50,11 +54,14 @@ struct Removal {
     asker: Asker<Answer<bool>>,
 }
 
-/// Whoever waits for an answer; `None` says that one had better ask alone.
+/// Whoever waits for an answer.
 struct Asker<T> {
-    answer: oneshot::Sender<Option<T>>,
+    answer: oneshot::Sender<T>,
     _under_way: UnderWay,
 }
+
+/// Sends what has gathered when it is dropped, be it by a runtime that ends.
+struct Flush(Arc<Batches>);
 
 /// Counts a request until it is dropped.
 pub(crate) struct UnderWay(Arc<AtomicUsize>);
@@ -80,9 +87,14 @@ impl Batches {
                 asker,
             });
         });
-        let _alone = match taken_along(together).await {
-            Ok(joined) => return joined,
-            Err(alone) => alone,
+        let _alone = match together {
+            Ok(answered) => {
+                return answered.await.unwrap_or_else(|_gone| Joined {
+                    node: Err(NO_ANSWER),
+                    children: Err(NO_ANSWER),
+                });
+            }
+            Err(under_way) => under_way,
         };
         let (creating, listing) = {
             // Behind whatever has gathered meanwhile.
@@ -102,18 +114,14 @@ impl Batches {
     /// Removes the node at `path`; whether it was there.
     pub(crate) async fn remove(self: &Arc<Self>, path: &str) -> Answer<bool> {
         let together = self.gather(|gathered, asker| {
-            // A transaction that removes a node twice removes nothing, and says that it is not there.
-            if gathered.removals.iter().any(|removal| removal.path == path) {
-                self.send(gathered);
-            }
             gathered.removals.push(Removal {
                 path: path.to_owned(),
                 asker,
             });
         });
-        let _alone = match taken_along(together).await {
-            Ok(removed) => return removed,
-            Err(alone) => alone,
+        let _alone = match together {
+            Ok(answered) => return answered.await.unwrap_or(Err(NO_ANSWER)),
+            Err(under_way) => under_way,
         };
         let removing = {
             let mut gathered = self.gathered();
@@ -132,7 +140,7 @@ impl Batches {
     fn gather<T>(
         self: &Arc<Self>,
         enter: impl FnOnce(&mut Gathered, Asker<T>),
-    ) -> Result<oneshot::Receiver<Option<T>>, UnderWay> {
+    ) -> Result<oneshot::Receiver<T>, UnderWay> {
         let others = self.under_way.fetch_add(1, Ordering::SeqCst);
         let under_way = UnderWay(Arc::clone(&self.under_way));
         if others == 0 {
@@ -149,11 +157,13 @@ impl Batches {
         if gathered.len() >= BATCH_MAX {
             self.send(&mut gathered);
         } else if is_first {
-            let this = Arc::clone(self);
+            // A runtime that has ended drops it at once.
+            drop(gathered);
+            let flush = Flush(Arc::clone(self));
             self.runtime.spawn(async move {
                 // Whoever is ready may have something to ask, too.
                 tokio::task::yield_now().await;
-                this.flush();
+                drop(flush);
             });
         }
         Ok(answered)
@@ -197,9 +207,15 @@ impl Gathered {
 }
 
 impl<T> Asker<T> {
-    fn tell(self, answer: Option<T>) {
+    fn tell(self, answer: T) {
         // Whoever asked may have gone.
         let _ = self.answer.send(answer);
+    }
+}
+
+impl Drop for Flush {
+    fn drop(&mut self) {
+        self.0.flush();
     }
 }
 
@@ -209,39 +225,40 @@ impl Drop for UnderWay {
     }
 }
 
-/// The answer to what has been taken along; fails where one is to ask alone.
-async fn taken_along<T>(
-    together: Result<oneshot::Receiver<Option<T>>, UnderWay>,
-) -> Result<T, Option<UnderWay>> {
-    let answered = together.map_err(Some)?;
-    answered.await.ok().flatten().ok_or(None)
-}
-
 /// What the nodes of claims are.
 fn of_claims(acls: Acls<'static>) -> CreateOptions<'static> {
     CreateMode::EphemeralSequential.with_acls(acls)
 }
 
-/// Removes nodes in one transaction, which is made for all of them or for none.
+/// Removes nodes in one transaction, or each by itself where one has gone: a transaction is made for all of them or
+/// for none.
 async fn remove(client: ZooKeeper, removals: Vec<Removal>) {
-    let mut removing = client.new_multi_writer();
+    let mut together = client.new_multi_writer();
     let added = removals
         .iter()
-        .try_for_each(|removal| removing.add_delete(&removal.path, None));
+        .try_for_each(|removal| together.add_delete(&removal.path, None));
     let removed = match added {
-        Ok(()) => removing.commit().await,
+        Ok(()) => together.commit().await,
         Err(error) => Err(error.into()),
     };
-    for (number, removal) in removals.into_iter().enumerate() {
-        removal.asker.tell(match &removed {
-            Ok(_) => Some(Ok(true)),
-            Err(MultiWriteError::OperationFailed { index, source }) if *index == number => {
-                Some(was_there(Err(source.clone())))
+    match removed {
+        Ok(_) => removals
+            .into_iter()
+            .for_each(|removal| removal.asker.tell(Ok(true))),
+        Err(MultiWriteError::OperationFailed { .. }) => {
+            // Also for those whom nobody waits for any more.
+            let removing: Vec<_> = removals
+                .iter()
+                .map(|removal| client.delete(&removal.path, None))
+                .collect();
+            let removed = join_all(removing).await;
+            for (removal, removed) in removals.into_iter().zip(removed) {
+                removal.asker.tell(was_there(removed));
             }
-            // It was not its fault.
-            Err(MultiWriteError::OperationFailed { .. }) => None,
-            Err(MultiWriteError::RequestFailed { source }) => Some(Err(source.clone())),
-        });
+        }
+        Err(MultiWriteError::RequestFailed { source }) => removals
+            .into_iter()
+            .for_each(|removal| removal.asker.tell(Err(source.clone()))),
     }
 }
 
@@ -260,10 +277,7 @@ async fn join(client: ZooKeeper, acls: Acls<'static>, claims: Vec<Claim>) {
         Ok(()) => looking.commit().await,
         Err(error) => Err(error),
     };
-    let mut created = Vec::with_capacity(claims.len());
-    for creating in creating {
-        created.push(creating.await);
-    }
+    let created = join_all(creating).await;
     let mut lines = lines.map(Vec::into_iter);
     for (claim, created) in claims.into_iter().zip(created) {
         let children = match &mut lines {
@@ -277,7 +291,7 @@ async fn join(client: ZooKeeper, acls: Acls<'static>, claims: Vec<Claim>) {
             Err(error) => Err(error.clone()),
         };
         let node = made(&claim.start, created);
-        claim.asker.tell(Some(Joined { node, children }));
+        claim.asker.tell(Joined { node, children });
     }
 }
 
