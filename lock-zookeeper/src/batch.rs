@@ -64,7 +64,7 @@ struct Asker<T> {
 struct Flush(Arc<Batches>);
 
 /// Counts a request until it is dropped.
-pub(crate) struct UnderWay(Arc<AtomicUsize>);
+struct UnderWay(Arc<AtomicUsize>);
 
 impl Batches {
     /// Asks through `client`; answers are waited for on `runtime`.
@@ -132,7 +132,7 @@ impl Batches {
     }
 
     /// Sends what has gathered, so that whatever is sent next is behind it.
-    pub(crate) fn flush(self: &Arc<Self>) {
+    pub(crate) fn flush(&self) {
         self.send(&mut self.gathered());
     }
 

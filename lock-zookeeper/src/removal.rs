@@ -17,8 +17,9 @@ pub(crate) async fn remove(place: &Place) -> Result<bool> {
             Ok(was_there) => return Ok(was_there),
             // Whatever was in it has gone with it.
             Err(_) if place.session.has_ended() => return Ok(false),
-            // The next request waits until there is a connection again.
-            Err(error) if is_loss_of_connection(&error) => {}
+            // The next request waits until there is a connection again. Where the runtime of the session has ended it is
+            // refused at once, again and again: then whoever limits this has to get a turn.
+            Err(error) if is_loss_of_connection(&error) => tokio::task::yield_now().await,
             Err(error) => return Err(translate(error)),
         }
     }

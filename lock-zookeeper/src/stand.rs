@@ -79,6 +79,8 @@ impl<'a> Stand<'a> {
                 Known::There(_) => self.see(&session).await?,
             };
             let (Some((sent, children)), Known::There(node)) = (seen, &self.node) else {
+                // As in removals: whoever limits this has to get a turn.
+                tokio::task::yield_now().await;
                 continue;
             };
             self.client.heard.note(sent);
