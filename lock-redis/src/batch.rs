@@ -5,10 +5,9 @@
 //! script.
 
 use std::future::{Future, poll_fn};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 
+use lock_core::{InFlight, OneInFlight};
 use redis::{Cmd, RedisResult, Value};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
@@ -26,26 +25,23 @@ const BATCH_MAX: usize = 64;
 /// cleans up: a call is sent alone only when none that came before it is waiting to be sent.
 pub(crate) struct Batches {
     gathering: mpsc::UnboundedSender<Member>,
-    under_way: Arc<AtomicUsize>,
+    in_flight: InFlight,
 }
 
 /// A call that waits to be sent, or for its answer, whoever may have given it up.
 struct Member {
     call: Call,
     answer: oneshot::Sender<Answer>,
-    under_way: UnderWay,
+    in_flight: OneInFlight,
 }
 
 /// `None` is for whoever had better ask alone.
 type Answer = Option<RedisResult<Value>>;
 
-/// Counts a call until it is dropped.
-pub(crate) struct UnderWay(Arc<AtomicUsize>);
-
 /// How a call is to be sent.
 pub(crate) enum Travels {
     /// By whoever makes it.
-    Alone(UnderWay),
+    Alone(OneInFlight),
     /// It has been taken along. No answer comes from a connection that has ended.
     Together(oneshot::Receiver<Answer>),
 }
@@ -57,31 +53,24 @@ impl Batches {
         runtime.spawn(deliver(gathered, channel));
         Self {
             gathering,
-            under_way: Arc::default(),
+            in_flight: InFlight::default(),
         }
     }
 
     /// Takes `call` along where others are under way.
     pub(crate) fn join(&self, call: &Call) -> Travels {
-        let others = self.under_way.fetch_add(1, Ordering::SeqCst);
-        let under_way = UnderWay(Arc::clone(&self.under_way));
+        let (others, in_flight) = self.in_flight.enter();
         if others == 0 {
-            return Travels::Alone(under_way);
+            return Travels::Alone(in_flight);
         }
         let (answer, answered) = oneshot::channel();
         // It fails together with the connection, and drops what would answer.
         let _ = self.gathering.send(Member {
             call: call.clone(),
             answer,
-            under_way,
+            in_flight,
         });
         Travels::Together(answered)
-    }
-}
-
-impl Drop for UnderWay {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -112,7 +101,7 @@ async fn deliver(mut gathered: mpsc::UnboundedReceiver<Member>, channel: Channel
 async fn ask(members: Vec<Member>, mut channel: Channel) {
     let (calls, waiting): (Vec<_>, Vec<_>) = members
         .into_iter()
-        .map(|member| (member.call, (member.answer, member.under_way)))
+        .map(|member| (member.call, (member.answer, member.in_flight)))
         .unzip();
     let request = match &*calls {
         [call] => call.shortest(&channel),
@@ -135,7 +124,7 @@ async fn ask(members: Vec<Member>, mut channel: Channel) {
         }
         answer => vec![Some(answer); calls.len()],
     };
-    for ((member, _under_way), answer) in waiting.into_iter().zip(answers) {
+    for ((member, _in_flight), answer) in waiting.into_iter().zip(answers) {
         // Whoever asked may have gone.
         let _ = member.send(answer);
     }

@@ -62,8 +62,8 @@ impl Connection {
         if !call.goes_in_batches() {
             return call.send(&self.channel).await;
         }
-        let _under_way = match self.batches.join(call) {
-            Travels::Alone(under_way) => Some(under_way),
+        let _in_flight = match self.batches.join(call) {
+            Travels::Alone(in_flight) => Some(in_flight),
             Travels::Together(answer) => match answer.await {
                 Ok(Some(answer)) => return answer,
                 Ok(None) => None,

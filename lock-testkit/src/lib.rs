@@ -39,7 +39,7 @@
 //!
 //! [`servers`] starts real servers as child processes; [`faults`] stands between them and a client;
 //! [`processes`] are other clients, to be killed and stopped; [`history`] proves of what they wrote down
-//! that no promise was broken; [`eventually`] is how to wait in a test;
+//! that no promise was broken; [`eventually`] is how to wait in a test, [`poll_times`] how to give up;
 //! [`Comparison`] is how to see what a lock costs.
 
 mod bench;
@@ -72,6 +72,7 @@ pub use case::{Case, Group, Need, Outcome};
 pub use comparison::{Comparison, Ratios};
 pub use conformance::cases;
 pub use eventually::eventually;
+pub use polls::poll_times;
 pub use run::run;
 #[doc(hidden)]
 pub use run::run_named as __run_named;

@@ -8,7 +8,9 @@ use tokio::time::{sleep, timeout};
 
 /// Polls `future` at most `times` times, each time it asks for it, and drops it unless that
 /// completed it. A future that does not ask any more is dropped after `patience`.
-pub(crate) async fn poll_times<F: Future>(
+///
+/// Returns what it came to, if it did.
+pub async fn poll_times<F: Future>(
     future: F,
     times: usize,
     patience: Duration,

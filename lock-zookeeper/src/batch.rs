@@ -7,11 +7,11 @@
 //! others (ZOOKEEPER-4026), and that is its token.
 
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
 
 use futures_util::future::join_all;
+use lock_core::{InFlight, OneInFlight};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use zookeeper_client::{
@@ -33,7 +33,7 @@ pub(crate) struct Batches {
     acls: Acls<'static>,
     runtime: Handle,
     gathered: Mutex<Gathered>,
-    under_way: Arc<AtomicUsize>,
+    in_flight: InFlight,
 }
 
 /// What waits to be sent, whoever may have given it up.
@@ -57,14 +57,11 @@ struct Removal {
 /// Whoever waits for an answer.
 struct Asker<T> {
     answer: oneshot::Sender<T>,
-    _under_way: UnderWay,
+    _in_flight: OneInFlight,
 }
 
 /// Sends what has gathered when it is dropped, be it by a runtime that ends.
 struct Flush(Arc<Batches>);
-
-/// Counts a request until it is dropped.
-struct UnderWay(Arc<AtomicUsize>);
 
 impl Batches {
     /// Asks through `client`; answers are waited for on `runtime`.
@@ -74,7 +71,7 @@ impl Batches {
             acls,
             runtime,
             gathered: Mutex::default(),
-            under_way: Arc::default(),
+            in_flight: InFlight::default(),
         })
     }
 
@@ -94,7 +91,7 @@ impl Batches {
                     children: Err(NO_ANSWER),
                 });
             }
-            Err(under_way) => under_way,
+            Err(in_flight) => in_flight,
         };
         let (creating, listing) = {
             // Behind whatever has gathered meanwhile.
@@ -121,7 +118,7 @@ impl Batches {
         });
         let _alone = match together {
             Ok(answered) => return answered.await.unwrap_or(Err(NO_ANSWER)),
-            Err(under_way) => under_way,
+            Err(in_flight) => in_flight,
         };
         let removing = {
             let mut gathered = self.gathered();
@@ -140,18 +137,17 @@ impl Batches {
     fn gather<T>(
         self: &Arc<Self>,
         enter: impl FnOnce(&mut Gathered, Asker<T>),
-    ) -> Result<oneshot::Receiver<T>, UnderWay> {
-        let others = self.under_way.fetch_add(1, Ordering::SeqCst);
-        let under_way = UnderWay(Arc::clone(&self.under_way));
+    ) -> Result<oneshot::Receiver<T>, OneInFlight> {
+        let (others, in_flight) = self.in_flight.enter();
         if others == 0 {
-            return Err(under_way);
+            return Err(in_flight);
         }
         let (answer, answered) = oneshot::channel();
         let mut gathered = self.gathered();
         let is_first = gathered.is_empty();
         let asker = Asker {
             answer,
-            _under_way: under_way,
+            _in_flight: in_flight,
         };
         enter(&mut gathered, asker);
         if gathered.len() >= BATCH_MAX {
@@ -216,12 +212,6 @@ impl<T> Asker<T> {
 impl Drop for Flush {
     fn drop(&mut self) {
         self.0.flush();
-    }
-}
-
-impl Drop for UnderWay {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

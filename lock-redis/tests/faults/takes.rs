@@ -1,12 +1,9 @@
 //! Takes whose outcome the client does not learn, or does not wait for.
 
-use std::future::{Future, poll_fn};
-use std::pin::pin;
-use std::task::Poll;
 use std::time::Duration;
 
 use lock_core::{DistributedLock, ErrorKind, LockGuard, LockRequest, Mode, Released};
-use lock_testkit::{eventually, steady};
+use lock_testkit::{eventually, poll_times, steady};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -193,10 +190,9 @@ fn acquisitions_dropped_at_every_poll_over_a_slow_network_leave_nothing() {
                         } else {
                             request.without_waiting()
                         };
-                        let limit = delay * polls / 4 + Duration::from_millis(mode as u64);
+                        let limit = delay * polls as u32 / 4 + Duration::from_millis(mode as u64);
                         cancelled.spawn(async move {
-                            let acquiring = poll_times(locks.acquire(request), polls);
-                            drop(timeout(limit, acquiring).await);
+                            drop(poll_times(locks.acquire(request), polls, limit).await);
                         });
                     }
                 }
@@ -211,24 +207,6 @@ fn acquisitions_dropped_at_every_poll_over_a_slow_network_leave_nothing() {
             "the client is still in order"
         );
     });
-}
-
-/// Polls `future` at most `times` times, each time it asks for it.
-async fn poll_times<F: Future>(future: F, times: u32) -> Option<F::Output> {
-    let mut future = pin!(future);
-    let mut left = times;
-    poll_fn(|context| {
-        if left == 0 {
-            return Poll::Ready(None);
-        }
-        left -= 1;
-        match future.as_mut().poll(context) {
-            Poll::Ready(output) => Poll::Ready(Some(output)),
-            Poll::Pending if left == 0 => Poll::Ready(None),
-            Poll::Pending => Poll::Pending,
-        }
-    })
-    .await
 }
 
 #[test]

@@ -1,15 +1,12 @@
 //! Requests of many tasks travel together, and each is answered as if it had been alone.
 
 use std::collections::BTreeSet;
-use std::future::{Future, poll_fn};
-use std::pin::pin;
-use std::task::Poll;
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use lock_core::{DistributedLock, FencingToken, KeeperPlace, LockGuard, Mode, Released, Wait};
 use lock_testkit::servers::ZooKeeperServer;
-use lock_testkit::{eventually, steady};
+use lock_testkit::{eventually, poll_times, steady};
 use lock_zookeeper::zookeeper_client::Client;
 use lock_zookeeper::{ZooKeeperConfig, ZooKeeperLock};
 
@@ -133,22 +130,6 @@ async fn claims_that_are_given_up_before_they_are_sent_leave_nothing() {
     assert!(claims(&admin(&server).await, "").await.is_empty());
 }
 
-/// Polls `future` as often as it asks for it, at most `times` times.
-async fn poll_times(future: impl Future, times: usize) {
-    let mut future = pin!(future);
-    let mut polls = 0;
-    poll_fn(|context| {
-        polls += 1;
-        let ended = future.as_mut().poll(context).is_ready();
-        if ended || polls == times {
-            Poll::Ready(())
-        } else {
-            Poll::Pending
-        }
-    })
-    .await;
-}
-
 #[tokio::test]
 async fn tries_that_are_given_up_at_any_moment_leave_nothing() {
     let server = ZooKeeperServer::start();
@@ -161,7 +142,7 @@ async fn tries_that_are_given_up_at_any_moment_leave_nothing() {
             let wanted = request(&number.to_string(), Mode::Exclusive);
             locks.acquire(wanted.with_wait(Wait::No))
         });
-        poll_times(join_all(tries), times).await;
+        poll_times(join_all(tries), times, PROMPT).await;
         eventually(PROMPT, "the holders are alone", || async {
             let claims = claims(&admin(&server).await, "").await;
             claims.len() == CROWD
