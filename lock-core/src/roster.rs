@@ -11,7 +11,7 @@ use crate::sync::locked;
 use crate::{Moment, OwnerId};
 
 /// How much earlier than its time a hold is attended to at most.
-const EARLY_MAX: Duration = Duration::from_millis(200);
+const EARLY_MAX: Duration = Duration::from_millis(400);
 
 /// The timetable of the holds that one keeper task looks after.
 ///
@@ -79,7 +79,7 @@ impl Roster {
             let early = if taken.is_empty() {
                 Duration::ZERO
             } else {
-                (first.get().id.ttl() / 150).min(EARLY_MAX)
+                (first.get().id.ttl() / 75).min(EARLY_MAX)
             };
             if first.key().0 > now.plus(early) {
                 break;

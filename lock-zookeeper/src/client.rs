@@ -2,6 +2,7 @@
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use lock_core::{
@@ -14,9 +15,10 @@ use crate::error::{config_error, no_answer, translate};
 use crate::layout::Layout;
 use crate::parents::Parents;
 use crate::places::{Place, Places};
+use crate::predecessor::Predecessor;
 use crate::refused::Refused;
 use crate::removal::remove;
-use crate::session::Session;
+use crate::session::{Node, Session};
 use crate::station::{OPENING_LIMIT, Station, Terms};
 use crate::wire::Wire;
 
@@ -32,6 +34,8 @@ pub(crate) struct Client {
     pub(crate) refused: Refused,
     stations: PerRuntime<Station>,
     parents: Arc<Parents>,
+    /// The highest transaction that has made a claim of this client.
+    newest: AtomicI64,
 }
 
 impl Client {
@@ -63,6 +67,7 @@ impl Client {
             patrol,
             heard: Heard::new(),
             refused: Refused::default(),
+            newest: AtomicI64::new(0),
         };
         let session = client.session(ttl).await?;
         let asking = session.reads_together();
@@ -91,13 +96,13 @@ impl Client {
         let removing = remove(&place);
         let removed = self.patrol.within(RELEASE_LIMIT, removing).await;
         match removed.unwrap_or_else(|| Err(no_answer(RELEASE_LIMIT))) {
-            Ok(was_there) => {
+            Ok(true) => {
+                self.removed(hold.owner());
+                Ok(Released::Released)
+            }
+            Ok(false) => {
                 self.left(hold.owner());
-                Ok(if was_there {
-                    Released::Released
-                } else {
-                    Released::AlreadyLost
-                })
+                Ok(Released::AlreadyLost)
             }
             Err(error) => {
                 self.stuck(hold, &place, begun);
@@ -109,19 +114,42 @@ impl Client {
     /// Notes that the node of a lock is about to be made: if nobody joins its line after all, it goes.
     pub(crate) fn makes(&self, lock: &Arc<str>, session: &Arc<Session>) {
         let (lock, session) = (Arc::clone(lock), Arc::clone(session));
-        self.parents.left(lock, session);
+        self.parents.left(lock, session, None);
     }
 
     /// Notes that a claim stands in the line of a lock.
-    pub(crate) fn joined(&self, lock: &str) {
+    pub(crate) fn joined(&self, lock: &str, node: &Node) {
         self.parents.joined(lock);
+        self.newest.fetch_max(node.czxid, Ordering::Relaxed);
+    }
+
+    /// Takes out what is known of the hold that the next claim on a lock may be right behind.
+    pub(crate) fn take_predecessor(&self, lock: &str) -> Option<Predecessor> {
+        self.parents.take_predecessor(lock)
+    }
+
+    /// Whether the next claim is likely to be right behind this hold.
+    pub(crate) fn next_is_likely(&self, predecessor: Predecessor) -> bool {
+        predecessor.next_is_likely(self.newest.load(Ordering::Relaxed))
     }
 
     /// Notes that nothing is left of a claim.
     pub(crate) fn left(&self, owner: OwnerId) {
         if let Some(place) = self.places.leave(owner) {
             place.session.touch();
-            self.parents.left(place.lock, place.session);
+            self.parents.left(place.lock, place.session, None);
+        }
+    }
+
+    /// The same of a claim that we have removed ourselves: of a hold, the next one may be right behind it.
+    fn removed(&self, owner: OwnerId) {
+        if let Some(place) = self.places.leave(owner) {
+            place.session.touch();
+            let predecessor = match (&place.node, place.run) {
+                (Some(node), Some(run)) => Predecessor::new(node, run),
+                _ => None,
+            };
+            self.parents.left(place.lock, place.session, predecessor);
         }
     }
 

@@ -51,7 +51,7 @@ fn mode_of(name: &str) -> Option<Mode> {
 }
 
 /// The number at the end of a claim's name: ten characters, one more from -10^9 down.
-fn sequence_of(name: &str) -> Option<i32> {
+pub(crate) fn sequence_of(name: &str) -> Option<i32> {
     let behind_mark = MARKS
         .iter()
         .filter_map(|mark| name.rfind(mark).map(|at| at + mark.len()))

@@ -16,9 +16,9 @@ use crate::error::BACKEND;
 
 /// Locks on one ZooKeeper ensemble, version 3.6 or later.
 ///
-/// All three modes, taken by two requests that are sent at once, and granted in the order in which they were
-/// asked for, also among processes. (The driver does not set `TCP_NODELAY`, so the second request may leave a round
-/// trip later.)
+/// All three modes, granted in the order in which they were asked for, also among processes. They are taken by two
+/// requests that are sent at once. (The driver does not set `TCP_NODELAY`, so the second request may leave a round trip
+/// later.) An exclusive lock that only this client has used, ten times and more, each within a second of the last, is taken by one.
 ///
 /// Ttl and lock delay are the timeout of a session, and together at most the longest one that the servers give
 /// (`maxSessionTimeout`: twenty ticks, 40 s by default). The delay comes on top of the ttl also for a waiter that

@@ -14,7 +14,7 @@ use crate::watches::Watched;
 
 /// How many nodes of a batch begin to be watched. That takes a request for each, which costs as much as dozens of nodes
 /// that are read together: of many holds that were granted together, all are watched after some renewals.
-const WATCHES_AT_ONCE: usize = 16;
+const WATCHES_AT_ONCE: usize = 8;
 
 /// How many nodes are read together, so that question and answer are far from a megabyte.
 const READ_AT_ONCE: usize = 500;

@@ -65,10 +65,10 @@ impl Node {
     }
 }
 
-/// What came of a claim: its node, and who stands in line with it.
+/// What came of a claim: its node, and who stands in line with it if that was asked.
 pub(crate) struct Joined {
     pub(crate) node: Answer<Node>,
-    pub(crate) children: Answer<Vec<String>>,
+    pub(crate) children: Option<Answer<Vec<String>>>,
 }
 
 impl Session {
@@ -154,9 +154,15 @@ impl Session {
         *self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes a claim's node in the line of `lock`, and looks at the line right behind it.
-    pub(crate) async fn join(&self, lock: &Arc<str>, prefix: &str) -> Joined {
-        self.batches.join(lock, format!("{lock}/{prefix}")).await
+    /// Makes a claim's node in the line of `lock`, and if it `looks`, lists the line right behind it.
+    pub(crate) async fn join(&self, lock: &Arc<str>, prefix: &str, looks: bool) -> Joined {
+        let start = format!("{lock}/{prefix}");
+        self.batches.join(lock, start, looks).await
+    }
+
+    /// The line of `lock`, as it was when the last claim of this session was made, or later.
+    pub(crate) async fn list(&self, lock: &str) -> Answer<Vec<String>> {
+        self.client.list_children(lock).await
     }
 
     /// Looks at the line of `lock` through the leader: what was confirmed to anybody before is seen.

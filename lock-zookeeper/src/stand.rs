@@ -10,6 +10,7 @@ use crate::error::{is_loss_of_connection, translate};
 use crate::layout::claim_prefix;
 use crate::line::{Queued, line_up};
 use crate::places::Place;
+use crate::predecessor::Predecessor;
 use crate::session::{Answer, Node, Session};
 
 /// The claim of one acquisition.
@@ -22,6 +23,8 @@ pub(crate) struct Stand<'a> {
     claim: Claim,
     session: Option<Arc<Session>>,
     node: Known,
+    /// How many claims of this client in a row were right behind the one before, ours included.
+    run: u32,
 }
 
 /// What is known of the claim's node.
@@ -61,6 +64,7 @@ impl<'a> Stand<'a> {
             claim: keeper.claim(request)?,
             session: None,
             node: Known::Absent,
+            run: 0,
         })
     }
 
@@ -123,6 +127,13 @@ impl<'a> Stand<'a> {
             return Ok(None);
         };
         let token = FencingToken::from_grant(u64::try_from(node.czxid).unwrap_or(u64::MAX))?;
+        if self.request.mode == Mode::Exclusive && look.index == 0 {
+            let run = self.run;
+            let owner = self.claim.id().owner();
+            self.client
+                .places
+                .update(owner, |place| place.run = Some(run));
+        }
         let is_permit = matches!(self.request.mode, Mode::Permit { .. });
         if is_permit && look.index + 1 < look.line.len() {
             // Whoever is next waits for us to be let in, not for us to go.
@@ -167,11 +178,26 @@ impl<'a> Stand<'a> {
         self.client.places.enter(owner, place);
         let sent = self.claim.sending();
         self.node = Known::Unanswered;
-        let joined = session.join(&self.lock, &prefix).await;
+        self.run = 0;
+        let predecessor = self.take_predecessor();
+        let looks = !predecessor.is_some_and(|before| self.client.next_is_likely(before));
+        let joined = session.join(&self.lock, &prefix, looks).await;
         let error = match joined.node {
             Ok(node) => {
+                let run = predecessor.and_then(|before| before.run_with(&node));
+                self.run = run.unwrap_or(0);
+                let name = node.name().to_owned();
                 self.found(node);
-                let children = self.settle(session, joined.children)?;
+                let children = match joined.children {
+                    Some(children) => children,
+                    None if run.is_some() => Ok(vec![name]),
+                    // Somebody may have come in between.
+                    None => session.list(&self.lock).await,
+                };
+                if children == Err(ZooKeeperError::NoNode) {
+                    return Ok(None);
+                }
+                let children = self.settle(session, children)?;
                 return Ok(children.map(|children| (sent, children)));
             }
             Err(error) if session.has_ended() || is_loss_of_connection(&error) => {
@@ -195,6 +221,14 @@ impl<'a> Stand<'a> {
             }
         }
         Ok(None)
+    }
+
+    /// What our claim may be right behind. Only one that has to be the first can do with that.
+    fn take_predecessor(&self) -> Option<Predecessor> {
+        match self.request.mode {
+            Mode::Exclusive => self.client.take_predecessor(&self.lock),
+            Mode::Shared | Mode::Permit { .. } => None,
+        }
     }
 
     /// Looks whether our node was made, although no answer came.
@@ -240,7 +274,7 @@ impl<'a> Stand<'a> {
         self.client
             .places
             .update(owner, |place| place.node = Some(Arc::clone(&node)));
-        self.client.joined(&self.lock);
+        self.client.joined(&self.lock, &node);
         self.node = Known::There(node);
     }
 

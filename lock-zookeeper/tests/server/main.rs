@@ -11,6 +11,7 @@ mod herd;
 mod kazoo;
 mod names;
 mod residue;
+mod runs;
 mod sessions;
 mod takeover;
 #[cfg(feature = "tls")]

@@ -1,0 +1,167 @@
+//! Claims of one client, one right behind the other: it knows without a look that nobody is before it, unless somebody is.
+
+use std::time::Duration;
+
+use futures_util::future::join;
+use lock_core::{DistributedLock, LockGuard, Mode, Released, Wait};
+use lock_testkit::servers::ZooKeeperServer;
+use lock_testkit::{eventually, poll_times, steady};
+use lock_zookeeper::ZooKeeperLock;
+use lock_zookeeper::zookeeper_client::{Acls, CreateMode};
+
+use crate::{PROMPT, admin, children, connect, request, take};
+
+/// So many that the next claim is expected to be right behind.
+const RUN: usize = 30;
+
+async fn take_key(locks: &ZooKeeperLock) -> LockGuard {
+    let wanted = request("k", Mode::Exclusive).with_wait(Wait::within(PROMPT));
+    let guard = locks.acquire(wanted).await.expect("the server runs");
+    guard.expect("left by nobody")
+}
+
+/// Takes the key again and again.
+async fn run(locks: &ZooKeeperLock) {
+    for _ in 0..RUN {
+        let released = take_key(locks).await.release().await;
+        assert_eq!(released.expect("the server runs"), Released::Released);
+    }
+}
+
+/// Whether the key is held, as far as a client is concerned that asks for it like that.
+async fn is_held(locks: &ZooKeeperLock, wait: Wait) -> bool {
+    let wanted = request("k", Mode::Exclusive).with_wait(wait);
+    let guard = locks.acquire(wanted).await.expect("the server runs");
+    guard.is_none()
+}
+
+#[test]
+fn a_key_that_nobody_else_uses_takes_a_request_each_way() {
+    steady(async || {
+        let server = ZooKeeperServer::start();
+        let locks = connect(&server, "/alone").await;
+        run(&locks).await;
+        let asked = || server.member(0).figure("zk_packets_received").unwrap();
+        let before = asked();
+        run(&locks).await;
+        let asked = asked() - before;
+        // And signs of life.
+        assert!(
+            asked < RUN as u64 * 5 / 2,
+            "{asked} requests for {RUN} locks"
+        );
+    });
+}
+
+#[test]
+fn whoever_came_in_between_is_seen() {
+    steady(async || {
+        let server = ZooKeeperServer::start();
+        let locks = connect(&server, "/between").await;
+        let rival = connect(&server, "/between").await;
+        let admin = admin(&server).await;
+        for wait in [Wait::No, Wait::within(Duration::from_millis(20))] {
+            run(&locks).await;
+            let theirs = take_key(&rival).await;
+            assert!(is_held(&locks, wait).await, "two holders");
+            theirs.release().await.unwrap();
+
+            // One that has waited while we held it.
+            run(&locks).await;
+            let ours = take_key(&locks).await;
+            let token = ours.token();
+            let releasing = async {
+                eventually(PROMPT, "it waits", || async {
+                    children(&admin, "/between/k").await.len() == 2
+                })
+                .await;
+                ours.release().await.unwrap();
+                assert!(is_held(&locks, wait).await, "two holders");
+            };
+            let (theirs, ()) = join(take_key(&rival), releasing).await;
+            assert!(theirs.token() > token);
+            let token = theirs.token();
+            theirs.release().await.unwrap();
+            assert!(take_key(&locks).await.token() > token);
+        }
+    });
+}
+
+#[test]
+fn a_line_that_began_anew_is_looked_at() {
+    steady(async || {
+        let server = ZooKeeperServer::start();
+        let locks = connect(&server, "/anew").await;
+        let admin = admin(&server).await;
+        let container = CreateMode::Container.with_acls(Acls::anyone_all());
+        let claim = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
+        run(&locks).await;
+        admin.delete("/anew/k", None).await.unwrap();
+        admin.create("/anew/k", &[], &container).await.unwrap();
+        // The same numbers again, so that ours comes right behind the last of them.
+        let made = (0..RUN).map(|_| admin.create("/anew/k/x-lock-", &[], &claim));
+        for made in Vec::from_iter(made) {
+            made.await.unwrap();
+        }
+        assert!(is_held(&locks, Wait::No).await, "two holders");
+        let claims = children(&admin, "/anew/k").await;
+        assert_eq!(claims.len(), RUN, "ours has left");
+    });
+}
+
+#[test]
+fn claims_that_never_held_the_key_have_nobody_right_behind() {
+    steady(async || {
+        let server = ZooKeeperServer::start();
+        let locks = connect(&server, "/never").await;
+        let rival = connect(&server, "/never").await;
+        run(&locks).await;
+        let theirs = take_key(&rival).await;
+        for round in 0..RUN {
+            let wait = Wait::within(Duration::from_millis(10));
+            assert!(is_held(&locks, wait).await, "two holders in round {round}");
+        }
+        assert_eq!(theirs.release().await.unwrap(), Released::Released);
+    });
+}
+
+#[test]
+fn claims_that_are_given_up_at_any_moment_leave_nothing() {
+    steady(async || {
+        let server = ZooKeeperServer::start();
+        let locks = connect(&server, "/given-up").await;
+        let admin = admin(&server).await;
+        for times in 1..=8 {
+            run(&locks).await;
+            for _ in 0..3 {
+                let wanted = request("k", Mode::Exclusive).with_wait(Wait::within(PROMPT));
+                drop(poll_times(locks.acquire(wanted), times, PROMPT).await);
+                // Waits for whatever is left, or not.
+                let guard = take_key(&locks).await;
+                assert!(is_held(&locks, Wait::No).await, "two holders");
+                guard.release().await.unwrap();
+            }
+            eventually(PROMPT, "nothing is left", || async {
+                children(&admin, "/given-up/k").await.is_empty()
+            })
+            .await;
+        }
+    });
+}
+
+#[test]
+fn a_key_that_others_hold_with_us_is_looked_at() {
+    steady(async || {
+        let server = ZooKeeperServer::start();
+        let locks = connect(&server, "/shared").await;
+        let rival = connect(&server, "/shared").await;
+        let shared = take(&rival, request("k", Mode::Shared)).await;
+        for _ in 0..RUN {
+            let ours = take(&locks, request("k", Mode::Shared)).await;
+            ours.release().await.unwrap();
+        }
+        let wait = Wait::within(Duration::from_millis(20));
+        assert!(is_held(&locks, wait).await, "held by readers and a writer");
+        assert!(shared.is_held());
+    });
+}
