@@ -20,6 +20,8 @@ const INTERRUPT_AFTER: Duration = Duration::from_millis(250);
 /// one it was sent on had been closed while it was idle. So it has to do no harm when it is done twice.
 pub(crate) struct Errand<'a, S> {
     pub(crate) pool: &'a Arc<Pool>,
+    /// What it is asked on at first, if there is something idle elsewhere.
+    pub(crate) first: Option<Lent>,
     /// On whose behalf, if it could win something.
     pub(crate) owner: Option<(OwnerId, &'a Client)>,
     /// How long it stands in line for a connection, at least as long as for an answer. That is our own
@@ -38,17 +40,19 @@ pub(crate) struct Answered {
 
 impl<S: Fn(&Lent) -> String> Errand<'_, S> {
     /// Asks until it is answered, at most for `limit` once there is a connection.
-    pub(crate) async fn run(self, limit: Duration) -> Result<Answered, Failure> {
+    pub(crate) async fn run(mut self, limit: Duration) -> Result<Answered, Failure> {
         let queue_ends = Clock::Boot.now().plus(self.queue.max(limit));
         let mut ends = None;
         let patrol = &self.pool.patrol;
         let mut backoff = Backoff::new(Duration::from_millis(1), Duration::from_millis(20));
         loop {
             let left = ends.unwrap_or(queue_ends).since(Clock::Boot.now());
-            let lending = self.pool.lend(left);
-            let session = match patrol.within(left, lending).await {
-                Some(session) => session?,
-                None => return Err(Failure::NoAnswer(left)),
+            let session = match self.first.take() {
+                Some(session) => session,
+                None => match patrol.within(left, self.pool.lend(left)).await {
+                    Some(session) => session?,
+                    None => return Err(Failure::NoAnswer(left)),
+                },
             };
             let ends = *ends.get_or_insert_with(|| Clock::Boot.now().plus(limit));
             let used = session.used;
@@ -93,6 +97,7 @@ impl Pool {
     ) -> Result<Answer, Failure> {
         let errand = Errand {
             pool: self,
+            first: None,
             owner: None,
             queue: limit,
             statements: |_: &Lent| statements.clone(),

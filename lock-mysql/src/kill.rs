@@ -42,6 +42,7 @@ impl Kill {
     pub(crate) async fn once(&self) -> Result<bool> {
         let errand = Errand {
             pool: &self.pool,
+            first: None,
             owner: None,
             queue: LIMIT,
             statements: |session: &Lent| self.connection.kill(session.is_mariadb),

@@ -67,6 +67,7 @@ impl Client {
         let lane = self.lane()?;
         let errand = Errand {
             pool: &lane.command,
+            first: None,
             owner: Some((hold.owner(), self)),
             queue: wait.min(QUEUE_LIMIT),
             statements: |_: &Lent| self.layout.take(hold, new),
@@ -234,8 +235,14 @@ impl Client {
 
     /// How many holds it has found, which is one or none.
     async fn release_over(&self, lane: &Lane, hold: &HoldId) -> Result<u64, Failure> {
-        let statements = self.layout.release(hold);
-        let answer = lane.background.ask(statements, RELEASE_LIMIT).await?;
+        let errand = Errand {
+            pool: &lane.background,
+            first: lane.command.lend_idle(),
+            owner: None,
+            queue: RELEASE_LIMIT,
+            statements: |_: &Lent| self.layout.release(hold),
+        };
+        let answer = errand.run(RELEASE_LIMIT).await?.answer;
         let write = match hold.mode() {
             Mode::Exclusive => RELEASE_WRITE,
             Mode::Shared | Mode::Permit { .. } => RELEASE_MANY_WRITE,

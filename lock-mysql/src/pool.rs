@@ -99,6 +99,18 @@ impl Pool {
         })
     }
 
+    /// Lends a connection that nobody else could use just now.
+    pub(crate) fn lend_idle(self: &Arc<Self>) -> Option<Lent> {
+        let permit = Arc::clone(&self.permits).try_acquire_owned().ok()?;
+        Some(Lent {
+            session: Some(self.take_idle()?),
+            clean: false,
+            used: true,
+            pool: Arc::clone(self),
+            _permit: permit,
+        })
+    }
+
     /// Closes what is idle: when one connection is dead, the others may be as well.
     pub(crate) fn forget_idle(&self) {
         let idle = std::mem::take(&mut *self.lock_idle());

@@ -60,20 +60,23 @@ fn acquisitions_cancelled_while_the_server_stands_still_leave_nothing() {
 
 #[test]
 fn a_guard_dropped_after_its_runtime_is_gone_is_released() {
-    let server = RedisServer::start();
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    let (guard, other) = runtime.block_on(async {
-        let locks = connect(server.url()).await;
-        let guard = lock_for(&locks, "k", Duration::from_secs(30)).await;
-        (
-            guard,
-            lock_for(&locks, "renewed", Duration::from_millis(600)).await,
-        )
-    });
-    drop(runtime);
-    drop(guard);
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    runtime.block_on(async {
+    steady(async || {
+        let server = RedisServer::start();
+        let url = server.url();
+        let acquiring = std::thread::spawn(|| {
+            let runtime = tokio::runtime::Runtime::new().unwrap();
+            let (guard, other) = runtime.block_on(async {
+                let locks = connect(url).await;
+                (
+                    lock_for(&locks, "k", Duration::from_secs(30)).await,
+                    lock_for(&locks, "renewed", Duration::from_millis(600)).await,
+                )
+            });
+            drop(runtime);
+            drop(guard);
+            other
+        });
+        let other = acquiring.join().unwrap();
         eventually(
             Duration::from_secs(5),
             "the dropped guard's key is free",
