@@ -52,7 +52,7 @@ pub(crate) struct Client {
 pub(crate) struct Lane {
     /// For takes, and for holds that are row locks.
     pub(crate) command: Arc<Pool>,
-    /// For releases and clean-ups, so that they get through whatever takes wait for.
+    /// For releases and clean-ups that find none of the others idle, so that they get through whatever takes wait for.
     pub(crate) background: Arc<Pool>,
 }
 

@@ -20,7 +20,7 @@ const INTERRUPT_AFTER: Duration = Duration::from_millis(250);
 /// one it was sent on had been closed while it was idle. So it has to do no harm when it is done twice.
 pub(crate) struct Errand<'a, S> {
     pub(crate) pool: &'a Arc<Pool>,
-    /// What it is asked on at first, if there is something idle elsewhere.
+    /// What it is asked on at first instead of a connection of `pool`, such as one that is idle in another pool.
     pub(crate) first: Option<Lent>,
     /// On whose behalf, if it could win something.
     pub(crate) owner: Option<(OwnerId, &'a Client)>,

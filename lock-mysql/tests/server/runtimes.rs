@@ -64,6 +64,20 @@ async fn few_connections_stay(server: &SqlServer) {
 }
 
 #[test]
+fn a_lone_task_takes_and_releases_on_one_connection() {
+    let server = SqlServer::start(SqlVendor::MariaDb);
+    let runtime = runtime();
+    let locks = runtime.block_on(connect(&server, MySqlHold::Lease));
+    let list = "SELECT COUNT(*) FROM information_schema.processlist WHERE user <> 'system user'";
+    let connections = || server.execute(list).trim().parse::<u32>().expect("a count");
+    let before = connections();
+    for key in ["a", "a", "b"] {
+        runtime.block_on(works(&locks, key));
+    }
+    assert_eq!(connections(), before + 1);
+}
+
+#[test]
 fn connections_end_with_their_runtimes() {
     let server = SqlServer::start(SqlVendor::MariaDb);
     let first = runtime();
