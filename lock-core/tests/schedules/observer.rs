@@ -62,6 +62,7 @@ pub(crate) struct Entry {
 pub(crate) struct Ticket<'a> {
     observer: &'a Observer,
     arrival: u64,
+    ttl: Duration,
 }
 
 impl Observer {
@@ -105,6 +106,7 @@ impl Observer {
         Ticket {
             observer: self,
             arrival,
+            ttl: request.ttl(),
         }
     }
 
@@ -129,7 +131,8 @@ impl Observer {
             number: token >> 14,
             deadline: book.now + guard.remaining(),
             told: false,
-            ttl: guard.remaining(),
+            // Whoever may hold it for a shorter time is renewed as others are.
+            ttl: ticket.ttl.max(guard.remaining()),
         };
         let what = format!("{process} gets {} ({:?})", grant.key, grant.mode);
         book.tell(what);
