@@ -134,8 +134,7 @@ impl Observer {
             // Whoever may hold it for a shorter time is renewed as others are.
             ttl: ticket.ttl.max(guard.remaining()),
         };
-        let what = format!("{process} gets {} ({:?})", grant.key, grant.mode);
-        book.tell(what);
+        book.tell(format!("{process} gets {} ({:?})", grant.key, grant.mode));
         self.assert_nobody_else(&book, &grant);
         self.assert_order(&mut book, &grant, ticket.arrival, token);
         self.assert_is_so(&grant);
@@ -342,8 +341,7 @@ impl Drop for Entry {
         if let Some(at) = book.grants.iter().position(ours) {
             let grant = book.grants.remove(at);
             book.is_free(&grant.key);
-            let what = format!("{} gives {} back", grant.process, grant.key);
-            book.tell(what);
+            book.tell(format!("{} gives {} back", grant.process, grant.key));
         }
     }
 }
