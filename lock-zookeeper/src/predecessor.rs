@@ -2,9 +2,9 @@
 //!
 //! Whoever held a lock as the first of its line, has removed that claim and gets the number right behind it is the
 //! first again: nobody has joined the line in between. Numbers begin again only when the lock's node is made
-//! anew. Then each claim up to the same number is a transaction, since clients make claims one by one (servers do not tell
-//! which transaction a multi was, ZOOKEEPER-4026), and servers count their transactions. So the number is to be trusted as long as there were no
-//! more of them than that.
+//! anew. Then each claim up to the same number is a transaction, since clients make claims one by one (servers do not
+//! tell which transaction a multi was, ZOOKEEPER-4026), and servers count their transactions. So the number is to be
+//! trusted as long as there were no more of them than that.
 
 use crate::line::sequence_of;
 use crate::session::Node;
