@@ -158,7 +158,7 @@ impl<'a> Acquisition<'a> {
             let Some(before) = blocker(&modes, look.index) else {
                 return Ok(Some(look));
             };
-            self.attempts.refused(look.sent);
+            self.attempts.refused(look.confirmed);
             self.told_held = Some(Clock::Boot.now());
             let is_permit_before = matches!(modes[before], Mode::Permit { .. });
             let is_permit = matches!(self.request.mode, Mode::Permit { .. });

@@ -38,6 +38,7 @@ mod acquisition;
 mod batch;
 mod client;
 mod config;
+mod confirmed;
 mod error;
 mod layout;
 mod lease;

@@ -18,6 +18,7 @@ use zookeeper_client::{
 };
 
 use crate::batch::Batches;
+use crate::confirmed::Confirmed;
 use crate::watches::Watched;
 
 /// What is in the containers that we make. A server does not tell which nodes are containers, and those
@@ -43,6 +44,7 @@ pub(crate) type Answer<T> = Result<T, ZooKeeperError>;
 pub(crate) struct Session {
     client: ZooKeeper,
     batches: Arc<Batches>,
+    confirmed: Confirmed,
     watches: UnboundedSender<Watched>,
     acls: Acls<'static>,
     used: Mutex<Moment>,
@@ -87,6 +89,7 @@ impl Session {
         Self {
             batches: Batches::new(client.clone(), acls, Handle::current()),
             client,
+            confirmed: Confirmed::default(),
             watches,
             acls,
             used: Mutex::new(Clock::Boot.now()),
@@ -157,7 +160,12 @@ impl Session {
     /// Makes a claim's node in the line of `lock`, and if it `looks`, lists the line right behind it.
     pub(crate) async fn join(&self, lock: &Arc<str>, prefix: &str, looks: bool) -> Joined {
         let start = format!("{lock}/{prefix}");
-        self.batches.join(lock, start, looks).await
+        let sent = Clock::Boot.now();
+        let joined = self.batches.join(lock, start, looks).await;
+        if joined.node.is_ok() {
+            self.confirmed.note(sent);
+        }
+        joined
     }
 
     /// The line of `lock`, as it was when the last claim of this session was made, or later.
@@ -174,7 +182,12 @@ impl Session {
         syncing.await.and(children)
     }
 
-    /// The same, and has the session confirmed.
+    /// When the members have confirmed the session, if that is lately enough for a hold with this ttl.
+    pub(crate) fn confirmed_lately(&self, ttl: Duration) -> Option<Moment> {
+        self.confirmed.lately(ttl)
+    }
+
+    /// Looks at the line of `lock` through the leader, and has the session confirmed.
     pub(crate) async fn look_and_confirm(&self, lock: &str) -> Answer<Vec<String>> {
         self.batches.flush();
         let confirming = self.confirm();
@@ -188,6 +201,7 @@ impl Session {
     /// A leader that is cut off from the others answers a mere `sync` until it notices, while they may
     /// have another one already, by whose clock the session ends.
     pub(crate) fn confirm(&self) -> impl Future<Output = Answer<()>> + Send + '_ {
+        let sent = Clock::Boot.now();
         let mut nothing = self.client.new_multi_writer();
         let added = nothing.add_check_version("/", ANY_VERSION);
         let committing = nothing.commit();
@@ -195,9 +209,10 @@ impl Session {
             added?;
             match committing.await {
                 // They confirm as well that somebody may not do it.
-                Ok(_) | Err(MultiWriteError::OperationFailed { .. }) => Ok(()),
-                Err(MultiWriteError::RequestFailed { source }) => Err(source),
+                Ok(_) | Err(MultiWriteError::OperationFailed { .. }) => self.confirmed.note(sent),
+                Err(MultiWriteError::RequestFailed { source }) => return Err(source),
             }
+            Ok(())
         }
     }
 
@@ -303,7 +318,12 @@ impl Session {
 
     /// Removes the node at `path`; whether it was there.
     pub(crate) async fn remove(&self, path: &str) -> Answer<bool> {
-        self.batches.remove(path).await
+        let sent = Clock::Boot.now();
+        let removed = self.batches.remove(path).await;
+        if removed == Ok(true) {
+            self.confirmed.note(sent);
+        }
+        removed
     }
 
     /// Makes the nodes at `levels` that are missing, from the top; those that are not kept are

@@ -37,8 +37,8 @@ enum Known {
 
 /// What a look at the line has told.
 pub(crate) struct Look {
-    /// When it was sent.
-    pub(crate) sent: Moment,
+    /// Since when the session is known to live, at the time of the look.
+    pub(crate) confirmed: Moment,
     pub(crate) line: Vec<Queued>,
     /// Where we are in it.
     pub(crate) index: usize,
@@ -47,7 +47,7 @@ pub(crate) struct Look {
     pub(crate) session: Arc<Session>,
 }
 
-/// When it was sent, and what is in the lock's node.
+/// When the last thing was sent that has been confirmed, and what is in the lock's node.
 type Seen = (Moment, Vec<String>);
 
 impl<'a> Stand<'a> {
@@ -82,12 +82,11 @@ impl<'a> Stand<'a> {
                 Known::Unanswered => self.find(&session).await?,
                 Known::There(_) => self.see(&session).await?,
             };
-            let (Some((sent, children)), Known::There(node)) = (seen, &self.node) else {
+            let (Some((confirmed, children)), Known::There(node)) = (seen, &self.node) else {
                 // As in removals: whoever limits this has to get a turn.
                 tokio::task::yield_now().await;
                 continue;
             };
-            self.client.heard.note(sent);
             let name = node.name();
             let line = line_up(children, Some(name));
             let Some(index) = line.iter().position(|queued| queued.name == name) else {
@@ -96,7 +95,7 @@ impl<'a> Stand<'a> {
                 continue;
             };
             return Ok(Look {
-                sent,
+                confirmed,
                 line,
                 index,
                 lock: Arc::clone(&self.lock),
@@ -140,7 +139,7 @@ impl<'a> Stand<'a> {
             look.session.signal(&node.path);
         }
         let ttl = look.session.ttl(self.claim.id().lock_delay());
-        Ok(self.claim.granted(token, look.sent, ttl))
+        Ok(self.claim.granted(token, look.confirmed, ttl))
     }
 
     /// Leaves the line.
@@ -182,35 +181,54 @@ impl<'a> Stand<'a> {
         let predecessor = self.take_predecessor();
         let looks = !predecessor.is_some_and(|before| self.client.next_is_likely(before));
         let joined = session.join(&self.lock, &prefix, looks).await;
-        let error = match joined.node {
+        match joined.node {
             Ok(node) => {
-                let run = predecessor.and_then(|before| before.run_with(&node));
-                self.run = run.unwrap_or(0);
-                let name = node.name().to_owned();
-                self.found(node);
-                let children = match joined.children {
-                    Some(children) => children,
-                    None if run.is_some() => Ok(vec![name]),
-                    // Somebody may have come in between.
-                    None => session.list(&self.lock).await,
-                };
-                if children == Err(ZooKeeperError::NoNode) {
-                    return Ok(None);
-                }
-                let children = self.settle(session, children)?;
-                return Ok(children.map(|children| (sent, children)));
+                self.client.heard.note(sent);
+                let line = self.line_up_behind(predecessor, node, joined.children, session);
+                Ok(line.await?.map(|children| (sent, children)))
             }
             Err(error) if session.has_ended() || is_loss_of_connection(&error) => {
-                self.settle::<()>(session, Err(error))?;
-                return Ok(None);
+                self.settle(session, Err(error))
             }
-            Err(error) => error,
-        };
-        // The server has said that it made nothing.
-        self.not_there();
-        if error != ZooKeeperError::NoNode {
-            return Err(translate(error));
+            Err(error) => {
+                // The server has said that it made nothing.
+                self.not_there();
+                if error == ZooKeeperError::NoNode {
+                    self.make_lock(session).await?;
+                    Ok(None)
+                } else {
+                    Err(translate(error))
+                }
+            }
         }
+    }
+
+    /// What is in the lock's node once ours is: by the look behind it, if there was one, or since nobody can be before us.
+    async fn line_up_behind(
+        &mut self,
+        predecessor: Option<Predecessor>,
+        node: Node,
+        children: Option<Answer<Vec<String>>>,
+        session: &Session,
+    ) -> Result<Option<Vec<String>>> {
+        let run = predecessor.and_then(|before| before.run_with(&node));
+        self.run = run.unwrap_or(0);
+        let name = node.name().to_owned();
+        self.found(node);
+        let children = match children {
+            Some(children) => children,
+            None if run.is_some() => Ok(vec![name]),
+            // Somebody may have come in between.
+            None => session.list(&self.lock).await,
+        };
+        if children == Err(ZooKeeperError::NoNode) {
+            return Ok(None);
+        }
+        self.settle(session, children)
+    }
+
+    /// Makes the lock's node, and those above it.
+    async fn make_lock(&mut self, session: &Arc<Session>) -> Result<()> {
         self.client.makes(&self.lock, session);
         let levels = self.client.layout.levels(&self.lock);
         match session.make(levels).await {
@@ -220,7 +238,7 @@ impl<'a> Stand<'a> {
                 self.settle(session, made)?;
             }
         }
-        Ok(None)
+        Ok(())
     }
 
     /// What our claim may be right behind. Only one that has to be the first can do with that.
@@ -251,21 +269,28 @@ impl<'a> Stand<'a> {
             self.not_there();
             return Ok(None);
         };
+        self.client.heard.note(sent);
         self.found(node);
         Ok(Some((sent, children)))
     }
 
+    /// Looks again. That nobody is before us is true from then on, however old the state is that a server shows us,
+    /// as long as our node is there: so what counts is how long the session lives.
     async fn see(&mut self, session: &Arc<Session>) -> Result<Option<Seen>> {
-        let sent = Clock::Boot.now();
-        match session.look_and_confirm(&self.lock).await {
-            Err(ZooKeeperError::NoNode) => {
-                self.start_over()?;
-                Ok(None)
-            }
-            answer => Ok(self
-                .settle(session, answer)?
-                .map(|children| (sent, children))),
+        let asked = Clock::Boot.now();
+        let (confirmed, answer) = match session.confirmed_lately(self.request.ttl()) {
+            Some(confirmed) => (confirmed, session.list(&self.lock).await),
+            None => (asked, session.look_and_confirm(&self.lock).await),
+        };
+        if answer == Err(ZooKeeperError::NoNode) {
+            self.start_over()?;
+            return Ok(None);
         }
+        let Some(children) = self.settle(session, answer)? else {
+            return Ok(None);
+        };
+        self.client.heard.note(asked);
+        Ok(Some((confirmed, children)))
     }
 
     fn found(&mut self, node: Node) {

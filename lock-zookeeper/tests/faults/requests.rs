@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 
 /// The numbers of requests in the protocol.
 pub(crate) const DELETE: u32 = 2;
+pub(crate) const MULTI: u32 = 14;
 pub(crate) const CREATE_CONTAINER: u32 = 19;
 
 /// Whether a request is passed on, which may take a while.
