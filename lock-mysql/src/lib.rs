@@ -18,6 +18,7 @@ mod client;
 mod config;
 mod errand;
 mod error;
+mod grant_clock;
 mod identity;
 mod kill;
 mod layout;

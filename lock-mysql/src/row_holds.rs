@@ -7,6 +7,7 @@ use lock_core::{Clock, HoldId, LossReason, Mode, Moment, OwnerId, Released, Rene
 
 use crate::client::{Client, Won};
 use crate::error::{Failure, no_answer, unexpected};
+use crate::grant_clock::grant_number;
 use crate::pool::Lent;
 use crate::request::Request;
 use crate::row_statements::whole_seconds;
@@ -249,7 +250,7 @@ fn taken(answer: &Answer, clock_in_row: bool, sent: Moment) -> Result<Taken> {
     if is_leased {
         return Ok(Taken::Leased);
     }
-    let clock = if clock_in_row {
+    let clock: i64 = if clock_in_row {
         row.value(2)?
     } else {
         let clock = answer.nth_back(0)?.first();
@@ -257,6 +258,9 @@ fn taken(answer: &Answer, clock_in_row: bool, sent: Moment) -> Result<Taken> {
             .ok_or_else(|| unexpected("without a time"))?
             .value(0)?
     };
-    let won = Won { grant: clock, sent };
+    let won = Won {
+        grant: grant_number(clock),
+        sent,
+    };
     Ok(Taken::Granted { won, recorded })
 }

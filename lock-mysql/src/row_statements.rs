@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use lock_core::{HoldId, LockKey, Mode};
 
+use crate::grant_clock::GRANT_CLOCK_US;
 use crate::layout::Layout;
 use crate::session::Session;
 use crate::statements::{FREE, NOW};
-use crate::wire::GRANT_CLOCK;
 
 impl Layout {
     /// Locks the key's row in the session's transaction, which stays open, and reads the clock when it
@@ -28,9 +28,9 @@ impl Layout {
             (_, _, true) => "LOCK IN SHARE MODE",
         };
         let (clock, afterwards) = if session.sysdate_moves {
-            (format!(", {GRANT_CLOCK} AS clock"), String::new())
+            (format!(", {GRANT_CLOCK_US} AS clock"), String::new())
         } else {
-            (String::new(), format!(";SELECT {GRANT_CLOCK} AS clock"))
+            (String::new(), format!(";SELECT {GRANT_CLOCK_US} AS clock"))
         };
         format!(
             "{timeout}SELECT token, NOT ({FREE}) AS leased{clock} FROM {} WHERE k = {} {lock}{afterwards}",

@@ -8,8 +8,8 @@
 
 use lock_core::{HoldId, LockKey, Mode};
 
+use crate::grant_clock::GRANT_CLOCK;
 use crate::layout::{FLOOR_ROW, Layout, microseconds, owner};
-use crate::wire::GRANT_CLOCK;
 
 pub(crate) const NOW: &str = "UTC_TIMESTAMP(6)";
 

@@ -9,22 +9,13 @@ use sqlx::mysql::{MySqlConnectOptions, MySqlSslMode};
 
 use crate::MySqlConfig;
 use crate::error::{BACKEND, Failure, no_answer, translate};
+use crate::grant_clock::SYSDATE_MOVES;
 use crate::identity::{PEER, SERVER};
 use crate::session::Session;
 use crate::tls;
 
 /// How long opening a connection may take.
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
-
-/// The grants' clock: units of 4 microseconds since 2025, which lasts beyond 2090 in the 49 bits that
-/// a token has for it. More grants of one key than that in a second are not to be had. It says when it is
-/// evaluated, not when its statement was begun: a statement waits for the locks of others, and whoever had
-/// them may have been granted something meanwhile. The driver has every session count in UTC.
-pub(crate) const GRANT_CLOCK: &str =
-    "CAST(GREATEST(TIMESTAMPDIFF(MICROSECOND, '2025-01-01', SYSDATE(6)) DIV 4, 0) AS UNSIGNED)";
-
-/// Whether that is so: with `--sysdate-is-now` a server says when the statement was begun all the same.
-const SYSDATE_MOVES: &str = "SLEEP(0.001) = 0 AND SYSDATE(6) > UTC_TIMESTAMP(6)";
 
 /// How every session is set up, whatever the server's defaults are: no locks on the gaps between rows,
 /// nothing truncated silently, row locks waited for in slices of a second, no limit on what is selected,
