@@ -33,7 +33,7 @@ pub(crate) struct Acquisition<'a> {
     /// Taken by the guard that is made of it.
     stand: Option<Stand<'a>>,
     waiting: Option<Waiting>,
-    /// When the last answer came that the key is held.
+    /// When the ensemble was known to be there, as the last answer came that the key is held.
     told_held: Option<Moment>,
     /// Which claim had been changed before we watched it, which made us look again.
     looked_again_for: Option<String>,
@@ -159,7 +159,7 @@ impl<'a> Acquisition<'a> {
                 return Ok(Some(look));
             };
             self.attempts.refused(look.confirmed);
-            self.told_held = Some(Clock::Boot.now());
+            self.told_held = Some(look.confirmed);
             let is_permit_before = matches!(modes[before], Mode::Permit { .. });
             let is_permit = matches!(self.request.mode, Mode::Permit { .. });
             let before_holds = || blocker(&modes, before).is_none();

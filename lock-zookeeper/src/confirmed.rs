@@ -3,14 +3,14 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use lock_core::{Clock, Moment};
+use lock_core::Moment;
 
 /// How long a confirmation stands for the next one, at most, and which part of a ttl: a grant that counts from it is as much
 /// shorter.
 const LATELY: Duration = Duration::from_millis(200);
 const PART_OF_TTL: u32 = 50;
 
-/// Of one session. Each transaction in it confirms it.
+/// Of one session. A transaction in it confirms it: a claim, a removal, or one that changes nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Confirmed(Mutex<Option<Moment>>);
 
@@ -21,10 +21,33 @@ impl Confirmed {
         *last = last.max(Some(sent));
     }
 
-    /// When the last thing was sent that has been confirmed, if that was lately in the eyes of a hold with this ttl.
-    pub(crate) fn lately(&self, ttl: Duration) -> Option<Moment> {
+    /// When the last thing was sent that has been confirmed, if `now` that is not long ago for a hold with this ttl.
+    pub(crate) fn lately(&self, ttl: Duration, now: Moment) -> Option<Moment> {
         let last = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let limit = LATELY.min(ttl / PART_OF_TTL);
-        last.filter(|sent| Clock::Boot.now().since(*sent) <= limit)
+        last.filter(|sent| now.since(*sent) <= limit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lock_core::Clock;
+
+    #[test]
+    fn a_confirmation_is_of_use_for_a_part_of_the_ttl() {
+        let confirmed = Confirmed::default();
+        let long = Duration::from_secs(30);
+        let earlier = Clock::Boot.now();
+        let sent = earlier.plus(Duration::from_secs(1));
+        assert_eq!(confirmed.lately(long, sent), None);
+        confirmed.note(sent);
+        confirmed.note(earlier);
+        let after = |milliseconds| sent.plus(Duration::from_millis(milliseconds));
+        assert_eq!(confirmed.lately(long, after(200)), Some(sent));
+        assert_eq!(confirmed.lately(long, after(201)), None);
+        let short = Duration::from_secs(5);
+        assert_eq!(confirmed.lately(short, after(100)), Some(sent));
+        assert_eq!(confirmed.lately(short, after(101)), None);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! The driver sends a request when it is called, before its future is polled, and a session's requests
 //! are answered in order: so requests are sent one behind the other and then waited for together, and a
-//! clean-up that is sent later cannot overtake what it cleans up. What has [gathered](Batches) goes before it.
+//! clean-up that is sent later cannot overtake what it cleans up. What has [gathered](Batches) goes before that.
 
 use std::iter;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -168,7 +168,7 @@ impl Session {
         joined
     }
 
-    /// The line of `lock`, as it was when the last claim of this session was made, or later.
+    /// The line of `lock`, as it was when the last transaction of this session was answered, or later.
     pub(crate) async fn list(&self, lock: &str) -> Answer<Vec<String>> {
         self.client.list_children(lock).await
     }
@@ -184,7 +184,7 @@ impl Session {
 
     /// When the members have confirmed the session, if that is lately enough for a hold with this ttl.
     pub(crate) fn confirmed_lately(&self, ttl: Duration) -> Option<Moment> {
-        self.confirmed.lately(ttl)
+        self.confirmed.lately(ttl, Clock::Boot.now())
     }
 
     /// Looks at the line of `lock` through the leader, and has the session confirmed.

@@ -37,7 +37,7 @@ enum Known {
 
 /// What a look at the line has told.
 pub(crate) struct Look {
-    /// Since when the session is known to live, at the time of the look.
+    /// When the request was sent by which the session was confirmed last: a hold counts from then.
     pub(crate) confirmed: Moment,
     pub(crate) line: Vec<Queued>,
     /// Where we are in it.
@@ -184,7 +184,7 @@ impl<'a> Stand<'a> {
         match joined.node {
             Ok(node) => {
                 self.client.heard.note(sent);
-                let line = self.line_up_behind(predecessor, node, joined.children, session);
+                let line = self.line_after_joining(predecessor, node, joined.children, session);
                 Ok(line.await?.map(|children| (sent, children)))
             }
             Err(error) if session.has_ended() || is_loss_of_connection(&error) => {
@@ -203,8 +203,9 @@ impl<'a> Stand<'a> {
         }
     }
 
-    /// What is in the lock's node once ours is: by the look behind it, if there was one, or since nobody can be before us.
-    async fn line_up_behind(
+    /// Who is in the line, now that our node is: as the look behind it says, if there was one, or nobody else where our
+    /// number says so.
+    async fn line_after_joining(
         &mut self,
         predecessor: Option<Predecessor>,
         node: Node,
@@ -274,13 +275,20 @@ impl<'a> Stand<'a> {
         Ok(Some((sent, children)))
     }
 
-    /// Looks again. That nobody is before us is true from then on, however old the state is that a server shows us,
-    /// as long as our node is there: so what counts is how long the session lives.
+    /// Looks again. Where a state that the members have agreed on has our node and nobody before it, each later one has
+    /// nobody before it either, as long as our node is there. So it may be an old one that a server shows us, and what
+    /// counts is how long the session lives.
     async fn see(&mut self, session: &Arc<Session>) -> Result<Option<Seen>> {
-        let asked = Clock::Boot.now();
         let (confirmed, answer) = match session.confirmed_lately(self.request.ttl()) {
             Some(confirmed) => (confirmed, session.list(&self.lock).await),
-            None => (asked, session.look_and_confirm(&self.lock).await),
+            None => {
+                let sent = Clock::Boot.now();
+                let answer = session.look_and_confirm(&self.lock).await;
+                if answer.is_ok() {
+                    self.client.heard.note(sent);
+                }
+                (sent, answer)
+            }
         };
         if answer == Err(ZooKeeperError::NoNode) {
             self.start_over()?;
@@ -289,7 +297,6 @@ impl<'a> Stand<'a> {
         let Some(children) = self.settle(session, answer)? else {
             return Ok(None);
         };
-        self.client.heard.note(asked);
         Ok(Some((confirmed, children)))
     }
 

@@ -1,6 +1,7 @@
 //! What a network does to locks: answers that get lost, connections that are cut or go silent.
 
 mod bed;
+mod confirmations;
 mod deadlines;
 mod left_behind;
 mod lost_answers;

@@ -1,16 +1,14 @@
 //! Waits over a network that fails: the place in the line is kept, and no wake-up is lost.
 
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lock_core::{DistributedLock, Mode};
 use lock_testkit::steady;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 
 use crate::PROMPT;
-use crate::bed::{Bed, connect, request, take};
-use crate::requests::{MULTI, Requests};
+use crate::bed::{Bed, request, take};
 
 #[test]
 fn a_waiter_keeps_its_place_over_lost_connections() {
@@ -61,49 +59,6 @@ fn a_release_while_the_connection_is_cut_wakes_the_waiter_all_the_same() {
             let woken = woken.unwrap_or_else(|_| panic!("round {round} was not woken"));
             let guard = woken.unwrap().unwrap().unwrap().expect("no end");
             guard.release().await.unwrap();
-        }
-    });
-}
-
-#[test]
-fn a_grant_after_a_wait_counts_from_when_its_session_was_confirmed() {
-    steady(async || {
-        const TTL: Duration = Duration::from_secs(20);
-        let bed = Bed::new().await;
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let asking = Arc::clone(&asked);
-        let note = move |kind, _| {
-            asking.lock().unwrap().push(kind);
-            Box::pin(async { true }) as _
-        };
-        let requests = Requests::before(bed.server.member(0).port(), Arc::new(note)).await;
-        let locks = connect(format!("127.0.0.1:{}", requests.port)).await;
-        let others = bed.direct().await;
-        let wanted = || request("k", Mode::Exclusive).with_ttl(TTL);
-        // The session and the lock's node are there.
-        take(&locks, wanted()).await.release().await.unwrap();
-        let begun = Instant::now();
-        let guard = take(&locks, wanted()).await;
-        let at_most = guard.remaining() + begun.elapsed();
-        guard.release().await.unwrap();
-        for (pause, is_confirmed_anew) in [(100, false), (400, true)] {
-            let pause = Duration::from_millis(pause);
-            let guard = take(&others, wanted()).await;
-            let (mut waiting, waiter) = (JoinSet::new(), locks.clone());
-            waiting.spawn(async move { waiter.acquire(wanted()).await });
-            bed.has("k", 2).await;
-            let confirmed = Instant::now();
-            sleep(pause).await;
-            asked.lock().unwrap().clear();
-            guard.release().await.unwrap();
-            let woken = timeout(PROMPT, waiting.join_next()).await;
-            let next = woken.expect("it is its turn").unwrap().unwrap().unwrap();
-            let next = next.expect("no end");
-            let counted = next.remaining() + confirmed.elapsed();
-            let has_confirmed = asked.lock().unwrap().contains(&MULTI);
-            assert_eq!(has_confirmed, is_confirmed_anew, "after {pause:?}");
-            assert_eq!(counted > at_most, is_confirmed_anew, "{counted:?}");
-            next.release().await.unwrap();
         }
     });
 }
