@@ -114,17 +114,20 @@ fn nor_where_holds_are_handed_on() {
 ))]
 fn torment_server(store: &str, torments: &[&str]) {
     steady(async || {
-        let report = torment(&["--server", "--lock", store, "--minutes", "0.25"]);
-        let struck = struck(&report);
-        let to_workers = TO_WORKERS.iter().chain(&ON_THE_WAY);
-        let missed: Vec<_> = to_workers.filter(|kind| !struck.contains(kind)).collect();
-        // A few of each kind, some of which may meet nobody who holds.
-        assert!(missed.len() <= 6, "{missed:?} struck nobody: {report:?}");
-        let served: Vec<_> = torments
-            .iter()
-            .filter(|kind| struck.contains(kind))
-            .collect();
-        assert!(!served.is_empty(), "of {torments:?}: {report:?}");
+        // Servers of a busy machine take most of a run to start again.
+        let (mut has_missed, mut served) = (true, false);
+        for _ in 0..3 {
+            let report = torment(&["--server", "--lock", store, "--minutes", "0.25"]);
+            let struck = struck(&report);
+            let to_workers = TO_WORKERS.iter().chain(&ON_THE_WAY);
+            // A few of each kind, some of which may meet nobody who holds.
+            has_missed = to_workers.filter(|kind| !struck.contains(kind)).count() > 6;
+            served = torments.iter().any(|kind| struck.contains(kind));
+            if served && !has_missed {
+                return;
+            }
+        }
+        panic!("workers were missed: {has_missed}, a server was struck: {served}");
     });
 }
 
