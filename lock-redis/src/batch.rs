@@ -4,17 +4,14 @@
 //! for. So while a call is under way, those that come gather until whoever is ready has had a turn, and go as one
 //! script.
 
-use std::future::{Future, poll_fn};
-use std::task::Poll;
-
 use lock_core::{InFlight, OneInFlight};
 use redis::{Cmd, RedisResult, Value};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
-use tokio::task::coop::unconstrained;
 
 use crate::script::{BATCH, Call, Channel, is_unknown_script};
+use crate::sending::first_poll;
 
 /// How many calls travel together at most: the server does nothing else meanwhile.
 const BATCH_MAX: usize = 64;
@@ -87,10 +84,7 @@ async fn deliver(mut gathered: mpsc::UnboundedReceiver<Member>, channel: Channel
             members.push(member);
         }
         let mut asking = Box::pin(ask(members, channel.clone()));
-        // The first poll gives the request to the driver, which has room for it (`link::ROOM`), so that none that
-        // comes later is before it. Tokio's budget for a turn must not put it off.
-        let first_poll = poll_fn(|context| Poll::Ready(asking.as_mut().poll(context)));
-        if unconstrained(first_poll).await.is_pending() {
+        if first_poll(asking.as_mut()).await.is_pending() {
             answering.spawn(asking);
         }
         while answering.try_join_next().is_some() {}

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::{
-    Clock, Error, ErrorKind, HoldId, KeeperHome, LockKey, LossReason, Moment, Patrol, PerRuntime,
-    Released, Renewal, Result,
+    Clock, Error, ErrorKind, HoldId, KeeperHome, LockKey, LossReason, Mode, Moment, Patrol,
+    PerRuntime, Released, Renewal, Result,
 };
 use redis::{AsyncConnectionConfig, PushInfo, RedisResult, Value};
 
@@ -16,8 +16,9 @@ use crate::error::{BACKEND, no_answer};
 use crate::layout::Layout;
 use crate::link::{Link, Terms, Tracking};
 use crate::script::{self, Call, FLOOR};
+use crate::sending::once_sent;
 use crate::server::{self, ServerClock};
-use crate::wake::Hub;
+use crate::wake::{Hub, Releasing};
 use crate::wire::Wire;
 
 /// How long a request waits for its answer, if nothing shorter applies.
@@ -173,11 +174,15 @@ impl Client {
     /// cannot overtake the take; else on the background connection.
     pub(crate) async fn release(&self, hold: &HoldId) -> Result<Released> {
         // The server tells a connection of what others do.
-        let _ours = self.hub.wake_at_the_end(self.layout.lock(hold.key()));
-        self.release_somewhere(hold).await
+        let releasing = self.hub.releasing(self.layout.lock(hold.key()));
+        self.release_somewhere(hold, releasing).await
     }
 
-    async fn release_somewhere(&self, hold: &HoldId) -> Result<Released> {
+    async fn release_somewhere(
+        &self,
+        hold: &HoldId,
+        mut releasing: Releasing<'_>,
+    ) -> Result<Released> {
         let call = self.layout.release(hold);
         let lane = self.command.of(hold.runtime());
         let Some((lane, connection)) = lane.and_then(|lane| Some((lane.clone(), lane.current()?)))
@@ -185,7 +190,13 @@ impl Client {
             return self.release_elsewhere(&call).await;
         };
         let limit = RELEASE_LIMIT * 2;
-        let mut asking = pin!(lane.call(&connection, &call, limit));
+        let sent = || {
+            // Behind a shared hold the key need not be free.
+            if hold.mode() == Mode::Exclusive {
+                releasing.sent();
+            }
+        };
+        let mut asking = pin!(once_sent(lane.call(&connection, &call, limit), sent));
         match self.patrol.within(RELEASE_LIMIT, asking.as_mut()).await {
             Some(Ok(answer)) => return released(&answer),
             Some(Err(error)) if error.is_retryable() => return self.release_elsewhere(&call).await,

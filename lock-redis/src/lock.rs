@@ -7,14 +7,18 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lock_core::{
     Attempts, Backoff, Capabilities, Claim, Clock, DistributedLock, Error, ErrorKind, FencingToken,
-    Keeper, KeeperHome, Line, LockGuard, LockRequest, Moment, Result, TTL_RANGE, TokenOrder, Turn,
+    Keeper, KeeperHome, Line, LockGuard, LockRequest, Mode, Moment, Result, TTL_RANGE, TokenOrder,
+    Turn,
 };
+use tokio::time::Instant;
 
 use crate::RedisConfig;
 use crate::client::{Answer, Client, REPLY_LIMIT};
+use crate::contest::{FOLLOWING_MAX, Next};
 use crate::error::BACKEND;
 use crate::link::Link;
 use crate::pace::Pace;
+use crate::wake::Watcher;
 
 /// How long a waiter trusts the server to tell of a change before it looks by itself.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -122,32 +126,55 @@ impl<'a> Acquisition<'a> {
             return Ok(Some(guard));
         }
         let line = &self.lock.line;
+        let key = self.lock.client.lock_key(&self.request.key);
+        let watcher = self.lock.client.hub.watch(key);
         match line.enter(&self.request.key, self.attempts.ends()).await {
-            Some(turn) => self.wait(turn).await,
+            Some(turn) => self.wait(turn, watcher).await,
             None => self.last_word().await,
         }
     }
 
     /// Asks, and waits to be woken, until granted or the wait is over.
-    async fn wait(&mut self, _turn: Turn) -> Result<Option<LockGuard>> {
-        let key = self.lock.client.lock_key(&self.request.key);
-        let watcher = self.lock.client.hub.watch(key);
-        self.listens = true;
+    async fn wait(&mut self, _turn: Turn, watcher: Watcher) -> Result<Option<LockGuard>> {
+        watcher.begin();
         let mut backoff = Backoff::new(Duration::from_millis(5), LOOK_AGAIN);
         let mut pace = Pace::new();
         loop {
             pace.step().await;
+            let Some(next) = self.what_next(&watcher).await else {
+                return self.last_word().await;
+            };
+            // What follows a release of ours is granted, unless others have come in between.
+            self.listens = next != Next::Follows;
             if let Some(guard) = self.attempt_and_note().await? {
+                if self.request.mode == Mode::Exclusive {
+                    watcher.granted();
+                }
                 return Ok(Some(guard));
             }
-            let pause = if self.attempts.is_troubled() {
-                backoff.next_pause()
-            } else {
-                self.next_look
+            let pause = match (self.attempts.is_troubled(), self.listens) {
+                (true, _) => backoff.next_pause(),
+                (false, true) => self.next_look,
+                (false, false) => continue,
             };
             // Cancel safe: a missed notification stays for the next turn.
             if !self.attempts.pause(pause, watcher.changed()).await {
                 return self.last_word().await;
+            }
+        }
+    }
+
+    /// What to do now, unless the wait ends before that.
+    async fn what_next(&self, watcher: &Watcher) -> Option<Next> {
+        let soon = Instant::now() + FOLLOWING_MAX;
+        loop {
+            let next = watcher.what_next();
+            let left = soon.saturating_duration_since(Instant::now());
+            if next != Next::Awaits || left.is_zero() {
+                return Some(next);
+            }
+            if !self.attempts.pause(left, watcher.changed()).await {
+                return None;
             }
         }
     }

@@ -1,12 +1,14 @@
 //! Who is told when a key of the server changes: its waiters, and the keeper if it is ours.
 
 use std::collections::HashMap;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
-use lock_core::Alarm;
+use lock_core::{Alarm, Clock};
 use redis::{PushInfo, PushKind, Value};
 use tokio::sync::Notify;
 
+use crate::contest::{Contest, Next};
 use crate::layout::Layout;
 use crate::link::locked;
 
@@ -15,14 +17,25 @@ use crate::link::locked;
 /// The server tells a connection when a key was changed by another one, once after it was read there for
 /// that (`CLIENT TRACKING`), also by a plain `DEL` of another client and by expiry. So a waiter first
 /// enters here, then asks for the key on its command connection, and asks again after every wake-up. What is
-/// changed on that connection itself we know: see [`wake_at_the_end`](Self::wake_at_the_end). A renewal
+/// changed on that connection itself we know: see [`releasing`](Self::releasing). A renewal
 /// reads the key on the background connection, so a hold that was renewed once hears of its removal at
 /// once.
 #[derive(Debug)]
 pub(crate) struct Hub {
     layout: Layout,
-    waiters: Mutex<HashMap<Vec<u8>, Arc<Notify>>>,
+    waiters: Mutex<HashMap<Vec<u8>, Waited>>,
     alarm: OnceLock<Alarm>,
+}
+
+/// A key that is waited for.
+#[derive(Debug, Default)]
+struct Waited {
+    /// Wakes the first in line.
+    changed: Arc<Notify>,
+    watchers: usize,
+    /// What the first in line does.
+    next: Next,
+    contest: Contest,
 }
 
 impl Hub {
@@ -40,22 +53,22 @@ impl Hub {
         let _first = self.alarm.set(alarm);
     }
 
-    /// Enters a waiter for `key`. The line lets one waiter a key through, so there is one entry.
+    /// Enters a waiter for `key`, who may have to stand in line first.
     pub(crate) fn watch(self: &Arc<Self>, key: Vec<u8>) -> Watcher {
-        let changed = Arc::new(Notify::new());
-        self.lock_waiters()
-            .insert(key.clone(), Arc::clone(&changed));
+        let mut waiters = self.lock_waiters();
+        let waited = waiters.entry(key.clone()).or_default();
+        waited.watchers += 1;
         Watcher {
             hub: Arc::clone(self),
             key,
-            changed,
+            changed: Arc::clone(&waited.changed),
         }
     }
 
     /// Takes what the server says unasked on a command connection.
     pub(crate) fn waiters_are_told(&self, push: &PushInfo) {
         match changes(push) {
-            Changes::Of(keys) => keys.for_each(|key| self.wake(key)),
+            Changes::Of(keys) => keys.for_each(|key| self.wake_contesting(key)),
             Changes::All => self.wake_all(),
             Changes::None => {}
         }
@@ -79,24 +92,30 @@ impl Hub {
         }
     }
 
-    /// Wakes the waiter for `key` when the outcome is dropped: when we have given the key back, or may have.
-    pub(crate) fn wake_at_the_end(&self, key: Vec<u8>) -> WakeAtTheEnd<'_> {
-        WakeAtTheEnd { hub: self, key }
+    /// Has the waiter for `key` woken, which is about to be given back, by what becomes of the outcome.
+    pub(crate) fn releasing(&self, key: Vec<u8>) -> Releasing<'_> {
+        Releasing {
+            hub: self,
+            key,
+            is_awaited: false,
+        }
     }
 
     fn wake_all(&self) {
         self.lock_waiters()
             .values()
-            .for_each(|changed| changed.notify_one());
+            .for_each(|waited| waited.changed.notify_one());
     }
 
-    fn wake(&self, key: &[u8]) {
-        if let Some(changed) = self.lock_waiters().get(key) {
-            changed.notify_one();
+    /// Wakes the waiter for `key`, which another client has changed.
+    fn wake_contesting(&self, key: &[u8]) {
+        if let Some(waited) = self.lock_waiters().get_mut(key) {
+            waited.contest.note(Clock::Boot.now());
+            waited.changed.notify_one();
         }
     }
 
-    fn lock_waiters(&self) -> MutexGuard<'_, HashMap<Vec<u8>, Arc<Notify>>> {
+    fn lock_waiters(&self) -> MutexGuard<'_, HashMap<Vec<u8>, Waited>> {
         locked(&self.waiters)
     }
 }
@@ -122,20 +141,40 @@ fn changes(push: &PushInfo) -> Changes<impl Iterator<Item = &[u8]>> {
     }
 }
 
-/// Wakes the waiter for a key when it is dropped.
+/// Wakes the waiter for a key when it is dropped: when we have given the key back, or may have.
 #[derive(Debug)]
-pub(crate) struct WakeAtTheEnd<'a> {
+pub(crate) struct Releasing<'a> {
     hub: &'a Hub,
     key: Vec<u8>,
+    /// Whether the waiter awaits that.
+    is_awaited: bool,
 }
 
-impl Drop for WakeAtTheEnd<'_> {
-    fn drop(&mut self) {
-        self.hub.wake(&self.key);
+impl Releasing<'_> {
+    /// Has the waiter ask right behind it, unless others are to have a chance.
+    pub(crate) fn sent(&mut self) {
+        if let Some(waited) = self.hub.lock_waiters().get_mut(&self.key) {
+            waited.next = waited.contest.at_release(Clock::Boot.now());
+            self.is_awaited = waited.next == Next::Awaits;
+            if waited.next == Next::Follows {
+                waited.changed.notify_one();
+            }
+        }
     }
 }
 
-/// A waiter's entry; dropping it takes it out.
+impl Drop for Releasing<'_> {
+    fn drop(&mut self) {
+        if let Some(waited) = self.hub.lock_waiters().get_mut(&self.key) {
+            if self.is_awaited {
+                waited.next = Next::Asks;
+            }
+            waited.changed.notify_one();
+        }
+    }
+}
+
+/// A waiter, in line or the first one; dropping it takes it out.
 #[derive(Debug)]
 pub(crate) struct Watcher {
     hub: Arc<Hub>,
@@ -144,6 +183,35 @@ pub(crate) struct Watcher {
 }
 
 impl Watcher {
+    /// Becomes the one who is woken, from now on.
+    pub(crate) fn begin(&self) {
+        // What the one before was not told any more is seen by asking.
+        pin!(self.changed.notified()).enable();
+    }
+
+    /// What to do now. Only one request follows each release.
+    pub(crate) fn what_next(&self) -> Next {
+        let mut waiters = self.hub.lock_waiters();
+        let Some(waited) = waiters.get_mut(&self.key) else {
+            return Next::Asks;
+        };
+        let next = waited.next;
+        if next == Next::Follows {
+            waited.next = Next::Asks;
+        }
+        next
+    }
+
+    /// Has the one behind us in line await our release, unless others want the key, too: it is about to come, or to take
+    /// longer than a few milliseconds.
+    pub(crate) fn granted(&self) {
+        if let Some(waited) = self.hub.lock_waiters().get_mut(&self.key)
+            && !waited.contest.is_on(Clock::Boot.now())
+        {
+            waited.next = Next::Awaits;
+        }
+    }
+
     /// Waits for the next change. One that came since the last call counts.
     pub(crate) async fn changed(&self) {
         self.changed.notified().await;
@@ -153,11 +221,11 @@ impl Watcher {
 impl Drop for Watcher {
     fn drop(&mut self) {
         let mut waiters = self.hub.lock_waiters();
-        if waiters
-            .get(&self.key)
-            .is_some_and(|changed| Arc::ptr_eq(changed, &self.changed))
-        {
-            waiters.remove(&self.key);
+        if let Some(waited) = waiters.get_mut(&self.key) {
+            waited.watchers -= 1;
+            if waited.watchers == 0 {
+                waiters.remove(&self.key);
+            }
         }
     }
 }

@@ -14,7 +14,7 @@ use lock_testkit::steady;
 use crate::cancellation::assert_empty_within;
 use crate::connect;
 
-fn how_often(server: &RedisServer, command: &str) -> u64 {
+pub(crate) fn how_often(server: &RedisServer, command: &str) -> u64 {
     let info = server.client().command(&["INFO", "commandstats"]);
     let info = info.expect("the server runs").text().unwrap_or_default();
     let begin = format!("cmdstat_{command}:calls=");

@@ -5,6 +5,7 @@ mod batch_script;
 mod batches;
 mod cancellation;
 mod deadlines;
+mod following;
 mod interoperability;
 mod outages;
 mod owners;
