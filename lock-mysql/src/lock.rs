@@ -127,15 +127,19 @@ impl<'a> Acquisition<'a> {
             return self.attempt(false).await;
         }
         let line = &self.lock.line;
+        let others_wait = line.is_waited_for(&self.request.key);
         match line.enter(&self.request.key, self.attempts.ends()).await {
-            Some(turn) => self.wait(turn).await,
+            Some(turn) => self.wait(turn, others_wait).await,
             None => self.last_word().await,
         }
     }
 
     /// Asks, and waits for the key to become free, until granted or the wait is over.
-    async fn wait(&mut self, _turn: Turn) -> Result<Option<LockGuard>> {
-        if let Some(guard) = self.attempt_and_note(false).await? {
+    async fn wait(&mut self, _turn: Turn, stood_in_line: bool) -> Result<Option<LockGuard>> {
+        // Behind others the row is locked in all likelihood: we had better be in the server's queue when it is free.
+        if !(stood_in_line && self.lock.client.hold == MySqlHold::Row)
+            && let Some(guard) = self.attempt_and_note(false).await?
+        {
             return Ok(Some(guard));
         }
         let watcher = match self.lock.client.hold {
