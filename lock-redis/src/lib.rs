@@ -24,7 +24,6 @@ mod calls;
 mod client;
 mod config;
 mod connection;
-mod contest;
 mod error;
 mod first_word;
 mod layout;
@@ -35,6 +34,7 @@ mod pace;
 mod script;
 mod sending;
 mod server;
+mod succession;
 mod wake;
 mod wire;
 

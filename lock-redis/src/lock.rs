@@ -10,14 +10,13 @@ use lock_core::{
     Keeper, KeeperHome, Line, LockGuard, LockRequest, Mode, Moment, Result, TTL_RANGE, TokenOrder,
     Turn,
 };
-use tokio::time::Instant;
 
 use crate::RedisConfig;
 use crate::client::{Answer, Client, REPLY_LIMIT};
-use crate::contest::{FOLLOWING_MAX, Next};
 use crate::error::BACKEND;
 use crate::link::Link;
 use crate::pace::Pace;
+use crate::succession::Step;
 use crate::wake::Watcher;
 
 /// How long a waiter trusts the server to tell of a change before it looks by itself.
@@ -96,7 +95,7 @@ struct Acquisition<'a> {
     lane: Arc<Link>,
     /// Kept over attempts without a definite answer, so that a resend is known as one.
     claim: Option<Claim>,
-    /// Whether we are in the hub, to be told of changes.
+    /// Whether the server is to tell us of the next change.
     listens: bool,
     /// How long to sleep if nothing wakes us: until the holder's lease would end.
     next_look: Duration,
@@ -141,40 +140,27 @@ impl<'a> Acquisition<'a> {
         let mut pace = Pace::new();
         loop {
             pace.step().await;
-            let Some(next) = self.what_next(&watcher).await else {
-                return self.last_word().await;
-            };
-            // What follows a release of ours is granted, unless others have come in between.
-            self.listens = next != Next::Follows;
-            if let Some(guard) = self.attempt_and_note().await? {
-                if self.request.mode == Mode::Exclusive {
-                    watcher.granted();
+            let pause = match watcher.step() {
+                Step::Await(limit) => limit,
+                step => {
+                    // What follows a release of ours is granted, unless something came in between.
+                    self.listens = step == Step::Ask;
+                    if let Some(guard) = self.attempt_and_note().await? {
+                        if self.request.mode == Mode::Exclusive {
+                            watcher.granted();
+                        }
+                        return Ok(Some(guard));
+                    }
+                    match (self.attempts.is_troubled(), self.listens) {
+                        (true, _) => backoff.next_pause(),
+                        (false, true) => self.next_look,
+                        (false, false) => Duration::ZERO,
+                    }
                 }
-                return Ok(Some(guard));
-            }
-            let pause = match (self.attempts.is_troubled(), self.listens) {
-                (true, _) => backoff.next_pause(),
-                (false, true) => self.next_look,
-                (false, false) => continue,
             };
             // Cancel safe: a missed notification stays for the next turn.
             if !self.attempts.pause(pause, watcher.changed()).await {
                 return self.last_word().await;
-            }
-        }
-    }
-
-    /// What to do now, unless the wait ends before that.
-    async fn what_next(&self, watcher: &Watcher) -> Option<Next> {
-        let soon = Instant::now() + FOLLOWING_MAX;
-        loop {
-            let next = watcher.what_next();
-            let left = soon.saturating_duration_since(Instant::now());
-            if next != Next::Awaits || left.is_zero() {
-                return Some(next);
-            }
-            if !self.attempts.pause(left, watcher.changed()).await {
-                return None;
             }
         }
     }

@@ -4,22 +4,22 @@ use std::collections::HashMap;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
-use lock_core::{Alarm, Clock};
+use lock_core::{Alarm, Clock, Moment};
 use redis::{PushInfo, PushKind, Value};
 use tokio::sync::Notify;
 
-use crate::contest::{Contest, Next};
 use crate::layout::Layout;
 use crate::link::locked;
+use crate::succession::{Step, Succession};
 
 /// The waiters of one client, by the server's key.
 ///
 /// The server tells a connection when a key was changed by another one, once after it was read there for
 /// that (`CLIENT TRACKING`), also by a plain `DEL` of another client and by expiry. So a waiter first
 /// enters here, then asks for the key on its command connection, and asks again after every wake-up. What is
-/// changed on that connection itself we know: see [`releasing`](Self::releasing). A renewal
-/// reads the key on the background connection, so a hold that was renewed once hears of its removal at
-/// once.
+/// changed on that connection itself we know: see [`releasing`](Self::releasing), and [`Succession`] for when it asks
+/// without being told, or need not. A renewal reads the key on the background connection, so a hold that was renewed
+/// once hears of its removal at once.
 #[derive(Debug)]
 pub(crate) struct Hub {
     layout: Layout,
@@ -33,9 +33,7 @@ struct Waited {
     /// Wakes the first in line.
     changed: Arc<Notify>,
     watchers: usize,
-    /// What the first in line does.
-    next: Next,
-    contest: Contest,
+    succession: Succession,
 }
 
 impl Hub {
@@ -68,7 +66,7 @@ impl Hub {
     /// Takes what the server says unasked on a command connection.
     pub(crate) fn waiters_are_told(&self, push: &PushInfo) {
         match changes(push) {
-            Changes::Of(keys) => keys.for_each(|key| self.wake_contesting(key)),
+            Changes::Of(keys) => keys.for_each(|key| self.wake(key)),
             Changes::All => self.wake_all(),
             Changes::None => {}
         }
@@ -97,26 +95,32 @@ impl Hub {
         Releasing {
             hub: self,
             key,
-            is_awaited: false,
+            is_followed: false,
         }
     }
 
     fn wake_all(&self) {
-        self.lock_waiters()
-            .values()
-            .for_each(|waited| waited.changed.notify_one());
+        let now = Clock::Boot.now();
+        for waited in self.lock_waiters().values_mut() {
+            waited.changed_by_others(now);
+        }
     }
 
-    /// Wakes the waiter for `key`, which another client has changed.
-    fn wake_contesting(&self, key: &[u8]) {
+    fn wake(&self, key: &[u8]) {
         if let Some(waited) = self.lock_waiters().get_mut(key) {
-            waited.contest.note(Clock::Boot.now());
-            waited.changed.notify_one();
+            waited.changed_by_others(Clock::Boot.now());
         }
     }
 
     fn lock_waiters(&self) -> MutexGuard<'_, HashMap<Vec<u8>, Waited>> {
         locked(&self.waiters)
+    }
+}
+
+impl Waited {
+    fn changed_by_others(&mut self, now: Moment) {
+        self.succession.others_came(now);
+        self.changed.notify_one();
     }
 }
 
@@ -146,19 +150,17 @@ fn changes(push: &PushInfo) -> Changes<impl Iterator<Item = &[u8]>> {
 pub(crate) struct Releasing<'a> {
     hub: &'a Hub,
     key: Vec<u8>,
-    /// Whether the waiter awaits that.
-    is_awaited: bool,
+    is_followed: bool,
 }
 
 impl Releasing<'_> {
-    /// Has the waiter ask right behind it, unless others are to have a chance.
+    /// Has the waiter ask right behind what has been sent, if it is its turn to.
     pub(crate) fn sent(&mut self) {
-        if let Some(waited) = self.hub.lock_waiters().get_mut(&self.key) {
-            waited.next = waited.contest.at_release(Clock::Boot.now());
-            self.is_awaited = waited.next == Next::Awaits;
-            if waited.next == Next::Follows {
-                waited.changed.notify_one();
-            }
+        if let Some(waited) = self.hub.lock_waiters().get_mut(&self.key)
+            && waited.succession.release_sent(Clock::Boot.now())
+        {
+            self.is_followed = true;
+            waited.changed.notify_one();
         }
     }
 }
@@ -166,8 +168,8 @@ impl Releasing<'_> {
 impl Drop for Releasing<'_> {
     fn drop(&mut self) {
         if let Some(waited) = self.hub.lock_waiters().get_mut(&self.key) {
-            if self.is_awaited {
-                waited.next = Next::Asks;
+            if !self.is_followed {
+                waited.succession.release_ended();
             }
             waited.changed.notify_one();
         }
@@ -189,26 +191,19 @@ impl Watcher {
         pin!(self.changed.notified()).enable();
     }
 
-    /// What to do now. Only one request follows each release.
-    pub(crate) fn what_next(&self) -> Next {
+    /// What to do now.
+    pub(crate) fn step(&self) -> Step {
         let mut waiters = self.hub.lock_waiters();
-        let Some(waited) = waiters.get_mut(&self.key) else {
-            return Next::Asks;
-        };
-        let next = waited.next;
-        if next == Next::Follows {
-            waited.next = Next::Asks;
-        }
-        next
+        let waited = waiters.get_mut(&self.key);
+        waited.map_or(Step::Ask, |waited| {
+            waited.succession.step(Clock::Boot.now())
+        })
     }
 
-    /// Has the one behind us in line await our release, unless others want the key, too: it is about to come, or to take
-    /// longer than a few milliseconds.
+    /// Tells the one behind us in line that we have the key for us alone.
     pub(crate) fn granted(&self) {
-        if let Some(waited) = self.hub.lock_waiters().get_mut(&self.key)
-            && !waited.contest.is_on(Clock::Boot.now())
-        {
-            waited.next = Next::Awaits;
+        if let Some(waited) = self.hub.lock_waiters().get_mut(&self.key) {
+            waited.succession.granted(Clock::Boot.now());
         }
     }
 
