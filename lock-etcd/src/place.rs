@@ -71,7 +71,7 @@ impl Place {
         UnderWay {
             place: Arc::clone(self),
             answered: false,
-            _ended: ended,
+            ended: Some(ended),
         }
     }
 
@@ -111,8 +111,7 @@ impl Place {
     /// Whether another claim may have the key, once this one has gone: all that was asked about it is answered.
     pub(crate) fn is_reusable(&self) -> bool {
         let state = self.lock();
-        let taking = state.under_way.as_ref();
-        let is_settled = taking.is_none_or(|taking| taking.has_changed().is_err());
+        let is_settled = state.under_way.as_ref().is_none_or(has_ended);
         is_settled && !state.doubtful && !state.strayed
     }
 
@@ -152,6 +151,11 @@ impl Place {
     }
 }
 
+/// Whether the take has ended that tells so.
+fn has_ended(take: &watch::Receiver<()>) -> bool {
+    take.has_changed().is_err()
+}
+
 /// Looks past those that had the same key before, or have it after.
 pub(crate) fn created_then(options: GetOptions, created: i64) -> GetOptions {
     options
@@ -163,7 +167,7 @@ pub(crate) fn created_then(options: GetOptions, created: i64) -> GetOptions {
 pub(crate) struct UnderWay {
     place: Arc<Place>,
     answered: bool,
-    _ended: watch::Sender<()>,
+    ended: Option<watch::Sender<()>>,
 }
 
 impl UnderWay {
@@ -177,6 +181,12 @@ impl Drop for UnderWay {
     fn drop(&mut self) {
         if !self.answered {
             self.place.doubt();
+        }
+        self.ended = None;
+        // What is left of it takes more room than all the rest of a hold.
+        let under_way = &mut self.place.lock().under_way;
+        if under_way.as_ref().is_some_and(has_ended) {
+            *under_way = None;
         }
     }
 }
