@@ -90,7 +90,7 @@ impl Hub {
         }
     }
 
-    /// Has the waiter for `key` woken, which is about to be given back, by what becomes of the outcome.
+    /// Has the waiter for `key`, which we are about to give back, woken by what becomes of the outcome.
     pub(crate) fn releasing(&self, key: Vec<u8>) -> Releasing<'_> {
         Releasing {
             hub: self,
