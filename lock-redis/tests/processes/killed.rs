@@ -94,7 +94,8 @@ fn a_killed_permit_comes_back_beside_a_living_one() {
         let server = RedisServer::start();
         let locks = connect(server.url()).await;
         let two = Mode::permit(2).unwrap();
-        let living = take(&locks, "k", two, TTL).await;
+        // Its renewals would tell the waiter to look.
+        let living = take(&locks, "k", two, TTL * 20).await;
         let (mut child, token) = holder(&server, two, "k");
         let request = LockRequest::permit("k", 2).unwrap().with_ttl(TTL);
         let mut waiting = Box::pin(locks.acquire(request));
