@@ -183,7 +183,7 @@ impl Drop for UnderWay {
             self.place.doubt();
         }
         self.ended = None;
-        // What is left of it takes more room than all the rest of a hold.
+        // What is left of it would be a fifth of the memory that a hold takes.
         let under_way = &mut self.place.lock().under_way;
         if under_way.as_ref().is_some_and(has_ended) {
             *under_way = None;

@@ -25,7 +25,8 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// Locks on one Redis (or Valkey) server, version 6 or later.
 ///
 /// All three modes, taken in one round trip each. Waiters of one process are served in order; among
-/// processes whoever asks first after a release gets the lock.
+/// processes whoever asks first after a release gets the lock. Where a lock is given back within a quarter of a
+/// millisecond, up to five waiters of one process may have it in a row before others have a chance.
 ///
 /// A request without a wait fails when the server has not answered within a second (a third of the
 /// ttl, if that is less). A wait rides out a server that cannot be reached until the wait ends; one

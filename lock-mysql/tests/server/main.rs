@@ -10,6 +10,7 @@ mod leased;
 mod new_names;
 mod outages;
 mod owners;
+mod queues;
 mod restarts;
 mod row_timeouts;
 mod runtimes;

@@ -1,0 +1,55 @@
+//! Row locks that many of one client wait for.
+
+use std::time::Duration;
+
+use lock_mysql::MySqlHold;
+use lock_testkit::servers::{SqlServer, SqlVendor};
+use lock_testkit::{eventually, steady};
+use tokio::time::timeout;
+
+use crate::{LONG, PROMPT, connect, exclusive, take, take_soon};
+
+/// Whether somebody is in the server's queue.
+fn waits(server: &SqlServer) -> bool {
+    let list = server.execute("SHOW FULL PROCESSLIST");
+    list.contains("FOR UPDATE") && !list.contains("NOWAIT")
+}
+
+fn selects(server: &SqlServer) -> u64 {
+    let status = server.execute("SHOW GLOBAL STATUS LIKE 'Com_select'");
+    let count = status
+        .split_whitespace()
+        .last()
+        .expect("a name and a count");
+    count.parse().expect("a number")
+}
+
+/// It does not ask first whether the row is free.
+#[test]
+fn the_next_in_line_goes_into_the_servers_queue_at_once() {
+    steady(async || {
+        let server = SqlServer::start(SqlVendor::MariaDb);
+        let locks = connect(&server, MySqlHold::Row).await;
+        let first = take(&locks, "k", LONG).await;
+        let mut second = Box::pin(take_soon(&locks, exclusive("k", LONG)));
+        let mut third = Box::pin(take_soon(&locks, exclusive("k", LONG)));
+        let in_queue = async || eventually(PROMPT, "one waits", async || waits(&server)).await;
+        tokio::select! {
+            _ = &mut second => panic!("two holders"),
+            () = in_queue() => {}
+        }
+        // Polled once, it stands in line.
+        let early = timeout(Duration::ZERO, &mut third).await;
+        assert!(early.is_err(), "two holders");
+        let before = selects(&server);
+        first.release().await.expect("the server runs");
+        let second = second.await;
+        tokio::select! {
+            _ = &mut third => panic!("two holders"),
+            () = in_queue() => {}
+        }
+        assert_eq!(selects(&server) - before, 1);
+        second.release().await.expect("the server runs");
+        third.await.release().await.expect("the server runs");
+    });
+}
