@@ -56,10 +56,15 @@ pub struct Config {
     /// the backend can give.
     #[serde(default, deserialize_with = "duration::deserialize")]
     pub ttl: Option<Duration>,
-    /// How long a request waits that does not say. Default: for ever; `0s`: not at all. Calls with
-    /// a wait of their own (`lock`, `try_lock`, `lock_within`) keep it.
+    /// How long a [`LockRequest`](crate::LockRequest) waits that names no wait. Default: for ever;
+    /// `0s`: not at all.
+    ///
+    /// It applies to [`acquire`](crate::DistributedLock::acquire) and
+    /// [`with_lock`](crate::DistributedLockExt::with_lock) only. The other calls name their wait:
+    /// `lock`, `lock_shared` and `permit` wait for ever, `try_…` not at all, `…_within` as long as
+    /// they are told.
     #[serde(default, deserialize_with = "duration::deserialize")]
-    pub wait: Option<Duration>,
+    pub request_wait: Option<Duration>,
     /// How long a key stays closed after its guard was lost, for requests that do not say, see
     /// [`LockRequest::lock_delay`](crate::LockRequest::lock_delay). Default: `0s`. Range: at most 24 h together with
     /// the ttl, or what the backend can give; `hold = "row"` on MySQL has none.
@@ -150,7 +155,7 @@ impl Config {
             url: url.into(),
             namespace: None,
             ttl: None,
-            wait: None,
+            request_wait: None,
             lock_delay: None,
             hand_off: None,
             keeper: None,

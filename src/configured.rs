@@ -11,7 +11,7 @@ use lock_core::{Capabilities, DistributedLock, LockGuard, LockRequest, Result, W
 pub(crate) struct Configured {
     pub(crate) locks: Arc<dyn DistributedLock>,
     pub(crate) ttl: Option<Duration>,
-    pub(crate) wait: Option<Duration>,
+    pub(crate) request_wait: Option<Duration>,
     pub(crate) lock_delay: Option<Duration>,
 }
 
@@ -23,7 +23,7 @@ impl DistributedLock for Configured {
 
     async fn acquire(&self, mut request: LockRequest) -> Result<Option<LockGuard>> {
         request.ttl = request.ttl.or(self.ttl);
-        request.wait = request.wait.or_else(|| self.wait.map(wait_at_most));
+        request.wait = request.wait.or_else(|| self.request_wait.map(wait_at_most));
         request.lock_delay = request.lock_delay.or(self.lock_delay);
         self.locks.acquire(request).await
     }

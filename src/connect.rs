@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::{
-    Capabilities, DEFAULT_TTL, DistributedLock, Error, ErrorKind, HandOff, Namespace, Result,
+    Capabilities, DEFAULT_TTL, DistributedLock, Error, ErrorKind, HandOff, HumanDuration,
+    Namespace, Result,
 };
 
 use crate::Config;
@@ -100,7 +101,7 @@ pub(crate) async fn connect_to_one(
     Ok(Arc::new(Configured {
         locks,
         ttl: config.ttl,
-        wait: config.wait,
+        request_wait: config.request_wait,
         lock_delay: config.lock_delay,
     }))
 }
@@ -147,7 +148,10 @@ fn check_defaults(config: &Config, capabilities: &Capabilities) -> Result<()> {
     let backend = capabilities.backend;
     if let Some(ttl) = config.ttl.filter(|ttl| !capabilities.ttl.contains(ttl)) {
         let message = format!(
-            "ttl: {ttl:?} cannot be had on {backend}: choose one from {least:?} to {most:?}"
+            "ttl {} is out of range for {backend}: choose one from {} to {}",
+            HumanDuration(ttl),
+            HumanDuration(*least),
+            HumanDuration(*most)
         );
         return Err(Error::new(ErrorKind::Unsupported, message));
     }

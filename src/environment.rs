@@ -1,6 +1,6 @@
 //! Configuration from environment variables.
 
-use crate::fields::{FIELDS, Field};
+use crate::fields::{FIELDS, Field, advice_on};
 use crate::{Config, Error, ErrorKind, Result};
 
 const PREFIX: &str = "POLYLOCK_";
@@ -31,7 +31,7 @@ impl Config {
                 Some(known) => known.fill(&mut config, &name, &value)?,
                 None if field == "url" => config.url = value,
                 None if is_of_kubernetes(&field) => {}
-                None => return Err(unknown_variable(&name)),
+                None => return Err(unknown_variable(&name, &field)),
             }
         }
         if config.url.is_empty() {
@@ -51,7 +51,7 @@ fn is_of_kubernetes(field: &str) -> bool {
     field.starts_with("service_") || field == "port" || field.starts_with("port_")
 }
 
-fn unknown_variable(name: &str) -> Error {
+fn unknown_variable(name: &str, field: &str) -> Error {
     let fields = FIELDS.iter().map(|field| field.name);
     let known: Vec<String> = std::iter::once("url")
         .chain(fields)
@@ -60,8 +60,9 @@ fn unknown_variable(name: &str) -> Error {
     Error::new(
         ErrorKind::Config,
         format!(
-            "unknown environment variable {name}: known are {}",
-            known.join(", ")
+            "unknown environment variable {name}: known are {}{}",
+            known.join(", "),
+            advice_on(field)
         ),
     )
 }
@@ -87,7 +88,7 @@ mod tests {
             ("url", "memory://"),
             ("namespace", "shop"),
             ("ttl", "5s"),
-            ("wait", "0s"),
+            ("request_wait", "0s"),
             ("lock_delay", "5s"),
             ("hand_off", "5ms"),
             ("keeper", "caller"),
@@ -105,7 +106,7 @@ mod tests {
         assert_eq!(config.namespace.as_deref(), Some("shop"));
         assert_eq!(config.ttl, Some(Duration::from_secs(5)));
         assert_eq!(config.lock_delay, Some(Duration::from_secs(5)));
-        assert_eq!(config.wait, Some(Duration::ZERO));
+        assert_eq!(config.request_wait, Some(Duration::ZERO));
         assert_eq!(config.hand_off, Some(Duration::from_millis(5)));
         assert_eq!(config.keeper, Some(KeeperPlace::Caller));
         assert_eq!(config.tls_ca, Some("/ca.pem".into()));

@@ -47,7 +47,7 @@ const MYSQL: &[Backend] = &[Backend::MySql];
 pub(crate) static FIELDS: [Field; 14] = [
     field!(namespace, ANY, text),
     field!(ttl, ANY, duration::parse),
-    field!(wait, ANY, duration::parse),
+    field!(request_wait, ANY, duration::parse),
     field!(lock_delay, ANY, duration::parse),
     field!(hand_off, ANY, duration::parse),
     field!(keeper, ANY, keeper::parse),
@@ -103,6 +103,14 @@ pub(crate) fn refuse_foreign(config: &Config, backend: Backend, scheme: &str) ->
     ))
 }
 
+/// What to do about the unknown setting `name`, where there is something to say.
+pub(crate) fn advice_on(name: &str) -> &'static str {
+    match name {
+        "wait" => "; request_wait bounds requests that name no wait, and lock() waits for ever",
+        _ => "",
+    }
+}
+
 fn text(_called: &str, text: &str) -> Result<String> {
     Ok(text.to_owned())
 }
@@ -119,7 +127,7 @@ mod tests {
     const SAMPLES: [(&str, [&str; 2]); 14] = [
         ("namespace", ["shop", "bank"]),
         ("ttl", ["5s", "9s"]),
-        ("wait", ["0s", "1s"]),
+        ("request_wait", ["0s", "1s"]),
         ("lock_delay", ["0s", "1s"]),
         ("hand_off", ["0s", "5ms"]),
         ("keeper", ["caller", "thread"]),

@@ -14,13 +14,13 @@ async fn refusal(config: impl polylock::IntoConfig) -> polylock::Error {
 #[test]
 fn toml_json_and_url_give_the_same_configuration() {
     let from_toml: Config = toml::from_str(
-        "url = 'memory://'\nnamespace = 'shop'\nttl = '1m 30s'\nwait = '500ms'\nlock_delay = '5s'\nhand_off = '0s'\n\
+        "url = 'memory://'\nnamespace = 'shop'\nttl = '1m 30s'\nrequest_wait = '500ms'\nlock_delay = '5s'\nhand_off = '0s'\n\
          keeper = 'caller'\ntls_ca = '/ca.pem'\ntls_cert = '/cert.pem'\ntls_key = '/key.pem'\n\
          hold = 'row'\ntable = 'app.locks'\ncreate_table = false\npurge_after = '0s'\nconnections = 12",
     )
     .unwrap();
     let from_json: Config = serde_json::from_str(
-        r#"{"url":"memory://","namespace":"shop","ttl":"90s","wait":"500ms","lock_delay":"5s","hand_off":"0s",
+        r#"{"url":"memory://","namespace":"shop","ttl":"90s","request_wait":"500ms","lock_delay":"5s","hand_off":"0s",
             "keeper":"caller","tls_ca":"/ca.pem","tls_cert":"/cert.pem","tls_key":"/key.pem",
             "hold":"row","table":"app.locks","create_table":"false","purge_after":"0s",
             "connections":"12"}"#,
@@ -29,7 +29,7 @@ fn toml_json_and_url_give_the_same_configuration() {
     assert_eq!(from_toml, from_json);
     assert_eq!(from_toml.ttl, Some(Duration::from_secs(90)));
     assert_eq!(from_toml.lock_delay, Some(Duration::from_secs(5)));
-    assert_eq!(from_toml.wait, Some(Duration::from_millis(500)));
+    assert_eq!(from_toml.request_wait, Some(Duration::from_millis(500)));
     assert_eq!(from_toml.tls_key, Some("/key.pem".into()));
     assert_eq!(from_toml.hold, Some(HoldAs::Row));
     assert_eq!(from_toml.table.as_deref(), Some("app.locks"));
@@ -46,7 +46,7 @@ fn an_unknown_field_is_named_together_with_the_known_ones() {
         .unwrap_err()
         .to_string();
     assert!(error.contains("unknown field `tll`"), "{error}");
-    let known = "url namespace ttl wait lock_delay hand_off keeper tls_ca tls_cert tls_key hold table create_table \
+    let known = "url namespace ttl request_wait lock_delay hand_off keeper tls_ca tls_cert tls_key hold table create_table \
                  purge_after connections";
     for known in known.split_whitespace() {
         assert!(error.contains(&format!("`{known}`")), "{error}");
@@ -102,6 +102,25 @@ async fn wrong_urls_are_refused_by_name() {
             ErrorKind::Config,
             "unknown scheme \"carrier-pigeon\" in the lock url: known are etcd, etcds, memory, mysql, mysqls, redis, rediss, zookeeper, zookeepers",
         ),
+        (
+            "mariadb://h/d",
+            ErrorKind::Config,
+            "begins with mariadb://: write mysql:// instead",
+        ),
+        ("valkey://h", ErrorKind::Config, "write redis:// instead"),
+        ("zk://h", ErrorKind::Config, "write zookeeper:// instead"),
+        ("'memory://'", ErrorKind::Config, "in quotation marks"),
+        ("jdbc:mysql://h/d", ErrorKind::Config, "begins with jdbc"),
+        (
+            "memory://?wait=2s",
+            ErrorKind::Config,
+            "request_wait bounds requests that name no wait",
+        ),
+        (
+            "memory://?ttl=2s&ttl=3s",
+            ErrorKind::Config,
+            "has \"ttl\" twice",
+        ),
         ("memory://host", ErrorKind::Config, "no host or path"),
         (
             "memory://?tls_ca=ca.pem",
@@ -141,14 +160,14 @@ async fn wrong_urls_are_refused_by_name() {
         (
             "mysql://u@h/d?sslmode=disabled",
             ErrorKind::Config,
-            "unknown setting \"sslmode\" in the url of mysql: known are namespace, ttl, wait, lock_delay, hand_off, keeper, tls_ca, tls_cert, tls_key, hold, table, create_table, purge_after, connections",
+            "unknown setting \"sslmode\" in the url of mysql: known are namespace, ttl, request_wait, lock_delay, hand_off, keeper, tls_ca, tls_cert, tls_key, hold, table, create_table, purge_after, connections",
         ),
         (
             "memory://?ttl=5",
             ErrorKind::Config,
             "malformed duration \"5\"",
         ),
-        ("memory://?ttl=1ms", ErrorKind::Unsupported, "from 10ms"),
+        ("memory://?ttl=1ms", ErrorKind::Unsupported, "from 10 ms"),
         (
             "memory://?namespace=",
             ErrorKind::InvalidKey,

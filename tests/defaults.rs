@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 #[tokio::test]
 async fn defaults_apply_to_requests_that_do_not_say_otherwise() {
-    let locks = connect("memory://?namespace=defaults&ttl=5s&wait=0s")
+    let locks = connect("memory://?namespace=defaults&ttl=5s&request_wait=0s")
         .await
         .unwrap();
     let request = LockRequest::exclusive("k").unwrap();
@@ -51,7 +51,7 @@ async fn a_lock_delay_that_no_request_could_have_is_told_at_once() {
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     let text = error.to_string();
     assert!(
-        text.contains("behind a ttl of 3600s cannot be had here: together they may be 86400s"),
+        text.contains("lock delay 24 h with ttl 1 h is out of range for memory: together they may be 24 h at most"),
         "{text}"
     );
 }

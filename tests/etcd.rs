@@ -80,7 +80,7 @@ fn a_ttl_that_the_cluster_cannot_give_is_told_at_once() {
         assert_eq!(error.kind(), ErrorKind::Unsupported);
         let text = error.to_string();
         assert!(
-            text.contains("ttl: 900ms cannot be had on etcd: choose one from 1s to"),
+            text.contains("ttl 900 ms is out of range for etcd: choose one from 1 s to"),
             "{text}"
         );
         let locks = connect(format!("{url}?ttl=1s&namespace=short"))

@@ -140,7 +140,7 @@ fn a_ttl_that_row_locks_cannot_have_is_told_at_once() {
         assert_eq!(error.kind(), ErrorKind::Unsupported);
         let text = error.to_string();
         assert!(
-            text.contains("ttl: 999ms cannot be had on mysql: choose one from 1s to"),
+            text.contains("ttl 999 ms is out of range for mysql: choose one from 1 s to"),
             "{text}"
         );
         assert!(

@@ -82,7 +82,7 @@ fn a_ttl_that_the_server_cannot_give_is_unsupported() {
         assert_eq!(error.kind(), ErrorKind::Unsupported);
         let text = error.to_string();
         assert!(
-            text.contains("ttl: 900ms cannot be had on zookeeper: choose one from 1s to"),
+            text.contains("ttl 900 ms is out of range for zookeeper: choose one from 1 s to"),
             "{text}"
         );
         assert!(connect(url("/short?ttl=1s")).await.is_ok());

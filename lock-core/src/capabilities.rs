@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use crate::{Error, ErrorKind, LockRequest, Mode, Result, TTL_RANGE};
+use crate::{Error, ErrorKind, HumanDuration, LockRequest, Mode, Result, TTL_RANGE};
 
 /// How far the growth of fencing tokens is promised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,15 +132,16 @@ impl Capabilities {
         };
         match request.mode {
             Mode::Shared if !self.shared => {
-                return Err(unsupported(
-                    "shared locks cannot be had here: take it exclusively, or choose another backend".into(),
-                ));
+                return Err(unsupported(format!(
+                    "shared locks are not supported by {}: take it exclusively, or choose another backend",
+                    self.backend
+                )));
             }
             Mode::Permit { .. } if !self.permits => {
-                return Err(unsupported(
-                    "permits cannot be had here: use one key a permit, or choose another backend"
-                        .into(),
-                ));
+                return Err(unsupported(format!(
+                    "permits are not supported by {}: use one key a permit, or choose another backend",
+                    self.backend
+                )));
             }
             Mode::Exclusive | Mode::Shared | Mode::Permit { .. } => {}
         }
@@ -151,9 +152,11 @@ impl Capabilities {
         let ttl = request.ttl();
         if !self.ttl.contains(&ttl) {
             return Err(unsupported(format!(
-                "a ttl of {ttl:?} cannot be had here: choose one from {:?} to {:?}",
-                self.ttl.start(),
-                self.ttl.end()
+                "ttl {} is out of range for {}: choose one from {} to {}",
+                HumanDuration(ttl),
+                self.backend,
+                HumanDuration(*self.ttl.start()),
+                HumanDuration(*self.ttl.end())
             )));
         }
         self.check_lock_delay(ttl, request.lock_delay())
@@ -172,12 +175,18 @@ impl Capabilities {
             return Ok(());
         } else if longest.is_zero() {
             format!(
-                "a lock delay of {delay:?} cannot be had here: {}",
+                "lock delay {} is not supported by {}: {}",
+                HumanDuration(delay),
+                self.backend,
                 self.no_lock_delay
             )
         } else {
             format!(
-                "a lock delay of {delay:?} behind a ttl of {ttl:?} cannot be had here: together they may be {longest:?} at most"
+                "lock delay {} with ttl {} is out of range for {}: together they may be {} at most",
+                HumanDuration(delay),
+                HumanDuration(ttl),
+                self.backend,
+                HumanDuration(longest)
             )
         };
         Err(Error::new(ErrorKind::Unsupported, message).with_backend(self.backend))

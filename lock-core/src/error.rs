@@ -45,7 +45,16 @@ struct Inner {
     operation: Option<&'static str>,
     key: Option<LockKey>,
     backend: Option<&'static str>,
-    source: Option<Arc<dyn StdError + Send + Sync>>,
+    server: Option<Cow<'static, str>>,
+    driver: Option<Arc<dyn StdError + Send + Sync>>,
+    cause: Option<Arc<Cause>>,
+}
+
+/// One link of the driver's chain of errors, as far as it says anything new.
+#[derive(Debug)]
+struct Cause {
+    text: String,
+    next: Option<Arc<Cause>>,
 }
 
 impl Error {
@@ -57,7 +66,9 @@ impl Error {
             operation: None,
             key: None,
             backend: None,
-            source: None,
+            server: None,
+            driver: None,
+            cause: None,
         }))
     }
 
@@ -82,10 +93,22 @@ impl Error {
         self
     }
 
-    /// Keeps the driver's error behind it.
+    /// Names the server it happened on, as `host:port`, without a password.
+    #[must_use]
+    pub fn with_server(mut self, server: impl Into<Cow<'static, str>>) -> Self {
+        self.0.server = Some(server.into());
+        self
+    }
+
+    /// Keeps the driver's error behind it, for [`driver_error`](Self::driver_error).
+    ///
+    /// The chain of [`source`](StdError::source) leaves out what the message, or an earlier link,
+    /// says already, so that a report of the whole chain says each thing once.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        self.0.source = Some(Arc::from(source.into()));
+        let source: Box<dyn StdError + Send + Sync> = source.into();
+        self.0.cause = Cause::of(&*source, &self.0.message);
+        self.0.driver = Some(Arc::from(source));
         self
     }
 
@@ -109,6 +132,16 @@ impl Error {
         self.0.backend
     }
 
+    /// The server it happened on, as `host:port`.
+    pub fn server(&self) -> Option<&str> {
+        self.0.server.as_deref()
+    }
+
+    /// The driver's own error, to look at its type.
+    pub fn driver_error(&self) -> Option<&(dyn StdError + Send + Sync + 'static)> {
+        self.0.driver.as_deref()
+    }
+
     /// Whether the same call may succeed later without a change: the store could not be reached.
     pub fn is_retryable(&self) -> bool {
         self.kind() == ErrorKind::Unavailable
@@ -117,32 +150,29 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner {
-            message,
-            operation,
-            key,
-            backend,
-            ..
-        } = &*self.0;
-        if let Some(operation) = operation {
-            write!(f, "cannot {operation}")?;
+        let inner = &*self.0;
+        let mut words = Vec::new();
+        if let Some(operation) = inner.operation {
+            words.push(format!("cannot {operation}"));
         }
-        if let Some(key) = key {
-            let gap = if operation.is_some() { " " } else { "" };
-            write!(f, "{gap}lock {key:?}")?;
+        if let Some(key) = &inner.key {
+            words.push(format!("lock {key:?}"));
         }
-        if let Some(backend) = backend {
-            let gap = if operation.is_some() || key.is_some() {
-                " on "
-            } else {
-                ""
+        if let Some(backend) = inner.backend {
+            let preposition = match inner.operation {
+                Some("connect") => "to ",
+                _ if words.is_empty() => "",
+                _ => "on ",
             };
-            write!(f, "{gap}{backend}")?;
+            words.push(format!("{preposition}{backend}"));
         }
-        if operation.is_some() || key.is_some() || backend.is_some() {
-            f.write_str(": ")?;
+        if let Some(server) = &inner.server {
+            words.push(format!("at {server}"));
         }
-        f.write_str(message)
+        if !words.is_empty() {
+            write!(f, "{}: ", words.join(" "))?;
+        }
+        f.write_str(&inner.message)
     }
 }
 
@@ -151,17 +181,51 @@ impl fmt::Debug for Error {
         f.debug_struct("Error")
             .field("kind", &self.0.kind)
             .field("message", &self.to_string())
-            .field("source", &self.0.source)
+            .field("driver", &self.0.driver)
             .finish()
     }
 }
 
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        match &self.0.source {
-            Some(source) => Some(&**source),
-            None => None,
-        }
+        as_source(&self.0.cause)
+    }
+}
+
+impl Cause {
+    /// The links of the chain of `error` whose text is neither in `said` nor in an earlier link.
+    fn of(error: &(dyn StdError + 'static), said: &str) -> Option<Arc<Self>> {
+        let texts: Vec<String> = std::iter::successors(Some(error), |link| (*link).source())
+            .map(|error| error.to_string())
+            .collect();
+        let is_new = |at: usize| {
+            let text = texts[at].as_str();
+            !said.contains(text) && !texts[..at].iter().any(|earlier| earlier.contains(text))
+        };
+        let news: Vec<usize> = (0..texts.len()).filter(|at| is_new(*at)).collect();
+        news.into_iter().rev().fold(None, |next, at| {
+            let text = texts[at].clone();
+            Some(Arc::new(Self { text, next }))
+        })
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl StdError for Cause {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        as_source(&self.next)
+    }
+}
+
+fn as_source(cause: &Option<Arc<Cause>>) -> Option<&(dyn StdError + 'static)> {
+    match cause {
+        Some(cause) => Some(&**cause),
+        None => None,
     }
 }
 
@@ -173,15 +237,51 @@ mod tests {
     fn reads_as_one_sentence() {
         let error = Error::new(
             ErrorKind::Unavailable,
-            "no answer within 1s: is the server up?",
+            "no answer within 1 s: is the server up?",
         )
         .with_operation("acquire")
         .with_key(&LockKey::new("coupon/42").unwrap())
-        .with_backend("redis");
+        .with_backend("redis")
+        .with_server("cache:6379");
         assert_eq!(
             error.to_string(),
-            "cannot acquire lock \"coupon/42\" on redis: no answer within 1s: is the server up?"
+            "cannot acquire lock \"coupon/42\" on redis at cache:6379: no answer within 1 s: is the server up?"
         );
         assert!(error.is_retryable());
+        let error = Error::new(ErrorKind::Unavailable, "connection refused")
+            .with_operation("connect")
+            .with_backend("etcd")
+            .with_server("127.0.0.1:2379");
+        assert_eq!(
+            error.to_string(),
+            "cannot connect to etcd at 127.0.0.1:2379: connection refused"
+        );
+    }
+
+    #[test]
+    fn a_chain_says_each_thing_once() {
+        let refused = || std::io::Error::other("connection refused");
+        let chain = |error: Error| {
+            let mut texts = Vec::new();
+            let mut link = error.source();
+            while let Some(error) = link {
+                texts.push(error.to_string());
+                link = error.source();
+            }
+            texts
+        };
+        let error = Error::new(ErrorKind::Unavailable, "no connection: connection refused");
+        let error = error.with_source(refused());
+        assert!(
+            error
+                .driver_error()
+                .is_some_and(|error| error.is::<std::io::Error>())
+        );
+        assert!(chain(error).is_empty());
+        let nested = || Error::new(ErrorKind::Backend, "outer").with_source(refused());
+        let error = Error::new(ErrorKind::Unavailable, "no connection").with_source(nested());
+        assert_eq!(chain(error), ["outer", "connection refused"]);
+        let error = Error::new(ErrorKind::Unavailable, "outer failed").with_source(nested());
+        assert_eq!(chain(error), ["connection refused"]);
     }
 }

@@ -50,7 +50,26 @@ impl Backend {
     }
 }
 
+/// Schemes that other programs use for stores that are ours by another name.
+const OTHER_NAMES: [(&str, &str); 9] = [
+    ("mariadb", "mysql"),
+    ("mariadbs", "mysqls"),
+    ("valkey", "redis"),
+    ("valkeys", "rediss"),
+    ("keydb", "redis"),
+    ("zk", "zookeeper"),
+    ("zks", "zookeepers"),
+    ("zookeeper+tls", "zookeepers"),
+    ("redis+tls", "rediss"),
+];
+
 fn unknown_scheme(scheme: &str) -> Error {
+    if let Some((_, ours)) = OTHER_NAMES.iter().find(|(other, _)| *other == scheme) {
+        return Error::new(
+            ErrorKind::Config,
+            format!("the lock url begins with {scheme}://: write {ours}:// instead"),
+        );
+    }
     let known: Vec<&str> = Backend::ALL
         .iter()
         .flat_map(|backend| backend.schemes())
