@@ -37,6 +37,9 @@ pub struct Claim {
     hold: Arc<Hold>,
     max_hold: Option<Duration>,
     armed: bool,
+    /// Whether a take was sent again because nothing was heard of the one before, which may still
+    /// arrive.
+    resent: bool,
 }
 
 impl Claim {
@@ -45,6 +48,7 @@ impl Claim {
             hold: Arc::new(hold),
             max_hold,
             armed: false,
+            resent: false,
         }
     }
 
@@ -56,6 +60,7 @@ impl Claim {
     /// Arms the claim for a request that is about to be sent, and returns the present moment: the
     /// one from which the request's answer counts.
     pub fn sending(&mut self) -> Moment {
+        self.resent |= self.armed;
         self.armed = true;
         self.hold.keeper.clock.now()
     }
@@ -73,6 +78,9 @@ impl Claim {
     /// background; try again with a new claim while there is time. Also `None` when the client was
     /// shut down meanwhile.
     pub fn granted(self, token: FencingToken, sent: Moment, ttl: Duration) -> Option<LockGuard> {
+        if !self.resent {
+            self.hold.id.set_granted();
+        }
         let ttl = self.hold.usable(ttl);
         if self.hold.keeper.clock.now() > renewal_due(sent, ttl) {
             return None;

@@ -1,6 +1,8 @@
 //! The half of a backend that keeps holds and gives them back.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -31,7 +33,8 @@ pub trait Lease: fmt::Debug + Send + Sync + 'static {
     /// Gives `hold` back, if it is there, and takes it out of every queue it waits in.
     ///
     /// Harmless when it was never granted, and when someone else holds the key by now. May be
-    /// called again after an error, and from any thread.
+    /// called again after an error, and from any thread. A take may still be on its way, and must not
+    /// be overtaken, unless the hold [was granted](HoldId::was_granted).
     ///
     /// # Errors
     ///
@@ -79,6 +82,7 @@ pub struct HoldId {
     lock_delay: Duration,
     owner: OwnerId,
     runtime: Id,
+    granted: Granted,
 }
 
 impl HoldId {
@@ -90,6 +94,7 @@ impl HoldId {
             lock_delay: request.lock_delay(),
             owner: OwnerId::random()?,
             runtime,
+            granted: Granted::default(),
         })
     }
 
@@ -129,6 +134,48 @@ impl HoldId {
     pub fn runtime(&self) -> Id {
         self.runtime
     }
+
+    /// Returns true if the store has granted the hold and no take of it is unanswered, so that its
+    /// release can overtake none and may travel on any connection.
+    ///
+    /// True of the id that [`Lease::release`] is given; one that was cloned before the grant does not
+    /// learn of it.
+    pub fn was_granted(&self) -> bool {
+        self.granted.get()
+    }
+
+    /// Notes that the store has granted it and that every take was answered.
+    pub(crate) fn set_granted(&self) {
+        self.granted.0.store(true, Ordering::Release);
+    }
+}
+
+/// A flag that is no part of what identifies a hold. A clone has the value of the moment.
+#[derive(Debug, Default)]
+struct Granted(AtomicBool);
+
+impl Granted {
+    fn get(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+impl Clone for Granted {
+    fn clone(&self) -> Self {
+        Self(AtomicBool::new(self.get()))
+    }
+}
+
+impl PartialEq for Granted {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Granted {}
+
+impl Hash for Granted {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
 }
 
 /// 128 random bits, new for every acquisition, so that nobody releases or renews what is not

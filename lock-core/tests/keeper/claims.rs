@@ -30,6 +30,35 @@ async fn a_claim_is_released_only_while_a_request_is_unanswered() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_release_knows_whether_a_take_may_still_be_on_its_way() {
+    let (lease, keeper) = keeper();
+    let mut unanswered = claim(&keeper, "unanswered");
+    unanswered.sending();
+    drop(unanswered);
+    assert!(!lease.last_release_was_of_a_grant());
+
+    drop(hold(&keeper, "dropped"));
+    assert!(lease.last_release_was_of_a_grant());
+    hold(&keeper, "released").release().await.unwrap();
+    assert!(lease.last_release_was_of_a_grant());
+
+    // The first request may still arrive, after a release that travels another way.
+    let mut resent = claim(&keeper, "resent");
+    resent.sending();
+    let sent = resent.sending();
+    let token = FencingToken::from_grant(1).unwrap();
+    drop(resent.granted(token, sent, TTL).expect("in time"));
+    assert!(!lease.last_release_was_of_a_grant());
+
+    let mut late = claim(&keeper, "late");
+    let sent = late.sending();
+    advance(TTL / 2).await;
+    assert!(late.granted(token, sent, TTL).is_none());
+    assert!(lease.last_release_was_of_a_grant());
+    assert_eq!(lease.releases(), 5);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_grant_that_comes_late_is_given_back() {
     let (lease, keeper) = keeper();
     let mut claim = claim(&keeper, "k");

@@ -18,7 +18,8 @@ pub(crate) struct ScriptedLease {
     pub(crate) release: Mutex<Answer>,
     /// How many holds each renewal asked for.
     pub(crate) renewals: Mutex<Vec<usize>>,
-    pub(crate) releases: Mutex<usize>,
+    /// For each release, whether its hold was granted.
+    pub(crate) releases: Mutex<Vec<bool>>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -46,7 +47,13 @@ impl ScriptedLease {
     }
 
     pub(crate) fn releases(&self) -> usize {
-        *self.releases.lock().expect("no test panics with it")
+        self.releases.lock().expect("no test panics with it").len()
+    }
+
+    /// Whether the hold that was released last was granted.
+    pub(crate) fn last_release_was_of_a_grant(&self) -> bool {
+        let releases = self.releases.lock().expect("no test panics with it");
+        *releases.last().expect("a release")
     }
 }
 
@@ -81,8 +88,11 @@ impl Lease for ScriptedLease {
         Ok(vec![renewal; holds.len()])
     }
 
-    async fn release(&self, _hold: &HoldId) -> Result<Released> {
-        *self.releases.lock().expect("no test panics with it") += 1;
+    async fn release(&self, hold: &HoldId) -> Result<Released> {
+        self.releases
+            .lock()
+            .expect("no test panics with it")
+            .push(hold.was_granted());
         let script = *self.release.lock().expect("no test panics with it");
         let released = answer(script).await?;
         Ok(if released {
