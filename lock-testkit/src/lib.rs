@@ -34,7 +34,8 @@
 //!   it does not declare has to answer [`Unsupported`](lock_core::ErrorKind::Unsupported).
 //! - Every case ends with nothing left on the store, or fails naming what is left.
 //! - A case that fails while the machine itself stood still is run again, and that is printed; not one
-//!   about exclusion, modes or fencing. [`steady`] does the same for other tests.
+//!   about exclusion, modes or fencing. [`steady`] does the same for other tests, but not for what
+//!   [`assert_excluded!`] says.
 //! - A case that draws random numbers fails with its seed; `LOCK_TESTKIT_SEED` repeats it.
 //!
 //! [`servers`] starts real servers as child processes; [`faults`] stands between them and a client;
@@ -50,6 +51,7 @@ mod client;
 mod comparison;
 mod conformance;
 mod eventually;
+mod excluded;
 mod join;
 mod polls;
 mod run;
@@ -72,6 +74,8 @@ pub use case::{Case, Group, Need, Outcome};
 pub use comparison::{Comparison, Ratios};
 pub use conformance::cases;
 pub use eventually::eventually;
+#[doc(hidden)]
+pub use excluded::two_holders as __two_holders;
 pub use polls::poll_times;
 pub use run::run;
 #[doc(hidden)]

@@ -8,6 +8,7 @@ use lock_core::{ErrorKind, LockRequest, Mode, Wait};
 
 use crate::bench::{Bench, permit};
 use crate::eventually::within;
+use crate::excluded::Attempt;
 use crate::steady::{message, run_again_after_stalls};
 use crate::{Case, Group, Need, Outcome, Store};
 
@@ -60,7 +61,7 @@ where
     let outcome = if is_about_time(case) {
         run_again_after_stalls(&case.to_string(), attempt, |reason| reason.as_str())
     } else {
-        attempt()
+        attempt().0
     };
     outcome.unwrap_or_else(|reason| {
         panic!("{case} failed: {reason}\n({SEED}={seed} repeats its random choices)")
@@ -72,7 +73,7 @@ fn is_about_time(case: Case) -> bool {
 }
 
 /// The outcome of a case, or why it failed.
-fn run_once<M, F, S>(case: Case, new_store: &M, seed: u64) -> Result<Outcome, String>
+fn run_once<M, F, S>(case: Case, new_store: &M, seed: u64) -> (Result<Outcome, String>, Attempt)
 where
     M: Fn(Case) -> F,
     F: Future<Output = S>,
@@ -83,6 +84,7 @@ where
         .enable_all()
         .build()
         .expect("a runtime for the case");
+    let attempt = Attempt::on(&runtime);
     let store: Arc<dyn Store> = Arc::new(runtime.block_on(new_store(case)));
     let task = runtime.spawn(perform(case, Arc::clone(&store), seed));
     let outcome = runtime.block_on(task);
@@ -96,11 +98,11 @@ where
         let panic = failure.try_into_panic().ok();
         let reason = panic.as_deref().map_or("it was cancelled", message);
         reason.to_owned()
-    })?;
-    if let Outcome::Skipped(need) = outcome {
+    });
+    if let Ok(Outcome::Skipped(need)) = outcome {
         eprintln!("{case} skipped: it needs {need:?}");
     }
-    Ok(outcome)
+    (outcome, attempt)
 }
 
 /// Runs the case of that name.

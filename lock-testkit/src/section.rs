@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use lock_core::Mode;
 
+use crate::assert_excluded;
+
 /// What a lock protects: a counter that is read, and written back one higher after a while. It
 /// loses updates as soon as two are at it, whatever they believe to hold.
 #[derive(Debug, Default)]
@@ -45,9 +47,9 @@ impl Section {
             Mode::Shared => exclusive == 0 && permits == 0,
             Mode::Permit { of } => exclusive == 0 && shared == 0 && permits <= i64::from(of.get()),
         };
-        assert!(
+        assert_excluded!(
             fits,
-            "two holders where they exclude each other: {exclusive} exclusive, {shared} shared and {permits} permit \
+            "{exclusive} exclusive, {shared} shared and {permits} permit \
              holders at once, seen by a holder of {mode:?}"
         );
     }

@@ -8,19 +8,18 @@ use std::time::Duration;
 
 use lock_core::Clock;
 
+use crate::excluded::Attempt;
 use crate::stalls;
 
 /// How often something is run while the machine stands still again and again.
 const RUNS: u32 = 3;
 
-/// What a failure says that no standstill excuses.
-const TWO_HOLDERS: &str = "two holders";
-
 /// Runs a test against a real server, on a runtime of its own with a worker for each core.
 ///
 /// Virtual machines stand still when their host is busy, and busy machines let threads wait. A test that fails
 /// while nothing here ran for 100 ms or more may have been late only: that is printed, past the capture of the test harness, and the
-/// test is run again, up to three times in all. A failure that says "two holders" is never excused.
+/// test is run again, up to three times in all. A failure of [`assert_excluded!`](crate::assert_excluded) is
+/// never excused.
 ///
 /// # Panics
 ///
@@ -35,14 +34,15 @@ const TWO_HOLDERS: &str = "two holders";
 /// });
 /// ```
 pub fn steady(test: impl AsyncFn()) {
+    let test = &test;
     let attempt = || {
-        catch_unwind(AssertUnwindSafe(|| {
-            let runtime = tokio::runtime::Builder::new_multi_thread()
-                .enable_all()
-                .build()
-                .expect("a runtime for the test");
-            runtime.block_on(test());
-        }))
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime for the test");
+        let attempt = Attempt::on(&runtime);
+        let outcome = catch_unwind(AssertUnwindSafe(move || runtime.block_on(test())));
+        (outcome, attempt)
     };
     let current = thread::current();
     let name = current.name().unwrap_or("a test");
@@ -54,21 +54,20 @@ pub fn steady(test: impl AsyncFn()) {
 /// The outcome of the last of up to three attempts. `name` and what `reason` tells of a failure are printed.
 pub(crate) fn run_again_after_stalls<T, E>(
     name: &str,
-    mut attempt: impl FnMut() -> Result<T, E>,
+    mut attempt: impl FnMut() -> (Result<T, E>, Attempt),
     reason: impl Fn(&E) -> &str,
 ) -> Result<T, E> {
     stalls::watch();
     let mut runs = 1;
     loop {
         let began = Clock::Boot.now();
-        let failure = match attempt() {
-            Ok(value) => return Ok(value),
-            Err(failure) => failure,
+        let (failure, attempt) = match attempt() {
+            (Ok(value), _) => return Ok(value),
+            (Err(failure), attempt) => (failure, attempt),
         };
-        let reason = reason(&failure);
         match stalls::longest_since(began) {
-            Some(stall) if runs < RUNS && !reason.contains(TWO_HOLDERS) => {
-                announce(name, stall, reason)
+            Some(stall) if runs < RUNS && !attempt.saw_two_holders() => {
+                announce(name, stall, reason(&failure));
             }
             _ => return Err(failure),
         }

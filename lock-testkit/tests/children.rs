@@ -1,14 +1,21 @@
 //! Children of a test, each with a lock in its own memory.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use lock_core::{LockRequest, MemoryLock};
 use lock_testkit::processes::{Child, Ending, Flavor, Role};
+use lock_testkit::{assert_excluded, steady};
 
 const TTL: Duration = Duration::from_secs(1);
 
+/// A store of which a child finds that two hold its lock.
+const TWO_HOLDERS: &str = "shared by two";
+
 async fn connect(store: String) -> MemoryLock {
+    assert_excluded!(store != TWO_HOLDERS, "in a child");
     assert_eq!(store, "in memory");
     MemoryLock::new()
 }
@@ -66,4 +73,38 @@ fn a_child_that_fails_shows_why() {
     let silence = catch_unwind(AssertUnwindSafe(|| child.says())).expect_err("it has failed");
     let message = silence.downcast_ref::<String>().expect("a message");
     assert!(message.contains("elsewhere"), "{message}");
+}
+
+/// How often a test is run that fails on its first run while the machine stands still.
+fn runs_of_a_test_that_fails_once(failure: impl Fn()) -> u32 {
+    let runs = AtomicU32::new(0);
+    let test = async || {
+        if runs.fetch_add(1, Ordering::SeqCst) == 0 {
+            // As a busy host stops a whole machine.
+            let stopping = ["-c", "kill -STOP $PPID; sleep 0.4; kill -CONT $PPID"];
+            let stopped = Command::new("sh").args(stopping).status();
+            assert!(stopped.expect("sh is on the path").success());
+            failure();
+        }
+    };
+    let _failure = catch_unwind(AssertUnwindSafe(|| steady(test)));
+    runs.into_inner()
+}
+
+#[test]
+fn two_holders_that_a_child_has_seen_are_not_excused_by_a_standstill() {
+    let in_a_child = || {
+        let request = LockRequest::exclusive("k").expect("a key");
+        let _token = Child::start(TWO_HOLDERS, &request, Role::Hold).token();
+    };
+    assert_eq!(runs_of_a_test_that_fails_once(in_a_child), 1);
+}
+
+#[test]
+fn two_holders_in_a_thread_are_not_excused_by_a_standstill() {
+    let in_a_thread = || {
+        let thread = std::thread::spawn(|| assert_excluded!(1 == 2));
+        assert!(thread.join().is_ok(), "the thread has failed");
+    };
+    assert_eq!(runs_of_a_test_that_fails_once(in_a_thread), 1);
 }

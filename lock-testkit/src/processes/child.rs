@@ -10,9 +10,9 @@ use lock_core::LockRequest;
 
 use super::Role;
 use super::names::PARTS;
-use super::parent::SAYS;
+use super::parent::{SAYS, TWO_HOLDERS};
 use super::part::Part;
-use crate::stop;
+use crate::{excluded, stop};
 
 /// The test that [`roles!`](crate::roles) makes.
 const TEST: &str = "roles::child";
@@ -164,12 +164,15 @@ impl Child {
 
 fn listen(output: ChildStdout) -> Receiver<String> {
     let (saying, said) = channel();
+    let test = excluded::here();
     std::thread::spawn(move || {
         let lines = BufReader::new(output).lines();
         for line in lines.map_while(Result::ok) {
             if let Some((_, words)) = line.split_once(SAYS) {
                 // Nobody listens any more when the test is over.
                 let _unheard = saying.send(words.to_owned());
+            } else if line.contains(TWO_HOLDERS) {
+                excluded::note(test);
             }
         }
     });

@@ -36,6 +36,7 @@ mod watch;
 
 pub use child::Child;
 pub use killed::granted_after_a_kill;
+pub(crate) use parent::tell_two_holders;
 #[doc(hidden)]
 pub use play::play as __play;
 pub use role::{Ending, Flavor, Role};

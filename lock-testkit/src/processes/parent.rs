@@ -4,8 +4,20 @@ use std::fmt::Display;
 use std::io::BufRead;
 use std::sync::mpsc::{Receiver, channel};
 
+use super::part::Part;
+
 /// Stands before what a child says, to tell it from what the test harness prints.
 pub(super) const SAYS: &str = "child: ";
+
+/// What a child says when its [`assert_excluded!`](crate::assert_excluded) fails.
+pub(super) const TWO_HOLDERS: &str = "child saw two holders";
+
+/// Tells the parent, if this process is a child.
+pub(crate) fn tell_two_holders() {
+    if Part::is_of_this_process() {
+        println!("{TWO_HOLDERS}");
+    }
+}
 
 pub(super) struct Parent {
     nudges: Receiver<()>,

@@ -42,6 +42,10 @@ impl Part {
         }
     }
 
+    pub(super) fn is_of_this_process() -> bool {
+        std::env::var_os(ROLE).is_some()
+    }
+
     /// The part of this process; `None` when it is not a child.
     pub(super) fn of_this_process() -> Option<Self> {
         let role = std::env::var(ROLE).ok()?;

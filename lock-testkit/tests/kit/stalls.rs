@@ -4,7 +4,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use lock_testkit::{Case, Outcome, cases, run, steady};
+use lock_core::MemoryLock;
+use lock_testkit::{Case, Outcome, assert_excluded, cases, run, steady};
+
+use tokio::runtime::Handle;
 
 use crate::client::everything;
 use crate::fault::Fault;
@@ -65,13 +68,13 @@ fn who_is_let_in_while_the_machine_stands_still_is_let_in() {
     assert_eq!(runs.into_inner(), 1);
 }
 
-/// How often a test is run that fails on its first run, with `complaint`, while the machine stands still.
-fn runs_of_a_test_that_fails_once_with(complaint: &str) -> u32 {
+/// How often a test is run that fails on its first run while the machine stands still.
+fn runs_of_a_test_that_fails_once(failure: impl AsyncFn()) -> u32 {
     let runs = AtomicU32::new(0);
     let test = async || {
         if runs.fetch_add(1, Ordering::SeqCst) == 0 {
             stand_still();
-            panic!("{complaint}");
+            failure().await;
         }
     };
     let _failure = catch_unwind(AssertUnwindSafe(|| steady(test)));
@@ -80,10 +83,26 @@ fn runs_of_a_test_that_fails_once_with(complaint: &str) -> u32 {
 
 #[test]
 fn a_test_that_fails_while_the_machine_stands_still_is_run_again() {
-    assert_eq!(runs_of_a_test_that_fails_once_with("late"), 2);
+    assert_eq!(runs_of_a_test_that_fails_once(async || panic!("late")), 2);
 }
 
 #[test]
 fn two_holders_while_the_machine_stands_still_are_two_holders() {
-    assert_eq!(runs_of_a_test_that_fails_once_with("two holders of k"), 1);
+    let first = MemoryLock::new();
+    let told = async || assert_excluded!(first.claims().len() == 1, "{first:?} is not held");
+    assert_eq!(runs_of_a_test_that_fails_once(told), 1);
+}
+
+#[test]
+fn two_holders_in_a_task_are_two_holders_whatever_its_parent_says() {
+    let in_a_task = async || {
+        let task = Handle::current().spawn(async { assert_excluded!(1 == 2) });
+        assert!(task.await.is_ok(), "the task has failed");
+    };
+    assert_eq!(runs_of_a_test_that_fails_once(in_a_task), 1);
+    let blocking = async || {
+        let task = tokio::task::spawn_blocking(|| assert_excluded!(1 == 2));
+        assert!(task.await.is_ok(), "the task has failed");
+    };
+    assert_eq!(runs_of_a_test_that_fails_once(blocking), 1);
 }
