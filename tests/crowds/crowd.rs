@@ -1,0 +1,166 @@
+//! A holder, the crowd that waits for it in another process, and what both cost the server.
+
+use std::time::Duration;
+
+use polylock::{Clock, DistributedLockExt, LockGuard, LockRequest};
+use serde_json::Value;
+
+use crate::child::{Child, LIMIT};
+use crate::report::Report;
+use crate::store::Crowded;
+use crate::waiting::{KEY, Kind};
+
+/// How long the server is watched while nothing changes.
+const IDLE: Duration = Duration::from_secs(4);
+
+/// How long a crowd may take to become quiet.
+const SETTLING: Duration = Duration::from_secs(120);
+
+/// The waiters from which on the memory that each takes can be told from everything else.
+const MANY: usize = 5_000;
+
+/// The memory that a waiter may take beyond a task that waits for a wake-up.
+const BYTES: i64 = 2_048;
+
+/// The request of a key that nobody else wants.
+pub(crate) fn warm_up(kind: Kind) -> LockRequest {
+    let mut request = kind.request();
+    let key = format!("{KEY}/warm-up/{}", std::process::id());
+    request.key = polylock::LockKey::new(&key).expect("a key");
+    request
+}
+
+fn size(variable: &str, default: usize) -> usize {
+    std::env::var(variable)
+        .ok()
+        .map_or(default, |text| text.parse().expect("a number"))
+}
+
+/// One process, whose waiters stand behind a holder in another one.
+pub(crate) fn one_process(start: fn() -> Crowded, kind: Kind, settings: &str) {
+    let many = size("LOCK_CROWD", 200);
+    let store = start();
+    let url = store.url_with(settings);
+    let runtime = runtime();
+    let Some(holder) = runtime.block_on(hold(&url, kind)) else {
+        return;
+    };
+    let mut notified = Child::start("", kind, many);
+    let floor = bytes(&notified.answer());
+    let before = store.requests();
+    let mut child = Child::start(&url, kind, many);
+    child.answer();
+    // Where each waits on the store by itself, each looks now and then.
+    let may_settle = if settings.is_empty() { SETTLING } else { Duration::ZERO };
+    let (settled, idle) = runtime.block_on(settle(&store, may_settle));
+    let mut report = Report::new(&store, kind, settings, many);
+    report.requests_to_queue = store.requests() - before;
+    report.settled = settled;
+    report.idle = idle;
+    child.ask();
+    report.bytes = (bytes(&child.answer()) - floor) / many as i64;
+    let released = Clock::Boot.now();
+    assert!(holder.is_held(), "the holder has lost: {report}");
+    runtime
+        .block_on(holder.release())
+        .expect("the store answers");
+    child.ask();
+    let outcome = child.answer();
+    report.turns = Clock::Boot.now().since(released);
+    println!("{report}");
+    check(&outcome, many, &report);
+    if settings.is_empty() {
+        // The holder's client sends something, too.
+        let limit = store.idle_limit + 5.0;
+        assert!(idle <= limit, "{idle} requests a second: {report}");
+        assert!(many < MANY || report.bytes <= BYTES, "{report}");
+    }
+}
+
+/// Several processes with fifty waiters each.
+pub(crate) fn many_processes(start: fn() -> Crowded) {
+    const WAITERS: usize = 50;
+    let processes = size("LOCK_CROWD_PROCESSES", 3);
+    let store = start();
+    let runtime = runtime();
+    let holder = runtime.block_on(hold(&store.url, Kind::Exclusive));
+    let holder = holder.expect("every store has exclusive locks");
+    let start = |_| Child::start(&store.url, Kind::Exclusive, WAITERS);
+    let mut children: Vec<Child> = (0..processes).map(start).collect();
+    children.iter_mut().for_each(|child| drop(child.answer()));
+    let (settled, idle) = runtime.block_on(settle(&store, SETTLING));
+    let mut report = Report::new(&store, Kind::Exclusive, "processes", processes * WAITERS);
+    report.settled = settled;
+    report.idle = idle;
+    for child in &mut children {
+        child.ask();
+        child.answer();
+    }
+    let released = Clock::Boot.now();
+    assert!(holder.is_held(), "the holder has lost: {report}");
+    runtime
+        .block_on(holder.release())
+        .expect("the store answers");
+    children.iter_mut().for_each(Child::ask);
+    let outcomes: Vec<Value> = children.iter_mut().map(Child::answer).collect();
+    report.turns = Clock::Boot.now().since(released);
+    println!("{report}");
+    for outcome in &outcomes {
+        check(outcome, WAITERS, &report);
+    }
+    let limit = (store.idle_limit + 1.0) * processes as f64 + 5.0;
+    assert!(idle <= limit, "{idle} requests a second: {report}");
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .expect("a runtime")
+}
+
+/// Holds the key so that nobody of `kind` gets in; `None` where the store has no such locks.
+async fn hold(url: &str, kind: Kind) -> Option<LockGuard> {
+    let locks = polylock::connect(url).await.expect("the store is there");
+    let can = locks.capabilities();
+    match kind {
+        Kind::Shared if !can.shared => None,
+        Kind::Permit if !can.permits => None,
+        Kind::Permit => Some(locks.permit(KEY, 1).await.expect("a free key")),
+        Kind::Exclusive | Kind::Shared => Some(locks.lock(KEY).await.expect("a free key")),
+    }
+}
+
+/// Waits until the server is sent no more than a quiet crowd sends, for `limit` at most, and returns
+/// how long that took and how many requests a second it then is.
+async fn settle(store: &Crowded, limit: Duration) -> (Duration, f64) {
+    let begun = Clock::Boot.now();
+    loop {
+        let (before, from) = (store.requests(), Clock::Boot.now());
+        tokio::time::sleep(IDLE).await;
+        let sent = store.requests() - before;
+        let now = Clock::Boot.now();
+        let rate = sent as f64 / now.since(from).as_secs_f64();
+        if rate <= store.idle_limit || now.since(begun) > limit {
+            return (from.since(begun), rate);
+        }
+    }
+}
+
+fn bytes(answer: &Value) -> i64 {
+    answer["bytes"].as_i64().expect("a number")
+}
+
+/// Asserts that each waiter had its turn, alone, and that the child was not given up.
+fn check(outcome: &Value, many: usize, report: &Report) {
+    let shown = format!("{report}: {outcome}");
+    for nothing in ["lost", "failed", "unfinished", "backwards", "together"] {
+        assert_eq!(
+            outcome[nothing], 0,
+            "{nothing} (two holders if together): {shown}"
+        );
+    }
+    assert_eq!(outcome["granted"], many, "{shown}");
+    assert!(report.turns < LIMIT, "{shown}");
+}
