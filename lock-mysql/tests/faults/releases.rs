@@ -146,6 +146,6 @@ fn a_release_that_is_late_takes_no_later_lock_along() {
         let stranger = bed.direct(MySqlHold::Row).await;
         let wait = Wait::within(Duration::from_secs(1));
         let taken = stranger.acquire(second.with_wait(wait)).await;
-        assert!(taken.expect("the server runs").is_none(), "two holders");
+        lock_testkit::assert_excluded!(taken.expect("the server runs").is_none());
     });
 }
