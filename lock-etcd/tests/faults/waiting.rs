@@ -110,7 +110,7 @@ fn servers_that_are_slow_at_the_end_of_a_wait_are_not_taken_for_ones_that_are_go
         let request = request("k").with_ttl(PROMPT * 6).waiting_at_most(WAIT);
         let mut waiting = Box::pin(locks.acquire(request));
         let early = timeout(WAIT - Duration::from_millis(100), &mut waiting).await;
-        assert!(early.is_err(), "two holders: {early:?}");
+        lock_testkit::assert_excluded!(early.is_err(), "{early:?}");
         bed.proxy.all().hold();
         let answer = timeout(PROMPT, waiting).await.expect("the wait ends");
         assert!(answer.expect("it was held a moment ago").is_none());
