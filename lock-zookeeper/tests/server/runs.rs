@@ -71,7 +71,7 @@ fn whoever_came_in_between_is_seen() {
         for limit in [Duration::ZERO, Duration::from_millis(20)] {
             run(&locks).await;
             let theirs = take_key(&rival).await;
-            assert!(is_held(&locks, limit).await, "two holders");
+            lock_testkit::assert_excluded!(is_held(&locks, limit).await);
             theirs.release().await.unwrap();
 
             // One that has waited while we held it.
@@ -84,7 +84,7 @@ fn whoever_came_in_between_is_seen() {
                 })
                 .await;
                 ours.release().await.unwrap();
-                assert!(is_held(&locks, limit).await, "two holders");
+                lock_testkit::assert_excluded!(is_held(&locks, limit).await);
             };
             let (theirs, ()) = join(take_key(&rival), releasing).await;
             assert!(theirs.token() > token);
@@ -111,7 +111,7 @@ fn a_line_that_began_anew_is_looked_at() {
         for made in Vec::from_iter(made) {
             made.await.unwrap();
         }
-        assert!(is_held(&locks, Duration::ZERO).await, "two holders");
+        lock_testkit::assert_excluded!(is_held(&locks, Duration::ZERO).await);
         let claims = children(&admin, "/anew/k").await;
         assert_eq!(claims.len(), RUN, "ours has left");
     });
@@ -127,7 +127,7 @@ fn claims_that_never_held_the_key_have_nobody_right_behind() {
         let theirs = take_key(&rival).await;
         for round in 0..RUN {
             let limit = Duration::from_millis(10);
-            assert!(is_held(&locks, limit).await, "two holders in round {round}");
+            lock_testkit::assert_excluded!(is_held(&locks, limit).await, "in round {round}");
         }
         assert_eq!(theirs.release().await.unwrap(), Released::Released);
     });
@@ -146,7 +146,7 @@ fn claims_that_are_given_up_at_any_moment_leave_nothing() {
                 drop(poll_times(locks.acquire(wanted), times, PROMPT).await);
                 // Waits for whatever is left, or not.
                 let guard = take_key(&locks).await;
-                assert!(is_held(&locks, Duration::ZERO).await, "two holders");
+                lock_testkit::assert_excluded!(is_held(&locks, Duration::ZERO).await);
                 guard.release().await.unwrap();
             }
             eventually(PROMPT, "nothing is left", || async {

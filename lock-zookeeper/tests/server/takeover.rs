@@ -34,7 +34,7 @@ fn a_session_that_somebody_else_goes_on_with_is_taken_back_and_costs_no_lock() {
             assert!(guard.is_held());
             let tried = connect(&server, "/takeover").await;
             let tried = tried.acquire(wanted().without_waiting()).await.unwrap();
-            assert!(tried.is_none(), "two holders");
+            lock_testkit::assert_excluded!(tried.is_none());
         }
         assert_eq!(guard.release().await.unwrap(), Released::Released);
         eventually(PROMPT, "the claim has gone", || async {
