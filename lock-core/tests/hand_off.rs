@@ -10,6 +10,7 @@ use lock_core::{
     Capabilities, DistributedLock, DistributedLockExt, FencingToken, HandOff, LockGuard, LockKey,
     LockRequest, LossReason, MemoryLock, Released, Result,
 };
+use lock_testkit::assert_excluded;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -88,7 +89,7 @@ async fn a_spent_budget_gives_the_key_back_to_the_store() {
     let mut here = pin!(locks.lock("k"));
     tokio::select! {
         biased;
-        _ = &mut here => panic!("held"),
+        _ = &mut here => assert_excluded!(false, "held"),
         () = sleep(BUDGET) => {}
     }
     let (ours, theirs) = (first.token(), async {
@@ -107,10 +108,10 @@ async fn a_waiter_that_has_gone_is_passed_over() {
     let first = locks.lock("k").await.unwrap();
     {
         let mut gone = pin!(locks.lock("k"));
-        tokio::select! { biased; _ = &mut gone => panic!("held"), () = std::future::ready(()) => {} }
+        tokio::select! { biased; _ = &mut gone => assert_excluded!(false, "held"), () = std::future::ready(()) => {} }
     }
     let mut next = pin!(locks.lock("k"));
-    tokio::select! { biased; _ = &mut next => panic!("held"), () = std::future::ready(()) => {} }
+    tokio::select! { biased; _ = &mut next => assert_excluded!(false, "held"), () = std::future::ready(()) => {} }
     drop(first);
     assert!(next.await.unwrap().is_held());
     assert_eq!(asked(&store), 1);
@@ -122,7 +123,7 @@ async fn a_key_handed_to_a_waiter_that_goes_before_it_looks_is_not_stuck() {
     let first = locks.lock("k").await.unwrap();
     {
         let mut gone = pin!(locks.lock("k"));
-        tokio::select! { biased; _ = &mut gone => panic!("held"), () = std::future::ready(()) => {} }
+        tokio::select! { biased; _ = &mut gone => assert_excluded!(false, "held"), () = std::future::ready(()) => {} }
         drop(first);
     }
     assert!(store.memory.claims().is_empty(), "left behind");
@@ -134,7 +135,7 @@ async fn a_waiter_that_is_never_polled_again_keeps_a_handed_key_for_one_ttl_at_m
     let (_, locks) = store();
     let first = locks.lock("k").await.unwrap();
     let mut resting = pin!(locks.lock("k"));
-    tokio::select! { biased; _ = &mut resting => panic!("held"), () = std::future::ready(()) => {} }
+    tokio::select! { biased; _ = &mut resting => assert_excluded!(false, "held"), () = std::future::ready(()) => {} }
     drop(first);
     let next = locks
         .lock_within("k", Duration::from_secs(31))
@@ -151,7 +152,8 @@ async fn the_earlier_guard_and_its_watch_are_over_once_the_key_is_handed_on() {
     let (second, released) = tokio::join!(locks.lock("k"), first.release());
     assert_eq!(released.unwrap(), Released::Released);
     let second = second.unwrap();
-    assert!(second.is_held() && !watch.is_held());
+    assert!(second.is_held());
+    assert_excluded!(!watch.is_held());
     assert_eq!(watch.remaining(), Duration::ZERO);
     assert_eq!(watch.lost().await, LossReason::Released);
 }
@@ -178,7 +180,7 @@ async fn a_lost_hold_lets_the_others_claim_anew_while_its_guard_is_still_there()
         "the lost guard took the next one's hold along"
     );
     let mut third = pin!(locks.lock("k"));
-    tokio::select! { biased; _ = &mut third => panic!("held"), () = sleep(BUDGET / 4) => {} }
+    tokio::select! { biased; _ = &mut third => assert_excluded!(false, "held"), () = sleep(BUDGET / 4) => {} }
     drop(next);
     assert!(third.await.unwrap().is_held());
 }
@@ -213,7 +215,7 @@ async fn the_last_hand_off_of_a_grant_goes_back_to_the_store_and_nobody_is_forgo
     let mut guard = locks.lock("k").await.unwrap();
     for _ in 0..16_400 {
         let mut next = pin!(locks.lock("k"));
-        tokio::select! { biased; _ = &mut next => panic!("held"), () = std::future::ready(()) => {} }
+        tokio::select! { biased; _ = &mut next => assert_excluded!(false, "held"), () = std::future::ready(()) => {} }
         assert_eq!(guard.release().await.unwrap(), Released::Released);
         guard = next.await.unwrap();
     }
@@ -242,9 +244,9 @@ async fn a_wait_that_ends_in_line_is_busy_and_leaves_nothing() {
         .lock_within("k", Duration::from_millis(500))
         .await
         .unwrap();
-    assert!(none.is_none());
+    assert_excluded!(none.is_none());
     assert_eq!(start.elapsed(), Duration::from_millis(500));
-    assert!(locks.try_lock("k").await.unwrap().is_none());
+    assert_excluded!(locks.try_lock("k").await.unwrap().is_none());
     drop(first);
     assert!(store.memory.claims().is_empty());
 }
@@ -269,7 +271,7 @@ async fn two_processes_with_random_cancellation_never_overlap_and_all_are_served
                     continue;
                 };
                 let guard = guard.unwrap();
-                assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two inside");
+                assert_excluded!(inside.fetch_add(1, Ordering::SeqCst) == 0, "two inside");
                 assert!(Some(guard.token()) > last, "the token went back");
                 last = Some(guard.token());
                 tokio::task::yield_now().await;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use lock_core::{DistributedLock, ErrorKind, LockGuard, LockRequest, Released, Wait};
 use tokio::time::sleep;
 
+use crate::assert_excluded;
 use crate::eventually::within;
 
 /// An acquisition that has to wait.
@@ -101,12 +102,22 @@ impl Client {
     /// Asserts that a lock is not to be had.
     pub(crate) async fn is_refused(&self, request: &LockRequest, why: &str) {
         let guard = self.try_take(request).await;
-        assert!(
+        assert_excluded!(
             guard.is_none(),
             "{:?} {:?} was granted although {why}",
             request.mode,
             request.key
         );
+    }
+
+    /// Asserts that a lock is not to be had while `holder` has it, and that it does have it.
+    pub(crate) async fn is_refused_beside(&self, holder: &LockGuard, request: &LockRequest) {
+        let guard = self.try_take(request).await;
+        assert_excluded!(
+            guard.is_none() || !holder.is_held(),
+            "{guard:?} was granted beside {holder:?}"
+        );
+        assert!(guard.is_none(), "{holder:?} was lost");
     }
 
     /// Begins to wait for a lock that someone else holds.
@@ -143,7 +154,7 @@ pub(crate) async fn keeps_waiting(waiting: &mut Waiting, duration: Duration) {
 pub(crate) async fn keeps_waiting_until<F: Future>(waiting: &mut Waiting, end: F) {
     tokio::select! {
         answer = waiting => match answer {
-            Some(guard) => panic!("{guard:?} was granted although it is held by someone else"),
+            Some(guard) => assert_excluded!(false, "{guard:?} was granted although it is held by someone else"),
             None => panic!("a waiter gave up long before its wait is over"),
         },
         _ = end => {}

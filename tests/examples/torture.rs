@@ -65,13 +65,10 @@ fn run(arguments: &[&str]) -> Output {
 /// Torments it for a while; nothing may break.
 fn torment(arguments: &[&str]) -> Report {
     let output = run(arguments);
-    assert!(
-        output.status.success(),
-        "{arguments:?}: two holders, or worse: {output:?}"
-    );
+    lock_testkit::assert_excluded!(output.status.success(), "{arguments:?}: {output:?}");
     let report: Report = serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|error| panic!("no JSON on stdout: {error}\n{output:?}"));
-    assert_eq!(report.violations, 0, "{report:?}");
+    lock_testkit::assert_excluded!(report.violations == 0, "{report:?}");
     assert!(report.grants > 100, "{report:?}");
     assert!(report.contended_grants * 10 > report.grants, "{report:?}");
     assert!(report.contended_grants <= report.grants, "{report:?}");

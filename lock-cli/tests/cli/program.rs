@@ -72,7 +72,7 @@ pub(crate) fn figures(url: &str, arguments: &str) -> Value {
     assert_eq!(ended.code, Some(0), "{arguments}: {ended:?}");
     assert_eq!(ended.stderr, "", "{arguments}");
     let figures = parsed(&ended);
-    assert_eq!(figures["violations"], 0, "two holders: {figures}");
+    lock_testkit::assert_excluded!(figures["violations"] == 0, "{figures}");
     figures
 }
 

@@ -7,6 +7,7 @@ use tokio::time::{Instant, sleep};
 
 pub(crate) use super::frozen::*;
 pub(crate) use super::removed::*;
+use crate::assert_excluded;
 use crate::bench::Bench;
 use crate::blocking::block_thread;
 use crate::client::{Client, release};
@@ -64,8 +65,8 @@ pub(crate) async fn a_hold_outlives_its_client(bench: Bench) {
     let guards = [client.take(&request).await];
     drop(client);
     stay_held(&bench, &guards, bench.short() * 3 / 2).await;
-    other.is_refused(&request, "it is renewed").await;
     let [guard] = guards;
+    other.is_refused_beside(&guard, &request).await;
     assert_eq!(release(guard).await, Released::Released);
 }
 
@@ -127,7 +128,7 @@ pub(crate) async fn a_watch_hears_of_the_release(bench: Bench) {
     release(explicit).await;
     drop(dropped);
     for watch in watches {
-        assert!(!watch.is_held());
+        assert_excluded!(!watch.is_held());
         assert_eq!(watch.remaining(), Duration::ZERO);
         let what = "a watch told of the release";
         let reason = within(Duration::from_secs(1), what, watch.lost()).await;
@@ -162,9 +163,9 @@ pub(crate) async fn a_blocked_runtime_is_not_deceived(bench: Bench) {
     let overtaker = theirs.try_take(&request).await;
     // Declared in this order, so that the guard goes first even if the assertion fails.
     let (runtime, held, guard) = joined(blocked.await);
-    assert!(
+    assert_excluded!(
         !held || overtaker.is_none(),
-        "two holders: still held after 1.5 ttl without its runtime, and another client holds it, too"
+        "still held after 1.5 ttl without its runtime, and another client holds it, too"
     );
     drop(guard);
     runtime.shutdown_background();

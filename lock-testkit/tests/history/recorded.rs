@@ -46,7 +46,7 @@ async fn whoever_waits_for_a_holder_is_contended() {
     })
     .await;
     assert_eq!((verdict.grants, verdict.contended_grants), (2, 1));
-    assert!(verdict.violations.is_empty(), "{:?}", verdict.violations);
+    lock_testkit::assert_excluded!(verdict.violations.is_empty(), "{:?}", verdict.violations);
 }
 
 #[tokio::test(start_paused = true)]
@@ -79,5 +79,5 @@ async fn a_future_that_is_dropped_leaves_no_waiter() {
     })
     .await;
     assert_eq!(verdict.grants, 1);
-    assert!(verdict.violations.is_empty(), "{:?}", verdict.violations);
+    lock_testkit::assert_excluded!(verdict.violations.is_empty(), "{:?}", verdict.violations);
 }
