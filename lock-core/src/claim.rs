@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::hold::Hold;
-use crate::keeper::renewal_due;
+use crate::validity::renewal_due;
 use crate::{FencingToken, HoldId, LockGuard, LossReason, LossSender, Moment};
 
 /// An acquisition under way.

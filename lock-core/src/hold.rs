@@ -41,6 +41,16 @@ pub(crate) enum Step {
     Forget,
 }
 
+/// What the answer to a renewal has come to.
+pub(crate) enum Extended {
+    /// Held on; the next renewal is due then.
+    Until(Moment),
+    /// It was an answer to something that was sent before what is confirmed already.
+    NotAtAll,
+    /// The hold has ended, before or by this.
+    Ended,
+}
+
 impl Hold {
     pub(crate) fn new(
         id: HoldId,
@@ -60,22 +70,13 @@ impl Hold {
         }
     }
 
-    /// Starts the validity that a grant brought, whose request was `sent` then, and a turn of `max_hold`
-    /// at most.
-    pub(crate) fn start(
-        &self,
-        sent: Moment,
-        renewal_due: Moment,
-        deadline: Moment,
-        max_hold: Option<Duration>,
-    ) {
+    /// Starts the validity that a grant of `ttl` brought, whose request was `sent` then, and a turn of
+    /// `max_hold` at most.
+    pub(crate) fn start(&self, sent: Moment, ttl: Duration, max_hold: Option<Duration>) {
         let turn_ends = self.ends_after(max_hold);
         let mut state = locked(&self.state);
-        state.granted = true;
         state.turn_ends = turn_ends;
-        state.confirmed = sent;
-        state.renewal_due = renewal_due;
-        state.deadline = deadline;
+        state.start(sent, ttl);
     }
 
     /// Whether its end has been told.
@@ -107,6 +108,11 @@ impl Hold {
             Ok(deadline) => deadline.since(self.keeper.clock.now()),
             Err(_) => Duration::ZERO,
         }
+    }
+
+    /// What the guard has of the ttl that the store granted last, which may be less than was asked for.
+    pub(crate) fn ttl(&self) -> Duration {
+        locked(&self.state).ttl
     }
 
     /// How long the store keeps it without another renewal, whoever has it in this process.
@@ -236,24 +242,29 @@ impl Hold {
         locked(&self.state).underway = false;
     }
 
-    /// Moves the deadline after a renewal that was confirmed and had been `sent` then, unless the
-    /// hold has ended meanwhile.
-    pub(crate) fn extend(&self, sent: Moment, renewal_due: Moment, deadline: Moment) -> bool {
+    /// Moves the deadline to `ttl` after a renewal that was confirmed and had been `sent` then, unless
+    /// the hold has ended meanwhile.
+    pub(crate) fn extend(&self, sent: Moment, ttl: Duration) -> Extended {
         if self.look().is_err() {
-            return false;
+            return Extended::Ended;
         }
         let mut state = locked(&self.state);
         let was_overdue = state.overdue_from() <= self.keeper.clock.now();
+        let (confirmed, deadline) = (state.confirmed, state.deadline);
         state.renewing = false;
-        state.confirmed = state.confirmed.max(sent);
-        state.renewal_due = state.renewal_due.max(renewal_due);
-        state.deadline = state.deadline.max(deadline);
-        let is_held = state.end.is_none();
+        state.confirm(sent, ttl);
+        // Those who wait for its end sleep until the deadline of before.
+        let is_shortened = state.deadline < deadline;
+        let due = state.renewal_due;
         drop(state);
-        if was_overdue {
+        if was_overdue || is_shortened {
             self.changed.notify_waiters();
         }
-        is_held
+        match self.look() {
+            Ok(_) if sent > confirmed => Extended::Until(due),
+            Ok(_) => Extended::NotAtAll,
+            Err(_) => Extended::Ended,
+        }
     }
 
     /// How the hold stands for the guard of one turn, and when that changes by itself.
@@ -297,7 +308,7 @@ impl Hold {
         }
         if state.underway {
             // Well before the deadline, since it nearly always arrives at once.
-            let soon = self.keeper.clock.now().plus(self.id.ttl() / 30);
+            let soon = self.keeper.clock.now().plus(state.ttl / 30);
             return Step::WaitUntil(soon.min(deadline));
         }
         state.renewing = true;
@@ -314,9 +325,10 @@ impl Hold {
     /// When to ask the store whether it is still there, once something has happened to its key: at
     /// once, but not again and again for a key that changes all the time.
     pub(crate) fn next_question(&self) -> Moment {
-        let ttl = self.id.ttl();
+        let state = locked(&self.state);
+        let (ttl, confirmed) = (state.ttl, state.confirmed);
+        drop(state);
         let pause = (ttl / 30).clamp(ALARM_PAUSE_MIN.min(ttl / 4), ALARM_PAUSE_MAX);
-        let confirmed = locked(&self.state).confirmed;
         self.keeper.clock.now().max(confirmed.plus(pause))
     }
 

@@ -10,9 +10,10 @@ use tokio::task::JoinSet;
 
 use crate::claim::Claim;
 use crate::gate::Gate;
-use crate::hold::{Hold, Step};
+use crate::hold::{Extended, Hold, Step};
 use crate::roster::{Plan, Roster};
 use crate::sync::locked;
+use crate::validity::renewal_due;
 use crate::ward::Ward;
 use crate::{Capabilities, Clock, HoldId, KeeperHome, Lease, LockRequest, Moment, Renewal, Result};
 
@@ -126,7 +127,7 @@ impl Hold {
     /// Puts a granted hold under the keeper's care, for `max_hold` at most; `sent` is when its winning
     /// request was.
     pub(crate) fn keep(self: &Arc<Self>, sent: Moment, ttl: Duration, max_hold: Option<Duration>) {
-        self.start(sent, renewal_due(sent, ttl), deadline(sent, ttl), max_hold);
+        self.start(sent, ttl, max_hold);
         self.keeper.ward.enter(self);
         self.tell_early_end();
         self.attend_at(renewal_due(sent, ttl));
@@ -147,16 +148,17 @@ impl Hold {
 
     fn apply(self: &Arc<Self>, renewal: Renewal) {
         match renewal {
-            Renewal::Held { sent, ttl } => {
-                let ttl = self.usable(ttl);
-                if self.extend(sent, renewal_due(sent, ttl), deadline(sent, ttl)) {
-                    self.attend_at(renewal_due(sent, ttl));
+            Renewal::Held { sent, ttl } => match self.extend(sent, self.usable(ttl)) {
+                Extended::Until(renewal_due) => {
+                    self.attend_at(renewal_due);
                     // Asked after the appointment is made, so that no alarm falls in between.
                     if self.is_doubtful() {
                         self.attend_at(self.next_question());
                     }
                 }
-            }
+                Extended::NotAtAll => self.renew_again(),
+                Extended::Ended => {}
+            },
             Renewal::Lost(reason) => {
                 self.end(reason);
             }
@@ -172,20 +174,6 @@ impl Hold {
         let again = self.keeper.clock.now().plus(pause);
         self.attend_at(again.min(deadline));
     }
-}
-
-/// When a hold for `ttl` from `sent` on stops being valid: a margin before the store's own expiry,
-/// for clocks that run at rates up to 1 % apart, and for timers and tasks that a busy machine lets
-/// run late.
-fn deadline(sent: Moment, ttl: Duration) -> Moment {
-    let drift = ttl / 100;
-    let lateness = Duration::from_millis(50).min(ttl / 20);
-    sent.plus(ttl - drift - lateness)
-}
-
-/// Renewing at a third of the ttl leaves room for two failures.
-pub(crate) fn renewal_due(sent: Moment, ttl: Duration) -> Moment {
-    sent.plus(ttl / 3)
 }
 
 /// The keeper task: attends to the holds of `roster` until there are none.

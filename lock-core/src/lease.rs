@@ -50,11 +50,13 @@ pub trait Lease: fmt::Debug + Send + Sync + 'static {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Renewal {
     /// Still ours, for `ttl` from `sent` on, of which the last part is its lock delay.
+    ///
+    /// The answer with the latest `sent` counts, be it shorter or longer than those before; one that was
+    /// sent earlier changes nothing. Deadline, next renewal and hand-over follow.
     Held {
-        /// When the request that the store confirmed was sent. A shared keep-alive may answer for
-        /// one sent earlier.
+        /// When the request was sent that the store confirmed; with a shared keep-alive, an earlier one.
         sent: Moment,
-        /// What the store granted, which may be less than was asked for.
+        /// What the store has granted now, which may be less than was asked for, or than before.
         ttl: Duration,
     },
     /// Not ours any more.

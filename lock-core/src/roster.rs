@@ -79,7 +79,7 @@ impl Roster {
             let early = if taken.is_empty() {
                 Duration::ZERO
             } else {
-                (first.get().id.ttl() / 75).min(EARLY_MAX)
+                (first.get().ttl() / 75).min(EARLY_MAX)
             };
             if first.key().0 > now.plus(early) {
                 break;

@@ -10,6 +10,8 @@ pub(crate) struct Validity {
     pub(crate) deadline: Moment,
     /// When the request was sent that won or renewed it last.
     pub(crate) confirmed: Moment,
+    /// What its guard has of the ttl that the store granted then, which may be less than was asked for.
+    pub(crate) ttl: Duration,
     /// When the next renewal is due.
     pub(crate) renewal_due: Moment,
     pub(crate) end: Option<LossReason>,
@@ -42,6 +44,7 @@ impl Validity {
         Self {
             deadline: now,
             confirmed: now,
+            ttl: Duration::ZERO,
             renewal_due: now,
             end: None,
             granted: false,
@@ -54,6 +57,25 @@ impl Validity {
             underway: false,
             due: None,
         }
+    }
+
+    /// Starts the validity that a grant of `ttl` brought, whose request was `sent` then.
+    pub(crate) fn start(&mut self, sent: Moment, ttl: Duration) {
+        self.granted = true;
+        self.confirmed = sent;
+        self.confirm(sent, ttl);
+    }
+
+    /// Takes the answer to a renewal that was `sent` then. The latest one counts, be it shorter or longer;
+    /// one that was sent before what is confirmed already changes nothing.
+    pub(crate) fn confirm(&mut self, sent: Moment, ttl: Duration) {
+        if sent < self.confirmed {
+            return;
+        }
+        self.confirmed = sent;
+        self.ttl = ttl;
+        self.renewal_due = renewal_due(sent, ttl);
+        self.deadline = deadline(sent, ttl);
     }
 
     /// When its guard ends by itself, and why.
@@ -82,4 +104,18 @@ impl Validity {
         self.renewal_due
             .plus(self.renewal_due.since(self.confirmed) / 2)
     }
+}
+
+/// When a hold for `ttl` from `sent` on stops being valid: a margin before the store's own expiry,
+/// for clocks that run at rates up to 1 % apart, and for timers and tasks that a busy machine lets
+/// run late.
+fn deadline(sent: Moment, ttl: Duration) -> Moment {
+    let drift = ttl / 100;
+    let lateness = Duration::from_millis(50).min(ttl / 20);
+    sent.plus(ttl - drift - lateness)
+}
+
+/// Renewing at a third of the ttl leaves room for two failures.
+pub(crate) fn renewal_due(sent: Moment, ttl: Duration) -> Moment {
+    sent.plus(ttl / 3)
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lock_core::{
     Capabilities, Claim, Clock, Error, ErrorKind, FencingToken, HoldId, Keeper, Lease, LockGuard,
-    LockRequest, LossReason, Released, Renewal, Result,
+    LockRequest, LossReason, Moment, Released, Renewal, Result,
 };
 
 pub(crate) const TTL: Duration = Duration::from_secs(30);
@@ -27,6 +27,10 @@ pub(crate) enum Answer {
     #[default]
     Yes,
     No,
+    /// For this time, and no longer.
+    For(Duration),
+    /// For this time, by a request that was sent then.
+    Since(Moment, Duration),
     Error,
     /// The answer comes after this time.
     After(Duration),
@@ -59,7 +63,7 @@ impl ScriptedLease {
 
 async fn answer(answer: Answer) -> Result<bool> {
     match answer {
-        Answer::Yes => Ok(true),
+        Answer::Yes | Answer::For(_) | Answer::Since(..) => Ok(true),
         Answer::No => Ok(false),
         Answer::Error => Err(Error::new(ErrorKind::Unavailable, "scripted")),
         Answer::After(delay) => {
@@ -77,11 +81,19 @@ impl Lease for ScriptedLease {
             .lock()
             .expect("no test panics with it")
             .push(holds.len());
-        let sent = Clock::Runtime.now();
         let script = *self.renewal.lock().expect("no test panics with it");
+        let delay = holds.first().map_or(Duration::ZERO, HoldId::lock_delay);
+        let now = Clock::Runtime.now();
+        let (sent, ttl) = match script {
+            Answer::For(ttl) => (now, ttl),
+            Answer::Since(sent, ttl) => (sent, ttl),
+            _ => (now, TTL),
+        };
         let renewal = if answer(script).await? {
-            let ttl = TTL + holds.first().map_or(Duration::ZERO, HoldId::lock_delay);
-            Renewal::Held { sent, ttl }
+            Renewal::Held {
+                sent,
+                ttl: ttl + delay,
+            }
         } else {
             Renewal::Lost(LossReason::Removed)
         };

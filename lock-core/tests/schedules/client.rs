@@ -133,15 +133,11 @@ impl Lease for Connection {
         let Answer::Renewed(held) = self.ask(Request::Renew(holds.to_vec())).await? else {
             unreachable!("it answers what it was asked")
         };
-        let renewal = |(held, hold): (bool, &HoldId)| {
-            if held {
-                let ttl = hold.ttl();
-                Renewal::Held { sent, ttl }
-            } else {
-                Renewal::Lost(LossReason::Removed)
-            }
+        let renewal = |held: Option<Duration>| match held {
+            Some(ttl) => Renewal::Held { sent, ttl },
+            None => Renewal::Lost(LossReason::Removed),
         };
-        Ok(held.into_iter().zip(holds).map(renewal).collect())
+        Ok(held.into_iter().map(renewal).collect())
     }
 
     async fn release(&self, hold: &HoldId) -> Result<Released> {

@@ -30,6 +30,11 @@ pub(crate) trait Ground: Debug + Send + Sync {
         None
     }
 
+    /// Whether a grant was ever renewed for less than was asked for.
+    fn was_shortened(&self, _grant: u64) -> bool {
+        false
+    }
+
     /// An operator takes the key away from its holder.
     fn remove(&self, key: &LockKey);
 
@@ -52,6 +57,10 @@ impl Ground for Network {
 
     fn end_of(&self, grant: u64) -> Option<End> {
         self.server(|server| server.end_of(grant))
+    }
+
+    fn was_shortened(&self, grant: u64) -> bool {
+        self.server(|server| server.was_shortened(grant))
     }
 
     fn remove(&self, key: &LockKey) {

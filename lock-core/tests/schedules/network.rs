@@ -16,6 +16,9 @@ use crate::server::Server;
 /// How late the requests of a connection that was cut may still arrive.
 pub(crate) const LATE_MAX: Duration = Duration::from_millis(150);
 
+/// What a renewal is shortened to at least: enough to hear of that in a world where all is answered.
+const SHORT: Duration = Duration::from_millis(10);
+
 /// Carries the requests of each process to the server in order, and the answers back; tells every process
 /// that a key was given back, mostly.
 pub(crate) struct Network(Mutex<State>);
@@ -34,6 +37,8 @@ struct State {
     latency: Duration,
     /// How many of 1000 answers and of 1000 wake-ups are swallowed.
     swallowed: u32,
+    /// How many of 1000 renewals are granted for less than was asked for.
+    shortened: u32,
     /// Answers that never come, while the connection stays open.
     silenced: Vec<oneshot::Sender<Answer>>,
 }
@@ -72,17 +77,17 @@ pub(crate) enum Request {
     Release(HoldId),
 }
 
-/// What the server says: to a take the number of the grant, to a renewal for each hold whether it is still
-/// there, to a release whether it was.
+/// What the server says: to a take the number of the grant, to a renewal for each hold for how long it is still
+/// there, if it is, to a release whether it was.
 #[derive(Debug)]
 pub(crate) enum Answer {
     Taken(Option<u64>),
-    Renewed(Vec<bool>),
+    Renewed(Vec<Option<Duration>>),
     Released(bool),
 }
 
 impl Network {
-    pub(crate) fn new(rng: Rng, latency: Duration, swallowed: u32) -> Self {
+    pub(crate) fn new(rng: Rng, latency: Duration, swallowed: u32, shortened: u32) -> Self {
         Self(Mutex::new(State {
             rng,
             now: Time::ZERO,
@@ -92,6 +97,7 @@ impl Network {
             links: Vec::new(),
             latency,
             swallowed,
+            shortened,
             silenced: Vec::new(),
         }))
     }
@@ -186,7 +192,7 @@ impl Network {
     /// Nothing is swallowed any more.
     pub(crate) fn heal(&self) {
         let mut state = held(&self.0);
-        state.swallowed = 0;
+        (state.swallowed, state.shortened) = (0, 0);
         for link in &mut state.links {
             link.silent_until = Time::ZERO;
         }
@@ -262,7 +268,7 @@ impl State {
         match request {
             Request::Take(hold) => Answer::Taken(self.server.take(&hold, now)),
             Request::Renew(holds) => {
-                let renew = |hold| self.server.renew(hold, now);
+                let renew = |hold| self.renew(hold, now);
                 Answer::Renewed(holds.iter().map(renew).collect())
             }
             Request::Release(hold) => {
@@ -273,6 +279,13 @@ impl State {
                 Answer::Released(released)
             }
         }
+    }
+
+    fn renew(&mut self, hold: &HoldId, now: Time) -> Option<Duration> {
+        let is_shortened = self.rng.u32(..1000) < self.shortened;
+        let share = if is_shortened { self.rng.f64() } else { 1.0 };
+        let ttl = hold.ttl().mul_f64(share).max(SHORT.min(hold.ttl()));
+        self.server.renew(hold, ttl, now).then_some(ttl)
     }
 
     fn tell_all(&mut self, key: &LockKey) {

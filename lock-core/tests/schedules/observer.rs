@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lock_core::{LockGuard, LockKey, LockRequest, LossReason, Mode, Wait};
+use lock_testkit::assert_excluded;
 
 use crate::book::{Book, Grant, Removal, Waiting};
 use crate::clock::{ProcessClock, Time};
@@ -157,13 +158,13 @@ impl Observer {
                 continue;
             }
             let conflict = other.mode.conflicts_with(new.mode);
-            assert!(!conflict, "two holders: {other:?} and {new:?}");
+            assert_excluded!(!conflict, "{other:?} and {new:?}");
             together.push((other.number, other.mode));
         }
         together.sort_unstable_by_key(|(number, _)| *number);
         for (before, (_, mode)) in together.iter().enumerate() {
             if let Mode::Permit { of } = mode {
-                assert!(before < of.get() as usize, "too many: {together:?}");
+                assert_excluded!(before < of.get() as usize, "too many: {together:?}");
             }
         }
     }
@@ -240,10 +241,9 @@ impl Observer {
             .find(|grant| grant.entry == entry.number);
         let grant = grant.expect("told while it is held");
         grant.told = true;
-        let key = grant.key.clone();
         match reason {
             LossReason::Expired | LossReason::TooLong => assert!(
-                now + EARLY > grant.deadline,
+                now + EARLY > grant.deadline || self.ground.was_shortened(grant.number),
                 "lost ({reason}) before its deadline: {grant:?} at {now:?}"
             ),
             LossReason::Removed => assert!(
@@ -253,12 +253,11 @@ impl Observer {
             LossReason::Closed => {}
             reason => panic!("a guard that was not released was lost: {reason}"),
         }
-        let expected = reason == LossReason::Closed || reason == LossReason::TooLong;
-        assert!(
-            expected || !self.promises.calm,
-            "lost for nothing ({reason}): {grant:?}"
-        );
+        let expected = matches!(reason, LossReason::Closed | LossReason::TooLong);
+        let is_fine = expected || !self.promises.calm;
+        assert!(is_fine, "lost for nothing ({reason}): {grant:?}");
         let what = format!("{} loses {}: {reason}", grant.process, grant.key);
+        let key = grant.key.clone();
         book.is_free(&key);
         book.tell(what);
     }

@@ -1,6 +1,7 @@
 //! The store of the simulated world: a server that lends keys for a time by its own clock.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
 
 use lock_core::{HoldId, LockKey, OwnerId};
 
@@ -12,6 +13,8 @@ pub(crate) struct Server {
     holders: HashMap<LockKey, Holder>,
     /// How each grant ended. The first has the number 1.
     ends: Vec<Option<End>>,
+    /// Grants that were renewed for less than was asked for.
+    shortened: HashSet<u64>,
 }
 
 #[derive(Debug)]
@@ -52,11 +55,15 @@ impl Server {
         Some(grant)
     }
 
-    pub(crate) fn renew(&mut self, hold: &HoldId, now: Time) -> bool {
+    /// Lends the key for another `ttl`, if `hold` has it.
+    pub(crate) fn renew(&mut self, hold: &HoldId, ttl: Duration, now: Time) -> bool {
         self.expire(now);
         match self.holders.get_mut(hold.key()) {
             Some(holder) if holder.owner == hold.owner() => {
-                holder.expires = now + hold.ttl();
+                holder.expires = now + ttl;
+                if ttl < hold.ttl() {
+                    self.shortened.insert(holder.grant);
+                }
                 true
             }
             Some(_) | None => false,
@@ -101,6 +108,11 @@ impl Server {
     /// How a grant ended, if it has.
     pub(crate) fn end_of(&self, grant: u64) -> Option<End> {
         self.ends[grant as usize - 1]
+    }
+
+    /// Whether a renewal has ever granted less than was asked for.
+    pub(crate) fn was_shortened(&self, grant: u64) -> bool {
+        self.shortened.contains(&grant)
     }
 
     pub(crate) fn ends(&self) -> &[Option<End>] {

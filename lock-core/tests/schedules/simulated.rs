@@ -71,7 +71,9 @@ impl Simulated {
         let slow = habits.ttl.mul_f64(0.25 * rng.f64());
         let quick = Duration::from_millis(3);
         let latency = if answered { quick } else { slow };
-        let network = Arc::new(Network::new(rng.fork(), latency, swallowed));
+        // Nobody can know that a promise was taken back before that is heard of.
+        let shortened = if answered && !calm { 200 } else { 0 };
+        let network = Arc::new(Network::new(rng.fork(), latency, swallowed, shortened));
         let budget = rng.bool().then_some(Duration::from_millis(10));
         let promises = Promises {
             calm,

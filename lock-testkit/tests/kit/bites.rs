@@ -114,6 +114,9 @@ bites! {
     RenewsTheFirst {
         lease::many_holds_are_renewed_together: "AlreadyLost",
     }
+    RenewsForLess {
+        lease::a_short_freeze_loses_nothing: "lost ",
+    }
     RenewsBlindly {
         lease::a_frozen_store_ends_holds_in_time: "after its last renewal had expired",
         lease::with_lock_stops_frozen_work: "still at work after a ttl",

@@ -69,6 +69,8 @@ pub(crate) enum Fault {
     NeverRenews,
     /// Renews the first hold of a batch and confirms all.
     RenewsTheFirst,
+    /// A renewal is for two fifths of the ttl only, and the client does not say so.
+    RenewsForLess,
     /// Confirms a renewal that the store has not answered.
     RenewsBlindly,
     /// Takes a slow answer for a loss.

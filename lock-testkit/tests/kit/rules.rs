@@ -124,7 +124,10 @@ impl Rules {
     pub(crate) fn renew(&mut self, id: &HoldId, resurrect: bool) -> bool {
         let place = self.place(id);
         self.settle(&place);
-        let expires = self.expiry(id, CLOCK.now());
+        let mut expires = self.expiry(id, CLOCK.now());
+        if self.is(Fault::RenewsForLess) {
+            expires = CLOCK.now().plus(id.store_ttl() * 2 / 5);
+        }
         let queue = self.queues.entry(place.clone()).or_default();
         match queue
             .iter_mut()
