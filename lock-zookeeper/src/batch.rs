@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
 
-use futures_util::future::{OptionFuture, join_all};
+use futures_util::future::join_all;
 use lock_core::{InFlight, OneInFlight};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
@@ -46,7 +46,6 @@ struct Gathered {
 struct Claim {
     lock: Arc<str>,
     start: String,
-    looks: bool,
     asker: Asker<Joined>,
 }
 
@@ -76,18 +75,12 @@ impl Batches {
         })
     }
 
-    /// Makes a node that begins with `start` in the line of `lock`, and if it `looks`, lists the line right behind it.
-    pub(crate) async fn join(
-        self: &Arc<Self>,
-        lock: &Arc<str>,
-        start: String,
-        looks: bool,
-    ) -> Joined {
+    /// Makes a node that begins with `start` in the line of `lock`, and lists the line right behind it.
+    pub(crate) async fn join(self: &Arc<Self>, lock: &Arc<str>, start: String) -> Joined {
         let together = self.gather(|gathered, asker| {
             gathered.claims.push(Claim {
                 lock: Arc::clone(lock),
                 start: start.clone(),
-                looks,
                 asker,
             });
         });
@@ -95,7 +88,7 @@ impl Batches {
             Ok(answered) => {
                 return answered.await.unwrap_or_else(|_gone| Joined {
                     node: Err(NO_ANSWER),
-                    children: None,
+                    children: Err(NO_ANSWER),
                 });
             }
             Err(in_flight) => in_flight,
@@ -106,11 +99,11 @@ impl Batches {
             self.send(&mut gathered);
             (
                 self.client.create(&start, &[], &of_claims(self.acls)),
-                looks.then(|| self.client.list_children(lock)),
+                self.client.list_children(lock),
             )
         };
         // The last answer first, so that one wakes up once.
-        let children = OptionFuture::from(listing).await;
+        let children = listing.await;
         let node = made(&start, creating.await);
         Joined { node, children }
     }
@@ -259,19 +252,18 @@ async fn remove(client: ZooKeeper, removals: Vec<Removal>) {
     }
 }
 
-/// Makes the nodes of claims, and looks at the lines of those that want it in one request.
+/// Makes the nodes of claims, and looks at their lines in one request.
 async fn join(client: ZooKeeper, acls: Acls<'static>, claims: Vec<Claim>) {
     let options = of_claims(acls);
     let creating: Vec<_> = claims
         .iter()
         .map(|claim| client.create(&claim.start, &[], &options))
         .collect();
-    let looking = claims.iter().filter(|claim| claim.looks);
-    let lines = look(&client, looking).await;
+    let lines = look(&client, &claims).await;
     let created = join_all(creating).await;
     let mut lines = lines.map(Vec::into_iter);
     for (claim, created) in claims.into_iter().zip(created) {
-        let children = claim.looks.then(|| match &mut lines {
+        let children = match &mut lines {
             Ok(lines) => match lines.next() {
                 Some(MultiReadResult::Children { children }) => Ok(children),
                 Some(MultiReadResult::Error { err }) => Err(err),
@@ -280,25 +272,17 @@ async fn join(client: ZooKeeper, acls: Acls<'static>, claims: Vec<Claim>) {
                 )),
             },
             Err(error) => Err(error.clone()),
-        });
+        };
         let node = made(&claim.start, created);
         claim.asker.tell(Joined { node, children });
     }
 }
 
 /// The lines of `claims`, one for each.
-async fn look(
-    client: &ZooKeeper,
-    claims: impl Iterator<Item = &Claim>,
-) -> Answer<Vec<MultiReadResult>> {
+async fn look(client: &ZooKeeper, claims: &[Claim]) -> Answer<Vec<MultiReadResult>> {
     let mut looking = client.new_multi_reader();
-    let mut count = 0;
     for claim in claims {
         looking.add_get_children(&claim.lock)?;
-        count += 1;
-    }
-    if count == 0 {
-        return Ok(Vec::new());
     }
     looking.commit().await
 }

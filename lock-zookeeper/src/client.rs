@@ -2,7 +2,6 @@
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use lock_core::{
@@ -15,10 +14,9 @@ use crate::error::{config_error, no_answer, translate};
 use crate::layout::Layout;
 use crate::parents::Parents;
 use crate::places::{Place, Places};
-use crate::predecessor::Predecessor;
 use crate::refused::Refused;
 use crate::removal::remove;
-use crate::session::{Node, Session};
+use crate::session::Session;
 use crate::station::{OPENING_LIMIT, Station, Terms};
 use crate::wire::Wire;
 
@@ -34,8 +32,6 @@ pub(crate) struct Client {
     pub(crate) refused: Refused,
     stations: PerRuntime<Station>,
     parents: Arc<Parents>,
-    /// The highest transaction that has made a claim of this client.
-    newest: AtomicI64,
 }
 
 impl Client {
@@ -67,7 +63,6 @@ impl Client {
             patrol,
             heard: Heard::new(),
             refused: Refused::default(),
-            newest: AtomicI64::new(0),
         };
         let session = client.session(ttl).await?;
         let asking = session.reads_together();
@@ -97,7 +92,7 @@ impl Client {
         let removed = self.patrol.within(RELEASE_LIMIT, removing).await;
         match removed.unwrap_or_else(|| Err(no_answer(RELEASE_LIMIT))) {
             Ok(true) => {
-                self.removed(hold.owner());
+                self.left(hold.owner());
                 Ok(Released::Released)
             }
             Ok(false) => {
@@ -114,42 +109,19 @@ impl Client {
     /// Notes that the node of a lock is about to be made: if nobody joins its line after all, it goes.
     pub(crate) fn makes(&self, lock: &Arc<str>, session: &Arc<Session>) {
         let (lock, session) = (Arc::clone(lock), Arc::clone(session));
-        self.parents.left(lock, session, None);
+        self.parents.left(lock, session);
     }
 
     /// Notes that a claim stands in the line of a lock.
-    pub(crate) fn joined(&self, lock: &str, node: &Node) {
+    pub(crate) fn joined(&self, lock: &str) {
         self.parents.joined(lock);
-        self.newest.fetch_max(node.czxid, Ordering::Relaxed);
-    }
-
-    /// Takes out what is known of the hold that the next claim on a lock may be right behind.
-    pub(crate) fn take_predecessor(&self, lock: &str) -> Option<Predecessor> {
-        self.parents.take_predecessor(lock)
-    }
-
-    /// Whether the next claim is likely to be right behind this hold.
-    pub(crate) fn next_is_likely(&self, predecessor: Predecessor) -> bool {
-        predecessor.next_is_likely(self.newest.load(Ordering::Relaxed))
     }
 
     /// Notes that nothing is left of a claim.
     pub(crate) fn left(&self, owner: OwnerId) {
         if let Some(place) = self.places.leave(owner) {
             place.session.touch();
-            self.parents.left(place.lock, place.session, None);
-        }
-    }
-
-    /// The same of a claim that we have removed ourselves: of a hold, the next one may be right behind it.
-    fn removed(&self, owner: OwnerId) {
-        if let Some(place) = self.places.leave(owner) {
-            place.session.touch();
-            let predecessor = match (&place.node, place.run) {
-                (Some(node), Some(run)) => Predecessor::new(node, run),
-                _ => None,
-            };
-            self.parents.left(place.lock, place.session, predecessor);
+            self.parents.left(place.lock, place.session);
         }
     }
 

@@ -27,8 +27,6 @@
 //!   long is found again late, and for a lock that is as long an outage.
 //! - A line is read as a whole, and a server answers with 1 MB at most (`jute.maxbuffer`): that are some
 //!   15,000 claims on one lock.
-//! - Whoever removes the node of a lock that we have just used, and makes it anew together with many claims, all by one
-//!   transaction, may be overlooked by our next claim. No lock client does that.
 //! - Tokens hold for 131,072 elections of a leader; then acquiring is an error.
 //! - The driver drives sockets and timers by a thread of its own, `async-io`, in addition to the keeper's.
 //! - With TLS the driver asks for the process's default crypto provider. Where there is none yet,
@@ -46,7 +44,6 @@ mod line;
 mod lock;
 mod parents;
 mod places;
-mod predecessor;
 mod refused;
 mod removal;
 mod renewal;

@@ -18,7 +18,7 @@ use crate::error::BACKEND;
 ///
 /// All three modes, granted in the order in which they were asked for, also among processes. They are taken by two
 /// requests that are sent at once. (The driver does not set `TCP_NODELAY`, so the second request may leave a round trip
-/// later.) An exclusive lock that only this client has used, ten times and more, each within a second of the last, is taken by one.
+/// later.) A key that was not used before, or not lately, takes a third one, since the node of its lock has to be made first.
 ///
 /// Ttl and lock delay are the timeout of a session, and together at most the longest one that the servers give
 /// (`maxSessionTimeout`: twenty ticks, 40 s by default). The delay comes on top of the ttl also for a waiter that

@@ -8,7 +8,6 @@ use futures_util::future::join_all;
 use lock_core::{Clock, KeeperHome, Moment, Patrol};
 
 use crate::layout::Layout;
-use crate::predecessor::Predecessor;
 use crate::session::Session;
 
 /// How long a lock's node stays after the last claim of this client has gone.
@@ -46,12 +45,11 @@ struct Unused {
     is_looked_after: bool,
 }
 
-/// When a node is tried, how often it was before, and which hold of this client was the last in it.
+/// When a node is tried, and how often it was before.
 #[derive(Clone, Copy, Debug)]
 struct Due {
     at: Moment,
     attempts: u32,
-    predecessor: Option<Predecessor>,
 }
 
 /// Nodes that are due, each with how often it was tried.
@@ -67,16 +65,10 @@ impl Parents {
         }
     }
 
-    /// Says that a claim has gone from the line of `lock`, or may never come; and which hold that was, if the next claim may
-    /// be right behind it.
-    pub(crate) fn left(
-        self: &Arc<Self>,
-        lock: Arc<str>,
-        session: Arc<Session>,
-        predecessor: Option<Predecessor>,
-    ) {
+    /// Says that a claim has gone from the line of `lock`, or may never come.
+    pub(crate) fn left(self: &Arc<Self>, lock: Arc<str>, session: Arc<Session>) {
         let mut unused = self.unused();
-        unused.enter(lock, 0, predecessor);
+        unused.enter(lock, 0);
         unused.session = Some(session);
         if std::mem::replace(&mut unused.is_looked_after, true) {
             return;
@@ -92,14 +84,6 @@ impl Parents {
     /// Says that a claim stands in the line of `lock`, which is [left](Self::left) when it goes.
     pub(crate) fn joined(&self, lock: &str) {
         self.unused().nodes.remove(lock);
-    }
-
-    /// Takes out what was said of the last hold of `lock`, unless that is so long ago that the node may have gone.
-    pub(crate) fn take_predecessor(&self, lock: &str) -> Option<Predecessor> {
-        let mut unused = self.unused();
-        let left = unused.nodes.get_mut(lock)?;
-        let predecessor = left.predecessor.take()?;
-        (Clock::Boot.now() < left.at).then_some(predecessor)
     }
 
     /// Takes out what was left long enough ago; `None` when nothing is waited for, or when there is no
@@ -131,7 +115,7 @@ impl Parents {
                 Err(error) => {
                     tracing::debug!(node, %error, "an empty node is not removed yet");
                     if attempts < ATTEMPTS {
-                        self.unused().enter(Arc::clone(lock), attempts + 1, None);
+                        self.unused().enter(Arc::clone(lock), attempts + 1);
                     }
                     return;
                 }
@@ -145,11 +129,10 @@ impl Parents {
 }
 
 impl Unused {
-    fn enter(&mut self, lock: Arc<str>, attempts: u32, predecessor: Option<Predecessor>) {
+    fn enter(&mut self, lock: Arc<str>, attempts: u32) {
         let due = Due {
             at: Clock::Boot.now().plus(UNUSED * 2_u32.pow(attempts)),
             attempts,
-            predecessor,
         };
         self.nodes.insert(lock, due);
     }

@@ -25,8 +25,6 @@ pub(crate) struct Place {
     pub(crate) prefix: Arc<str>,
     /// The claim's node, once an answer has told it.
     pub(crate) node: Option<Arc<Node>>,
-    /// Of an exclusive hold, which was granted as the first of its line: how many in a row were right behind the one before.
-    pub(crate) run: Option<u32>,
     pub(crate) loss: LossSender,
     /// Whether somebody is told when the node goes.
     pub(crate) is_watched: bool,
@@ -52,7 +50,6 @@ impl Place {
             lock: Arc::clone(lock),
             prefix: prefix.into(),
             node: None,
-            run: None,
             loss,
             is_watched: false,
             stuck_since: None,

@@ -67,10 +67,10 @@ impl Node {
     }
 }
 
-/// What came of a claim: its node, and who stands in line with it if that was asked.
+/// What came of a claim: its node, and who stands in line with it.
 pub(crate) struct Joined {
     pub(crate) node: Answer<Node>,
-    pub(crate) children: Option<Answer<Vec<String>>>,
+    pub(crate) children: Answer<Vec<String>>,
 }
 
 impl Session {
@@ -157,11 +157,11 @@ impl Session {
         *self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes a claim's node in the line of `lock`, and if it `looks`, lists the line right behind it.
-    pub(crate) async fn join(&self, lock: &Arc<str>, prefix: &str, looks: bool) -> Joined {
+    /// Makes a claim's node in the line of `lock`, and lists the line right behind it.
+    pub(crate) async fn join(&self, lock: &Arc<str>, prefix: &str) -> Joined {
         let start = format!("{lock}/{prefix}");
         let sent = Clock::Boot.now();
-        let joined = self.batches.join(lock, start, looks).await;
+        let joined = self.batches.join(lock, start).await;
         if joined.node.is_ok() {
             self.confirmed.note(sent);
         }

@@ -10,7 +10,6 @@ use crate::error::{is_loss_of_connection, translate};
 use crate::layout::claim_prefix;
 use crate::line::{Queued, line_up};
 use crate::places::Place;
-use crate::predecessor::Predecessor;
 use crate::session::{Answer, Node, Session};
 
 /// The claim of one acquisition.
@@ -23,8 +22,6 @@ pub(crate) struct Stand<'a> {
     claim: Claim,
     session: Option<Arc<Session>>,
     node: Known,
-    /// How many claims of this client in a row were right behind the one before, ours included.
-    run: u32,
 }
 
 /// What is known of the claim's node.
@@ -64,7 +61,6 @@ impl<'a> Stand<'a> {
             claim: keeper.claim(request)?,
             session: None,
             node: Known::Absent,
-            run: 0,
         })
     }
 
@@ -126,13 +122,6 @@ impl<'a> Stand<'a> {
             return Ok(None);
         };
         let token = FencingToken::from_grant(u64::try_from(node.czxid).unwrap_or(u64::MAX))?;
-        if self.request.mode == Mode::Exclusive && look.index == 0 {
-            let run = self.run;
-            let owner = self.claim.id().owner();
-            self.client
-                .places
-                .update(owner, |place| place.run = Some(run));
-        }
         let is_permit = matches!(self.request.mode, Mode::Permit { .. });
         if is_permit && look.index + 1 < look.line.len() {
             // Whoever is next waits for us to be let in, not for us to go.
@@ -177,15 +166,16 @@ impl<'a> Stand<'a> {
         self.client.places.enter(owner, place);
         let sent = self.claim.sending();
         self.node = Known::Unanswered;
-        self.run = 0;
-        let predecessor = self.take_predecessor();
-        let looks = !predecessor.is_some_and(|before| self.client.next_is_likely(before));
-        let joined = session.join(&self.lock, &prefix, looks).await;
+        let joined = session.join(&self.lock, &prefix).await;
         match joined.node {
             Ok(node) => {
                 self.client.heard.note(sent);
-                let line = self.line_after_joining(predecessor, node, joined.children, session);
-                Ok(line.await?.map(|children| (sent, children)))
+                self.found(node);
+                if joined.children == Err(ZooKeeperError::NoNode) {
+                    return Ok(None);
+                }
+                let children = self.settle(session, joined.children)?;
+                Ok(children.map(|children| (sent, children)))
             }
             Err(error) if session.has_ended() || is_loss_of_connection(&error) => {
                 self.settle(session, Err(error))
@@ -203,31 +193,6 @@ impl<'a> Stand<'a> {
         }
     }
 
-    /// Who is in the line, now that our node is: as the look behind it says, if there was one, or nobody else where our
-    /// number says so.
-    async fn line_after_joining(
-        &mut self,
-        predecessor: Option<Predecessor>,
-        node: Node,
-        children: Option<Answer<Vec<String>>>,
-        session: &Session,
-    ) -> Result<Option<Vec<String>>> {
-        let run = predecessor.and_then(|before| before.run_with(&node));
-        self.run = run.unwrap_or(0);
-        let name = node.name().to_owned();
-        self.found(node);
-        let children = match children {
-            Some(children) => children,
-            None if run.is_some() => Ok(vec![name]),
-            // Somebody may have come in between.
-            None => session.list(&self.lock).await,
-        };
-        if children == Err(ZooKeeperError::NoNode) {
-            return Ok(None);
-        }
-        self.settle(session, children)
-    }
-
     /// Makes the lock's node, and those above it.
     async fn make_lock(&mut self, session: &Arc<Session>) -> Result<()> {
         self.client.makes(&self.lock, session);
@@ -240,14 +205,6 @@ impl<'a> Stand<'a> {
             }
         }
         Ok(())
-    }
-
-    /// What our claim may be right behind. Only one that has to be the first can do with that.
-    fn take_predecessor(&self) -> Option<Predecessor> {
-        match self.request.mode {
-            Mode::Exclusive => self.client.take_predecessor(&self.lock),
-            Mode::Shared | Mode::Permit { .. } => None,
-        }
     }
 
     /// Looks whether our node was made, although no answer came.
@@ -306,7 +263,7 @@ impl<'a> Stand<'a> {
         self.client
             .places
             .update(owner, |place| place.node = Some(Arc::clone(&node)));
-        self.client.joined(&self.lock, &node);
+        self.client.joined(&self.lock);
         self.node = Known::There(node);
     }
 

@@ -219,7 +219,7 @@ async fn give_back_what_is_left(
             return;
         };
         for place in gone {
-            parents.left(place.lock, place.session, None);
+            parents.left(place.lock, place.session);
         }
     }
 }
