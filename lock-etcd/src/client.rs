@@ -20,7 +20,7 @@ use crate::link::Link;
 use crate::moving::follow;
 use crate::names::Names;
 use crate::place::{Place, created_then};
-use crate::queue::{Queue, revision};
+use crate::queue::Queue;
 use crate::unstoppable::Unstoppable;
 use crate::watches::Watches;
 use crate::wire::Wire;
@@ -193,21 +193,12 @@ impl Client {
         limit: Duration,
     ) -> Result<Vec<Option<i64>>> {
         let link = Arc::clone(&self.background()?.link);
-        let mut found = Vec::with_capacity(places.len());
-        for places in places.chunks(100) {
-            let looks: Vec<TxnOp> = places.iter().map(|place| place.look()).collect();
-            let look = Txn::new().and_then(looks);
-            let answer = link
-                .ask(limit, |client| transact(client, look.clone()))
-                .await?;
-            let revision = revision(&answer)?;
-            let answers = answer.op_responses().into_iter();
-            found.extend(answers.map(|found| match found {
-                TxnOpResponse::Get(found) if !found.kvs().is_empty() => Some(revision),
-                _ => None,
-            }));
-        }
-        Ok(found)
+        let stood = |revision, found: &TxnOpResponse| match found {
+            TxnOpResponse::Get(found) if !found.kvs().is_empty() => Some(revision),
+            _ => None,
+        };
+        let look = |place: &&Arc<Place>| place.look();
+        Ok(link.ask_for_all(limit, places, look, stood).await?)
     }
 
     pub(crate) fn known(&self, hold: &HoldId) -> Option<Arc<Place>> {
@@ -257,7 +248,7 @@ impl Take {
     }
 }
 
-async fn transact(
+pub(crate) async fn transact(
     client: Arc<etcd_client::Client>,
     transaction: Txn,
 ) -> std::result::Result<TxnResponse, etcd_client::Error> {

@@ -72,6 +72,18 @@ pub(crate) fn is_lease_missing(error: &EtcdError) -> bool {
     }
 }
 
+/// Whether it says that a request or its answer has too many operations or bytes.
+fn is_too_large(error: &EtcdError) -> bool {
+    const SIZES: [&str; 4] = [
+        "too many operations in txn request",
+        "request is too large",
+        // In the words of gRPC, on either side.
+        "message larger than max",
+        "message length too large",
+    ];
+    status_of(error).is_some_and(|status| SIZES.iter().any(|size| status.message().contains(size)))
+}
+
 /// Whether it says that a lease of this id has been granted before.
 pub(crate) fn is_lease_known(error: &EtcdError) -> bool {
     status_of(error).is_some_and(|status| status.message().contains("lease already exists"))
@@ -123,6 +135,12 @@ fn classify(error: &EtcdError) -> (ErrorKind, &'static str) {
             "compact and defragment the cluster, or raise its quota, and disarm the alarm",
         );
     }
+    if is_too_large(error) {
+        return (
+            ErrorKind::Config,
+            "raise --max-txn-ops (at least 2) and --max-request-bytes of the servers",
+        );
+    }
     if says("auth store is old") {
         return (
             ErrorKind::Unavailable,
@@ -163,6 +181,8 @@ pub(crate) enum Failure {
     LoggedOut(Error),
     /// A server has refused it: nothing has come of it.
     Refused(EtcdError),
+    /// It, or its answer, was too large for whoever was to read it. Nothing more comes of it.
+    TooLarge(EtcdError),
     /// It was sent, and what has come of it is unknown.
     Unknown(Error),
 }
@@ -173,6 +193,8 @@ impl Failure {
         let is_open = classify(&error).0 == ErrorKind::Unavailable;
         if is_login_outdated(&error) {
             Self::LoggedOut(translate(error))
+        } else if is_too_large(&error) {
+            Self::TooLarge(error)
         } else if is_answer(&error) && !is_open || is_lease_missing(&error) {
             Self::Refused(error)
         } else {
@@ -186,7 +208,7 @@ impl Failure {
             Self::NotSent(error) | Self::LoggedOut(error) | Self::Unknown(error) => {
                 error.is_retryable()
             }
-            Self::Refused(_) => false,
+            Self::Refused(_) | Self::TooLarge(_) => false,
         }
     }
 }
@@ -195,7 +217,7 @@ impl From<Failure> for Error {
     fn from(failure: Failure) -> Self {
         match failure {
             Failure::NotSent(error) | Failure::LoggedOut(error) | Failure::Unknown(error) => error,
-            Failure::Refused(error) => translate(error),
+            Failure::Refused(error) | Failure::TooLarge(error) => translate(error),
         }
     }
 }

@@ -25,6 +25,7 @@
 //! application has compiled in.
 
 mod acquisition;
+mod batches;
 mod client;
 mod compact;
 mod config;

@@ -10,6 +10,7 @@ use lock_core::{Answered, Clock, Heard, Patrol, Result};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
+use crate::batches::BatchSize;
 use crate::error::{Failure, is_answer, no_answer};
 use crate::wire::Wire;
 
@@ -31,6 +32,7 @@ pub(crate) struct Link {
     runtime: Handle,
     state: Mutex<State>,
     heard: Heard,
+    batch_size: BatchSize,
 }
 
 struct State {
@@ -80,12 +82,18 @@ impl Link {
                 next: 0,
             }),
             heard: Heard::new(),
+            batch_size: BatchSize::new(),
         })
     }
 
     /// Where its connection lives.
     pub(crate) fn runtime(&self) -> &Handle {
         &self.runtime
+    }
+
+    /// How many operations travel in one transaction.
+    pub(crate) fn batch_size(&self) -> &BatchSize {
+        &self.batch_size
     }
 
     /// What is known of the servers' last answer.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use etcd_client::{Client, Compare, CompareOp, PutOptions, Txn, TxnOp, TxnOpResponse};
+use etcd_client::{Compare, CompareOp, PutOptions, Txn, TxnOp, TxnOpResponse};
 use lock_core::{Clock, Mode, Moment, Result};
 
 use crate::error::{Failure, leader_changed};
@@ -15,19 +15,14 @@ use crate::shared_lease::SharedLease;
 /// How long one request may take here.
 const LIMIT: Duration = Duration::from_secs(1);
 
-/// How many keys move in one transaction; servers allow 128.
-const BATCH: usize = 100;
-
 /// Has everybody under an outgrown lease stand under a new one, in the place in the queue that they have. Returns
 /// the lease that is not needed any more.
 ///
 /// What fails is to be repeated: then those move to the same lease who have not yet.
 pub(crate) async fn move_on(link: &Arc<Link>, lease: &SharedLease) -> Result<i64> {
     let moving = lease.begin_move().await?;
-    for keys in lease.keys().chunks(BATCH) {
-        // Who is not there any more, or has moved by itself, does not matter here.
-        let _all = put_under(link, keys, moving.from, moving.to.id, LIMIT).await?;
-    }
+    // Who is not there any more, or has moved by itself, does not matter here.
+    let _all = put_under(link, &lease.keys(), moving.from, moving.to.id, LIMIT).await?;
     lease.end_move(moving.to);
     Ok(moving.from)
 }
@@ -57,22 +52,15 @@ async fn put_under(
     to: i64,
     limit: Duration,
 ) -> std::result::Result<bool, Failure> {
-    let moves: Vec<TxnOp> = keys
-        .iter()
-        .map(|(key, mode)| {
-            let put = PutOptions::new().with_lease(to);
-            let moves = Txn::new()
-                .when([Compare::lease(&**key, CompareOp::Equal, from)])
-                .and_then([TxnOp::put(&**key, mode_text(*mode), Some(put))]);
-            TxnOp::txn(moves)
-        })
-        .collect();
-    let moving = |client: Arc<Client>| {
-        let moves = Txn::new().and_then(moves.clone());
-        async move { client.kv_client().txn(moves).await }
+    let moves = |(key, mode): &(Arc<str>, Mode)| {
+        let put = PutOptions::new().with_lease(to);
+        let moves = Txn::new()
+            .when([Compare::lease(&**key, CompareOp::Equal, from)])
+            .and_then([TxnOp::put(&**key, mode_text(*mode), Some(put))]);
+        TxnOp::txn(moves)
     };
-    let answer = link.ask(limit, moving).await?;
-    let outcomes = answer.op_responses();
-    let has_moved = |one: &TxnOpResponse| matches!(one, TxnOpResponse::Txn(one) if one.succeeded());
-    Ok(outcomes.iter().all(has_moved))
+    let has_moved =
+        |_, outcome: &TxnOpResponse| matches!(outcome, TxnOpResponse::Txn(one) if one.succeeded());
+    let outcomes = link.ask_for_all(limit, keys, moves, has_moved).await?;
+    Ok(outcomes.into_iter().all(|has_moved| has_moved))
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use etcd_client::{Txn, TxnOp};
+use etcd_client::TxnOp;
 use lock_core::{Backoff, Clock, LossReason, Moment, Result};
 use tokio::sync::watch;
 
@@ -14,9 +14,6 @@ use crate::shared_lease::SharedLease;
 
 /// How long one request may take here.
 const LIMIT: Duration = Duration::from_secs(1);
-
-/// How many keys are deleted in one transaction; servers allow 128.
-const BATCH: usize = 100;
 
 /// Keeps `lease` alive until nobody stands under it for a while, it cannot be kept alive, or nobody has
 /// the client any more; then it is revoked.
@@ -97,17 +94,9 @@ async fn replace(link: &Arc<Link>, lease: &SharedLease) -> Result<()> {
 
 /// Deletes what requests may have put there that arrived after everybody had given them up.
 async fn sweep(link: &Arc<Link>, lease: &SharedLease) -> Result<()> {
-    for keys in lease.ghosts().chunks(BATCH) {
-        let deletes: Vec<TxnOp> = keys
-            .iter()
-            .map(|key| TxnOp::delete(key.as_str(), None))
-            .collect();
-        let deleting = |client: Arc<etcd_client::Client>| {
-            let deletes = deletes.clone();
-            async move { client.kv_client().txn(Txn::new().and_then(deletes)).await }
-        };
-        link.ask(LIMIT, deleting).await?;
-    }
+    let ghosts = lease.ghosts();
+    let delete = |key: &String| TxnOp::delete(key.as_str(), None);
+    link.ask_for_all(LIMIT, &ghosts, delete, |_, _| ()).await?;
     Ok(())
 }
 

@@ -5,6 +5,7 @@ mod compaction;
 mod interoperability;
 mod leaders;
 mod leases;
+mod limits;
 mod names;
 mod outages;
 mod queues;
