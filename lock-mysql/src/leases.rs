@@ -16,7 +16,7 @@ use crate::pool::{Lent, Pool};
 use crate::request::Request;
 use crate::session::{Answer, Fields};
 use crate::statements::{
-    RELEASE_MANY_WRITE, RELEASE_WRITE, TAKE, TAKE_MANY_GRANT, TAKE_MANY_LOOK, TAKE_NEW,
+    IN_DOUBT, RELEASE_MANY_WRITE, RELEASE_WRITE, TAKE, TAKE_MANY_GRANT, TAKE_MANY_LOOK, TAKE_NEW,
 };
 
 /// How many holds are renewed in one packet.
@@ -32,6 +32,8 @@ const RELEASE_LIMIT: Duration = Duration::from_millis(900);
 enum Taken {
     Granted(Won),
     Held,
+    /// Its row says that its holders are dead, who may not be.
+    Doubtful,
     /// The table does not know the key yet.
     New,
 }
@@ -47,13 +49,22 @@ impl Client {
     ) -> Result<Option<Won>> {
         self.settled(hold.owner(), patience).await?;
         let mut taken = self.ask_for_lease(hold, false, wait, patience).await?;
+        if matches!(taken, Taken::Doubtful) {
+            let lane = self.lane()?;
+            let settle = self.layout.settle(hold.key());
+            match lane.background.ask(settle, patience).await {
+                Ok(_) => taken = self.ask_for_lease(hold, false, wait, patience).await?,
+                Err(Failure::Locked) => {}
+                Err(failure) => return Err(failure.into_error()),
+            }
+        }
         if matches!(taken, Taken::New) {
             taken = self.ask_for_lease(hold, true, wait, patience).await?;
         }
         match taken {
             Taken::Granted(won) => Ok(Some(won)),
             // One that is purged the moment it was made is as good as held: one asks again.
-            Taken::Held | Taken::New => Ok(None),
+            Taken::Held | Taken::Doubtful | Taken::New => Ok(None),
         }
     }
 
@@ -258,16 +269,18 @@ fn taken(hold: &HoldId, new: bool, answered: &Answered) -> Result<Taken> {
         let take = answer.nth_back(if new { TAKE_NEW } else { TAKE })?;
         return Ok(match (take.found, take.inserted) {
             (0, 0) => Taken::New,
+            (0, IN_DOUBT) => Taken::Doubtful,
             (0, _) => Taken::Held,
             (_, grant) => granted(grant),
         });
     }
-    if answer.nth_back(TAKE_MANY_LOOK)?.first().is_none() {
+    let Some(look) = answer.nth_back(TAKE_MANY_LOOK)?.first() else {
         return Ok(Taken::New);
-    }
+    };
     let grant = answer.nth_back(TAKE_MANY_GRANT)?.first();
     Ok(match grant {
         Some(grant) => granted(grant.value(0)?),
+        None if look.value(0)? => Taken::Doubtful,
         None => Taken::Held,
     })
 }

@@ -100,14 +100,17 @@ impl Purge {
     /// What makes a row old enough.
     fn is_unused(&self) -> String {
         let after = microseconds(self.after);
-        format!("expires < {NOW} - INTERVAL {after} MICROSECOND AND k <> {FLOOR_ROW}")
+        format!(
+            "expires < {NOW} - INTERVAL {after} MICROSECOND AND k <> {FLOOR_ROW} AND {}",
+            self.layout.has_no_holder()
+        )
     }
 
     /// Old rows, with the number that is written down in the floor row so far.
     fn find(&self) -> String {
         let (locks, is_unused) = (&self.layout.locks, self.is_unused());
         format!(
-            "SELECT k, token, CAST(COALESCE((SELECT token FROM {locks} WHERE k = {FLOOR_ROW}), 0) AS UNSIGNED) FROM {locks} WHERE {is_unused} LIMIT 10000"
+            "SELECT k, token, CAST(COALESCE((SELECT token FROM {locks} WHERE k = {FLOOR_ROW}), 0) AS UNSIGNED) FROM {locks} AS locks WHERE {is_unused} LIMIT 10000"
         )
     }
 
@@ -120,7 +123,7 @@ impl Purge {
 
     fn lock(&self, keys: &[String]) -> String {
         format!(
-            "SET SESSION wait_timeout = {LIMIT_SECONDS};START TRANSACTION;SELECT k FROM {} WHERE k IN ({}) AND {} ORDER BY k FOR UPDATE SKIP LOCKED",
+            "SET SESSION wait_timeout = {LIMIT_SECONDS};START TRANSACTION;SELECT k FROM {} AS locks WHERE k IN ({}) AND {} ORDER BY k FOR UPDATE SKIP LOCKED",
             self.layout.locks,
             keys.join(", "),
             self.is_unused()

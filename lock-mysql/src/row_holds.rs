@@ -29,6 +29,8 @@ enum Taken {
     Held,
     /// It is ours now, and a lease of somebody's that we have to respect.
     Leased,
+    /// Its row says that holders of a lease are dead who may not be.
+    Doubtful,
     /// The table does not know the key yet.
     New,
 }
@@ -44,8 +46,12 @@ impl Client {
     ) -> Result<Option<Won>> {
         self.settled(hold.owner(), patience).await?;
         let mut taken = self.ask_for_row(hold, wait, patience).await?;
-        if matches!(taken, Taken::New) {
-            taken = match self.create_row(hold, patience).await {
+        if matches!(taken, Taken::New | Taken::Doubtful) {
+            let statements = match taken {
+                Taken::Doubtful => self.layout.settle(hold.key()),
+                _ => self.layout.create(hold.key()),
+            };
+            taken = match self.commit_row(statements, patience).await {
                 Ok(()) => self.ask_for_row(hold, wait, patience).await?,
                 Err(Failure::Locked) => Taken::Held,
                 Err(failure) => return Err(failure.into_error()),
@@ -54,15 +60,14 @@ impl Client {
         Ok(match taken {
             Taken::Granted { won, .. } => Some(won),
             // One that is purged the moment it was made is as good as held: one asks again.
-            Taken::Held | Taken::Leased | Taken::New => None,
+            Taken::Held | Taken::Leased | Taken::Doubtful | Taken::New => None,
         })
     }
 
-    /// Commits the row at once, so that others can lock it, too.
-    async fn create_row(&self, hold: &HoldId, limit: Duration) -> Result<(), Failure> {
+    /// Writes the row and commits it at once, so that others can lock it, too.
+    async fn commit_row(&self, statements: String, limit: Duration) -> Result<(), Failure> {
         let pool = &self.lane()?.background;
-        let created = pool.ask(self.layout.create(hold.key()), limit).await;
-        created.map(|_| ())
+        pool.ask(statements, limit).await.map(|_| ())
     }
 
     async fn ask_for_row(
@@ -246,9 +251,11 @@ fn taken(answer: &Answer, clock_in_row: bool, sent: Moment) -> Result<Taken> {
     let Some(row) = answer.nth_back(usize::from(!clock_in_row))?.first() else {
         return Ok(Taken::New);
     };
-    let (recorded, is_leased) = (row.value(0)?, row.value::<bool>(1)?);
-    if is_leased {
-        return Ok(Taken::Leased);
+    let (recorded, leased) = (row.value(0)?, row.value::<i64>(1)?);
+    match leased {
+        0 => {}
+        1 => return Ok(Taken::Leased),
+        _ => return Ok(Taken::Doubtful),
     }
     let clock: i64 = if clock_in_row {
         row.value(2)?

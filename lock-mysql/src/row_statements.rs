@@ -7,7 +7,7 @@ use lock_core::{HoldId, LockKey, Mode};
 use crate::grant_clock::GRANT_CLOCK_US;
 use crate::layout::Layout;
 use crate::session::Session;
-use crate::statements::{FREE, NOW};
+use crate::statements::{DOUBTFUL, FREE, NOW};
 
 impl Layout {
     /// Locks the key's row in the session's transaction, which stays open, and reads the clock when it
@@ -33,7 +33,7 @@ impl Layout {
             (String::new(), format!(";SELECT {GRANT_CLOCK_US} AS clock"))
         };
         format!(
-            "{timeout}SELECT token, NOT ({FREE}) AS leased{clock} FROM {} WHERE k = {} {lock}{afterwards}",
+            "{timeout}SELECT token, (NOT ({FREE})) + ({DOUBTFUL}) AS leased{clock} FROM {} WHERE k = {} {lock}{afterwards}",
             self.locks,
             self.key(hold.key())
         )

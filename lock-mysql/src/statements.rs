@@ -6,6 +6,8 @@
 //! sees the time from before: statements that lock rows for others read no clock themselves, except
 //! where the earlier time does no harm.
 
+use std::collections::{BTreeSet, HashSet};
+
 use lock_core::{HoldId, LockKey, Mode};
 
 use crate::grant_clock::GRANT_CLOCK;
@@ -13,9 +15,19 @@ use crate::layout::{FLOOR_ROW, Layout, microseconds, owner};
 
 pub(crate) const NOW: &str = "UTC_TIMESTAMP(6)";
 
-/// Whether nobody has the key. One that was given back is free also when the clock has been set back to
-/// before that.
-pub(crate) const FREE: &str = "expires <= UTC_TIMESTAMP(6) OR (mode = 'x' AND owner IS NULL)";
+/// Whether nobody has the key, as far as its row alone tells. One that was given back is free also when
+/// the clock has been set back to before that.
+///
+/// Invariant: a row of another mode than 'x' is never free, whatever it says of an end. Why: its holders
+/// decide, and older clients leave `expires` too early where they renew several of them together. Once all
+/// are dead, [`Layout::settle`] makes the mode 'x'.
+pub(crate) const FREE: &str = "mode = 'x' AND (owner IS NULL OR expires <= UTC_TIMESTAMP(6))";
+
+/// Whether the row of a key that is held together says that its holders are dead, which they may not be.
+pub(crate) const DOUBTFUL: &str = "mode <> 'x' AND expires <= UTC_TIMESTAMP(6)";
+
+/// What stands for a key's token in the answer to a take if the key is [doubtful](DOUBTFUL).
+pub(crate) const IN_DOUBT: u64 = 1;
 
 /// Where the parts of an answer stand, counted from its end.
 pub(crate) const TAKE_NEW: usize = 1;
@@ -55,7 +67,8 @@ impl Layout {
     }
 
     /// The grant's number is told as the id of what was inserted last. Where the row is there but not
-    /// free, the last condition, which never holds, sets that id as well: no id means no row.
+    /// free, the last condition, which never holds, sets that id as well: no id means no row, and
+    /// [`IN_DOUBT`] that its holders have to be looked at.
     ///
     /// The time may be that from before a wait for the row. A hold that expired during the wait then
     /// counts as one until it is asked for again, and ours begins no earlier than it was asked for.
@@ -64,13 +77,13 @@ impl Layout {
         let ttl = microseconds(hold.store_ttl());
         format!(
             "INSERT INTO {locks} (k, token, expires)
-SELECT k, token, expires FROM {locks} AS free WHERE k = {key} AND ({FREE} OR owner = {owner} OR LAST_INSERT_ID(token) = 0) FOR UPDATE
+SELECT k, token, expires FROM {locks} AS free WHERE k = {key} AND ({FREE} OR owner = {owner} OR LAST_INSERT_ID(IF({DOUBTFUL}, {IN_DOUBT}, token)) = 0) FOR UPDATE
 ON DUPLICATE KEY UPDATE mode = 'x', token = LAST_INSERT_ID(IF({locks}.owner <=> {owner} AND {locks}.expires > {NOW}, {locks}.token, GREATEST({locks}.token + 1, {GRANT_CLOCK}))), owner = {owner}, ttl = {ttl}, expires = {NOW} + INTERVAL {ttl} MICROSECOND"
         )
     }
 
     /// One more holder, where the key is free or there is `room` beside the others. `expires` of the
-    /// locks table is when the last of them expires.
+    /// locks table is no earlier than when the last of them expires, which is what older clients go by.
     fn take_many(&self, hold: &HoldId, room: &str) -> String {
         let (locks, holders) = (&self.locks, &self.holders);
         let (key, owner) = (self.key(hold.key()), owner(hold.owner()));
@@ -81,7 +94,7 @@ ON DUPLICATE KEY UPDATE mode = 'x', token = LAST_INSERT_ID(IF({locks}.owner <=> 
             Mode::Permit { .. } => 'p',
         };
         format!(
-            "SELECT k FROM {locks} WHERE k = {key} FOR UPDATE;
+            "SELECT mode <> '{mode}' AND {DOUBTFUL} FROM {locks} WHERE k = {key} FOR UPDATE;
 DELETE FROM {holders} WHERE k = {key} AND expires <= {NOW};
 UPDATE {holders} SET expires = {NOW} + INTERVAL {ttl} MICROSECOND WHERE k = {key} AND owner = {owner};
 INSERT INTO {holders} (k, owner, token, ttl, expires)
@@ -90,8 +103,36 @@ WHERE k = {key} AND ({FREE} OR {room})
 ON DUPLICATE KEY UPDATE {holders}.ttl = {holders}.ttl;
 UPDATE {locks} AS locks STRAIGHT_JOIN {holders} AS mine ON mine.k = locks.k AND mine.owner = {owner}
 SET locks.expires = IF(locks.mode = 'x' AND locks.owner IS NULL, mine.expires, GREATEST(locks.expires, mine.expires)), locks.mode = '{mode}', locks.owner = NULL, locks.token = GREATEST(locks.token, mine.token)
-WHERE locks.k = {key};
-SELECT token FROM {holders} WHERE k = {key} AND owner = {owner}"
+WHERE locks.k = {key} AND (locks.mode <> 'x' OR locks.owner IS NULL OR locks.expires <= {NOW});
+SELECT mine.token FROM {locks} AS locks JOIN {holders} AS mine ON mine.k = locks.k WHERE locks.k = {key} AND locks.mode = '{mode}' AND mine.owner = {owner}"
+        )
+    }
+
+    /// Makes a key free whose holders are all dead, although none of them has given it back.
+    ///
+    /// Invariant: it sees every holder. Why: whoever changes holders has locked the row, and both servers
+    /// look at the holders after they have got the row's lock. Breaks if: the subquery does not name the
+    /// row, since a server may then run it first.
+    pub(crate) fn settle(&self, key: &LockKey) -> String {
+        let (locks, key, is_dead) = (&self.locks, self.key(key), self.has_no_holder());
+        format!(
+            "UPDATE {locks} AS locks SET mode = 'x', owner = NULL WHERE k = {key} AND {DOUBTFUL} AND {is_dead}"
+        )
+    }
+
+    /// Whether no holder of the key of the row `locks` lives.
+    pub(crate) fn has_no_holder(&self) -> String {
+        format!(
+            "NOT EXISTS (SELECT 1 FROM {} AS others WHERE others.k = locks.k AND others.expires > {NOW})",
+            self.holders
+        )
+    }
+
+    /// When the last holder of the key of the row `locks` expires.
+    fn last_end(&self) -> String {
+        format!(
+            "(SELECT MAX(theirs.expires) FROM {} AS theirs WHERE theirs.k = locks.k)",
+            self.holders
         )
     }
 
@@ -118,13 +159,23 @@ SELECT token FROM {holders} WHERE k = {key} AND owner = {owner}"
             statements.push(format!("SELECT owner FROM {locks} WHERE {held}"));
         }
         if let Some(Listed { keys, owners }) = many {
+            // A server changes each row of the locks table once, for the first of its holders, so where
+            // several are renewed their last end is set by a statement of its own.
+            let repeated = Some(repeated(self, holds)).filter(|keys| !keys.is_empty());
+            let last = repeated.map_or_else(String::new, |keys| {
+                format!(
+                    "UPDATE {locks} AS locks SET expires = GREATEST(expires, COALESCE({}, expires)) WHERE k IN ({}) AND mode <> 'x';",
+                    self.last_end(),
+                    keys.join(", ")
+                )
+            });
             statements.push(format!(
-                "UPDATE {locks} AS locks STRAIGHT_JOIN {holders} AS mine ON mine.k = locks.k
+                "START TRANSACTION;
+UPDATE {locks} AS locks STRAIGHT_JOIN {holders} AS mine ON mine.k = locks.k
 SET mine.expires = {NOW} + INTERVAL mine.ttl MICROSECOND, locks.expires = GREATEST(locks.expires, {NOW} + INTERVAL mine.ttl MICROSECOND)
-WHERE locks.k IN ({keys}) AND locks.mode <> 'x' AND mine.owner IN ({owners}) AND mine.expires > {NOW}"
-            ));
-            statements.push(format!(
-                "SELECT mine.owner FROM {locks} AS locks JOIN {holders} AS mine ON mine.k = locks.k WHERE locks.k IN ({keys}) AND locks.mode <> 'x' AND mine.owner IN ({owners}) AND mine.expires > {NOW}"
+WHERE locks.k IN ({keys}) AND locks.mode <> 'x' AND mine.owner IN ({owners}) AND mine.expires > {NOW};
+{last}SELECT mine.owner FROM {locks} AS locks JOIN {holders} AS mine ON mine.k = locks.k WHERE locks.k IN ({keys}) AND locks.mode <> 'x' AND mine.owner IN ({owners}) AND mine.expires > {NOW};
+COMMIT"
             ));
         }
         statements.join(";")
@@ -167,9 +218,9 @@ COMMIT"
     pub(crate) fn look<'a>(&self, keys: impl Iterator<Item = &'a [u8]>) -> String {
         let (locks, holders) = (&self.locks, &self.holders);
         let keys: Vec<String> = keys.map(crate::layout::hexadecimal).collect();
+        let (last, keys) = (self.last_end(), keys.join(", "));
         format!(
-            "SELECT k, mode, IF({FREE}, 0, TIMESTAMPDIFF(MICROSECOND, {NOW}, expires)), IF(mode = 'p', (SELECT COUNT(*) FROM {holders} AS theirs WHERE theirs.k = locks.k AND theirs.expires > {NOW}), 0) FROM {locks} AS locks WHERE k IN ({})",
-            keys.join(", ")
+            "SELECT k, mode, IF({FREE}, 0, GREATEST(TIMESTAMPDIFF(MICROSECOND, {NOW}, COALESCE(IF(mode = 'x', expires, {last}), {NOW})), 0)), IF(mode = 'p', (SELECT COUNT(*) FROM {holders} AS theirs WHERE theirs.k = locks.k AND theirs.expires > {NOW}), 0) FROM {locks} AS locks WHERE k IN ({keys})"
         )
     }
 }
@@ -198,4 +249,15 @@ fn listed(layout: &Layout, holds: &[HoldId], exclusive: bool) -> Listed {
         keys: keys.join(", "),
         owners: owners.join(", "),
     }
+}
+
+/// The keys that several of `holds` hold together with others.
+fn repeated(layout: &Layout, holds: &[HoldId]) -> Vec<String> {
+    let (mut once, mut repeated) = (HashSet::new(), BTreeSet::new());
+    for hold in holds.iter().filter(|hold| hold.mode() != Mode::Exclusive) {
+        if !once.insert(hold.key()) {
+            repeated.insert(layout.key(hold.key()));
+        }
+    }
+    repeated.into_iter().collect()
 }

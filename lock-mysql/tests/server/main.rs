@@ -5,6 +5,7 @@ mod by_hand;
 mod cancellation;
 mod clocks;
 mod exhausted;
+mod holders;
 mod interoperability;
 mod leased;
 mod new_names;
