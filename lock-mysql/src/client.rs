@@ -7,6 +7,7 @@ use std::time::Duration;
 use lock_core::{Heard, KeeperHome, LockKey, Mode, Moment, OwnerId, Patrol, PerRuntime, Result};
 
 use crate::error::{Failure, no_answer};
+use crate::heartbeats::Heartbeats;
 use crate::identity::Identity;
 use crate::kill::Kill;
 use crate::layout::Layout;
@@ -54,6 +55,8 @@ pub(crate) struct Lane {
     pub(crate) command: Arc<Pool>,
     /// For releases and clean-ups that find none of the others idle, so that they get through whatever takes wait for.
     pub(crate) background: Arc<Pool>,
+    /// Those of the row locks that are held over `command`.
+    pub(crate) heartbeats: Arc<Heartbeats>,
 }
 
 /// What a client has where holds are kept.
@@ -73,7 +76,8 @@ impl Client {
         let wire = Wire::new(config)?;
         let patrol = Patrol::new(home.clone());
         let (size, purge_after) = (connections(config)?, purge_after(config)?);
-        let lanes = lanes(config.hold, home, wire.clone(), patrol.clone(), size);
+        let rows = Arc::default();
+        let lanes = lanes(config.hold, &rows, home, wire.clone(), patrol.clone(), size);
         let (laid_out, watch) = (Arc::clone(&layout), patrol.clone());
         let stations = PerRuntime::new(home.clone(), move |runtime| {
             let driven = Driven::by(runtime, runtime);
@@ -100,7 +104,7 @@ impl Client {
         let client = Self {
             hold: config.hold,
             layout,
-            rows: Arc::default(),
+            rows,
             stalled: Mutex::default(),
             patrol,
             heard: Heard::new(),
@@ -179,6 +183,7 @@ impl Client {
 
 fn lanes(
     hold: MySqlHold,
+    rows: &Arc<Rows>,
     home: &KeeperHome,
     wire: Wire,
     patrol: Patrol,
@@ -188,7 +193,7 @@ fn lanes(
         MySqlHold::Lease => (KeeperHome::caller(), wire.clone()),
         MySqlHold::Row => (home.clone(), wire.clone().in_transactions()),
     };
-    let home = home.clone();
+    let (home, rows) = (home.clone(), Arc::clone(rows));
     PerRuntime::new(driver, move |runtime| {
         let background = home.handle().unwrap_or_else(|_| runtime.clone());
         let pool_of = |wire: &Wire, size| {
@@ -198,6 +203,7 @@ fn lanes(
         Arc::new(Lane {
             command: pool_of(&takes, size),
             background: pool_of(&wire, BACKGROUND_CONNECTIONS),
+            heartbeats: Heartbeats::new(Arc::clone(&rows), runtime),
         })
     })
 }

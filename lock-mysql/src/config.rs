@@ -63,6 +63,9 @@ pub enum MySqlHold {
     /// row respects. The server frees it as soon as the connection dies, so there is no
     /// [lock delay](lock_core::LockRequest::lock_delay). Each held lock needs a connection; there are no permits.
     ///
+    /// When the server restarts, ends the connection or is demoted (`read_only` and its like), someone else may be
+    /// granted the key before the guard is told, which takes half a second and at most one, whatever the ttl.
+    ///
     /// On a server that runs with `--sysdate-is-now` a lease may get a fencing token below that of a row
     /// lock which was granted while the lease was being asked for: hold a key in one way only there.
     Row,

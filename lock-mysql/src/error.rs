@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use lock_core::{Error, ErrorKind};
+use sqlx::error::DatabaseError;
 use sqlx::mysql::MySqlDatabaseError;
+
+use crate::server::{MAY_NOT_WRITE, takes_no_writes};
 
 pub(crate) const BACKEND: &str = "mysql";
 
@@ -16,6 +19,8 @@ pub(crate) enum Failure {
     Deadlock,
     /// There is no connection of that number, or not any more.
     Gone,
+    /// The server takes no writes just now. Its connections are as good as before.
+    ReadOnly(Error),
     /// The server did not answer in time.
     NoAnswer(Duration),
     /// All else.
@@ -61,7 +66,11 @@ pub(crate) fn unexpected(what: &'static str) -> Error {
 /// Tells by what it says what a driver error means to the caller.
 pub(crate) fn translate(error: sqlx::Error) -> Error {
     let (kind, advice) = match &error {
-        sqlx::Error::Database(database) => by_number(number(database.as_ref())),
+        sqlx::Error::Database(database) => match refusing_setting(database.as_ref()) {
+            Some(setting) => return takes_no_writes(setting),
+            None if takes_no_write(database.as_ref()) => READ_ONLY,
+            None => by_number(number(database.as_ref())),
+        },
         sqlx::Error::Io(io) => lock_tls::meaning(io).unwrap_or(UNREACHABLE),
         sqlx::Error::Tls(source) if source.to_string().contains("does not support TLS") => (
             ErrorKind::Unavailable,
@@ -95,6 +104,7 @@ pub(crate) fn failure(error: sqlx::Error) -> Failure {
             // So MariaDB says it from 11.6 on, where a transaction may see one moment only.
             DEADLOCK | RECORD_CHANGED => return Failure::Deadlock,
             NO_SUCH_THREAD => return Failure::Gone,
+            _ if takes_no_write(database.as_ref()) => return Failure::ReadOnly(translate(error)),
             _ => {}
         }
     }
@@ -105,7 +115,7 @@ impl Failure {
     /// As an error, where nobody can be waited for.
     pub(crate) fn into_error(self) -> Error {
         match self {
-            Self::Failed(error) => error,
+            Self::Failed(error) | Self::ReadOnly(error) => error,
             Self::Locked => Error::new(
                 ErrorKind::Unavailable,
                 "another transaction has the row locked: end it, or try again",
@@ -133,6 +143,10 @@ const LOCK_NOWAIT: u16 = 3572;
 const DEADLOCK: u16 = 1213;
 const RECORD_CHANGED: u16 = 1020;
 const NO_SUCH_THREAD: u16 = 1094;
+const TABLE_READ_ONLY: u16 = 1036;
+const OPTION_PREVENTS: u16 = 1290;
+const READ_ONLY_TRANSACTION: u16 = 1792;
+const READ_ONLY_MODE: u16 = 1836;
 
 const UNREACHABLE: (ErrorKind, &str) = (
     ErrorKind::Unavailable,
@@ -144,10 +158,31 @@ const READ_ONLY: (ErrorKind, &str) = (
     "this server takes no writes; connect to the primary",
 );
 
-fn number(error: &dyn sqlx::error::DatabaseError) -> u16 {
+fn number(error: &dyn DatabaseError) -> u16 {
     error
         .try_downcast_ref::<MySqlDatabaseError>()
         .map_or(0, MySqlDatabaseError::number)
+}
+
+/// By which setting the server takes no writes, if it has said so because we [asked](MAY_WRITE).
+///
+/// [MAY_WRITE]: crate::server::MAY_WRITE
+fn refusing_setting(error: &dyn DatabaseError) -> Option<&str> {
+    let (_, setting) = error.message().split_once(MAY_NOT_WRITE)?;
+    Some(setting.trim_end_matches('\''))
+}
+
+/// Whether the server takes no writes at all just now. Other options make it refuse single statements
+/// with the same number.
+fn takes_no_write(error: &dyn DatabaseError) -> bool {
+    let message = error.message().to_ascii_lowercase();
+    match number(error) {
+        OPTION_PREVENTS => ["read-only", "read_only"]
+            .iter()
+            .any(|option| message.contains(option)),
+        TABLE_READ_ONLY | READ_ONLY_TRANSACTION | READ_ONLY_MODE => true,
+        _ => refusing_setting(error).is_some(),
+    }
 }
 
 fn by_number(number: u16) -> (ErrorKind, &'static str) {
@@ -172,10 +207,17 @@ fn by_number(number: u16) -> (ErrorKind, &'static str) {
             ErrorKind::Config,
             "this server wants TLS: use mysqls:// in the url",
         ),
-        1290 | 1792 | 1836 => READ_ONLY,
+        OPTION_PREVENTS => (
+            ErrorKind::Config,
+            "turn that option of the server off, or use another server",
+        ),
         1040 | 1203 | 1226 => (
             ErrorKind::Unavailable,
             "the server has no connection left; raise max_connections, or lower `connections`",
+        ),
+        3032 => (
+            ErrorKind::Unavailable,
+            "the server is offline (offline_mode): connect to the primary, or turn it off",
         ),
         1041 | 1037 | 1135 => (
             ErrorKind::Unavailable,

@@ -14,6 +14,7 @@ use crate::error::{Failure, no_answer};
 use crate::layout::digits;
 use crate::pool::{Lent, Pool};
 use crate::request::Request;
+use crate::server::MAY_WRITE;
 use crate::session::{Answer, Fields};
 use crate::statements::{
     IN_DOUBT, RELEASE_MANY_WRITE, RELEASE_WRITE, TAKE, TAKE_MANY_GRANT, TAKE_MANY_LOOK, TAKE_NEW,
@@ -81,7 +82,7 @@ impl Client {
             first: None,
             owner: Some((hold.owner(), self)),
             queue: wait.min(QUEUE_LIMIT),
-            statements: |_: &Lent| self.layout.take(hold, new),
+            statements: |_: &Lent| format!("{MAY_WRITE};{}", self.layout.take(hold, new)),
         };
         match errand.run(patience).await {
             Ok(answered) => taken(hold, new, &answered),
@@ -181,7 +182,7 @@ impl Client {
         let renewing = async {
             let lent = pool.lend(limit).await?;
             let kill = self.kill(&lent.identity)?;
-            let statements = self.layout.renew(holds);
+            let statements = format!("{MAY_WRITE};{}", self.layout.renew(holds));
             // The rows that it has locked so far would stay so while it waits for another one.
             let request =
                 Request::new(pool, lent, statements).interrupted_after(Duration::ZERO, kill);
@@ -251,7 +252,7 @@ impl Client {
             first: lane.command.lend_idle(),
             owner: None,
             queue: RELEASE_LIMIT,
-            statements: |_: &Lent| self.layout.release(hold),
+            statements: |_: &Lent| format!("{MAY_WRITE};{}", self.layout.release(hold)),
         };
         let answer = errand.run(RELEASE_LIMIT).await?.answer;
         let write = match hold.mode() {

@@ -19,6 +19,7 @@ mod config;
 mod errand;
 mod error;
 mod grant_clock;
+mod heartbeats;
 mod identity;
 mod kill;
 mod layout;

@@ -202,7 +202,7 @@ impl<'a> Acquisition<'a> {
             MySqlHold::Lease => client.take_lease(claim.id(), left, patience).await,
             MySqlHold::Row => {
                 let wait = wait.then_some(left);
-                client.take_row(claim.id(), wait, patience).await
+                client.take_row(&claim, wait, patience).await
             }
         };
         match answer {

@@ -9,6 +9,7 @@ use crate::error::{Failure, no_answer};
 use crate::layout::{FLOOR_ROW, Layout, hexadecimal, microseconds};
 use crate::pool::Pool;
 use crate::request::Request;
+use crate::server::MAY_WRITE;
 use crate::session::{Answer, Fields};
 use crate::statements::NOW;
 
@@ -52,7 +53,8 @@ impl Purge {
     }
 
     async fn round(&self, pool: &Arc<Pool>) -> Result<()> {
-        let old = self.ask(pool, self.find()).await?;
+        let find = format!("{MAY_WRITE};{}", self.find());
+        let old = self.ask(pool, find).await?;
         let (mut floor, mut purgeable) = (0, Vec::new());
         for row in old.rows() {
             let (token, written) = (row.value::<u64>(1)?, row.value::<u64>(2)?);

@@ -129,7 +129,9 @@ impl Drop for Request {
 /// Whether the server has said what it has done.
 fn is_answer(answer: &Result<Answer, Failure>) -> bool {
     match answer {
-        Ok(_) | Err(Failure::Locked | Failure::Deadlock | Failure::Gone) => true,
+        Ok(_) | Err(Failure::Locked | Failure::Deadlock | Failure::Gone | Failure::ReadOnly(_)) => {
+            true
+        }
         Err(Failure::NoAnswer(_)) => false,
         Err(Failure::Failed(error)) => !error.is_retryable(),
     }

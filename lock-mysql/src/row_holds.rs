@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lock_core::{Clock, HoldId, LossReason, Mode, Moment, OwnerId, Released, Renewal, Result};
+use lock_core::{
+    Claim, Clock, HoldId, LossReason, Mode, Moment, OwnerId, Released, Renewal, Result,
+};
 
 use crate::client::{Client, Won};
 use crate::error::{Failure, no_answer, unexpected};
@@ -12,6 +14,7 @@ use crate::pool::Lent;
 use crate::request::Request;
 use crate::row_statements::whole_seconds;
 use crate::rows::{Heard, Releasing};
+use crate::server::{MAY_WRITE, takes_no_writes};
 use crate::session::Answer;
 
 /// How long InnoDB waits for a row before we ask again.
@@ -33,6 +36,8 @@ enum Taken {
     Doubtful,
     /// The table does not know the key yet.
     New,
+    /// The server may not grant just now, by this setting.
+    Refused(String),
 }
 
 impl Client {
@@ -40,19 +45,20 @@ impl Client {
     /// waits for it, at most so long and a second at most.
     pub(crate) async fn take_row(
         &self,
-        hold: &HoldId,
+        claim: &Claim,
         wait: Option<Duration>,
         patience: Duration,
     ) -> Result<Option<Won>> {
+        let hold = claim.id();
         self.settled(hold.owner(), patience).await?;
-        let mut taken = self.ask_for_row(hold, wait, patience).await?;
+        let mut taken = self.ask_for_row(claim, wait, patience).await?;
         if matches!(taken, Taken::New | Taken::Doubtful) {
             let statements = match taken {
                 Taken::Doubtful => self.layout.settle(hold.key()),
                 _ => self.layout.create(hold.key()),
             };
             taken = match self.commit_row(statements, patience).await {
-                Ok(()) => self.ask_for_row(hold, wait, patience).await?,
+                Ok(()) => self.ask_for_row(claim, wait, patience).await?,
                 Err(Failure::Locked) => Taken::Held,
                 Err(failure) => return Err(failure.into_error()),
             };
@@ -61,22 +67,24 @@ impl Client {
             Taken::Granted { won, .. } => Some(won),
             // One that is purged the moment it was made is as good as held: one asks again.
             Taken::Held | Taken::Leased | Taken::Doubtful | Taken::New => None,
+            Taken::Refused(setting) => return Err(takes_no_writes(&setting)),
         })
     }
 
     /// Writes the row and commits it at once, so that others can lock it, too.
     async fn commit_row(&self, statements: String, limit: Duration) -> Result<(), Failure> {
         let pool = &self.lane()?.background;
-        pool.ask(statements, limit).await.map(|_| ())
+        let written = pool.ask(format!("{MAY_WRITE};{statements}"), limit).await;
+        written.map(|_| ())
     }
 
     async fn ask_for_row(
         &self,
-        hold: &HoldId,
+        claim: &Claim,
         wait: Option<Duration>,
         patience: Duration,
     ) -> Result<Taken> {
-        let lane = self.lane()?;
+        let (hold, lane) = (claim.id(), self.lane()?);
         let Some((mut lent, answer, mut sent)) = self.lock_row(hold, wait, patience).await? else {
             return Ok(Taken::Held);
         };
@@ -95,7 +103,8 @@ impl Client {
             }
             let is_old = behind || won.grant.saturating_sub(*recorded) > self.token_age_max;
             let record = (is_old && hold.mode() == Mode::Exclusive).then_some(won.grant);
-            self.rows.enter(hold.owner(), lent, sent, record);
+            self.rows.enter(hold, lent, sent, record, claim.loss());
+            lane.heartbeats.enter(hold.owner());
         } else {
             let ending = Request::new(&lane.command, lent, "ROLLBACK".to_owned());
             // It goes on by itself if it takes longer.
@@ -186,18 +195,21 @@ impl Client {
         let lane = self.lane()?;
         let runtime = &lane.command.driven.runtime;
         let renewals = holds.iter().map(|hold| async {
-            let begun = Clock::Boot.now();
-            let Some(mut heard) = self.rows.beat(hold.owner(), hold.ttl(), runtime) else {
+            let ttl = hold.ttl();
+            let Some(mut heard) = self.rows.beat(hold.owner(), runtime) else {
                 return Renewal::Lost(LossReason::Removed);
             };
-            let is_news = |heard: &Heard| match heard {
-                Heard::At(sent) => *sent >= begun,
-                Heard::Dead => true,
-            };
-            let ttl = hold.ttl();
-            match heard.wait_for(is_news).await.map(|heard| *heard) {
-                Ok(Heard::At(sent)) => Renewal::Held { sent, ttl },
-                Ok(Heard::Dead) | Err(_) => Renewal::Lost(LossReason::Removed),
+            // A connection that does not answer must not keep the answers of others from being told.
+            let limit = (ttl / 8).min(SLICE);
+            match self.patrol.within(limit, heard.changed()).await {
+                Some(Ok(())) => {}
+                Some(Err(_)) => return Renewal::Lost(LossReason::Removed),
+                None => return Renewal::Unknown,
+            }
+            let heard = *heard.borrow_and_update();
+            match heard {
+                Heard::At(sent) => Renewal::Held { sent, ttl },
+                Heard::Dead => Renewal::Lost(LossReason::Removed),
             }
         });
         Ok(join_all(renewals).await)
@@ -252,13 +264,16 @@ fn taken(answer: &Answer, clock_in_row: bool, sent: Moment) -> Result<Taken> {
         return Ok(Taken::New);
     };
     let (recorded, leased) = (row.value(0)?, row.value::<i64>(1)?);
+    if let Some(setting) = row.value(2)? {
+        return Ok(Taken::Refused(setting));
+    }
     match leased {
         0 => {}
         1 => return Ok(Taken::Leased),
         _ => return Ok(Taken::Doubtful),
     }
     let clock: i64 = if clock_in_row {
-        row.value(2)?
+        row.value(3)?
     } else {
         let clock = answer.nth_back(0)?.first();
         clock

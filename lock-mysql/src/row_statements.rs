@@ -6,6 +6,7 @@ use lock_core::{HoldId, LockKey, Mode};
 
 use crate::grant_clock::GRANT_CLOCK_US;
 use crate::layout::Layout;
+use crate::server::REFUSAL;
 use crate::session::Session;
 use crate::statements::{DOUBTFUL, FREE, NOW};
 
@@ -33,7 +34,7 @@ impl Layout {
             (String::new(), format!(";SELECT {GRANT_CLOCK_US} AS clock"))
         };
         format!(
-            "{timeout}SELECT token, (NOT ({FREE})) + ({DOUBTFUL}) AS leased{clock} FROM {} WHERE k = {} {lock}{afterwards}",
+            "{timeout}SELECT token, (NOT ({FREE})) + ({DOUBTFUL}) AS leased, {REFUSAL} AS refusal{clock} FROM {} WHERE k = {} {lock}{afterwards}",
             self.locks,
             self.key(hold.key())
         )

@@ -5,12 +5,15 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lock_core::{Clock, Moment, OwnerId};
+use lock_core::{Clock, HoldId, LossReason, LossSender, Moment, OwnerId, Result};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
+use crate::error::Failure;
 use crate::identity::Identity;
 use crate::pool::Lent;
+use crate::server::{REFUSAL, takes_no_writes};
+use crate::session::Session;
 
 /// Held row locks by their owners.
 #[derive(Default)]
@@ -22,9 +25,13 @@ struct Row {
     /// Absent while a heartbeat is under way on it, and once it is being released.
     session: Option<Lent>,
     is_released: bool,
+    is_dead: bool,
+    /// How long a heartbeat waits for its answer.
+    limit: Duration,
     /// The token to be written down at the release, if any.
     record: Option<u64>,
     heard: watch::Sender<Heard>,
+    loss: LossSender,
 }
 
 /// What the last heartbeat came to.
@@ -32,7 +39,7 @@ struct Row {
 pub(crate) enum Heard {
     /// The server answered to what was sent then.
     At(Moment),
-    /// The connection is dead, and the lock with it.
+    /// The lock has ended, with its connection or its server's right to grant.
     Dead,
 }
 
@@ -45,16 +52,26 @@ pub(crate) struct Releasing {
 }
 
 impl Rows {
-    /// Enters a lock whose request was `sent` then.
-    pub(crate) fn enter(&self, owner: OwnerId, session: Lent, sent: Moment, record: Option<u64>) {
+    /// Enters a lock whose request was `sent` then; `loss` reports its end.
+    pub(crate) fn enter(
+        &self,
+        hold: &HoldId,
+        session: Lent,
+        sent: Moment,
+        record: Option<u64>,
+        loss: LossSender,
+    ) {
         let row = Row {
             connection: session.identity.clone(),
             session: Some(session),
             is_released: false,
+            is_dead: false,
+            limit: hold.ttl(),
             record,
             heard: watch::Sender::new(Heard::At(sent)),
+            loss,
         };
-        self.lock().insert(owner, row);
+        self.lock().insert(hold.owner(), row);
     }
 
     /// Sends a heartbeat on the lock's connection, unless one is under way, and returns where its
@@ -65,19 +82,19 @@ impl Rows {
     pub(crate) fn beat(
         self: &Arc<Self>,
         owner: OwnerId,
-        limit: Duration,
         runtime: &Handle,
     ) -> Option<watch::Receiver<Heard>> {
         let mut rows = self.lock();
-        let row = rows.get_mut(&owner).filter(|row| !row.is_released)?;
+        let row = rows.get_mut(&owner);
+        let row = row.filter(|row| !row.is_released && !row.is_dead)?;
         if let Some(mut session) = row.session.take() {
-            let rows = Arc::clone(self);
+            let (rows, limit) = (Arc::clone(self), row.limit);
             runtime.spawn(async move {
                 let sent = Clock::Boot.now();
-                let answer = tokio::time::timeout(limit, session.ask("DO 0")).await;
-                match answer {
-                    Ok(Ok(_)) => rows.put_back(owner, session, sent),
-                    Ok(Err(_)) | Err(_) => rows.died(owner),
+                match tokio::time::timeout(limit, heartbeat(&mut session)).await {
+                    Ok(Ok(())) => rows.put_back(owner, session, sent),
+                    Ok(Err(error)) => rows.died(owner, &error.to_string()),
+                    Err(_) => rows.died(owner, "no answer to its heartbeat"),
                 }
             });
         }
@@ -92,10 +109,18 @@ impl Rows {
         }
     }
 
-    fn died(&self, owner: OwnerId) {
-        if let Some(row) = self.lock().get(&owner) {
-            row.heard.send_replace(Heard::Dead);
-        }
+    fn died(&self, owner: OwnerId, why: &str) {
+        let loss = match self.lock().get_mut(&owner) {
+            Some(row) => {
+                row.is_dead = true;
+                row.heard.send_replace(Heard::Dead);
+                row.loss.clone()
+            }
+            None => return,
+        };
+        tracing::debug!("a row lock has ended: {why}");
+        // Not under the lock: whoever is told may release.
+        loss.lost(LossReason::Removed);
     }
 
     /// Ends the heartbeats of a lock and hands out what its release needs; `None` when it is not held.
@@ -124,6 +149,23 @@ impl Rows {
 
     fn lock(&self) -> MutexGuard<'_, HashMap<OwnerId, Row>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Asks whether the connection lives, and its server may still grant.
+///
+/// A server that was demoted keeps its transactions, while its successor grants the same rows. So the lock ends here,
+/// too, together with the connection.
+async fn heartbeat(session: &mut Session) -> Result<()> {
+    let answer = session.ask(&format!("SELECT {REFUSAL}")).await;
+    let answer = answer.map_err(Failure::into_error)?;
+    let refusal = answer
+        .rows()
+        .next()
+        .map(|row| row.value::<Option<String>>(0));
+    match refusal.transpose()?.flatten() {
+        Some(setting) => Err(takes_no_writes(&setting)),
+        None => Ok(()),
     }
 }
 

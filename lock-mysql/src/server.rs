@@ -13,7 +13,42 @@ const MARIADB_MIN: (u32, u32) = (10, 6);
 const MYSQL_MIN: (u32, u32) = (8, 0);
 
 /// Asks for the settings that matter. Not every server has all of them.
-pub(crate) const DESCRIBE: &str = "SHOW VARIABLES WHERE Variable_name IN ('version', 'read_only', 'super_read_only', 'innodb_read_only', 'log_bin', 'binlog_format', 'wsrep_on', 'group_replication_single_primary_mode')";
+pub(crate) const DESCRIBE: &str = "SHOW VARIABLES WHERE Variable_name IN ('version', 'read_only', 'super_read_only', 'innodb_read_only', 'offline_mode', 'log_bin', 'binlog_format', 'wsrep_on', 'group_replication_single_primary_mode')";
+
+macro_rules! refusal {
+    () => {
+        "CASE /*!80000 WHEN @@GLOBAL.super_read_only THEN 'super_read_only' */ WHEN CAST(@@GLOBAL.read_only AS CHAR) NOT IN ('0', 'OFF') THEN 'read_only' WHEN @@GLOBAL.innodb_read_only THEN 'innodb_read_only' /*!80000 WHEN @@GLOBAL.offline_mode THEN 'offline_mode' */ ELSE NULL END"
+    };
+}
+
+/// The setting by which a server takes no writes just now, so that it may not grant either; NULL while it may.
+///
+/// A server that was demoted goes on serving its connections, and obeys privileged users in any case. MariaDB has
+/// more words for `read_only` than two, and neither `super_read_only` nor `offline_mode`.
+pub(crate) const REFUSAL: &str = refusal!();
+
+/// Fails on a server that may not grant, so that what is sent behind it in the same packet is not done. A setting that
+/// is set to what it is costs the server the least, and needs no right.
+pub(crate) const MAY_WRITE: &str = concat!(
+    "SET SESSION completion_type = COALESCE(CONCAT('polylock may not write: ', ",
+    refusal!(),
+    "), 'NO_CHAIN')"
+);
+
+/// What [`MAY_WRITE`] has the server say before the name of the setting.
+pub(crate) const MAY_NOT_WRITE: &str = "polylock may not write: ";
+
+/// The error for a server that takes no writes because of `setting`.
+pub(crate) fn takes_no_writes(setting: &str) -> Error {
+    let (state, advice) = match setting {
+        "offline_mode" => ("offline", "connect to the primary, or turn it off"),
+        _ => ("read-only", "connect to the primary"),
+    };
+    unfit(
+        ErrorKind::Unavailable,
+        format!("the server is {state} ({setting}): {advice}"),
+    )
+}
 
 /// An error if the server that was described cannot hold locks in this way.
 pub(crate) fn check(description: &Answer, hold: MySqlHold) -> Result<()> {
@@ -35,12 +70,14 @@ pub(crate) fn check(description: &Answer, hold: MySqlHold) -> Result<()> {
             format!("the server's version is {version}, and polylock needs {min} or later"),
         ));
     }
-    for setting in ["read_only", "super_read_only", "innodb_read_only"] {
+    for setting in [
+        "super_read_only",
+        "read_only",
+        "innodb_read_only",
+        "offline_mode",
+    ] {
         if settings.contains_key(setting) && !is(setting, "OFF") {
-            return Err(unfit(
-                ErrorKind::Unavailable,
-                format!("the server is read-only ({setting}): connect to the primary"),
-            ));
+            return Err(takes_no_writes(setting));
         }
     }
     if is("log_bin", "ON") && is("binlog_format", "STATEMENT") {

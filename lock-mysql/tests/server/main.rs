@@ -12,6 +12,7 @@ mod new_names;
 mod outages;
 mod owners;
 mod queues;
+mod read_only;
 mod restarts;
 mod row_timeouts;
 mod runtimes;

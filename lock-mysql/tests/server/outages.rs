@@ -44,7 +44,7 @@ fn leases_survive_that_every_connection_is_ended() {
 }
 
 #[test]
-fn a_row_lock_whose_connection_is_ended_is_told_at_the_next_heartbeat() {
+fn a_row_lock_whose_connection_is_ended_is_told_within_a_second_whatever_its_ttl() {
     steady(async || {
         for vendor in SqlVendor::available() {
             let server = SqlServer::start(vendor);
@@ -52,14 +52,14 @@ fn a_row_lock_whose_connection_is_ended_is_told_at_the_next_heartbeat() {
                 connect(&server, MySqlHold::Row).await,
                 connect(&server, MySqlHold::Row).await,
             );
-            let guard = take(&locks, "k", TTL).await;
+            let guard = take(&locks, "k", LONG).await;
             kill_all(&server);
             let begun = Instant::now();
             let next = take_soon(&other, exclusive("k", LONG)).await;
             assert!(next.token() > guard.token(), "{vendor:?}");
             let lost = timeout(PROMPT, guard.lost()).await.expect("it is told");
             assert_eq!(lost, LossReason::Removed);
-            assert!(begun.elapsed() < TTL / 3 + Duration::from_secs(1));
+            assert!(begun.elapsed() < Duration::from_secs(1), "{begun:?}");
             assert_eq!(
                 guard.release().await.expect("it runs"),
                 Released::AlreadyLost
@@ -77,9 +77,10 @@ fn leases_survive_a_restart_and_row_locks_do_not() {
             let leases = connect(&server, MySqlHold::Lease).await;
             let rows = connect(&server, MySqlHold::Row).await;
             let lease = take(&leases, "lease", LONG).await;
-            let row = take(&rows, "row", TTL).await;
+            let row = take(&rows, "row", LONG).await;
             server.restart();
-            let lost = timeout(PROMPT, row.lost()).await.expect("it is told");
+            let lost = timeout(Duration::from_secs(1), row.lost()).await;
+            let lost = lost.expect("it is told, however long its ttl");
             assert_eq!(lost, LossReason::Removed);
             let next = take_soon(&rows, exclusive("row", LONG)).await;
             assert!(next.token() > row.token());

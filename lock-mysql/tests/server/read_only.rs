@@ -1,0 +1,123 @@
+//! Servers that are demoted while they are used, also by users who may write all the same.
+
+use std::time::Duration;
+
+use lock_core::{DistributedLock, ErrorKind, LockGuard, LockRequest, LossReason, Mode, Wait};
+use lock_mysql::{MySqlHold, MySqlLock};
+use lock_testkit::servers::{SqlServer, SqlVendor};
+use lock_testkit::steady;
+use tokio::time::{Instant, timeout};
+
+use crate::{BOTH, LONG, PROMPT, connect, exclusive, take, take_soon};
+
+/// By what a server can be demoted without a restart.
+fn settings(vendor: SqlVendor) -> &'static [&'static str] {
+    match vendor {
+        SqlVendor::MariaDb => &["read_only"],
+        SqlVendor::MySql => &["read_only", "super_read_only", "offline_mode"],
+    }
+}
+
+fn set(server: &SqlServer, setting: &str, value: u8) {
+    server.execute(&format!("SET GLOBAL {setting} = {value}"));
+    if setting == "super_read_only" && value == 0 {
+        // It takes the other one along, and leaves it.
+        server.execute("SET GLOBAL read_only = 0");
+    }
+}
+
+#[test]
+fn a_row_lock_ends_soon_after_its_server_was_demoted_whatever_its_ttl() {
+    steady(async || {
+        for vendor in SqlVendor::available() {
+            let server = SqlServer::start(vendor);
+            let locks = connect(&server, MySqlHold::Row).await;
+            for setting in settings(vendor) {
+                let guard = take(&locks, "k", LONG).await;
+                set(&server, setting, 1);
+                let lost = timeout(Duration::from_secs(1), guard.lost()).await;
+                let lost = lost.unwrap_or_else(|_| panic!("two holders soon, by {setting}"));
+                assert_eq!(lost, LossReason::Removed, "{setting}");
+                set(&server, setting, 0);
+                // Its transaction has ended, although nobody has released it.
+                drop(take_soon(&locks, exclusive("k", LONG)).await);
+                drop(guard);
+            }
+        }
+    });
+}
+
+#[test]
+fn leases_end_at_their_deadline_on_a_server_that_was_demoted() {
+    steady(async || {
+        const TTL: Duration = Duration::from_secs(2);
+        for vendor in SqlVendor::available() {
+            let server = SqlServer::start(vendor);
+            let locks = connect(&server, MySqlHold::Lease).await;
+            for setting in settings(vendor) {
+                let one = take_soon(&locks, exclusive("one", TTL)).await;
+                let shared = LockRequest::shared("shared").expect("a key");
+                let shared = take_soon(&locks, shared.with_ttl(TTL)).await;
+                let begun = Instant::now();
+                set(&server, setting, 1);
+                for guard in [&one, &shared] {
+                    let lost = timeout(PROMPT, guard.lost()).await.expect("it is told");
+                    assert_eq!(lost, LossReason::Expired, "{setting}");
+                }
+                assert!(begun.elapsed() < TTL * 3 / 2, "{setting}: two holders soon");
+                set(&server, setting, 0);
+            }
+        }
+    });
+}
+
+/// What `locks` says when it is asked for `request`, on a server that was demoted by `setting`.
+async fn refused(locks: &MySqlLock, request: LockRequest, setting: &str) {
+    let answer: Result<Option<LockGuard>, _> = locks.acquire(request).await;
+    let error = answer.expect_err("it may not grant");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    // MySQL says it in words of its own where it refuses by itself.
+    let text = error.to_string().replace('-', "_");
+    assert!(text.contains(setting), "{error}");
+    assert!(text.contains("connect to the primary"), "{error}");
+}
+
+#[test]
+fn a_server_that_was_demoted_grants_nothing_to_whoever_asks() {
+    steady(async || {
+        for vendor in SqlVendor::available() {
+            let server = SqlServer::start(vendor);
+            for hold in BOTH {
+                let locks = connect(&server, hold).await;
+                drop(take(&locks, "known", LONG).await);
+                for setting in settings(vendor) {
+                    set(&server, setting, 1);
+                    for key in ["known", "new"] {
+                        for wait in [0, 300].map(Duration::from_millis) {
+                            let request = exclusive(key, LONG).with_wait(Wait::within(wait));
+                            refused(&locks, request, setting).await;
+                        }
+                        let shared = LockRequest::shared(key).expect("a key");
+                        refused(&locks, shared.without_waiting(), setting).await;
+                    }
+                    let rows = server.execute("SELECT COUNT(*) FROM locks");
+                    assert_eq!(rows, "1", "{setting}: it was written to");
+                    set(&server, setting, 0);
+                }
+                if hold == MySqlHold::Lease {
+                    let permit = Mode::permit(2).expect("permits");
+                    let key = exclusive("permits", LONG).key;
+                    set(&server, "read_only", 1);
+                    refused(
+                        &locks,
+                        LockRequest::new(key, permit).without_waiting(),
+                        "read_only",
+                    )
+                    .await;
+                    set(&server, "read_only", 0);
+                }
+                drop(take_soon(&locks, exclusive("known", LONG)).await);
+            }
+        }
+    });
+}
