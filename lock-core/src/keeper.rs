@@ -32,6 +32,8 @@ pub(crate) struct KeeperInner {
     pub(crate) home: KeeperHome,
     pub(crate) gate: Arc<Gate>,
     pub(crate) ward: Ward,
+    /// When holds are renewed for the first time at the latest, counted from their grant.
+    first_renewal: Option<Duration>,
     /// One timetable a runtime that holds are kept on: at home on the keeper thread that is one.
     rosters: Mutex<HashMap<Id, Weak<Roster>>>,
 }
@@ -62,8 +64,22 @@ impl Keeper {
             home,
             gate: Arc::default(),
             ward: Ward::default(),
+            first_renewal: None,
             rosters: Mutex::default(),
         }))
+    }
+
+    /// Renews each hold for the first time `after` its grant, if that is before a third of its ttl: for stores that
+    /// tell of a removal only what a renewal has read. Default: at a third of the ttl.
+    ///
+    /// # Panics
+    ///
+    /// When the keeper was cloned before.
+    #[must_use]
+    pub fn with_first_renewal(mut self, after: Duration) -> Self {
+        let inner = Arc::get_mut(&mut self.0).expect("a keeper is set up before it is cloned");
+        inner.first_renewal = Some(after);
+        self
     }
 
     /// What the backend declares.
@@ -130,7 +146,9 @@ impl Hold {
         self.start(sent, ttl, max_hold);
         self.keeper.ward.enter(self);
         self.tell_early_end();
-        self.attend_at(renewal_due(sent, ttl));
+        let due = renewal_due(sent, ttl);
+        let first = self.keeper.first_renewal.map(|after| sent.plus(after));
+        self.attend_at(first.map_or(due, |first| first.min(due)));
     }
 
     /// Looks at the hold then, or when its turn ends.
