@@ -4,17 +4,43 @@
 //! for. So while a call is under way, those that come gather until whoever is ready has had a turn, and go as one
 //! script.
 
-use lock_core::{InFlight, OneInFlight};
-use redis::{Cmd, RedisResult, Value};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use lock_core::{ErrorKind, InFlight, OneInFlight};
+use redis::{Cmd, RedisError, RedisResult, Value};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
+use crate::error::translate;
 use crate::script::{BATCH, Call, Channel, is_unknown_script};
 use crate::sending::first_poll;
 
 /// How many calls travel together at most: the server does nothing else meanwhile.
 const BATCH_MAX: usize = 64;
+
+/// How many calls may travel together: fewer, where a server or proxy refuses more. What it was found to be is kept over
+/// connections.
+#[derive(Clone)]
+pub(crate) struct BatchMax(Arc<AtomicUsize>);
+
+impl Default for BatchMax {
+    fn default() -> Self {
+        Self(Arc::new(AtomicUsize::new(BATCH_MAX)))
+    }
+}
+
+impl BatchMax {
+    fn get(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Allows half of what was refused from now on.
+    fn halve(&self, refused: usize) {
+        self.0.fetch_min((refused / 2).max(1), Ordering::Relaxed);
+    }
+}
 
 /// Where the calls of one connection gather.
 ///
@@ -45,9 +71,9 @@ pub(crate) enum Travels {
 
 impl Batches {
     /// Sends on `channel`, from `runtime`.
-    pub(crate) fn start(runtime: &Handle, channel: Channel) -> Self {
+    pub(crate) fn start(runtime: &Handle, channel: Channel, max: &BatchMax) -> Self {
         let (gathering, gathered) = mpsc::unbounded_channel();
-        runtime.spawn(deliver(gathered, channel));
+        runtime.spawn(deliver(gathered, channel, max.clone()));
         Self {
             gathering,
             in_flight: InFlight::default(),
@@ -72,18 +98,18 @@ impl Batches {
 }
 
 /// Sends what gathers, as long as anybody has the connection.
-async fn deliver(mut gathered: mpsc::UnboundedReceiver<Member>, channel: Channel) {
+async fn deliver(mut gathered: mpsc::UnboundedReceiver<Member>, channel: Channel, max: BatchMax) {
     let mut answering = JoinSet::new();
     while let Some(first) = gathered.recv().await {
         // Whoever is ready may have something to ask, too.
         tokio::task::yield_now().await;
         let mut members = vec![first];
-        while members.len() < BATCH_MAX
+        while members.len() < max.get()
             && let Ok(member) = gathered.try_recv()
         {
             members.push(member);
         }
-        let mut asking = Box::pin(ask(members, channel.clone()));
+        let mut asking = Box::pin(ask(members, channel.clone(), max.clone()));
         if first_poll(asking.as_mut()).await.is_pending() {
             answering.spawn(asking);
         }
@@ -92,7 +118,7 @@ async fn deliver(mut gathered: mpsc::UnboundedReceiver<Member>, channel: Channel
 }
 
 /// Asks for all `members` in one request, and tells each its answer.
-async fn ask(members: Vec<Member>, mut channel: Channel) {
+async fn ask(members: Vec<Member>, mut channel: Channel, max: BatchMax) {
     let (calls, waiting): (Vec<_>, Vec<_>) = members
         .into_iter()
         .map(|member| (member.call, (member.answer, member.in_flight)))
@@ -114,6 +140,9 @@ async fn ask(members: Vec<Member>, mut channel: Channel) {
         }
         Err(error) if error.code().is_some() && calls.len() > 1 => {
             tracing::debug!(%error, "redis refuses calls that travel together");
+            if refuses_the_batch(&error) {
+                max.halve(calls.len());
+            }
             vec![None; calls.len()]
         }
         answer => vec![Some(answer); calls.len()],
@@ -124,21 +153,19 @@ async fn ask(members: Vec<Member>, mut channel: Channel) {
     }
 }
 
-// Where a call of either script has what the batch needs; only a take has the last two.
-const LOCK: usize = 0;
-const MARK: usize = 1;
-const TTL: usize = 2;
-const COUNTER: usize = 3;
+/// Whether it may be that calls are refused because they travel together: nothing is known that would refuse each of them.
+fn refuses_the_batch(error: &RedisError) -> bool {
+    translate(error.clone()).kind() == ErrorKind::Backend
+}
 
 /// All `calls` as one.
 fn combined(calls: &[Call], channel: &Channel) -> Cmd {
     let mut parts: Vec<&[u8]> = Vec::with_capacity(calls.len() * 3 + 1);
-    parts.extend(calls.iter().map(|call| call.part(LOCK)));
-    let mut counters = calls.iter().map(|call| call.part(COUNTER));
-    let counter = counters.find(|counter| !counter.is_empty());
-    parts.push(counter.unwrap_or_default());
+    parts.extend(calls.iter().map(Call::lock));
+    parts.extend(calls.iter().find_map(Call::counter));
+    let keys = parts.len();
     for call in calls {
-        parts.extend([call.part(MARK), call.part(TTL)]);
+        parts.extend([call.mark(), call.ttl()]);
     }
-    BATCH.command(channel, calls.len(), parts.iter().copied())
+    BATCH.command(channel, keys, parts.iter().copied())
 }

@@ -18,9 +18,9 @@ impl Layout {
         };
         let call = self
             .keys(script.call(), hold)
+            .key(&self.counter())
             .argument(owner_mark(hold).as_bytes())
-            .argument(milliseconds(hold.store_ttl()).as_bytes())
-            .argument(&self.counter());
+            .argument(milliseconds(hold.store_ttl()).as_bytes());
         let call = match hold.mode() {
             Mode::Exclusive => call,
             Mode::Shared => call.argument(b"0"),

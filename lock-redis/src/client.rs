@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::{
-    Clock, Error, ErrorKind, HoldId, KeeperHome, LockKey, LossReason, Mode, Moment, Patrol,
-    PerRuntime, Released, Renewal, Result,
+    Clock, Error, ErrorKind, HoldId, KeeperHome, LockKey, LossReason, Moment, Patrol, PerRuntime,
+    Released, Renewal, Result,
 };
 use redis::{AsyncConnectionConfig, PushInfo, RedisResult, Value};
+use tokio::runtime::Handle;
 
 use crate::RedisConfig;
 use crate::connection::Connection;
@@ -16,9 +17,8 @@ use crate::error::{BACKEND, no_answer};
 use crate::layout::Layout;
 use crate::link::{Link, Terms, Tracking};
 use crate::script::{self, Call, FLOOR};
-use crate::sending::once_sent;
 use crate::server::{self, ServerClock};
-use crate::wake::{Hub, Releasing};
+use crate::wake::Hub;
 use crate::wire::Wire;
 
 /// How long a request waits for its answer, if nothing shorter applies.
@@ -38,6 +38,9 @@ pub(crate) struct Client {
     patrol: Patrol,
 }
 
+/// Whether the server tells of changes.
+type Pushes = bool;
+
 /// What the server answers to a take.
 pub(crate) enum Answer {
     /// The grant's number.
@@ -47,8 +50,8 @@ pub(crate) enum Answer {
 }
 
 impl Client {
-    /// Opens both connections.
-    pub(crate) async fn connect(config: &RedisConfig, home: &KeeperHome) -> Result<Self> {
+    /// Opens both connections. Answers whether the server tells both of changes, too.
+    pub(crate) async fn connect(config: &RedisConfig, home: &KeeperHome) -> Result<(Self, Pushes)> {
         let layout = Layout::new(&config.namespace);
         let hub = Arc::new(Hub::new(layout.clone()));
         let patrol = Patrol::new(home.clone());
@@ -61,7 +64,7 @@ impl Client {
             home: home.clone(),
             patrol: patrol.clone(),
         };
-        let floor = FLOOR.call().argument(&layout.counter());
+        let floor = FLOOR.call().key(&layout.counter());
         let client = Self {
             command: lanes(
                 terms(
@@ -80,13 +83,13 @@ impl Client {
             hub,
             patrol,
         };
-        client.lane()?.connection().await?;
+        let command = client.lane()?.connection().await?;
         let connection = client.background.here()?.connection().await?;
         let looking = server::check_eviction(connection.channel.redis.clone());
         if client.patrol.within(REPLY_LIMIT, looking).await.is_none() {
             return Err(no_answer(REPLY_LIMIT).with_operation("connect"));
         }
-        Ok(client)
+        Ok((client, command.pushes && connection.pushes))
     }
 
     /// The server's key of a lock.
@@ -121,36 +124,31 @@ impl Client {
         }
     }
 
-    /// Renews all holds in one go, on the background connection.
+    /// Renews the holds on the background connection, some hundred in one go.
     pub(crate) async fn renew(&self, holds: &[HoldId]) -> Result<Vec<Renewal>> {
+        let limit = holds.iter().map(HoldId::ttl).min().unwrap_or(REPLY_LIMIT) / 4;
+        let ends = Clock::Boot.now().plus(limit);
         let background = self.background.here()?;
         let connection = background.connection().await?;
         let calls: Vec<Call> = holds.iter().map(|hold| self.layout.renew(hold)).collect();
-        let limit = holds.iter().map(HoldId::ttl).min().unwrap_or(REPLY_LIMIT) / 4;
-        let sent = Clock::Boot.now();
-        let (time, mut beside) = (redis::cmd("TIME"), connection.channel.redis.clone());
-        let sending = async {
-            tokio::join!(
-                script::send_all(&calls, &connection.channel),
-                time.query_async::<(u64, u64)>(&mut beside),
-            )
-        };
-        let answers = match self.patrol.within(limit, sending).await {
-            Some((Ok(answers), time)) => {
-                self.note_time(time, sent);
-                answers
-            }
-            Some((Err(error), _)) => return Err(background.failed(&connection, error)),
-            None => {
-                // Nothing has to travel behind a renewal, so the next one tries a new connection.
-                background.forget(&connection);
-                return Err(no_answer(limit));
-            }
-        };
-        let renewals = holds
-            .iter()
-            .zip(answers)
-            .map(|(hold, answer)| match answer {
+        let mut renewals = Vec::with_capacity(holds.len());
+        while let left @ [_, ..] = &calls[renewals.len()..] {
+            let go = &left[..script::one_go(left)];
+            let sent = Clock::Boot.now();
+            let answers = match self
+                .renew_in_one_go(go, &background, &connection, ends)
+                .await
+            {
+                Ok(answers) => answers,
+                Err(error) if renewals.is_empty() => return Err(error),
+                Err(error) => {
+                    // What has been confirmed counts.
+                    renewals.resize(holds.len(), unclear(error));
+                    break;
+                }
+            };
+            let answered = holds[renewals.len()..].iter().zip(answers);
+            renewals.extend(answered.map(|(hold, answer)| match answer {
                 Ok(Value::Int(1)) => Renewal::Held {
                     sent,
                     ttl: hold.store_ttl(),
@@ -159,8 +157,39 @@ impl Client {
                 // One hold's trouble, such as a permission that was withdrawn, is not the others'.
                 Ok(answer) => unclear(unexpected(&answer)),
                 Err(error) => unclear(background.failed(&connection, error)),
-            });
-        Ok(renewals.collect())
+            }));
+        }
+        Ok(renewals)
+    }
+
+    async fn renew_in_one_go(
+        &self,
+        calls: &[Call],
+        background: &Link,
+        connection: &Arc<Connection>,
+        ends: Moment,
+    ) -> Result<Vec<RedisResult<Value>>> {
+        let sent = Clock::Boot.now();
+        let (time, mut beside) = (redis::cmd("TIME"), connection.channel.redis.clone());
+        let sending = async {
+            tokio::join!(
+                script::send_all(calls, &connection.channel),
+                time.query_async::<(u64, u64)>(&mut beside),
+            )
+        };
+        match self.patrol.within(ends.since(sent), sending).await {
+            Some((Ok(answers), time)) => {
+                self.note_time(time, sent);
+                Ok(answers)
+            }
+            Some((Err(error), _)) => Err(background.failed(connection, error)),
+            None => {
+                // Nothing has to travel behind a renewal, so the next one tries a new connection.
+                background.give_up(connection);
+                self.hub.keeper_is_deaf();
+                Err(no_answer(ends.since(sent)))
+            }
+        }
     }
 
     fn note_time(&self, time: RedisResult<(u64, u64)>, sent: Moment) {
@@ -170,40 +199,29 @@ impl Client {
         }
     }
 
-    /// Releases on the connection that the take travelled on, if it still lives, since there it
-    /// cannot overtake the take; else on the background connection.
+    /// Releases over what is alive: what may still have a take on its way goes on the connection of the take, where it
+    /// cannot overtake it. A granted hold goes there only from its own runtime, which is driven then.
     pub(crate) async fn release(&self, hold: &HoldId) -> Result<Released> {
         // The server tells a connection of what others do.
-        let releasing = self.hub.releasing(self.layout.lock(hold.key()));
-        self.release_somewhere(hold, releasing).await
-    }
-
-    async fn release_somewhere(
-        &self,
-        hold: &HoldId,
-        mut releasing: Releasing<'_>,
-    ) -> Result<Released> {
+        let _releasing = self.hub.releasing(self.layout.lock(hold.key()));
         let call = self.layout.release(hold);
-        let lane = self.command.of(hold.runtime());
+        let is_at_home = Handle::try_current().is_ok_and(|here| here.id() == hold.runtime());
+        let lane = match hold.was_granted() && !is_at_home {
+            true => None,
+            false => self.command.of(hold.runtime()),
+        };
         let Some((lane, connection)) = lane.and_then(|lane| Some((lane.clone(), lane.current()?)))
         else {
             return self.release_elsewhere(&call).await;
         };
-        let limit = RELEASE_LIMIT * 2;
-        let sent = || {
-            // Behind a shared hold the key need not be free.
-            if hold.mode() == Mode::Exclusive {
-                releasing.sent();
-            }
-        };
-        let mut asking = pin!(once_sent(lane.call(&connection, &call, limit), sent));
+        let mut asking = pin!(lane.deliver(&connection, &call, RELEASE_LIMIT * 2));
         match self.patrol.within(RELEASE_LIMIT, asking.as_mut()).await {
             Some(Ok(answer)) => return released(&answer),
             Some(Err(error)) if error.is_retryable() => return self.release_elsewhere(&call).await,
             Some(Err(error)) => return Err(error),
             None => {}
         }
-        // It may be slow only. Both are cancel safe: the server does what it was sent.
+        // It may be slow only. Both are cancel safe: they are sent whoever has gone.
         tokio::select! {
             Ok(answer) = asking => released(&answer),
             outcome = self.release_elsewhere(&call) => outcome,
@@ -223,7 +241,12 @@ impl Client {
         };
         match self.patrol.within(RELEASE_LIMIT, releasing).await {
             Some(answer) => released(&answer?),
-            None => Err(no_answer(RELEASE_LIMIT * 2)),
+            None => {
+                if let Some(connection) = background.current() {
+                    background.probe(connection);
+                }
+                Err(no_answer(RELEASE_LIMIT * 2))
+            }
         }
     }
 }
@@ -245,7 +268,7 @@ fn telling(hub: &Arc<Hub>, hear: fn(&Hub, &PushInfo)) -> AsyncConnectionConfig {
 
 async fn release_over(link: &Arc<Link>, call: &Call) -> Result<Value> {
     let connection = link.connection().await?;
-    link.call(&connection, call, RELEASE_LIMIT).await
+    link.deliver(&connection, call, RELEASE_LIMIT).await
 }
 
 fn unclear(error: Error) -> Renewal {

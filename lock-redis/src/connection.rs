@@ -3,58 +3,88 @@
 use std::io;
 use std::sync::atomic::AtomicBool;
 
+use lock_core::Result;
 use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, RedisResult, Value};
 use tokio::runtime::Handle;
 
-use crate::batch::{Batches, Travels};
+use crate::batch::{BatchMax, Batches, Travels};
+use crate::error::translate;
 use crate::link::Tracking;
 use crate::script::{Call, Channel, listening_next};
+use crate::server;
 use crate::wire::Driver;
 
 /// A connection to the server, shared by whoever has something to ask on it.
 pub(crate) struct Connection {
     pub(crate) channel: Channel,
     batches: Batches,
+    /// Whether the server tells it of changes; some have no `CLIENT TRACKING`, or do not let us use it.
+    pub(crate) pushes: bool,
     /// Whether somebody asks it for a sign of life just now.
     pub(crate) probed: AtomicBool,
     /// Runs as long as anybody has the connection.
-    _driver: Driver,
+    driver: Driver,
 }
 
 impl Connection {
     /// Sends from `runtime`, where `driver` runs.
-    pub(crate) fn new(redis: MultiplexedConnection, driver: Driver, runtime: &Handle) -> Self {
+    pub(crate) fn new(
+        redis: MultiplexedConnection,
+        driver: Driver,
+        runtime: &Handle,
+        batch_max: &BatchMax,
+    ) -> Self {
         let channel = Channel::new(redis);
         Self {
-            batches: Batches::start(runtime, channel.clone()),
+            batches: Batches::start(runtime, channel.clone(), batch_max),
             channel,
+            pushes: false,
             probed: AtomicBool::new(false),
-            _driver: driver,
+            driver,
         }
     }
 
     /// What is said on a new connection before anybody has it.
     pub(crate) async fn greet(
-        &self,
+        &mut self,
         greeting: Option<&Call>,
         tracking: Tracking,
-    ) -> RedisResult<()> {
+    ) -> Result<()> {
         if let Some(call) = greeting {
-            call.send(&self.channel).await?;
+            server::check(self.channel.redis.clone()).await?;
+            call.send(&self.channel).await.map_err(translate)?;
         }
+        self.pushes = self.track(tracking).await.map_err(translate)?;
+        Ok(())
+    }
+
+    /// Has the server tell of changes. Answers whether it does.
+    async fn track(&self, tracking: Tracking) -> RedisResult<bool> {
         let mut requests = Pipeline::new();
+        requests.ignore_errors();
         requests.cmd("CLIENT").arg("TRACKING").arg("ON");
         match tracking {
             Tracking::All => requests.arg("NOLOOP"),
-            // Who may not listen is to learn that before the first wait; nothing is listened to yet.
+            // Whether we may listen shows before the first wait; nothing is listened to yet.
             Tracking::Asked => requests
                 .arg("OPTIN")
                 .arg("NOLOOP")
                 .add_command(listening_next())
                 .cmd("PING"),
         };
-        requests.exec_async(&mut self.channel.redis.clone()).await
+        let mut redis = self.channel.redis.clone();
+        let answers: Vec<RedisResult<Value>> = requests.query_async(&mut redis).await?;
+        let refused = answers.into_iter().find_map(RedisResult::err);
+        if let Some(error) = &refused {
+            tracing::debug!(%error, "redis tells of no changes; looking by ourselves");
+        }
+        Ok(refused.is_none())
+    }
+
+    /// Closes it so that what was sent on it, and is still on its way from here, never arrives.
+    pub(crate) fn abort(&self) {
+        self.driver.abort();
     }
 
     /// Sends the call, perhaps together with others, and waits for its answer.

@@ -19,6 +19,7 @@
 //! in time under connections that stay open: a counter that is restored in place, or a master that is
 //! made a replica of a stale one and back.
 
+mod abortable;
 mod batch;
 mod calls;
 mod client;
@@ -34,7 +35,6 @@ mod pace;
 mod script;
 mod sending;
 mod server;
-mod succession;
 mod wake;
 mod wire;
 

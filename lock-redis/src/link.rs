@@ -1,16 +1,19 @@
 //! A connection that is opened again when it breaks.
 
 use std::fmt;
-use std::pin::pin;
+use std::future::Future;
+use std::pin::{Pin, pin};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use lock_core::{Answered, Clock, Error, Heard, KeeperHome, Patrol, Result};
-use redis::{AsyncConnectionConfig, RedisError, Value};
+use redis::{AsyncConnectionConfig, RedisError, RedisResult, Value};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
+use crate::batch::BatchMax;
 use crate::connection::Connection;
 use crate::error::{no_answer, translate};
 use crate::script::Call;
@@ -36,6 +39,8 @@ pub(crate) struct Link {
     runtime: Handle,
     state: Mutex<State>,
     heard: Heard,
+    /// How many calls may travel together, as far as the server has shown.
+    batch_max: BatchMax,
 }
 
 /// How a connection is opened.
@@ -83,6 +88,7 @@ impl Link {
             runtime,
             state: Mutex::new(State::Closed),
             heard: Heard::new(),
+            batch_max: BatchMax::default(),
         })
     }
 
@@ -150,15 +156,41 @@ impl Link {
         }
     }
 
-    /// Sends one call on `connection` and waits at most `limit` for its answer.
+    /// Sends one call on `connection` and waits at most `limit` for its answer. The driver sends nothing any more for
+    /// callers who have gone by the time it gets to their request.
     pub(crate) async fn call(
         self: &Arc<Self>,
         connection: &Arc<Connection>,
         call: &Call,
         limit: Duration,
     ) -> Result<Value> {
+        self.ask(connection, connection.send(call), limit).await
+    }
+
+    /// Like [`call`](Self::call), but the call is sent also when its caller goes before.
+    pub(crate) async fn deliver(
+        self: &Arc<Self>,
+        connection: &Arc<Connection>,
+        call: &Call,
+        limit: Duration,
+    ) -> Result<Value> {
+        let (to, call) = (Arc::clone(connection), call.clone());
+        let sending = Box::pin(async move { to.send(&call).await });
+        let delivery = Delivery {
+            sending: Some(sending),
+            runtime: &self.runtime,
+        };
+        self.ask(connection, delivery, limit).await
+    }
+
+    async fn ask(
+        self: &Arc<Self>,
+        connection: &Arc<Connection>,
+        asking: impl Future<Output = RedisResult<Value>>,
+        limit: Duration,
+    ) -> Result<Value> {
         let sent = Clock::Boot.now();
-        let asking = pin!(connection.send(call));
+        let asking = pin!(asking);
         match self.terms.patrol.within(limit, asking).await {
             Some(Ok(answer)) => {
                 self.heard.note(sent);
@@ -195,6 +227,13 @@ impl Link {
         }
     }
 
+    /// Forgets a connection that does not answer. What was sent on it must not arrive when something else has been asked
+    /// on the next one.
+    pub(crate) fn give_up(&self, connection: &Arc<Connection>) {
+        self.forget(connection);
+        connection.abort();
+    }
+
     /// Asks a connection that did not answer in time once more, with patience, and forgets it if it
     /// stays silent. Its clean-ups have to travel on it, so it is not given up lightly.
     pub(crate) fn probe(self: &Arc<Self>, connection: Arc<Connection>) {
@@ -209,7 +248,7 @@ impl Link {
                 Some(Ok(_)) => connection.probed.store(false, Ordering::Relaxed),
                 Some(Err(_)) | None => {
                     tracing::warn!("a redis connection stays silent and is replaced");
-                    link.forget(&connection);
+                    link.give_up(&connection);
                 }
             }
         };
@@ -222,10 +261,10 @@ impl Link {
         let terms = &self.terms;
         let opening = async {
             let (redis, driver) = terms.wire.open(&terms.options).await?;
-            let connection = Connection::new(redis, driver, &self.runtime);
+            let mut connection = Connection::new(redis, driver, &self.runtime, &self.batch_max);
             let sent = Clock::Boot.now();
             let greeting = connection.greet(terms.greeting.as_ref(), terms.tracking);
-            greeting.await.map_err(translate)?;
+            greeting.await?;
             self.heard.note(sent);
             Ok(Arc::new(connection))
         };
@@ -235,6 +274,38 @@ impl Link {
             None => Err(terms.wire.no_answer(CONNECT_LIMIT)),
         }
         .map_err(|error| error.with_operation("connect"))
+    }
+}
+
+/// A request that is finished, whatever becomes of whoever waits for it.
+struct Delivery<'a> {
+    sending: Option<Sending>,
+    runtime: &'a Handle,
+}
+
+type Sending = Pin<Box<dyn Future<Output = RedisResult<Value>> + Send>>;
+
+impl Future for Delivery<'_> {
+    type Output = RedisResult<Value>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(sending) = &mut self.sending else {
+            return Poll::Pending;
+        };
+        let answer = sending.as_mut().poll(context);
+        if answer.is_ready() {
+            self.sending = None;
+        }
+        answer
+    }
+}
+
+impl Drop for Delivery<'_> {
+    fn drop(&mut self) {
+        if let Some(sending) = self.sending.take() {
+            // It ends with its connection at the latest.
+            self.runtime.spawn(sending);
+        }
     }
 }
 

@@ -7,26 +7,34 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lock_core::{
     Attempts, Backoff, Capabilities, Claim, Clock, DistributedLock, Error, ErrorKind, FencingToken,
-    Keeper, KeeperHome, Line, LockGuard, LockRequest, Mode, Moment, Result, TTL_RANGE, TokenOrder,
-    Turn,
+    Keeper, KeeperHome, Line, LockGuard, LockRequest, Moment, Result, TTL_RANGE, TokenOrder, Turn,
 };
 
 use crate::RedisConfig;
 use crate::client::{Answer, Client, REPLY_LIMIT};
+use crate::connection::Connection;
 use crate::error::BACKEND;
 use crate::link::Link;
 use crate::pace::Pace;
-use crate::succession::Step;
 use crate::wake::Watcher;
 
 /// How long a waiter trusts the server to tell of a change before it looks by itself.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
+/// How often a waiter looks whom the server does not tell: from the first pause to the last.
+const LOOKS: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(100)];
+
+/// When a hold is renewed first, since from then on the server tells of its removal. The take itself does not listen, which
+/// would cost every lock something.
+const FIRST_RENEWAL: Duration = Duration::from_millis(250);
+
 /// Locks on one Redis (or Valkey) server, version 6 or later.
 ///
 /// All three modes, taken in one round trip each. Waiters of one process are served in order; among
-/// processes whoever asks first after a release gets the lock. Where a lock is given back within a quarter of a
-/// millisecond, up to five waiters of one process may have it in a row before others have a chance.
+/// processes whoever asks first after a release gets the lock.
+///
+/// On a server that has no `CLIENT TRACKING`, or does not let us use it, waiters look every 100 ms or more often, and a hold
+/// that was removed is noticed by its next renewal; `capabilities().push` says so.
 ///
 /// A request without a wait fails when the server has not answered within a second (a third of the
 /// ttl, if that is less). A wait rides out a server that cannot be reached until the wait ends; one
@@ -47,21 +55,26 @@ impl RedisLock {
     /// [`Unavailable`](ErrorKind::Unavailable) when the server does not answer within 2 s, or not
     /// over TLS where that is asked for, [`Denied`](ErrorKind::Denied) when it refuses user,
     /// password or client certificate, or its own certificate is not to be trusted,
-    /// [`Unsupported`](ErrorKind::Unsupported) for a version before 6.
+    /// [`Unsupported`](ErrorKind::Unsupported) for a version before 6, a Redis Cluster, a Sentinel, and a server without
+    /// `EVAL` and `EVALSHA`.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future closes the connections.
     pub async fn connect(config: RedisConfig) -> Result<Self> {
         let home = KeeperHome::at(config.keeper)?;
-        let client = Arc::new(Client::connect(&config, &home).await?);
-        let capabilities = Capabilities::new(BACKEND)
+        let (client, pushes) = Client::connect(&config, &home).await?;
+        let client = Arc::new(client);
+        let mut capabilities = Capabilities::new(BACKEND)
             .with_shared()
             .with_permits()
-            .with_push()
             .with_lock_delay(*TTL_RANGE.end())
             .with_tokens(TokenOrder::ServerClock);
-        let keeper = Keeper::new(capabilities, Arc::<Client>::clone(&client), home);
+        capabilities.push = pushes;
+        let mut keeper = Keeper::new(capabilities, Arc::<Client>::clone(&client), home);
+        if pushes {
+            keeper = keeper.with_first_renewal(FIRST_RENEWAL);
+        }
         client.hub.raise(keeper.alarm());
         Ok(Self {
             client,
@@ -96,8 +109,11 @@ struct Acquisition<'a> {
     lane: Arc<Link>,
     /// Kept over attempts without a definite answer, so that a resend is known as one.
     claim: Option<Claim>,
-    /// Whether the server is to tell us of the next change.
+    unanswered: Unanswered,
+    /// Whether the server is to tell us of the next change, if it tells of any.
     listens: bool,
+    /// Whether it will do so.
+    is_told: bool,
     /// How long to sleep if nothing wakes us: until the holder's lease would end.
     next_look: Duration,
 }
@@ -110,7 +126,9 @@ impl<'a> Acquisition<'a> {
             attempts: Attempts::new(request, REPLY_LIMIT),
             lane: lock.client.lane()?,
             claim: Some(lock.keeper.claim(request)?),
+            unanswered: Unanswered::default(),
             listens: false,
+            is_told: false,
             next_look: LOOK_AGAIN,
         })
     }
@@ -137,27 +155,20 @@ impl<'a> Acquisition<'a> {
     /// Asks, and waits to be woken, until granted or the wait is over.
     async fn wait(&mut self, _turn: Turn, watcher: Watcher) -> Result<Option<LockGuard>> {
         watcher.begin();
+        self.listens = true;
         let mut backoff = Backoff::new(Duration::from_millis(5), LOOK_AGAIN);
+        let [first, longest] = LOOKS;
+        let mut looks = Backoff::new(first, longest);
         let mut pace = Pace::new();
         loop {
             pace.step().await;
-            let pause = match watcher.step() {
-                Step::Await(limit) => limit,
-                step => {
-                    // What follows a release of ours is granted, unless something came in between.
-                    self.listens = step == Step::Ask;
-                    if let Some(guard) = self.attempt_and_note().await? {
-                        if self.request.mode == Mode::Exclusive {
-                            watcher.granted();
-                        }
-                        return Ok(Some(guard));
-                    }
-                    match (self.attempts.is_troubled(), self.listens) {
-                        (true, _) => backoff.next_pause(),
-                        (false, true) => self.next_look,
-                        (false, false) => Duration::ZERO,
-                    }
-                }
+            if let Some(guard) = self.attempt_and_note().await? {
+                return Ok(Some(guard));
+            }
+            let pause = match self.attempts.is_troubled() {
+                true => backoff.next_pause(),
+                false if self.is_told => self.next_look,
+                false => self.next_look.min(looks.next_pause()),
             };
             // Cancel safe: a missed notification stays for the next turn.
             if !self.attempts.pause(pause, watcher.changed()).await {
@@ -203,12 +214,14 @@ impl<'a> Acquisition<'a> {
             Some(claim) => claim,
             None => self.lock.keeper.claim(self.request)?,
         };
+        self.is_told = self.listens && connection.pushes;
         let sent = claim.sending();
         let answer = self
             .lock
             .client
-            .take(claim.id(), &self.lane, &connection, self.listens, left())
+            .take(claim.id(), &self.lane, &connection, self.is_told, left())
             .await;
+        self.unanswered.note(&connection, answer.is_err());
         match answer {
             Ok(Answer::Granted(grant)) => {
                 let token = FencingToken::from_grant(grant)?;
@@ -219,7 +232,9 @@ impl<'a> Acquisition<'a> {
                     .ok_or_else(|| came_too_late(ttl))
             }
             Ok(Answer::Busy(left)) => {
-                claim.refused();
+                if !self.unanswered.may_arrive {
+                    claim.refused();
+                }
                 self.attempts.refused(sent);
                 self.claim = Some(claim);
                 let until_free = left.map(|left| left.saturating_add(Duration::from_millis(1)));
@@ -235,6 +250,25 @@ impl<'a> Acquisition<'a> {
 
     fn patience(&self) -> Duration {
         self.attempts.patience(self.lane.heard())
+    }
+}
+
+/// Where takes were sent that were not answered.
+#[derive(Default)]
+struct Unanswered {
+    /// The connection of the last one.
+    on: Option<Arc<Connection>>,
+    /// Whether one may still arrive, whatever is answered to others.
+    may_arrive: bool,
+}
+
+impl Unanswered {
+    /// Notes how a take ended on `connection`, where an answer means that all takes before it have arrived. Of another
+    /// connection it says nothing: the server may have got what was sent there, and not got to it yet.
+    fn note(&mut self, connection: &Arc<Connection>, is_unanswered: bool) {
+        let before = self.on.take();
+        self.may_arrive |= before.is_some_and(|before| !Arc::ptr_eq(&before, connection));
+        self.on = is_unanswered.then(|| Arc::clone(connection));
     }
 }
 

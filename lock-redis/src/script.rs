@@ -155,12 +155,31 @@ impl Call {
     }
 
     /// One of its keys and arguments; nothing where it has none.
-    pub(crate) fn part(&self, part: usize) -> &[u8] {
+    fn part(&self, part: usize) -> &[u8] {
         if part >= self.parts {
             return &[];
         }
         let begin = part.checked_sub(1).map_or(0, |before| self.ends[before]);
         &self.bytes[begin..self.ends[part]]
+    }
+
+    /// The key of a call that may travel in a batch.
+    pub(crate) fn lock(&self) -> &[u8] {
+        self.part(0)
+    }
+
+    /// The counter of grants, which only a take has.
+    pub(crate) fn counter(&self) -> Option<&[u8]> {
+        (self.keys > 1).then(|| self.part(1))
+    }
+
+    pub(crate) fn mark(&self) -> &[u8] {
+        self.part(self.keys)
+    }
+
+    /// The ttl of a take; nothing of a release.
+    pub(crate) fn ttl(&self) -> &[u8] {
+        self.part(self.keys + 1)
     }
 
     /// Sends the call and waits for its answer.
@@ -240,7 +259,24 @@ pub(crate) fn listening_next() -> Cmd {
     cmd("CLIENT").arg("CACHING").arg("YES").take()
 }
 
-/// Sends many calls in one go and answers for each of them.
+/// How many calls are sent in one go at most, and how large they may be together. Servers close connections that have sent
+/// them more than `client-query-buffer-limit`, 1 MB or more, which they have not got to yet.
+const GO_MAX: usize = 1024;
+const GO_BYTES_MAX: usize = 256 * 1024;
+
+/// How many of the first of `calls` are to be sent in one go.
+pub(crate) fn one_go(calls: &[Call]) -> usize {
+    // Each word is sent with its length, beside the name and the hash of its script.
+    let size = |call: &Call| call.bytes.len() + 100 + 12 * call.parts;
+    let mut bytes = 0;
+    let fits = calls.iter().take(GO_MAX).take_while(|call| {
+        bytes += size(call);
+        bytes <= GO_BYTES_MAX
+    });
+    fits.count().max(1)
+}
+
+/// Sends calls in one go and answers for each of them.
 pub(crate) async fn send_all(
     calls: &[Call],
     channel: &Channel,

@@ -1,7 +1,7 @@
 //! When a request has been given to the driver.
 
 use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::task::Poll;
 
 use tokio::task::coop::unconstrained;
@@ -15,15 +15,4 @@ pub(crate) async fn first_poll<F: Future>(mut request: Pin<&mut F>) -> Poll<F::O
         Poll::Ready(request.as_mut().poll(context))
     }))
     .await
-}
-
-/// Awaits `request`, and does `then` as soon as it has been sent.
-pub(crate) async fn once_sent<F: Future>(request: F, then: impl FnOnce()) -> F::Output {
-    let mut request = pin!(request);
-    let first = first_poll(request.as_mut()).await;
-    then();
-    match first {
-        Poll::Ready(output) => output,
-        Poll::Pending => request.await,
-    }
 }

@@ -1,12 +1,14 @@
-//! What is to be known of the server itself: whether its clock is set, and whether it evicts keys.
+//! What is to be known of the server itself: whether it is one for locks at all, whether its clock is set, and whether it
+//! evicts keys.
 
 use std::sync::Mutex;
 use std::time::Duration;
 
-use lock_core::Moment;
-use redis::RedisResult;
+use lock_core::{Error, ErrorKind, Moment, Result};
 use redis::aio::MultiplexedConnection;
+use redis::{Pipeline, RedisError, RedisResult, Value};
 
+use crate::error::{BACKEND, translate};
 use crate::link::locked;
 
 /// How far two readings of an undisturbed clock may disagree: for the scheduler's delays and a clock
@@ -76,6 +78,73 @@ fn step(last: Reading, reading: Reading) -> Option<(&'static str, Duration)> {
     };
     let step = u64::try_from(step).ok()?;
     (i128::from(step) > tolerated).then(|| (direction, Duration::from_micros(step)))
+}
+
+/// A script that needs no key. What a server says about others may have bytes in it that the driver cannot read.
+const NOTHING: &str = "return 1";
+
+/// Refuses a server that cannot hold locks by itself, or cannot run scripts.
+pub(crate) async fn check(mut connection: MultiplexedConnection) -> Result<()> {
+    let hash = redis::Script::new(NOTHING).get_hash().to_owned();
+    let mut requests = Pipeline::new();
+    requests.ignore_errors();
+    requests.cmd("HELLO");
+    requests.cmd("EVAL").arg(NOTHING).arg(0);
+    requests.cmd("EVALSHA").arg(hash).arg(0);
+    let answers: RedisResult<[RedisResult<Value>; 3]> = requests.query_async(&mut connection).await;
+    let [hello, eval, evalsha] = answers.map_err(translate)?;
+    // One that does not say what it is shows it by what it answers to other requests.
+    check_mode(hello.unwrap_or(Value::Nil))?;
+    for (name, answer) in [("EVAL", eval), ("EVALSHA", evalsha)] {
+        answer.map_err(|error| without_scripts(name, error))?;
+    }
+    Ok(())
+}
+
+/// Refuses a server that says in its answer to `HELLO` that it is part of something that is not supported.
+fn check_mode(hello: Value) -> Result<()> {
+    let Value::Map(fields) = hello else {
+        return Ok(());
+    };
+    let text = |value: &Value| match value {
+        Value::BulkString(text) => String::from_utf8_lossy(text).into_owned(),
+        Value::SimpleString(text) => text.clone(),
+        _ => String::new(),
+    };
+    let mode = fields.iter().find(|(name, _)| text(name) == "mode");
+    match mode.map(|(_, mode)| text(mode)).as_deref() {
+        Some("cluster") => Err(unsupported(NO_CLUSTER)),
+        Some("sentinel") => Err(unsupported(
+            "this is a Redis Sentinel, which keeps no keys and is not supported yet: give the address of the master",
+        )),
+        _ => Ok(()),
+    }
+}
+
+pub(crate) const NO_CLUSTER: &str =
+    "this is a Redis Cluster node, which is not supported yet: use a single server";
+
+/// What it means that the server refuses a script that was sent as the command `name`.
+fn without_scripts(name: &str, error: RedisError) -> Error {
+    let said = error.to_string().to_lowercase();
+    let is_refused = [
+        "unknown command",
+        "unsupported command",
+        "'eval",
+        "disabled",
+    ]
+    .iter()
+    .any(|words| said.contains(words));
+    if !is_refused {
+        return translate(error);
+    }
+    unsupported(format!(
+        "the server does not let us run {name}, which every lock needs ({error}): allow EVAL and EVALSHA, or use another server"
+    ))
+}
+
+fn unsupported(message: impl Into<std::borrow::Cow<'static, str>>) -> Error {
+    Error::new(ErrorKind::Unsupported, message).with_backend(BACKEND)
 }
 
 /// Warns when the server may throw locks away to make room.

@@ -4,22 +4,20 @@ use std::collections::HashMap;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
-use lock_core::{Alarm, Clock, Moment};
+use lock_core::Alarm;
 use redis::{PushInfo, PushKind, Value};
 use tokio::sync::Notify;
 
 use crate::layout::Layout;
 use crate::link::locked;
-use crate::succession::{Step, Succession};
 
 /// The waiters of one client, by the server's key.
 ///
 /// The server tells a connection when a key was changed by another one, once after it was read there for
 /// that (`CLIENT TRACKING`), also by a plain `DEL` of another client and by expiry. So a waiter first
 /// enters here, then asks for the key on its command connection, and asks again after every wake-up. What is
-/// changed on that connection itself we know: see [`releasing`](Self::releasing), and [`Succession`] for when it asks
-/// without being told, or need not. A renewal reads the key on the background connection, so a hold that was renewed
-/// once hears of its removal at once.
+/// changed on that connection itself we know: see [`releasing`](Self::releasing). A renewal reads the key on the
+/// background connection, so a hold that was renewed once hears of its removal at once.
 #[derive(Debug)]
 pub(crate) struct Hub {
     layout: Layout,
@@ -33,7 +31,6 @@ struct Waited {
     /// Wakes the first in line.
     changed: Arc<Notify>,
     watchers: usize,
-    succession: Succession,
 }
 
 impl Hub {
@@ -88,39 +85,38 @@ impl Hub {
             Changes::All => alarm.all_changed(),
             Changes::None => {}
         }
+        if push.kind == PushKind::Disconnection {
+            self.keeper_is_deaf();
+        }
+    }
+
+    /// Has the keeper ask for all holds, since what becomes of them is not told any more. Their renewals open the next
+    /// connection, and are told on it from then on.
+    pub(crate) fn keeper_is_deaf(&self) {
+        if let Some(alarm) = self.alarm.get() {
+            alarm.all_changed();
+        }
     }
 
     /// Has the waiter for `key`, which we are about to give back, woken by what becomes of the outcome.
     pub(crate) fn releasing(&self, key: Vec<u8>) -> Releasing<'_> {
-        Releasing {
-            hub: self,
-            key,
-            is_followed: false,
-        }
+        Releasing { hub: self, key }
     }
 
     fn wake_all(&self) {
-        let now = Clock::Boot.now();
-        for waited in self.lock_waiters().values_mut() {
-            waited.changed_by_others(now);
+        for waited in self.lock_waiters().values() {
+            waited.changed.notify_one();
         }
     }
 
     fn wake(&self, key: &[u8]) {
-        if let Some(waited) = self.lock_waiters().get_mut(key) {
-            waited.changed_by_others(Clock::Boot.now());
+        if let Some(waited) = self.lock_waiters().get(key) {
+            waited.changed.notify_one();
         }
     }
 
     fn lock_waiters(&self) -> MutexGuard<'_, HashMap<Vec<u8>, Waited>> {
         locked(&self.waiters)
-    }
-}
-
-impl Waited {
-    fn changed_by_others(&mut self, now: Moment) {
-        self.succession.others_came(now);
-        self.changed.notify_one();
     }
 }
 
@@ -150,29 +146,11 @@ fn changes(push: &PushInfo) -> Changes<impl Iterator<Item = &[u8]>> {
 pub(crate) struct Releasing<'a> {
     hub: &'a Hub,
     key: Vec<u8>,
-    is_followed: bool,
-}
-
-impl Releasing<'_> {
-    /// Has the waiter ask right behind what has been sent, if it is its turn to.
-    pub(crate) fn sent(&mut self) {
-        if let Some(waited) = self.hub.lock_waiters().get_mut(&self.key)
-            && waited.succession.release_sent(Clock::Boot.now())
-        {
-            self.is_followed = true;
-            waited.changed.notify_one();
-        }
-    }
 }
 
 impl Drop for Releasing<'_> {
     fn drop(&mut self) {
-        if let Some(waited) = self.hub.lock_waiters().get_mut(&self.key) {
-            if !self.is_followed {
-                waited.succession.release_ended();
-            }
-            waited.changed.notify_one();
-        }
+        self.hub.wake(&self.key);
     }
 }
 
@@ -189,22 +167,6 @@ impl Watcher {
     pub(crate) fn begin(&self) {
         // What the one before was not told any more is seen by asking.
         pin!(self.changed.notified()).enable();
-    }
-
-    /// What to do now.
-    pub(crate) fn step(&self) -> Step {
-        let mut waiters = self.hub.lock_waiters();
-        let waited = waiters.get_mut(&self.key);
-        waited.map_or(Step::Ask, |waited| {
-            waited.succession.step(Clock::Boot.now())
-        })
-    }
-
-    /// Tells the one behind us in line that we have the key for us alone.
-    pub(crate) fn granted(&self) {
-        if let Some(waited) = self.hub.lock_waiters().get_mut(&self.key) {
-            waited.succession.granted(Clock::Boot.now());
-        }
     }
 
     /// Waits for the next change. One that came since the last call counts.

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::{Clock, Error, ErrorKind, Result};
@@ -13,9 +12,10 @@ use redis::{
 };
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 
 use crate::RedisConfig;
+use crate::abortable::{Abort, Abortable};
 use crate::error::{BACKEND, no_answer, translate};
 use crate::first_word::first_word;
 
@@ -27,7 +27,20 @@ const KEEP_ALIVE: Duration = Duration::from_secs(30);
 const ADDRESS_LIMIT: Duration = Duration::from_millis(500);
 
 /// Runs the connection's input and output; dropping it stops them.
-pub(crate) type Driver = Arc<JoinSet<()>>;
+pub(crate) struct Driver {
+    _tasks: JoinSet<()>,
+    task: AbortHandle,
+    abort: Abort,
+}
+
+impl Driver {
+    /// Closes the connection so that nothing arrives any more of what was sent on it and is still on its way from here.
+    /// Over TCP it is reset: closed in order, the system would go on sending that for many minutes.
+    pub(crate) fn abort(&self) {
+        (self.abort)();
+        self.task.abort();
+    }
+}
 
 /// Opens connections to one server.
 pub(crate) struct Wire {
@@ -68,15 +81,19 @@ impl Wire {
                     let handshake = ready.map_err(|error| error.with_backend(BACKEND))?;
                     let stream = connect(host, *port).await.map_err(broken)?;
                     let stream = handshake.over(stream).await.map_err(explain)?;
-                    return self.hand_over(stream, options).await;
+                    return self
+                        .hand_over(stream, |stream| discard_unsent(stream.get_ref().0), options)
+                        .await;
                 }
                 let stream = connect(host, *port).await.map_err(broken)?;
-                self.hand_over(stream, options).await
+                self.hand_over(stream, discard_unsent, options).await
             }
             #[cfg(unix)]
             ConnectionAddr::Unix(path) => {
                 let stream = tokio::net::UnixStream::connect(path).await;
-                self.hand_over(stream.map_err(broken)?, options).await
+                // What was written has arrived.
+                self.hand_over(stream.map_err(broken)?, |_| (), options)
+                    .await
             }
             _ => Err(config_error(
                 "this kind of address cannot be used here: write the url like redis://host:6379",
@@ -102,12 +119,14 @@ impl Wire {
     async fn hand_over<S>(
         &self,
         mut stream: S,
+        discard: fn(&S),
         options: &AsyncConnectionConfig,
     ) -> Result<(MultiplexedConnection, Driver)>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         first_word(&mut stream).await?;
+        let (stream, abort) = Abortable::new(stream, discard);
         let (connection, driving) = MultiplexedConnection::new_with_config(
             self.info.redis_settings(),
             stream,
@@ -115,9 +134,14 @@ impl Wire {
         )
         .await
         .map_err(translate)?;
-        let mut driver = JoinSet::new();
-        driver.spawn(driving);
-        Ok((connection, Arc::new(driver)))
+        let mut tasks = JoinSet::new();
+        let task = tasks.spawn(driving);
+        let driver = Driver {
+            _tasks: tasks,
+            task,
+            abort,
+        };
+        Ok((connection, driver))
     }
 }
 
@@ -173,6 +197,12 @@ async fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
         }
     }
     Err(failure)
+}
+
+/// Has the end of `stream` throw away what was not sent yet, and reset the connection.
+fn discard_unsent(stream: &TcpStream) {
+    // It fails where the connection has broken already.
+    let _broken = stream.set_zero_linger();
 }
 
 /// What a failure below the protocol means.

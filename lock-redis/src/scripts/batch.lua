@@ -1,12 +1,15 @@
 -- Takes and releases many exclusive locks, one after the other.
--- KEYS: locks   ARGV: counter, then for each lock the owner mark, and the ttl in ms to take it or nothing to release it
+-- KEYS: locks, then the counter if one of them is taken
+-- ARGV: for each lock the owner mark, and the ttl in ms to take it or nothing to release it
 -- Answers a list: for each what it would be answered alone, or nil instead of an error, which whoever asks alone will
 -- hear in full. Since each call costs, it looks at all locks in one, mints all grants in one, and deletes in one.
 local values, released, takes = {}, {}, 0
-local found = redis.call('MGET', unpack(KEYS))
-for place, lock in ipairs(KEYS) do
-  values[lock] = found[place]
-  if ARGV[2 * place + 1] ~= '' then
+local locks = #ARGV / 2
+local counter = KEYS[locks + 1]
+local found = redis.call('MGET', unpack(KEYS, 1, locks))
+for place = 1, locks do
+  values[KEYS[place]] = found[place]
+  if ARGV[2 * place] ~= '' then
     takes = takes + 1
   end
 end
@@ -15,7 +18,7 @@ end
 local next_grant, grants = 0, 0
 local function draw()
   if grants == 0 then
-    next_grant, grants = mint(ARGV[1], takes), takes
+    next_grant, grants = mint(counter, takes), takes
   end
   next_grant, grants = next_grant + 1, grants - 1
   return next_grant - 1
@@ -53,9 +56,9 @@ local function ask(lock, mark, ttl)
 end
 
 local answers = {}
-for place, lock in ipairs(KEYS) do
-  local mark, ttl = ARGV[2 * place], ARGV[2 * place + 1]
-  local done, answer = pcall(ask, lock, mark, ttl)
+for place = 1, locks do
+  local mark, ttl = ARGV[2 * place - 1], ARGV[2 * place]
+  local done, answer = pcall(ask, KEYS[place], mark, ttl)
   answers[place] = done and type(answer) == 'number' and answer
   if ttl ~= '' then
     takes = takes - 1
@@ -70,6 +73,6 @@ if #gone > 0 then
 end
 if grants > 0 then
   -- Nobody has seen them. It cannot matter if that is not allowed.
-  redis.pcall('INCRBY', ARGV[1], -grants)
+  redis.pcall('INCRBY', counter, -grants)
 end
 return answers

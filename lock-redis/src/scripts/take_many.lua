@@ -1,5 +1,5 @@
 -- Takes the key together with others of the same kind: a sorted set of holders by expiry.
--- KEYS: lock, tokens   ARGV: owner mark, ttl in ms, counter, limit (0: none)
+-- KEYS: lock, tokens, counter   ARGV: owner mark, ttl in ms, limit (0: none)
 -- The first character of the owner mark tells shared from permit claims.
 -- Answers the grant number, or what busy says while the key is held otherwise or the limit is reached.
 local kind = redis.call('TYPE', KEYS[1]).ok
@@ -21,12 +21,12 @@ if kind == 'zset' then
     grant = tonumber(redis.call('HGET', KEYS[2], ARGV[1]))
   elseif first and string.sub(first, 1, 1) ~= string.sub(ARGV[1], 1, 1) then
     return busy(KEYS[1])
-  elseif tonumber(ARGV[4]) > 0 and redis.call('ZCARD', KEYS[1]) >= tonumber(ARGV[4]) then
+  elseif tonumber(ARGV[3]) > 0 and redis.call('ZCARD', KEYS[1]) >= tonumber(ARGV[3]) then
     return busy(KEYS[1])
   end
 end
 if not grant then
-  grant = mint(ARGV[3], 1)
+  grant = mint(KEYS[3], 1)
   redis.call('HSET', KEYS[2], ARGV[1], string.format('%.0f', grant))
 end
 redis.call('ZADD', KEYS[1], expires, ARGV[1])

@@ -9,7 +9,7 @@ use lock_core::{DistributedLock, ErrorKind, LockGuard, LossReason, Released};
 use lock_redis::RedisLock;
 use lock_testkit::{eventually, steady};
 use tokio::task::JoinSet;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use crate::bed::{
     Bed, exclusive, in_all_modes, is_renewed_after, lost, take, try_take, valid_until,
@@ -292,5 +292,23 @@ fn a_restart_while_held_and_waited_for_serves_the_waiters_with_greater_tokens() 
             let before = before.expect("one of ours").token();
             assert!(next.token() > before, "{} after {before}", next.token());
         }
+    });
+}
+
+/// The server told of that on a connection that has gone.
+#[test]
+fn a_removal_behind_a_broken_connection_is_noticed_at_once() {
+    steady(async || {
+        let bed = Bed::new();
+        let locks = bed.client().await;
+        let guard = take(&locks, &exclusive("k", LONG)).await;
+        is_renewed_after(&guard, valid_until(&guard)).await;
+        bed.background().cut();
+        bed.ask(&["DEL", "k"]);
+        let told = timeout(Duration::from_secs(2), guard.lost()).await;
+        assert_eq!(
+            told.expect("far sooner than by the next renewal"),
+            LossReason::Removed
+        );
     });
 }

@@ -169,6 +169,39 @@ fn a_clean_up_does_not_overtake_its_take() {
     });
 }
 
+/// It is still on its way when its connection is replaced, and its waiter, who was refused on the new one, gives up.
+#[test]
+fn a_take_on_a_connection_that_was_replaced_never_arrives() {
+    steady(async || {
+        let mut modes = JoinSet::new();
+        for request in in_all_modes("k", LONG) {
+            modes.spawn(async move {
+                let bed = Bed::new();
+                let (direct, locks) = (bed.direct().await, bed.client().await);
+                let held = take(&direct, &exclusive(request.key.as_str(), LONG)).await;
+                let first = || bed.proxy.nth(0);
+                assert_eq!(bed.command().count(), 1);
+                first().to_server().hold();
+                let mut waiting = JoinSet::new();
+                waiting.spawn(async move { locks.acquire(request).await });
+                eventually(PROMPT, "it waits on another connection", || async {
+                    bed.command().count() > 1 && bed.figure("stats", "tracking_total_keys") > 0
+                })
+                .await;
+                waiting.shutdown().await;
+                held.release().await.unwrap();
+                first().pass();
+                eventually(PROMPT, "the first connection ends", || async {
+                    first().open() == 0
+                })
+                .await;
+                bed.empties().await;
+            });
+        }
+        modes.join_all().await;
+    });
+}
+
 #[test]
 fn acquisitions_dropped_at_every_poll_over_a_slow_network_leave_nothing() {
     steady(async || {

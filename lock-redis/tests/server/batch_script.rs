@@ -11,7 +11,7 @@ const BATCH: &str = concat!(
 
 /// Asks the server for each of `asked`: a lock, an owner mark, and a ttl to take it or nothing to release it.
 fn batch(server: &mut RespClient, asked: &[[&str; 3]]) -> Vec<Reply> {
-    let count = asked.len().to_string();
+    let count = (asked.len() + 1).to_string();
     let mut command = vec!["EVAL", BATCH, &count];
     command.extend(asked.iter().map(|[lock, ..]| *lock));
     command.push("counter");

@@ -168,6 +168,28 @@ fn what_is_given_up_while_the_connection_is_full_leaves_nothing() {
     });
 }
 
+/// The server stands still for longer than anybody waits for a clean-up.
+#[test]
+fn clean_ups_that_nobody_waits_for_any_more_are_sent_behind_their_takes() {
+    steady(async || {
+        let server = RedisServer::start();
+        let long = Namespace::new(&"n".repeat(255)).unwrap();
+        let config = RedisConfig::new(server.url()).with_namespace(long);
+        let locks = RedisLock::connect(config).await.unwrap();
+        let keys: Vec<String> = (0..4000).map(|number| format!("{number:0>255}")).collect();
+        server.freeze();
+        let takes = keys.iter().map(|key| locks.try_lock_shared(key));
+        let mut takes = Box::pin(futures_util::future::join_all(takes));
+        assert!(!is_done(takes.as_mut()).await, "the server is frozen");
+        // They fill the sockets, and their clean-ups find no room.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        drop(takes);
+        tokio::time::sleep(Duration::from_millis(1500)).await;
+        server.thaw();
+        assert_empty_within(&server, Duration::from_secs(10)).await;
+    });
+}
+
 /// Polls `future` once.
 async fn is_done(mut future: Pin<&mut impl Future>) -> bool {
     poll_fn(|context| Poll::Ready(future.as_mut().poll(context).is_ready())).await

@@ -10,6 +10,9 @@ use tokio::time::{Instant, sleep};
 
 use crate::{connect, lock_for};
 
+/// When a hold is renewed first.
+const FIRST_RENEWAL: Duration = Duration::from_millis(250);
+
 async fn thaw_after(server: &RedisServer, delay: Duration) {
     sleep(delay).await;
     server.thaw();
@@ -35,10 +38,12 @@ fn a_renewal_counts_from_when_it_was_sent() {
         let locks = connect(server.url()).await;
         let (ttl, delay) = (Duration::from_secs(6), Duration::from_millis(750));
         let guard = lock_for(&locks, "k", ttl).await;
+        let valid_until = Instant::now() + guard.remaining();
         server.freeze();
-        thaw_after(&server, ttl / 3 + delay).await;
+        thaw_after(&server, FIRST_RENEWAL + delay).await;
         // By half of the delay the renewal may have been sent too late, on a busy machine.
-        let renewed = || async { guard.remaining() > ttl * 2 / 3 };
+        let moved = Duration::from_millis(5);
+        let renewed = || async { Instant::now() + guard.remaining() > valid_until + moved };
         eventually(Duration::from_secs(5), "the hold is renewed", renewed).await;
         let left = guard.remaining();
         assert!(left <= ttl - delay / 2, "{left:?} of {ttl:?} remain");

@@ -5,8 +5,8 @@ mod batch_script;
 mod batches;
 mod cancellation;
 mod deadlines;
-mod following;
 mod interoperability;
+mod kinds;
 mod outages;
 mod owners;
 #[path = "../conformance/permissions.rs"]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_core::{DistributedLockExt, LockGuard, LossReason};
+use lock_core::{DistributedLock, DistributedLockExt, LockGuard, LockRequest, LossReason};
 use lock_redis::RedisLock;
 use lock_testkit::servers::{RedisServer, RespClient};
 use lock_testkit::{eventually, steady};
@@ -51,6 +51,26 @@ fn a_holder_hears_at_once_that_its_key_was_deleted() {
                 LossReason::Removed,
                 "{removal:?}"
             );
+        }
+    });
+}
+
+/// Nothing of it was read yet where the server would tell of it.
+#[test]
+fn a_holder_hears_soon_that_its_fresh_lock_was_deleted() {
+    steady(async || {
+        let server = RedisServer::start();
+        let (locks, mut admin) = (connect(server.url()).await, server.client());
+        for request in [
+            LockRequest::exclusive("k"),
+            LockRequest::shared("k"),
+            LockRequest::permit("k", 2),
+        ] {
+            let request = request.unwrap().with_ttl(TTL);
+            let guard = locks.acquire(request).await.unwrap().expect("free");
+            admin.command(&["DEL", "k"]).unwrap();
+            let reason = lost_at_once(&guard).await;
+            assert_eq!(reason, LossReason::Removed, "{:?}", guard.mode());
         }
     });
 }

@@ -26,10 +26,10 @@ fn take(server: &mut RespClient, mark: &str, ttl: &str) -> Reply {
         format!("{kind}{digits:0>32}")
     };
     let reply = if mark.ends_with(':') {
-        server.command(&["EVAL", TAKE_EXCLUSIVE, "1", "k", mark, ttl, "counter"])
+        server.command(&["EVAL", TAKE_EXCLUSIVE, "2", "k", "counter", mark, ttl])
     } else {
         server.command(&[
-            "EVAL", TAKE_MANY, "2", "k", "tokens", mark, ttl, "counter", "2",
+            "EVAL", TAKE_MANY, "3", "k", "tokens", "counter", mark, ttl, "2",
         ])
     };
     reply.expect("the server runs")

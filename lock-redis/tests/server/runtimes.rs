@@ -6,7 +6,7 @@ use lock_core::{DistributedLockExt, ErrorKind, KeeperPlace};
 use lock_redis::{RedisConfig, RedisLock};
 use lock_testkit::servers::RedisServer;
 use tokio::runtime::{Builder, Runtime};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::{connect, lock_for};
 
@@ -49,6 +49,26 @@ fn a_guard_of_a_runtime_that_nobody_drives_is_released_elsewhere() {
         let next = locks.lock_within("k", Duration::from_secs(5)).await;
         assert!(next.expect("the server runs").is_some(), "still held");
     });
+}
+
+/// The ordinary program without async parts of its own.
+#[test]
+fn a_guard_that_is_dropped_outside_of_its_runtime_frees_its_key_at_once() {
+    const ROUNDS: usize = 10;
+    let server = RedisServer::start();
+    let (runtime, mut admin) = (runtime(), server.client());
+    let locks = runtime.block_on(connect(server.url()));
+    let mut slow = 0;
+    for _ in 0..ROUNDS {
+        let guard = runtime.block_on(lock_for(&locks, "k", Duration::from_secs(30)));
+        let begin = Instant::now();
+        drop(guard);
+        while admin.command(&["EXISTS", "k"]).unwrap().integer() == Some(1) {
+            assert!(begin.elapsed() < Duration::from_secs(5), "still held");
+        }
+        slow += usize::from(begin.elapsed() > Duration::from_millis(100));
+    }
+    assert!(slow < ROUNDS / 2, "{slow} of {ROUNDS} came late");
 }
 
 #[test]
