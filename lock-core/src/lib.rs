@@ -85,7 +85,7 @@ pub use loss::{LossReason, LossSender};
 pub use memory::MemoryLock;
 pub use patrol::Patrol;
 pub use per_runtime::PerRuntime;
-pub use queue::blocker;
+pub use queue::{blocker, holders};
 pub use request::{DEFAULT_TTL, LockRequest, Mode, TTL_RANGE, Wait};
 pub use state::{HoldState, HoldStates};
 pub use tls::Tls;

@@ -44,7 +44,7 @@ fn is_taken_up(mode: Mode, place: usize) -> bool {
 
 /// How many claims at the head of a queue hold the key together: those that wait for nobody, by the
 /// same rule. Nobody overtakes, so they are never anywhere else.
-pub(crate) fn holders(mut modes: impl Iterator<Item = Mode>) -> usize {
+pub fn holders(mut modes: impl Iterator<Item = Mode>) -> usize {
     let Some(first) = modes.next() else {
         return 0;
     };

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lock_core::{
     Attempts, Backoff, Claim, Clock, Error, ErrorKind, FencingToken, LockGuard, LockRequest,
-    Moment, Released, Result,
+    Moment, Released, Result, Turn,
 };
 
 use crate::EtcdLock;
@@ -14,11 +14,18 @@ use crate::error::{BACKEND, Failure, is_lease_missing, lease_ended, unexpected};
 use crate::link::Link;
 use crate::place::Place;
 use crate::queue::Queue;
-use crate::waiting::Waiting;
+use crate::shared_wait::{Ticket, Told};
 
 /// The pauses between attempts while no server can be reached.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+
+/// How long before the end of a wait it has the servers asked once more: then servers that are slow just at the end
+/// are not taken for ones that are gone.
+const BEFORE_THE_END: Duration = Duration::from_millis(240);
+
+/// How many claims a take looks at that does not wait: nearly always enough to see that it is refused.
+const PAGE: i64 = 50;
 
 pub(crate) struct Acquisition<'a> {
     lock: &'a EtcdLock,
@@ -28,6 +35,8 @@ pub(crate) struct Acquisition<'a> {
     /// Kept over attempts without a definite answer, so that a resend is known as one, and the place in
     /// the queue stays ours.
     standing: Option<Standing>,
+    /// The claim that was created then is the next one: those that kept it out have gone.
+    next: Option<i64>,
     /// The lease of the last attempt had ended without our knowing, so another one may do.
     lease_was_missing: bool,
 }
@@ -36,6 +45,15 @@ pub(crate) struct Acquisition<'a> {
 struct Standing {
     claim: Claim,
     place: Arc<Place>,
+}
+
+/// Why a waiter looks up.
+enum Woken {
+    By(Told),
+    /// Its own lease has ended.
+    LeaseEnded,
+    /// The wait is over.
+    Over,
 }
 
 /// What came of an attempt.
@@ -53,6 +71,7 @@ impl<'a> Acquisition<'a> {
             attempts: Attempts::new(request, REPLY_LIMIT),
             lane: lock.client.lane()?,
             standing: None,
+            next: None,
             lease_was_missing: false,
         })
     }
@@ -68,12 +87,20 @@ impl<'a> Acquisition<'a> {
     /// Takes the key if it is free, and leaves no trace if it is not. Only where others share it, who
     /// would let us in, it has to stand in the queue to find out.
     async fn try_once(&mut self) -> Result<Option<LockGuard>> {
-        let queue = match self.attempt(Take::IfEmpty).await? {
+        let mode = self.request.mode;
+        let mut queue = match self.attempt(Take::IfEmpty(PAGE)).await? {
             Step::Granted(guard) => return Ok(Some(guard)),
             Step::Behind(queue) => queue,
         };
+        let tells_all = queue.created().is_none() && !queue.might_let_in(mode);
+        if queue.is_partial() && !tells_all {
+            queue = match self.attempt(Take::IfEmpty(0)).await? {
+                Step::Granted(guard) => return Ok(Some(guard)),
+                Step::Behind(queue) => queue,
+            };
+        }
         if queue.created().is_none() {
-            if !queue.would_let_in(self.request.mode) {
+            if !queue.might_let_in(mode) {
                 return Ok(None);
             }
             if let Step::Granted(guard) = self.attempt(Take::LineUp).await? {
@@ -90,15 +117,15 @@ impl<'a> Acquisition<'a> {
         let line = &self.lock.line;
         let mut turn = line.enter(&self.request.key, self.attempts.ends()).await;
         loop {
-            let attempt = self.attempt(Take::LineUp).await.map(Some);
-            drop(turn.take());
+            let attempt = self.attempt(self.way_in()?).await.map(Some);
             let goes_on = match self.attempts.note(attempt, self.lane.heard())? {
                 Some(Step::Granted(guard)) => return Ok(Some(guard)),
                 Some(Step::Behind(queue)) => {
                     backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
-                    self.until_it_may_be_our_turn(queue).await?
+                    self.until_it_may_be_our_turn(queue, &mut turn).await?
                 }
                 None => {
+                    drop(turn.take());
                     let pause = backoff.next_pause();
                     self.attempts.pause(pause, std::future::pending()).await
                 }
@@ -109,18 +136,83 @@ impl<'a> Acquisition<'a> {
         }
     }
 
-    async fn until_it_may_be_our_turn(&mut self, queue: Queue) -> Result<bool> {
-        let Some(standing) = &self.standing else {
+    /// Who is next, or comes behind waiters of this client, need not see the whole queue.
+    fn way_in(&self) -> Result<Take> {
+        let waits = &self.lock.client.background()?.waits;
+        let queue = self.lock.client.layout.queue(&self.request.key);
+        let is_known = self.next.is_some() || waits.has_waiter(&queue);
+        Ok(if is_known { Take::Stand } else { Take::LineUp })
+    }
+
+    /// Waits until the claims before ours have gone; `false` when the wait ended before.
+    async fn until_it_may_be_our_turn(
+        &mut self,
+        queue: Queue,
+        turn: &mut Option<Turn>,
+    ) -> Result<bool> {
+        self.next = None;
+        let (Some(standing), Some(created)) = (&self.standing, queue.created()) else {
             return Ok(true);
         };
-        let waiting = Waiting::new(&self.lock.client, &standing.place, queue);
-        waiting.wait(&mut self.attempts).await
+        let place = Arc::clone(&standing.place);
+        let background = self.lock.client.background()?;
+        let mut seen = Some(queue);
+        loop {
+            let own = (&place.key, created);
+            let mut ticket = background.waits.enter(&place.queue, own, seen.take());
+            drop(turn.take());
+            let told = self.until_told(&mut ticket, &place).await;
+            if let Some(sent) = ticket.checked() {
+                self.attempts.refused(sent);
+            }
+            drop(ticket);
+            match told {
+                Woken::By(Told::Next) => {
+                    self.next = Some(created);
+                    return Ok(true);
+                }
+                Woken::By(Told::Gone) | Woken::LeaseEnded => return Ok(true),
+                Woken::By(Told::Failed(error)) => {
+                    let failed: Result<Option<Step>> = Err(error);
+                    self.attempts.note(failed, background.link.heard())?;
+                }
+                Woken::Over => return Ok(false),
+            }
+        }
+    }
+
+    async fn until_told(&self, ticket: &mut Ticket, place: &Place) -> Woken {
+        let mut is_near_the_end = false;
+        loop {
+            let left = self.attempts.left();
+            let pause = match left.checked_sub(BEFORE_THE_END) {
+                Some(pause) if !is_near_the_end => pause,
+                _ => left,
+            };
+            // All are cancel safe: what was not received stays for the next turn.
+            tokio::select! {
+                told = ticket.told() => return Woken::By(told),
+                () = place.lease.ended() => return Woken::LeaseEnded,
+                () = tokio::time::sleep(pause) => {
+                    if self.attempts.is_over() {
+                        return Woken::Over;
+                    }
+                    is_near_the_end = true;
+                    ticket.check(BEFORE_THE_END);
+                }
+            }
+        }
     }
 
     /// What the end of a wait comes to: what was busy when we last heard of it may be free by now, or
     /// the servers may be gone, which is not the same as busy.
     async fn last_word(&mut self) -> Result<Option<LockGuard>> {
-        let attempt = match self.attempt(Take::LineUp).await {
+        let take = if self.standing.is_some() {
+            self.way_in()?
+        } else {
+            Take::LineUp
+        };
+        let attempt = match self.attempt(take).await {
             Ok(Step::Granted(guard)) => Ok(Some(guard)),
             Ok(Step::Behind(_)) => self.give_up().await,
             Err(error) => Err(error),
@@ -133,7 +225,8 @@ impl<'a> Acquisition<'a> {
         let Some(mut standing) = self.standing.take() else {
             return Ok(None);
         };
-        let _told: Released = self.lock.client.release(standing.claim.id()).await?;
+        let releasing = Box::pin(self.lock.client.release(standing.claim.id()));
+        let _told: Released = releasing.await?;
         standing.claim.refused();
         Ok(None)
     }
@@ -141,8 +234,11 @@ impl<'a> Acquisition<'a> {
     /// Asks once, with a new lease if the one that it would stand under has just ended.
     async fn attempt(&mut self, take: Take) -> Result<Step> {
         let ends = Clock::Boot.now().plus(self.patience());
-        match self.ask(take, ends).await {
-            Err(_) if std::mem::take(&mut self.lease_was_missing) => self.ask(take, ends).await,
+        // Boxed, since a waiter would be as large as its requests for as long as it waits.
+        match Box::pin(self.ask(take, ends)).await {
+            Err(_) if std::mem::take(&mut self.lease_was_missing) => {
+                Box::pin(self.ask(take, ends)).await
+            }
             outcome => outcome,
         }
     }
@@ -169,18 +265,19 @@ impl<'a> Acquisition<'a> {
             }
         };
         if let Some(created) = queue.created()
-            && queue.blocker().is_none()
+            && (queue.is_ours() || self.next == Some(created))
         {
             return self.grant(standing, created).await.map(Step::Granted);
         }
         self.attempts.refused(sent);
+        let ends = queue.check_ends(queue.created().unwrap_or(i64::MAX));
         if queue.created().is_some() {
             self.standing = Some(standing);
         } else if !standing.place.is_doubtful() {
             client.leave(standing.claim.id().owner());
             standing.claim.refused();
         }
-        Ok(Step::Behind(queue))
+        ends.map(|()| Step::Behind(queue))
     }
 
     /// The claim of before, or a new one under a lease that lives.

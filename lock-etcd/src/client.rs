@@ -8,9 +8,7 @@ use std::time::Duration;
 use etcd_client::{
     Compare, CompareOp, GetOptions, PutOptions, Txn, TxnOp, TxnOpResponse, TxnResponse,
 };
-use lock_core::{
-    Attempts, Claim, Clock, HoldId, KeeperHome, Moment, OwnerId, Patrol, PerRuntime, Result,
-};
+use lock_core::{Claim, Clock, HoldId, KeeperHome, Moment, OwnerId, Patrol, PerRuntime, Result};
 
 use crate::EtcdConfig;
 use crate::error::{Failure, is_lease_missing};
@@ -19,8 +17,9 @@ use crate::leases::{Leases, Span};
 use crate::link::Link;
 use crate::moving::follow;
 use crate::names::Names;
-use crate::place::{Place, created_then};
+use crate::place::Place;
 use crate::queue::Queue;
+use crate::shared_wait::SharedWaits;
 use crate::unstoppable::Unstoppable;
 use crate::watches::Watches;
 use crate::wire::Wire;
@@ -47,6 +46,7 @@ pub(crate) struct Background {
     pub(crate) link: Arc<Link>,
     pub(crate) leases: Arc<Leases>,
     pub(crate) watches: Watches,
+    pub(crate) waits: Arc<SharedWaits>,
 }
 
 /// How to take.
@@ -54,8 +54,10 @@ pub(crate) struct Background {
 pub(crate) enum Take {
     /// Stands in the queue, whoever is before.
     LineUp,
-    /// Writes nothing unless nobody is there.
-    IfEmpty,
+    /// The same, and looks at nobody else: it is known who is before, or that nobody is.
+    Stand,
+    /// Writes nothing unless nobody is there. Lists so many claims at most; zero means all.
+    IfEmpty(i64),
 }
 
 impl Client {
@@ -79,9 +81,11 @@ impl Client {
                     background_patrol.clone(),
                     runtime.clone(),
                 );
+                let watches = Watches::over(Arc::clone(&link));
                 Arc::new(Background {
                     leases: Leases::over(Arc::clone(&link)),
-                    watches: Watches::over(Arc::clone(&link)),
+                    waits: SharedWaits::over(Arc::clone(&link), watches.clone()),
+                    watches,
                     link,
                 })
             }),
@@ -158,31 +162,14 @@ impl Client {
         })?;
         place.lease.may_read(&place.queue);
         let queue = Queue::read(&answer, &place.queue, &place.key).map_err(Failure::Unknown)?;
+        let queue = match take {
+            Take::Stand => queue.of_our_own(),
+            Take::LineUp | Take::IfEmpty(_) => queue,
+        };
         match queue.lease().filter(|lease| *lease != place.lease.id()) {
             Some(former) => follow(&lane, place, former, ends).await.map(|()| queue),
             None => Ok(queue),
         }
-    }
-
-    /// Whether a waiter may have something to look at: whether its own key or the one that was `created` then
-    /// has gone.
-    pub(crate) async fn has_changed(
-        &self,
-        place: &Place,
-        (other, created): (&[u8], i64),
-        attempts: &Attempts,
-    ) -> Result<bool> {
-        let keys = || GetOptions::new().with_keys_only();
-        let look = Txn::new().and_then([
-            TxnOp::get(&*place.key, Some(keys())),
-            TxnOp::get(other, Some(created_then(keys(), created))),
-        ]);
-        let link = Arc::clone(&self.background()?.link);
-        let limit = attempts.patience(link.heard());
-        let answer = link
-            .ask(limit, |client| transact(client, look.clone()))
-            .await?;
-        Ok(!counts(&answer).all(|count| count > 0))
     }
 
     /// When each of these places stood as it was granted; `None` where it does not any more. A key that was
@@ -232,19 +219,23 @@ impl Take {
     /// member answers for itself.
     fn transaction(self, place: &Place, lease: i64) -> Txn {
         let (key, queue) = (&*place.key, place.queue.as_str());
-        let list = || TxnOp::get(queue, Some(GetOptions::new().with_range(end_of(queue))));
+        let below = || GetOptions::new().with_range(end_of(queue));
+        let list = |limit| TxnOp::get(queue, Some(below().with_limit(limit)));
+        let own = || TxnOp::get(key, None);
         let put = PutOptions::new().with_lease(lease);
         let put = TxnOp::put(key, mode_text(place.mode), Some(put));
-        let is_absent = match self {
-            Self::LineUp => Compare::create_revision(key, CompareOp::Equal, 0),
-            Self::IfEmpty => {
-                Compare::create_revision(queue, CompareOp::Equal, 0).with_range(end_of(queue))
-            }
+        let is_absent = Compare::create_revision(key, CompareOp::Equal, 0);
+        let is_empty =
+            Compare::create_revision(queue, CompareOp::Equal, 0).with_range(end_of(queue));
+        let (when, placed, refused) = match self {
+            Self::LineUp => (is_absent, list(0), vec![list(0)]),
+            Self::Stand => (is_absent, own(), vec![own()]),
+            Self::IfEmpty(limit) => (is_empty, own(), vec![list(limit), own()]),
         };
         Txn::new()
-            .when([is_absent])
-            .and_then([put, list()])
-            .or_else([list()])
+            .when([when])
+            .and_then([put, placed])
+            .or_else(refused)
     }
 }
 
@@ -254,14 +245,6 @@ pub(crate) async fn transact(
 ) -> std::result::Result<TxnResponse, etcd_client::Error> {
     let mut client = client.kv_client().max_decoding_message_size(ANSWER_MAX);
     client.txn(transaction).await
-}
-
-/// How many keys each look in a transaction found.
-fn counts(answer: &TxnResponse) -> impl Iterator<Item = usize> {
-    answer.op_responses().into_iter().map(|found| match found {
-        TxnOpResponse::Get(found) => found.kvs().len(),
-        _ => 0,
-    })
 }
 
 impl fmt::Debug for Client {

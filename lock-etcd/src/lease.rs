@@ -58,7 +58,7 @@ impl Client {
         if !confirmed.get(&place.lease.id()).is_some_and(|it| *it) {
             return Renewal::Unknown;
         }
-        if !place.is_watched() {
+        if !place.note_seen(stood) {
             self.watch_hold(place, stood);
         }
         let (sent, ttl) = place.lease.confirmed();
@@ -74,7 +74,7 @@ impl Client {
         let watched = Watched::Key(place.key.as_bytes().to_vec());
         let (loss, watching) = (place.loss.clone(), Arc::downgrade(place));
         let tell = move |news| match news {
-            News::Gone(_) => loss.lost(LossReason::Removed),
+            News::Gone(..) => loss.lost(LossReason::Removed),
             // The next renewal looks at the key, and has it watched anew.
             News::Missed => {
                 if let Some(place) = watching.upgrade() {

@@ -43,6 +43,7 @@ mod place;
 mod queue;
 mod releasing;
 mod shared_lease;
+mod shared_wait;
 mod tending;
 mod unstoppable;
 mod url;

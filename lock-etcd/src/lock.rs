@@ -80,7 +80,8 @@ impl DistributedLock for EtcdLock {
     }
 
     async fn acquire(&self, request: LockRequest) -> Result<Option<LockGuard>> {
-        let acquiring = async { Acquisition::new(self, &request)?.run().await };
+        // Boxed, since each future around it would be larger by as much.
+        let acquiring = Box::pin(async { Acquisition::new(self, &request)?.run().await });
         self.keeper.acquiring(&request, acquiring).await
     }
 

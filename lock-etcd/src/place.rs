@@ -129,8 +129,11 @@ impl Place {
         TxnOp::get(&*self.key, Some(options))
     }
 
-    pub(crate) fn is_watched(&self) -> bool {
-        self.lock().watch.is_some()
+    /// Notes that the key stood as it was granted in this revision; whether it is watched.
+    pub(crate) fn note_seen(&self, revision: i64) -> bool {
+        let state = self.lock();
+        let watch = state.watch.as_ref();
+        watch.inspect(|watch| watch.seen(revision)).is_some()
     }
 
     pub(crate) fn keep_watch(&self, watch: Option<Subscription>) {

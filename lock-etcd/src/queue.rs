@@ -1,19 +1,21 @@
 //! The claims on one key, in the order in which they came.
 
 use etcd_client::{KeyValue, ResponseHeader, TxnOpResponse, TxnResponse};
-use lock_core::{Mode, Result, blocker};
+use lock_core::{Error, ErrorKind, Mode, Result, blocker, holders};
 
-use crate::error::unexpected;
+use crate::error::{BACKEND, unexpected};
 use crate::layout::mode_of;
 
 /// The claims on a key at one moment, as far as one of them is concerned: those before it, and itself.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Queue {
     /// When this was so; what comes later has a greater revision.
     pub(crate) revision: i64,
     claims: Vec<Entry>,
     /// Where our own claim is.
     own: Option<usize>,
+    /// Whether there are claims that the answer leaves out.
+    is_partial: bool,
 }
 
 #[derive(Debug)]
@@ -34,19 +36,26 @@ pub(crate) enum Blocker {
 }
 
 impl Queue {
-    /// Reads the last answer of a transaction, which lists what stands below `queue`, as it concerns the
+    /// Reads the last answers of a transaction, which list what stands below `queue`, as it concerns the
     /// claim with the key `own`.
     pub(crate) fn read(answer: &TxnResponse, queue: &str, own: &str) -> Result<Self> {
         let revision = revision(answer)?;
-        let Some(TxnOpResponse::Get(list)) = answer.op_responses().pop() else {
+        let (mut claims, mut is_partial, mut is_list) = (Vec::new(), false, false);
+        for outcome in answer.op_responses() {
+            let TxnOpResponse::Get(list) = outcome else {
+                continue;
+            };
+            is_list = true;
+            is_partial |= list.more();
+            let found = list.kvs().iter();
+            claims.extend(found.filter_map(|found| Entry::read(found, queue.as_bytes())));
+        }
+        if !is_list {
             return Err(unexpected("no list of claims"));
-        };
-        let mut claims: Vec<Entry> = list
-            .kvs()
-            .iter()
-            .filter_map(|found| Entry::read(found, queue.as_bytes()))
-            .collect();
+        }
         claims.sort_unstable_by_key(|claim| claim.created);
+        // Our own claim may be in two answers.
+        claims.dedup_by(|one, other| one.created == other.created && one.key == other.key);
         let own = claims.iter().position(|claim| claim.key == own.as_bytes());
         if let Some(own) = own {
             claims.truncate(own + 1);
@@ -55,7 +64,19 @@ impl Queue {
             revision,
             claims,
             own,
+            is_partial,
         })
+    }
+
+    /// Says that only our own claim was asked for.
+    pub(crate) fn of_our_own(mut self) -> Self {
+        self.is_partial = true;
+        self
+    }
+
+    /// Whether claims were left out.
+    pub(crate) fn is_partial(&self) -> bool {
+        self.is_partial
     }
 
     /// The create revision of our own claim, if it is there.
@@ -68,10 +89,23 @@ impl Queue {
         self.own.map(|own| self.claims[own].lease)
     }
 
-    /// What our own claim still waits for; `None` when it holds the key.
-    pub(crate) fn blocker(&self) -> Option<Blocker> {
-        let own = self.own?;
-        let modes: Vec<Mode> = self.claims.iter().map(|claim| claim.mode).collect();
+    /// Whether our own claim is there, and holds the key.
+    pub(crate) fn is_ours(&self) -> bool {
+        let is_let_in = |own| blocker(&self.modes(), own).is_none();
+        !self.is_partial && self.own.is_some_and(is_let_in)
+    }
+
+    /// Whether a claim in `mode` might hold the key if it came now: it would, unless claims were left out.
+    pub(crate) fn might_let_in(&self, mode: Mode) -> bool {
+        let mut modes = self.modes();
+        modes.push(mode);
+        blocker(&modes, modes.len() - 1).is_none()
+    }
+
+    /// What the claim that was `created` then waits for; `None` when it holds the key, or is not there.
+    pub(crate) fn blocker_of(&self, created: i64) -> Option<Blocker> {
+        let own = self.claims.iter().position(|one| one.created == created)?;
+        let modes = self.modes();
         let before = blocker(&modes, own)?;
         let both_are_permits = !modes[own].conflicts_with(modes[before]);
         Some(if both_are_permits {
@@ -82,25 +116,51 @@ impl Queue {
         })
     }
 
-    /// Whether a claim in `mode` would hold the key if it came now.
-    pub(crate) fn would_let_in(&self, mode: Mode) -> bool {
-        let mut modes: Vec<Mode> = self.claims.iter().map(|claim| claim.mode).collect();
-        modes.push(mode);
-        blocker(&modes, modes.len() - 1).is_none()
+    /// The claims that hold the key: when they were created, and their keys.
+    pub(crate) fn holders(&self) -> impl Iterator<Item = (i64, &[u8])> {
+        let holders = holders(self.claims.iter().map(|claim| claim.mode));
+        let holders = self.claims[..holders].iter();
+        holders.map(|claim| (claim.created, claim.key.as_slice()))
     }
 
-    /// Takes a claim out that has gone.
-    pub(crate) fn remove(&mut self, key: &[u8]) {
-        let Some(place) = self.claims.iter().position(|claim| claim.key == key) else {
-            return;
+    pub(crate) fn has(&self, created: i64) -> bool {
+        let found = self
+            .claims
+            .binary_search_by_key(&created, |one| one.created);
+        found.is_ok()
+    }
+
+    /// Takes a claim out that has gone in the revision `gone`; whether it was there.
+    pub(crate) fn remove(&mut self, key: &[u8], gone: i64) -> bool {
+        let is_it = |claim: &Entry| claim.key == key && claim.created < gone;
+        let Some(place) = self.claims.iter().position(is_it) else {
+            return false;
         };
         self.claims.remove(place);
-        self.own = match self.own {
-            Some(own) if own > place => Some(own - 1),
-            Some(own) if own == place => None,
-            own => own,
-        };
+        true
     }
+
+    /// An error when a claim before the one that was `created` then never ends by itself: whoever waited for it might
+    /// wait for ever.
+    pub(crate) fn check_ends(&self, created: i64) -> Result<()> {
+        let endless = |claim: &&Entry| claim.lease == 0 && claim.created < created;
+        match self.claims.iter().find(endless) {
+            Some(claim) => Err(never_ends(&String::from_utf8_lossy(&claim.key))),
+            None => Ok(()),
+        }
+    }
+
+    fn modes(&self) -> Vec<Mode> {
+        self.claims.iter().map(|claim| claim.mode).collect()
+    }
+}
+
+fn never_ends(key: &str) -> Error {
+    Error::new(
+        ErrorKind::Backend,
+        format!("the key {key:?} is a claim on the lock without a lease, so it never ends: delete it, or use another key or namespace"),
+    )
+    .with_backend(BACKEND)
 }
 
 /// When the servers had come to what they answer.

@@ -1,148 +1,170 @@
-//! Waiting in the queue for one's turn.
+//! Watching a queue for those of a client who wait in it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{Attempts, Backoff, Clock, Result};
+use etcd_client::{Compare, CompareOp, GetOptions, Txn, TxnOp, TxnOpResponse};
+use lock_core::{Backoff, Clock, Moment, Result};
 use tokio::sync::mpsc;
 
-use crate::client::Client;
-use crate::place::Place;
+use crate::client::{REPLY_LIMIT, transact};
+use crate::layout::end_of;
+use crate::place::created_then;
 use crate::queue::{Blocker, Queue};
+use crate::shared_wait::{Look, SharedWait, SharedWaits, Step};
 use crate::watches::{News, Subscription, Watched};
 
-/// How long a waiter trusts the servers to tell of a change before it looks by itself: soon at first,
-/// and jittered.
+/// How long the servers are trusted to tell of a change before somebody looks: soon at first, and jittered.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 const LOOK_AGAIN_MAX: Duration = Duration::from_secs(4);
 
-/// How long before the end of a wait it looks once more: then servers that are slow just at the end are not
-/// taken for ones that are gone.
-const BEFORE_THE_END: Duration = Duration::from_millis(240);
+/// The pauses between looks while no server can be reached.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
-/// A waiter, and what it knows of those before it.
-pub(crate) struct Waiting<'a> {
-    client: &'a Client,
-    place: &'a Arc<Place>,
-    queue: Queue,
-}
-
-/// Why a waiter looks up.
-enum Woken {
-    By(News),
-    /// Nothing was told for a while.
-    ByNobody,
-    /// Its own lease has ended.
-    LeaseEnded,
-    /// The wait is over.
-    Over,
-}
-
-impl<'a> Waiting<'a> {
-    pub(crate) fn new(client: &'a Client, place: &'a Arc<Place>, queue: Queue) -> Self {
-        Self {
-            client,
-            place,
-            queue,
-        }
-    }
-
-    /// Waits until it may be our turn, by what is told of those before us; `false` when the wait ended
-    /// before.
-    pub(crate) async fn wait(mut self, attempts: &mut Attempts) -> Result<bool> {
-        let Some(blocker) = self.queue.blocker() else {
-            return Ok(true);
+/// Watches what the waiters wait for, and tells those whose turn it is, until nobody waits any more.
+pub(crate) async fn look_after(wait: Arc<SharedWait>, waits: Arc<SharedWaits>) {
+    let (tell, news) = mpsc::unbounded_channel();
+    let mut watching = Watching {
+        waits,
+        wait,
+        tell,
+        news,
+        watch: None,
+        pauses: Backoff::new(LOOK_AGAIN, LOOK_AGAIN_MAX),
+        look_at: None,
+    };
+    let mut pauses = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
+    loop {
+        let outcome = match watching.wait.advance() {
+            Step::End if watching.waits.end(&watching.wait) => return,
+            Step::End => continue,
+            Step::List(own) => watching.list(&own).await,
+            Step::Watch(blocker, since) => watching.watch(blocker, since).await,
         };
-        let mut looks = Backoff::new(LOOK_AGAIN, LOOK_AGAIN_MAX);
-        let (sender, mut inbox) = mpsc::unbounded_channel();
-        let _subscription = self.watch(&blocker, sender)?;
-        loop {
-            match self.next(&mut inbox, looks.next_pause(), attempts).await {
-                Woken::By(News::Gone(key)) => {
-                    if self.lets_in_without(&key, &blocker) {
-                        return Ok(true);
-                    }
-                }
-                Woken::By(News::Missed) | Woken::LeaseEnded => return Ok(true),
-                Woken::By(News::Behind) | Woken::ByNobody => {
-                    if self.has_changed(&blocker, attempts).await {
-                        return Ok(true);
-                    }
-                }
-                Woken::Over => return Ok(false),
-            }
-        }
-    }
-
-    /// Whether it may be our turn when the claim with this key has gone.
-    ///
-    /// Nobody can come in between, so those before us only go. Who sees all of them go need not ask
-    /// each time; of those before the one that we wait for, nobody told us.
-    fn lets_in_without(&mut self, key: &[u8], blocker: &Blocker) -> bool {
-        self.queue.remove(key);
-        match blocker {
-            Blocker::One(..) => true,
-            Blocker::Any => self.queue.blocker().is_none(),
-        }
-    }
-
-    async fn next(
-        &self,
-        inbox: &mut mpsc::UnboundedReceiver<News>,
-        pause: Duration,
-        attempts: &Attempts,
-    ) -> Woken {
-        let left = attempts.left();
-        let before_the_end = left.checked_sub(BEFORE_THE_END);
-        let pause = before_the_end.unwrap_or(left).min(pause);
-        // All are cancel safe: what was not received stays for the next turn.
-        tokio::select! {
-            Some(news) = inbox.recv() => Woken::By(news),
-            () = self.place.lease.ended() => Woken::LeaseEnded,
-            () = tokio::time::sleep(pause) => {
-                if attempts.is_over() { Woken::Over } else { Woken::ByNobody }
-            }
-        }
-    }
-
-    fn watch(
-        &self,
-        blocker: &Blocker,
-        sender: mpsc::UnboundedSender<News>,
-    ) -> Result<Subscription> {
-        let watched = match blocker {
-            Blocker::One(key, _) => Watched::Key(key.clone()),
-            Blocker::Any => Watched::Below(self.place.queue.clone()),
-        };
-        let tell = move |news| {
-            // Nobody may be waiting any more.
-            let _unheard = sender.send(news);
-        };
-        let watches = &self.client.background()?.watches;
-        watches.watch_since(self.queue.revision, watched, tell)
-    }
-
-    /// Looks by itself, in case that something was not told. Where any of many may go, that is what an
-    /// attempt is for, as where nobody can look: it knows for how long that is borne.
-    async fn has_changed(&self, blocker: &Blocker, attempts: &mut Attempts) -> bool {
-        let Blocker::One(key, created) = blocker else {
-            return true;
-        };
-        let sent = Clock::Boot.now();
-        match self
-            .client
-            .has_changed(self.place, (key, *created), attempts)
-            .await
-        {
-            Ok(false) => {
-                attempts.refused(sent);
-                false
-            }
-            Ok(true) => true,
+        match outcome {
+            Ok(()) => pauses = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
             Err(error) => {
                 tracing::debug!(%error, "cannot look");
-                true
+                watching.wait.fail(&error);
+                // Those who go on waiting come back meanwhile.
+                tokio::time::sleep(pauses.next_pause()).await;
             }
         }
+    }
+}
+
+struct Watching {
+    wait: Arc<SharedWait>,
+    waits: Arc<SharedWaits>,
+    tell: mpsc::UnboundedSender<News>,
+    news: mpsc::UnboundedReceiver<News>,
+    /// What is watched.
+    watch: Option<(Blocker, Subscription)>,
+    pauses: Backoff,
+    /// When to look if nothing is told until then.
+    look_at: Option<LookAt>,
+}
+
+#[derive(Clone, Copy)]
+enum LookAt {
+    /// When a turn to look is to be asked for.
+    Pause(Moment),
+    Turn(Moment),
+}
+
+impl Watching {
+    /// Waits until there is something to be done for the waiters.
+    async fn watch(&mut self, blocker: Blocker, since: i64) -> Result<()> {
+        let is_watched = self.watch.as_ref().is_some_and(|(now, _)| *now == blocker);
+        if !is_watched {
+            // The one before goes first: the new one may be told the same.
+            self.watch = None;
+            let watch = self.subscribe(&blocker, since)?;
+            self.watch = Some((blocker, watch));
+        }
+        let look_at = self.look_at.unwrap_or_else(|| {
+            let pause = self.pauses.next_pause();
+            LookAt::Pause(Clock::Boot.now().plus(pause))
+        });
+        self.look_at = Some(look_at);
+        let (LookAt::Pause(moment) | LookAt::Turn(moment)) = look_at;
+        // All are cancel safe: what was not received stays for the next turn.
+        tokio::select! {
+            Some(news) = self.news.recv() => self.hear(news).await,
+            () = self.wait.changed.notified() => {
+                if self.wait.takes_check() { self.look().await } else { Ok(()) }
+            }
+            () = Clock::Boot.sleep_until(moment) => match look_at {
+                LookAt::Pause(_) => {
+                    self.look_at = Some(LookAt::Turn(self.waits.next_look()));
+                    Ok(())
+                }
+                LookAt::Turn(_) => self.look().await,
+            },
+        }
+    }
+
+    fn subscribe(&self, blocker: &Blocker, since: i64) -> Result<Subscription> {
+        let watched = match blocker {
+            Blocker::One(key, _) => Watched::Key(key.clone()),
+            Blocker::Any => Watched::Below(self.wait.queue.clone()),
+        };
+        let tell = self.tell.clone();
+        let tell = move |news| {
+            // Nobody may be waiting any more.
+            let _unheard = tell.send(news);
+        };
+        self.waits.watches.watch_since(since, watched, tell)
+    }
+
+    async fn hear(&mut self, news: News) -> Result<()> {
+        match news {
+            News::Gone(key, revision) => self.wait.note_gone(&key, revision),
+            // Any claim before the first waiter may have gone.
+            News::Behind if matches!(self.watch, Some((Blocker::Any, _))) => self.wait.doubt(),
+            News::Behind => return self.look().await,
+            News::Missed => {
+                self.watch = None;
+                return self.look().await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks by itself, in case that something was not told.
+    async fn look(&mut self) -> Result<()> {
+        self.look_at = None;
+        let looks = self.wait.looks();
+        let sent = Clock::Boot.now();
+        let keys = || GetOptions::new().with_keys_only();
+        let look = |look: &Look| {
+            let options = created_then(keys(), look.created);
+            TxnOp::get(look.key.clone(), Some(options))
+        };
+        let read = |revision, found: &TxnOpResponse| match found {
+            TxnOpResponse::Get(found) => (revision, !found.kvs().is_empty()),
+            _ => (revision, false),
+        };
+        let link = &self.waits.link;
+        let found = link.ask_for_all(REPLY_LIMIT, &looks, look, read).await?;
+        self.wait.note_looks(&looks, &found, sent);
+        Ok(())
+    }
+
+    /// Lists all claims, `own` among them. All members agree on the answer, since this might write.
+    async fn list(&mut self, own: &str) -> Result<()> {
+        self.look_at = None;
+        let queue = self.wait.queue.as_str();
+        let list = GetOptions::new().with_range(end_of(queue));
+        let look = Txn::new()
+            .when([Compare::create_revision(own, CompareOp::Less, 0)])
+            .and_then([TxnOp::delete(own, None)])
+            .or_else([TxnOp::get(queue, Some(list))]);
+        let sent = Clock::Boot.now();
+        let link = &self.waits.link;
+        let answer = link.ask(REPLY_LIMIT, |client| transact(client, look.clone()));
+        let list = Queue::read(&answer.await?, queue, "")?;
+        self.wait.note_list(list, sent)
     }
 }

@@ -1,6 +1,6 @@
 //! One stream by which servers tell a client that keys have gone.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -12,12 +12,20 @@ use etcd_client::{
 use lock_core::{Backoff, Clock, Moment, Result};
 use tokio::sync::mpsc;
 
-use crate::error::{no_answer, runtime_gone, unavailable};
+use crate::error::{no_answer, runtime_gone};
 use crate::layout::end_of;
 use crate::link::{Connection, Link};
 
-/// How long the stream may take to open, and to accept another watch.
-const LIMIT: Duration = Duration::from_secs(1);
+/// How long the connection of a stream may take to open, and the stream itself.
+const LIMIT: Duration = Duration::from_secs(2);
+
+/// How long a server that owes answers may say nothing at all. One that catches up for thousands of
+/// watches takes seconds for the next answer, and a stream that is opened anew begins from the start.
+const SILENCE_LIMIT: Duration = Duration::from_secs(10);
+
+/// How many watches may be asked for without an answer. A server that cannot write its answers reads no
+/// more requests, so a client that sends without reading would wait for it for ever.
+const UNANSWERED_MAX: usize = 64;
 
 /// The revision of whatever is written next, as a server understands it.
 const NOW: i64 = 0;
@@ -32,8 +40,8 @@ pub(crate) struct Watches {
 /// What is told about a watch.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum News {
-    /// This key has gone.
-    Gone(Vec<u8>),
+    /// This key has gone, in this revision.
+    Gone(Vec<u8>, i64),
     /// Something had been written before the watch began, and what that was is not told.
     Behind,
     /// What happened cannot be told any more; no more is told.
@@ -57,8 +65,8 @@ enum Order {
 
 struct Watch {
     watched: Watched,
-    /// The first revision that has not been told about.
-    from: i64,
+    /// The first revision that has not been told about, and need be.
+    from: Arc<AtomicI64>,
     /// Whether what was written until it begins is left out.
     skips: bool,
     tell: Tell,
@@ -68,7 +76,16 @@ struct Watch {
 #[derive(Debug)]
 pub(crate) struct Subscription {
     number: i64,
+    from: Arc<AtomicI64>,
     orders: mpsc::UnboundedSender<Order>,
+}
+
+impl Subscription {
+    /// Notes what was seen of the keys in this revision, so that the watch, should it begin anew, need not
+    /// begin earlier, where history may be compacted.
+    pub(crate) fn seen(&self, revision: i64) {
+        self.from.fetch_max(revision + 1, Ordering::Relaxed);
+    }
 }
 
 impl Watches {
@@ -113,9 +130,10 @@ impl Watches {
 
     fn watch(&self, watched: Watched, from: i64, skips: bool, tell: Tell) -> Result<Subscription> {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+        let from = Arc::new(AtomicI64::new(from));
         let watch = Watch {
             watched,
-            from,
+            from: Arc::clone(&from),
             skips,
             tell,
         };
@@ -123,6 +141,7 @@ impl Watches {
         self.orders.send(order).map_err(|_| runtime_gone())?;
         Ok(Subscription {
             number,
+            from,
             orders: self.orders.clone(),
         })
     }
@@ -146,12 +165,24 @@ struct Open {
     connection: Connection,
     requests: WatchRequestSender,
     answers: WatchResponseStream,
+    /// What is to be sent, in this order.
+    outbox: VecDeque<Request>,
+    /// Watches that were asked for, and are not known to have begun.
+    unanswered: HashSet<i64>,
+    /// When the last answer came, or the first request after a pause was sent.
+    heard: Moment,
+}
+
+#[derive(Clone, Copy)]
+enum Request {
+    Watch(i64),
+    Cancel(i64),
 }
 
 impl Watching {
     /// Until nobody can order anything any more.
     async fn run(mut self, mut orders: mpsc::UnboundedReceiver<Order>) {
-        let pauses = || Backoff::new(Duration::from_millis(10), LIMIT);
+        let pauses = || Backoff::new(Duration::from_millis(10), LIMIT / 2);
         let mut backoff = pauses();
         let mut opens_at: Option<Moment> = None;
         loop {
@@ -163,14 +194,16 @@ impl Watching {
                 tracing::debug!(%error, "keys cannot be watched; trying again");
                 opens_at = Some(Clock::Boot.now().plus(backoff.next_pause()));
             }
-            // Each arm is cancel safe: what was not received stays for the next turn.
+            let silent_at = self.open.as_ref().and_then(Open::silent_at);
+            // Each arm is cancel safe: what was not received stays for the next turn, and what was not sent
+            // stays in the outbox.
             tokio::select! {
                 order = orders.recv() => match order {
-                    Some(order) => self.obey(order).await,
+                    Some(order) => self.obey(order),
                     None => return,
                 },
-                answer = next_answer(&mut self.open) => {
-                    self.hear(answer);
+                heard = next_event(&mut self.open, &self.watches) => {
+                    self.hear(heard);
                     // Opening a stream is no success before something has come of it.
                     match self.open {
                         Some(_) => backoff = pauses(),
@@ -178,47 +211,42 @@ impl Watching {
                     }
                 }
                 () = sleep_until(opens_at) => opens_at = None,
+                () = sleep_until(silent_at) => self.give_up(),
             }
         }
     }
 
-    async fn obey(&mut self, order: Order) {
+    fn obey(&mut self, order: Order) {
         let request = match order {
             Order::Watch(number, watch) => {
-                let options = watch.options(number);
                 self.watches.insert(number, watch);
-                Request::Watch(options)
+                Request::Watch(number)
             }
             Order::Forget(number) if self.watches.remove(&number).is_some() => {
                 Request::Cancel(number)
             }
             Order::Forget(_) => return,
         };
-        if let Some(open) = &mut self.open
-            && !send(&self.link, &mut open.requests, request).await
-        {
-            self.open = None;
+        if let Some(open) = &mut self.open {
+            // Before those that begin anew: somebody waits for this one just now.
+            open.outbox.push_front(request);
         }
     }
 
-    /// Opens the stream with all watches, each from where it had come.
+    /// Opens the stream with one of the watches; the others follow, each from where it had come.
     async fn reopen(&mut self) -> Result<()> {
-        let Some(connection) = self.link.within(LIMIT * 2, self.link.connection()).await else {
-            return Err(no_answer(LIMIT * 2));
-        };
-        let connection = connection?;
-        let watches: Vec<(Vec<u8>, WatchOptions)> = self
-            .watches
-            .iter()
-            .map(|(number, watch)| watch.options(*number))
-            .collect();
-        let mut watches = watches.into_iter();
-        let Some((key, options)) = watches.next() else {
+        let mut outbox: VecDeque<i64> = self.watches.keys().copied().collect();
+        let Some(first) = outbox.pop_front() else {
             return Ok(());
         };
+        let Some(connection) = self.link.within(LIMIT, self.link.connection()).await else {
+            return Err(no_answer(LIMIT));
+        };
+        let connection = connection?;
+        let (key, options) = self.watches[&first].options(first);
         let mut client = connection.client.watch_client();
         let opening = Box::pin(client.watch(key, Some(options)));
-        let (mut requests, answers) = match self.link.within(LIMIT, opening).await {
+        let (requests, answers) = match self.link.within(LIMIT, opening).await {
             Some(Ok(stream)) => stream.split(),
             Some(Err(error)) => return Err(self.link.failed(&connection, error).into()),
             None => {
@@ -226,28 +254,44 @@ impl Watching {
                 return Err(no_answer(LIMIT));
             }
         };
-        for options in watches {
-            if !send(&self.link, &mut requests, Request::Watch(options)).await {
-                return Err(unavailable("the server takes no more watches".to_owned()));
-            }
-        }
         self.open = Some(Open {
             connection,
             requests,
             answers,
+            outbox: outbox.into_iter().map(Request::Watch).collect(),
+            unanswered: HashSet::from([first]),
+            heard: Clock::Boot.now(),
         });
         Ok(())
     }
 
+    /// Has the stream opened anew, with another member if there is one.
+    fn give_up(&mut self) {
+        if let Some(open) = self.open.take() {
+            tracing::debug!("the stream of watches is silent, and opened again");
+            self.link.give_up(&open.connection);
+        }
+    }
+
     fn hear(&mut self, heard: Heard) {
-        let answer = match heard {
-            Heard::Answer(answer) => answer,
+        let Some(open) = &mut self.open else {
+            return;
+        };
+        match heard {
+            Heard::Sent => open.note_sent(),
+            Heard::Answer(answer) => {
+                open.heard = Clock::Boot.now();
+                open.unanswered.remove(&answer.watch_id());
+                self.note(&answer);
+            }
             Heard::End(why) => {
                 tracing::debug!(why, "the stream of watches is opened again");
                 self.open = None;
-                return;
             }
-        };
+        }
+    }
+
+    fn note(&mut self, answer: &WatchResponse) {
         let number = answer.watch_id();
         if answer.canceled() {
             match self.watches.remove(&number) {
@@ -256,11 +300,7 @@ impl Watching {
                 // It was forgotten, or the server does not say which one it means.
                 None if number >= 0 => {}
                 // Perhaps its login is outdated, and that of a new connection is not.
-                None => {
-                    if let Some(open) = self.open.take() {
-                        self.link.give_up(&open.connection);
-                    }
-                }
+                None => self.give_up(),
             }
             return;
         }
@@ -274,17 +314,53 @@ impl Watching {
             watch.began_after(header.revision());
         }
         // A member that lags behind also tells of those that had the same key before.
-        let untold = watch.from;
+        let untold = watch.from.load(Ordering::Relaxed);
         let is_untold = |found: &&KeyValue| found.mod_revision() >= untold;
         for event in answer.events() {
             let Some(found) = event.kv().filter(is_untold) else {
                 continue;
             };
-            watch.from = watch.from.max(found.mod_revision() + 1);
+            let now = found.mod_revision();
+            watch.from.fetch_max(now + 1, Ordering::Relaxed);
             if event.event_type() == EventType::Delete {
-                (watch.tell)(News::Gone(found.key().to_vec()));
+                (watch.tell)(News::Gone(found.key().to_vec(), now));
             }
         }
+    }
+}
+
+impl Open {
+    /// The next request, unless the server is to answer first.
+    fn next(&mut self, watches: &HashMap<i64, Watch>) -> Option<Request> {
+        while let Some(Request::Watch(number)) = self.outbox.front() {
+            if watches.contains_key(number) {
+                break;
+            }
+            // It was forgotten before it was asked for on this stream.
+            self.outbox.pop_front();
+        }
+        let next = *self.outbox.front()?;
+        let may_go = match next {
+            Request::Watch(_) => self.unanswered.len() < UNANSWERED_MAX,
+            Request::Cancel(_) => true,
+        };
+        may_go.then_some(next)
+    }
+
+    /// Notes that the next request was sent.
+    fn note_sent(&mut self) {
+        if let Some(Request::Watch(number)) = self.outbox.pop_front() {
+            if self.unanswered.is_empty() {
+                self.heard = Clock::Boot.now();
+            }
+            self.unanswered.insert(number);
+        }
+    }
+
+    /// From when on its silence is no slowness, if it owes an answer.
+    fn silent_at(&self) -> Option<Moment> {
+        let owes = !self.unanswered.is_empty();
+        owes.then(|| self.heard.plus(SILENCE_LIMIT))
     }
 }
 
@@ -293,14 +369,14 @@ impl Watch {
     /// anew.
     fn began_after(&mut self, now: i64) {
         self.skips = false;
-        if now >= self.from {
-            self.from = now + 1;
+        if self.from.fetch_max(now + 1, Ordering::Relaxed) <= now {
             (self.tell)(News::Behind);
         }
     }
 
     fn options(&self, number: i64) -> (Vec<u8>, WatchOptions) {
-        let begins = if self.skips { NOW } else { self.from };
+        let from = self.from.load(Ordering::Relaxed);
+        let begins = if self.skips { NOW } else { from };
         let options = WatchOptions::new()
             .with_watch_id(number)
             .with_start_revision(begins)
@@ -312,30 +388,29 @@ impl Watch {
     }
 }
 
-enum Request {
-    Watch((Vec<u8>, WatchOptions)),
-    Cancel(i64),
-}
-
-/// Sends a request on the stream; whether that took it in time.
-async fn send(link: &Link, requests: &mut WatchRequestSender, request: Request) -> bool {
-    let sending = async {
-        match request {
-            Request::Watch((key, options)) => requests.watch(key, Some(options)).await,
-            Request::Cancel(number) => requests.cancel(number).await,
-        }
-    };
-    matches!(link.within(LIMIT, sending).await, Some(Ok(())))
-}
-
 enum Heard {
+    /// The next request has been sent.
+    Sent,
     Answer(WatchResponse),
     End(&'static str),
 }
 
-async fn next_answer(open: &mut Option<Open>) -> Heard {
+/// Sends the next request, or waits for an answer, whichever can be done first: a server that waits for us
+/// to read must not have to read from us first.
+async fn next_event(open: &mut Option<Open>, watches: &HashMap<i64, Watch>) -> Heard {
     let Some(open) = open else {
         return std::future::pending().await;
+    };
+    let next = open.next(watches);
+    let sending = async {
+        match next {
+            Some(Request::Watch(number)) => {
+                let (key, options) = watches[&number].options(number);
+                open.requests.watch(key, Some(options)).await
+            }
+            Some(Request::Cancel(number)) => open.requests.cancel(number).await,
+            None => std::future::pending().await,
+        }
     };
     tokio::select! {
         answer = open.answers.message() => match answer {
@@ -345,6 +420,10 @@ async fn next_answer(open: &mut Option<Open>) -> Heard {
                 tracing::debug!(%error, "the stream of watches has broken");
                 Heard::End("it has broken")
             }
+        },
+        sent = sending => match sent {
+            Ok(()) => Heard::Sent,
+            Err(_) => Heard::End("it takes no more requests"),
         },
         // A member that is stopped ends nothing.
         () = open.connection.is_given_up() => Heard::End("its connection was given up"),

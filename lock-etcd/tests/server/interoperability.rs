@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use lock_core::DistributedLockExt;
+use lock_core::{DistributedLockExt, Error, ErrorKind};
 use lock_testkit::servers::EtcdCluster;
 use lock_testkit::steady;
 use tokio::time::timeout;
@@ -145,5 +145,49 @@ fn a_mutex_of_the_go_client_is_waited_for() {
         cluster.control(&["lease", "revoke", lease]);
         let guard = waiting.outcome().await;
         assert!(guard.unwrap().is_held());
+    });
+}
+
+/// `etcdctl lock` waits for such a key without a word, for ever.
+#[test]
+fn a_key_that_never_ends_is_named_and_waited_for_by_nobody() {
+    steady(async || {
+        let cluster = EtcdCluster::start(1);
+        let (locks, other) = (connect(cluster.url()).await, connect(cluster.url()).await);
+        let named = |error: Error| {
+            assert_eq!(error.kind(), ErrorKind::Backend, "{error}");
+            let advice = "the key \"k/config\" is a claim on the lock without a lease, so it never ends: \
+                 delete it, or use another key or namespace";
+            assert!(error.to_string().ends_with(advice), "{error}");
+        };
+        cluster.control(&["put", "k/below/config", "value"]);
+        let held = other.lock("k").await.unwrap();
+        let before = locks.clone();
+        let mut before = Beside::run(async move { before.lock("k").await });
+        queue_has(&cluster, "k", 3).await;
+        cluster.control(&["put", "k/config", "value"]);
+        // One that is not the first waiter of its client, and one that is.
+        let behind = locks.clone();
+        let mut behind = Beside::run(async move { behind.lock("k").await });
+        queue_has(&cluster, "k", 5).await;
+        named(
+            timeout(PROMPT, other.lock("k"))
+                .await
+                .expect("at once")
+                .unwrap_err(),
+        );
+        held.release().await.unwrap();
+        before.outcome().await.unwrap().release().await.unwrap();
+        named(behind.outcome().await.unwrap_err());
+        named(locks.try_lock("k").await.unwrap_err());
+        named(
+            timeout(PROMPT, locks.lock("k"))
+                .await
+                .expect("at once")
+                .unwrap_err(),
+        );
+        queue_has(&cluster, "k", 2).await;
+        cluster.control(&["del", "k/config"]);
+        assert!(locks.try_lock("k").await.unwrap().is_some());
     });
 }

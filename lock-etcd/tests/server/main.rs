@@ -2,6 +2,7 @@
 
 mod access;
 mod compaction;
+mod crowds;
 mod interoperability;
 mod leaders;
 mod leases;

@@ -1,0 +1,405 @@
+//! What all waiters of a client for one key share: what they know of the queue, and one task that watches it.
+//!
+//! Claims are served in order, so those that hold the key are always the first of the queue, and none of a
+//! client's waiters is let in before the first of them. So one watch, of what the first one waits for, does for
+//! all, and one list of claims.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use lock_core::{Clock, Error, Moment};
+use tokio::sync::{Notify, oneshot};
+
+use crate::error::{runtime_gone, unexpected};
+use crate::link::Link;
+use crate::queue::{Blocker, Queue};
+use crate::waiting::look_after;
+use crate::watches::Watches;
+
+/// How much time there is at least between two waits of a client that look by themselves.
+const PACE: Duration = Duration::from_millis(250);
+
+/// The waits of a client, by the queues that they are in.
+pub(crate) struct SharedWaits {
+    pub(crate) link: Arc<Link>,
+    pub(crate) watches: Watches,
+    by_queue: Mutex<HashMap<String, Arc<SharedWait>>>,
+    /// When the next wait may look by itself.
+    next_look: Mutex<Moment>,
+}
+
+/// The waiters of a client for one key.
+pub(crate) struct SharedWait {
+    pub(crate) queue: String,
+    state: Mutex<State>,
+    /// There is another first waiter, or one wants to know.
+    pub(crate) changed: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    /// By their places in the queue.
+    waiters: BTreeMap<i64, Waiter>,
+    /// The claims as far as they are known, and not known to have gone.
+    claims: Queue,
+    /// All claims that were created until then, and have not gone since, are among `claims`.
+    known_until: i64,
+    /// When the servers were last asked who say that the first waiter still waits.
+    checked: Option<Moment>,
+    /// What kept it out in this later revision, too.
+    seen: Option<(Blocker, i64)>,
+    is_check_wanted: bool,
+}
+
+struct Waiter {
+    key: Arc<str>,
+    tell: oneshot::Sender<Told>,
+}
+
+/// What a waiter is told.
+#[derive(Debug)]
+pub(crate) enum Told {
+    /// All claims before it that keep it out have gone.
+    Next,
+    /// Its own claim is not there any more.
+    Gone,
+    /// The servers cannot be asked, or say that it waits in vain.
+    Failed(Error),
+}
+
+/// What is to be done next for the waiters.
+pub(crate) enum Step {
+    /// Nobody waits any more.
+    End,
+    /// Lists the claims; this key is one of ours.
+    List(Arc<str>),
+    /// Watches what keeps the first waiter out, from this revision on.
+    Watch(Blocker, i64),
+}
+
+/// A key to be looked at: as it was created then.
+pub(crate) struct Look {
+    pub(crate) key: Vec<u8>,
+    pub(crate) created: i64,
+}
+
+/// A place among the waiters; dropping it gives it up.
+pub(crate) struct Ticket {
+    wait: Arc<SharedWait>,
+    created: i64,
+    told: oneshot::Receiver<Told>,
+}
+
+impl SharedWaits {
+    pub(crate) fn over(link: Arc<Link>, watches: Watches) -> Arc<Self> {
+        Arc::new(Self {
+            link,
+            watches,
+            by_queue: Mutex::default(),
+            next_look: Mutex::new(Clock::Boot.now()),
+        })
+    }
+
+    /// Whether somebody waits in this queue, so that whoever comes now waits, too.
+    pub(crate) fn has_waiter(&self, queue: &str) -> bool {
+        let wait = self.lock().get(queue).cloned();
+        wait.is_some_and(|wait| !wait.lock().waiters.is_empty())
+    }
+
+    /// Waits in `queue` for the turn of the claim with this `key`, which was `created` then. `seen` is what
+    /// its take was answered with.
+    pub(crate) fn enter(
+        self: &Arc<Self>,
+        queue: &str,
+        (key, created): (&Arc<str>, i64),
+        seen: Option<Queue>,
+    ) -> Ticket {
+        let (tell, told) = oneshot::channel();
+        let mut waits = self.lock();
+        let (wait, is_new) = match waits.get(queue) {
+            Some(wait) => (Arc::clone(wait), false),
+            None => (SharedWait::new(queue), true),
+        };
+        let waiter = Waiter {
+            key: Arc::clone(key),
+            tell,
+        };
+        wait.enter(created, waiter, seen);
+        if is_new {
+            waits.insert(queue.to_owned(), Arc::clone(&wait));
+            let looking = look_after(Arc::clone(&wait), Arc::clone(self));
+            let runtime = self.link.runtime();
+            runtime.spawn(looking);
+        }
+        Ticket {
+            wait,
+            created,
+            told,
+        }
+    }
+
+    /// Forgets a wait that nobody is in; `false` when somebody came meanwhile.
+    pub(crate) fn end(&self, wait: &SharedWait) -> bool {
+        let mut waits = self.lock();
+        let is_over = wait.lock().waiters.is_empty();
+        if is_over {
+            waits.remove(&wait.queue);
+        }
+        is_over
+    }
+
+    /// When a wait may look that has not been told anything for a while: one after the other, so that many of
+    /// them do not keep the servers busy.
+    pub(crate) fn next_look(&self) -> Moment {
+        let mut next = self
+            .next_look
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let turn = Clock::Boot.now().max(*next);
+        *next = turn.plus(PACE);
+        turn
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<SharedWait>>> {
+        self.by_queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl SharedWait {
+    fn new(queue: &str) -> Arc<Self> {
+        Arc::new(Self {
+            queue: queue.to_owned(),
+            state: Mutex::default(),
+            changed: Notify::new(),
+        })
+    }
+
+    fn enter(&self, created: i64, waiter: Waiter, seen: Option<Queue>) {
+        let mut state = self.lock();
+        state.waiters.insert(created, waiter);
+        if let Some(seen) = seen
+            && !seen.is_partial()
+            && created > state.known_until
+        {
+            (state.claims, state.known_until) = (seen, created);
+        }
+        if state.is_first(created) {
+            self.changed.notify_one();
+        }
+    }
+
+    /// Tells those whose turn it is, and says what the others need.
+    pub(crate) fn advance(&self) -> Step {
+        let mut state = self.lock();
+        state.tell_next();
+        let Some((created, waiter)) = state.waiters.first_key_value() else {
+            return Step::End;
+        };
+        match state.claims.blocker_of(*created) {
+            Some(blocker) if *created <= state.known_until => {
+                let since = state.seen_in(&blocker);
+                Step::Watch(blocker, since)
+            }
+            _ => Step::List(Arc::clone(&waiter.key)),
+        }
+    }
+
+    /// Has the claims listed anew: some may have gone unheard.
+    pub(crate) fn doubt(&self) {
+        self.lock().known_until = 0;
+    }
+
+    /// Takes note of a claim that has gone in this revision.
+    pub(crate) fn note_gone(&self, key: &[u8], gone: i64) {
+        self.lock().claims.remove(key, gone);
+    }
+
+    /// Takes note of all claims, as they were `sent` for then.
+    pub(crate) fn note_list(&self, list: Queue, sent: Moment) -> Result<(), Error> {
+        let mut state = self.lock();
+        let now = list.revision;
+        if now < state.claims.revision {
+            return Err(unexpected("a list of the past"));
+        }
+        (state.claims, state.known_until) = (list, now);
+        let listed = state.waiters.range(..=now).map(|(created, _)| *created);
+        let told: Vec<(i64, Told)> = listed
+            .filter_map(|created| match state.claims.check_ends(created) {
+                _ if !state.claims.has(created) => Some((created, Told::Gone)),
+                Ok(()) => None,
+                Err(error) => Some((created, Told::Failed(error))),
+            })
+            .collect();
+        for (created, told) in told {
+            state.tell(created, told);
+        }
+        state.note_checked(sent);
+        Ok(())
+    }
+
+    /// The keys of the first waiter and of those who keep it out.
+    pub(crate) fn looks(&self) -> Vec<Look> {
+        let state = self.lock();
+        let Some((created, waiter)) = state.waiters.first_key_value() else {
+            return Vec::new();
+        };
+        let look = |created: i64, key: &[u8]| Look {
+            key: key.to_vec(),
+            created,
+        };
+        let mut looks = vec![look(*created, waiter.key.as_bytes())];
+        match state.claims.blocker_of(*created) {
+            Some(Blocker::One(key, created)) => looks.push(look(created, &key)),
+            Some(Blocker::Any) => {
+                let holders = state.claims.holders();
+                looks.extend(holders.map(|(created, key)| look(created, key)));
+            }
+            None => {}
+        }
+        looks
+    }
+
+    /// Takes note of what was `sent` for then: whether each of `looks` was there in a revision. Where one was
+    /// not, the claims have to be listed anew.
+    pub(crate) fn note_looks(&self, looks: &[Look], found: &[(i64, bool)], sent: Moment) {
+        let mut state = self.lock();
+        // A member that lags behind does not know yet what it does not find.
+        let is_news = |now: i64| now >= state.claims.revision;
+        if !found.iter().all(|(now, _)| is_news(*now)) {
+            return;
+        }
+        if found.iter().all(|(_, is_there)| *is_there) {
+            state.note_checked(sent);
+            let first = looks
+                .first()
+                .and_then(|own| state.claims.blocker_of(own.created));
+            let now = found.iter().map(|(now, _)| *now).min();
+            state.seen = first.zip(now);
+            return;
+        }
+        let gone = looks
+            .iter()
+            .zip(found)
+            .filter(|(_, (_, is_there))| !is_there);
+        for (look, (now, _)) in gone {
+            state.claims.remove(&look.key, *now);
+        }
+        let (Some(own), Some((_, is_there))) = (looks.first(), found.first()) else {
+            return;
+        };
+        if !is_there {
+            state.tell(own.created, Told::Gone);
+        } else if state.claims.blocker_of(own.created).is_some() {
+            // Others before it may have gone as unheard.
+            state.known_until = 0;
+        }
+    }
+
+    /// Tells all that the servers cannot be asked.
+    pub(crate) fn fail(&self, error: &Error) {
+        let waiters = std::mem::take(&mut self.lock().waiters);
+        for waiter in waiters.into_values() {
+            // It may have gone.
+            let _unheard = waiter.tell.send(Told::Failed(error.clone()));
+        }
+    }
+
+    /// Whether a waiter wants to know how things stand, since the last time this was asked.
+    pub(crate) fn takes_check(&self) -> bool {
+        std::mem::take(&mut self.lock().is_check_wanted)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn is_first(&self, created: i64) -> bool {
+        let first = self.waiters.first_key_value();
+        first.is_none_or(|(first, _)| created <= *first)
+    }
+
+    /// Tells those whose turn it is.
+    fn tell_next(&mut self) {
+        let known = self.known_until;
+        let Some(first) = self.waiters.first_key_value().map(|(first, _)| *first) else {
+            return;
+        };
+        if first > known {
+            return;
+        }
+        let holders = self.claims.holders().map(|(created, _)| created);
+        let next: Vec<i64> = holders.filter(|created| first <= *created).collect();
+        for created in next {
+            self.tell(created, Told::Next);
+        }
+    }
+
+    fn tell(&mut self, created: i64, told: Told) {
+        if let Some(waiter) = self.waiters.remove(&created) {
+            // It may have gone.
+            let _unheard = waiter.tell.send(told);
+        }
+    }
+
+    /// In which revision the claims were there that keep the first waiter out.
+    fn seen_in(&self, blocker: &Blocker) -> i64 {
+        let listed = self.claims.revision;
+        match &self.seen {
+            Some((seen, now)) if seen == blocker => listed.max(*now),
+            _ => listed,
+        }
+    }
+
+    fn note_checked(&mut self, sent: Moment) {
+        self.checked = Some(sent);
+    }
+}
+
+impl Ticket {
+    /// Waits until there is something to be told.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub(crate) async fn told(&mut self) -> Told {
+        let told = (&mut self.told).await;
+        // The task ends without a word together with its runtime only.
+        told.unwrap_or_else(|_| Told::Failed(runtime_gone()))
+    }
+
+    /// Has the servers asked how things stand, unless they were within the last `recently`.
+    pub(crate) fn check(&self, recently: Duration) {
+        let mut state = self.wait.lock();
+        let now = Clock::Boot.now();
+        let is_known = state.checked.is_some_and(|at| now.since(at) < recently);
+        if !is_known {
+            state.is_check_wanted = true;
+            self.wait.changed.notify_one();
+        }
+    }
+
+    /// When the servers were last asked who say that the first waiter still waits.
+    pub(crate) fn checked(&self) -> Option<Moment> {
+        self.wait.lock().checked
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        let mut state = self.wait.lock();
+        let was_first = state.is_first(self.created);
+        if state.waiters.remove(&self.created).is_some() && was_first {
+            self.wait.changed.notify_one();
+        }
+    }
+}
+
+impl fmt::Debug for SharedWaits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.lock().keys()).finish()
+    }
+}
