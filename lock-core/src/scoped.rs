@@ -5,7 +5,8 @@ use std::pin::pin;
 use std::task::Poll;
 
 use crate::{
-    DistributedLock, Error, ErrorKind, HoldWatch, LockGuard, LockRequest, LossReason, Result,
+    DistributedLock, Error, ErrorKind, HoldState, HoldWatch, LockGuard, LockRequest, LossReason,
+    Released, Result,
 };
 
 pub(crate) async fn with_lock<L, W, F>(
@@ -21,21 +22,44 @@ where
     let Some(guard) = locks.acquire(request).await? else {
         return Ok(None);
     };
+    let key = guard.key().clone();
+    let lost = |what: &str, reason: LossReason| {
+        Err(Error::new(ErrorKind::Lost, format!("{what}: {reason}")).with_key(&key))
+    };
     let output = match run_while_held(&guard, work(guard.watch())).await {
         Ok(output) => output,
         Err(reason) => {
-            let error = Error::new(
-                ErrorKind::Lost,
-                format!("the lock was lost during the work, which was stopped: {reason}"),
+            return lost(
+                "the lock was lost during the work, which was stopped",
+                reason,
             );
-            return Err(error.with_key(guard.key()));
         }
     };
-    let key = guard.key().clone();
-    if let Err(error) = guard.release().await {
-        tracing::warn!(%key, %error, "work done, release not confirmed");
+    let watch = guard.watch();
+    // Its last step may have taken longer than the lock lasted.
+    if let HoldState::Lost(reason) = watch.state() {
+        return lost("the lock was lost before the work was done", reason);
     }
-    Ok(Some(output))
+    match guard.release().await {
+        // What has expired since was there until the work was done; what was removed may have been gone
+        // before.
+        Ok(Released::AlreadyLost) if !has_expired(&watch) => lost(
+            "the work is done, but perhaps not under the lock",
+            LossReason::Removed,
+        ),
+        Ok(_) => Ok(Some(output)),
+        Err(error) => {
+            tracing::warn!(%key, %error, "work done, release not confirmed");
+            Ok(Some(output))
+        }
+    }
+}
+
+fn has_expired(watch: &HoldWatch) -> bool {
+    matches!(
+        watch.state(),
+        HoldState::Lost(LossReason::Expired | LossReason::TooLong | LossReason::Closed)
+    )
 }
 
 /// Polls `work` only while the lock is held, and drops it as soon as it is not.

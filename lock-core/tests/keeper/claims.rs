@@ -1,7 +1,7 @@
 //! Cancellation and clean-up, on paused time.
 
 use std::pin::pin;
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use crate::support::{Answer, TTL, claim, hold, keeper};
@@ -167,6 +167,38 @@ async fn work_that_stalls_past_its_lease_is_not_polled_again() {
         .await;
     assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Lost);
     assert!(!resumed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_whose_last_step_outlasts_the_lock_was_not_done_under_it() {
+    let locks = MemoryLock::new();
+    let request = LockRequest::exclusive("k").unwrap().with_ttl(TTL);
+    let other = locks.clone();
+    let outcome = locks
+        .with_lock(request, async |_held| {
+            // In one poll: nobody can look at the clock meanwhile, and somebody else gets in.
+            let mut stalling = pin!(advance(TTL * 2));
+            let mut context = Context::from_waker(Waker::noop());
+            while stalling.as_mut().poll(&mut context).is_pending() {}
+            let mut trying = pin!(other.try_lock("k"));
+            let tried = trying.as_mut().poll(&mut context);
+            assert!(matches!(tried, Poll::Ready(Ok(Some(_)))), "{tried:?}");
+        })
+        .await;
+    let error = outcome.expect_err("the lock was lost");
+    assert_eq!(error.kind(), ErrorKind::Lost);
+    assert!(error.to_string().contains("before the work"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_whose_lock_is_gone_when_it_is_released_is_in_doubt() {
+    let locks = MemoryLock::new();
+    let key = LockKey::new("k").unwrap();
+    let request = LockRequest::exclusive("k").unwrap().with_ttl(TTL);
+    let outcome = locks.with_lock(request, async |_held| locks.evict(&key));
+    let error = outcome.await.expect_err("it was removed");
+    assert_eq!(error.kind(), ErrorKind::Lost);
+    assert!(error.to_string().contains("removed"), "{error}");
 }
 
 #[tokio::test]
