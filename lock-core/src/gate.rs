@@ -8,6 +8,7 @@ use std::task::Poll;
 
 use tokio::sync::Notify;
 
+use crate::releases::OneRelease;
 use crate::sync::locked;
 use crate::{Error, ErrorKind, Moment, Result};
 
@@ -37,6 +38,7 @@ pub(crate) struct UnderWay(Arc<Gate>);
 #[derive(Debug)]
 pub(crate) struct Releasing {
     under_way: UnderWay,
+    _of_key: OneRelease,
     begun: Moment,
     expires: Moment,
     confirmed: bool,
@@ -53,9 +55,15 @@ impl Gate {
     }
 
     /// Begins a release now of something that the store ends by itself at `expires`, at the latest.
-    pub(crate) fn release(self: &Arc<Self>, begun: Moment, expires: Moment) -> Releasing {
+    pub(crate) fn release(
+        self: &Arc<Self>,
+        of_key: OneRelease,
+        begun: Moment,
+        expires: Moment,
+    ) -> Releasing {
         Releasing {
             under_way: self.enter(),
+            _of_key: of_key,
             begun,
             expires,
             confirmed: false,

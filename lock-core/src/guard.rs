@@ -12,6 +12,7 @@ use tokio::runtime::Handle;
 use crate::gate::{Releasing, UnderWay};
 use crate::hand_off::Place;
 use crate::hold::Hold;
+use crate::releases::OneRelease;
 use crate::validity::Turn;
 use crate::{
     Backoff, FencingToken, HoldState, HoldWatch, LockKey, LossReason, Mode, Moment, Released,
@@ -52,7 +53,7 @@ pub struct LockGuard {
     place: Option<Place>,
     released: bool,
     /// A release that somebody waits for.
-    under_way: Option<UnderWay>,
+    under_way: Option<(UnderWay, OneRelease)>,
 }
 
 impl LockGuard {
@@ -153,7 +154,9 @@ impl LockGuard {
             return Ok(Released::Released);
         }
         // Kept until the guard is gone, whose drop repeats the release if there is no answer.
-        self.under_way = Some(self.hold.keeper.gate.enter());
+        let keeper = &self.hold.keeper;
+        let of_key = keeper.releases.begin(&self.hold.id);
+        self.under_way = Some((keeper.gate.enter(), of_key));
         let was_held = self.end();
         if self.hold.is_left_to_its_delay() {
             self.released = true;
@@ -256,7 +259,9 @@ impl Hold {
     /// Notes that a release is under way: the store ends the hold after one ttl of its own without it.
     pub(crate) fn releasing(&self) -> Releasing {
         let now = self.keeper.clock.now();
-        self.keeper.gate.release(now, now.plus(self.id.store_ttl()))
+        let of_key = self.keeper.releases.begin(&self.id);
+        let expires = now.plus(self.id.store_ttl());
+        self.keeper.gate.release(of_key, now, expires)
     }
 
     /// Releases when its lock delay is over, `until` then. A store that has ended the hold by itself

@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 use crate::claim::Claim;
 use crate::gate::Gate;
 use crate::hold::{Extended, Hold, Step};
+use crate::releases::Releases;
 use crate::roster::{Plan, Roster};
 use crate::sync::locked;
 use crate::validity::renewal_due;
@@ -34,6 +35,7 @@ pub(crate) struct KeeperInner {
     pub(crate) ward: Ward,
     /// When holds are renewed for the first time at the latest, counted from their grant.
     first_renewal: Option<Duration>,
+    pub(crate) releases: Arc<Releases>,
     /// One timetable a runtime that holds are kept on: at home on the keeper thread that is one.
     rosters: Mutex<HashMap<Id, Weak<Roster>>>,
 }
@@ -65,6 +67,7 @@ impl Keeper {
             gate: Arc::default(),
             ward: Ward::default(),
             first_renewal: None,
+            releases: Arc::default(),
             rosters: Mutex::default(),
         }))
     }

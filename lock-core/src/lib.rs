@@ -48,6 +48,7 @@ mod memory;
 mod patrol;
 mod per_runtime;
 mod queue;
+mod releases;
 mod request;
 mod roster;
 mod scoped;

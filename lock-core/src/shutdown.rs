@@ -3,12 +3,22 @@
 use std::future::Future;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
+use crate::keeper::KeeperInner;
 use crate::{Error, ErrorKind, Keeper, LockRequest, LossReason, Result};
+
+/// How long a try waits for a release of its own client, as long as for an answer of a store.
+const RELEASE_LIMIT: Duration = Duration::from_secs(2);
 
 impl Keeper {
     /// Runs the acquisition for `request`, cuts it off when the client is shut down, and tells in
     /// errors what it was about. Backends wrap their
     /// [`acquire`](crate::DistributedLock::acquire) in it.
+    ///
+    /// One that does not wait for others begins when no release of that key by this client is under way any
+    /// more, so that it is not refused by what its own client is giving back; after 2 seconds it begins
+    /// nevertheless.
     ///
     /// # Errors
     ///
@@ -22,11 +32,16 @@ impl Keeper {
         request: &LockRequest,
         work: impl Future<Output = Result<T>>,
     ) -> Result<T> {
-        self.0.gate.pass(work).await.map_err(|error| {
+        let keeper = &self.0;
+        let work = async {
+            keeper.await_own_releases(request).await;
+            work.await
+        };
+        keeper.gate.pass(work).await.map_err(|error| {
             error
                 .with_operation("acquire")
                 .with_key(&request.key)
-                .with_backend(self.0.capabilities.backend)
+                .with_backend(keeper.capabilities.backend)
         })
     }
 
@@ -75,5 +90,26 @@ impl Keeper {
         )
         .with_operation("shutdown")
         .with_backend(self.0.capabilities.backend)
+    }
+}
+
+impl KeeperInner {
+    /// Waits for what this client gives back of the key, if the request does not wait for anything else.
+    async fn await_own_releases(&self, request: &LockRequest) {
+        let (key, mode) = (&request.key, request.mode);
+        let is_try = || {
+            request
+                .wait()
+                .deadline()
+                .is_some_and(|ends| ends <= Instant::now())
+        };
+        if !self.releases.may_free(key, mode) || !is_try() {
+            return;
+        }
+        let limit = self.clock.now().plus(RELEASE_LIMIT);
+        tokio::select! {
+            () = self.releases.none_may_free(key, mode) => {}
+            () = self.clock.sleep_until(limit) => {}
+        }
     }
 }

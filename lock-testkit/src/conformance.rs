@@ -37,6 +37,7 @@ macro_rules! __for_every_case {
                 a_crash_is_waited_out: [Crash],
                 a_busy_client_starves_nobody: [],
                 a_waiter_blocks_no_other_key: [],
+                a_try_waits_for_a_release_of_its_own_client: [],
             }
             Lease lease {
                 a_hold_outlives_its_ttl: [],

@@ -14,6 +14,7 @@ use crate::bench::Bench;
 use crate::client::{Client, SETTLE, Waiting, keeps_waiting, release};
 use crate::eventually::{eventually, within};
 use crate::join::join_all;
+use crate::polls::poll_times;
 
 pub(crate) async fn no_wait_answers_at_once(bench: Bench) {
     let [ours, theirs] = bench.clients().await;
@@ -196,4 +197,51 @@ pub(crate) async fn a_waiter_blocks_no_other_key(bench: Bench) {
     drop(within(bench.prompt(), what, join_all(tasks)).await);
     drop(waiters);
     drop(guard);
+}
+
+pub(crate) async fn a_try_waits_for_a_release_of_its_own_client(bench: Bench) {
+    const WHY: &str = "refused by a release of its own client that is under way";
+    let client = bench.client().await;
+    let free = bench.exclusive("own");
+    for mode in bench.modes() {
+        for round in 0..15 {
+            let limited = bench
+                .request("own", mode)
+                .holding_at_most(Duration::from_millis(20));
+            let request = match round % 5 {
+                0 => limited,
+                _ => bench.request("own", mode),
+            };
+            let guard = client.take(&request).await;
+            let tried = match round % 5 {
+                0 => {
+                    guard.lost().await;
+                    let tried = client.try_take(&free).await;
+                    drop(guard);
+                    tried
+                }
+                1 => {
+                    drop(poll_times(guard.release(), 1, bench.prompt()).await);
+                    client.try_take(&free).await
+                }
+                2 => {
+                    // In the order in which they are written, so the release has begun before.
+                    tokio::join!(release(guard), client.try_take(&free)).1
+                }
+                _ => {
+                    drop(guard);
+                    client.try_take(&free).await
+                }
+            };
+            assert!(tried.is_some(), "{WHY}, {mode:?}, round {round}");
+            drop(tried);
+        }
+        for polls in 1..8 {
+            let cancelled = client.acquire(bench.request("own", mode));
+            drop(poll_times(cancelled, polls, Duration::from_millis(5)).await);
+            let tried = client.try_take(&free).await;
+            assert!(tried.is_some(), "{WHY}, cancelled at poll {polls}");
+            drop(tried);
+        }
+    }
 }

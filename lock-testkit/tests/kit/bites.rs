@@ -203,6 +203,7 @@ bites! {
         residue::abandoned_permits_leave_nothing: "",
     }
     WaitsThroughShutdown {
+        waiting::a_try_waits_for_a_release_of_its_own_client: "refused by a release of its own client",
         shutdown::a_shutdown_cuts_acquisitions_off: "the end of 40 waits",
     }
     ShutsNothingDown {
