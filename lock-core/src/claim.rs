@@ -66,6 +66,8 @@ impl Claim {
     }
 
     /// Disarms the claim: the store has answered that nothing of it is there.
+    ///
+    /// Not if an earlier request of the claim was never answered, since that one may still arrive.
     pub fn refused(&mut self) {
         self.armed = false;
     }
@@ -92,7 +94,7 @@ impl Claim {
             claim.hold.end(LossReason::Closed);
             return None;
         }
-        claim.armed = false;
+        (claim.armed, claim.resent) = (false, false);
         Some(LockGuard::new(Arc::clone(&claim.hold), token))
     }
 
@@ -104,7 +106,7 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        if self.armed {
+        if self.armed || self.resent {
             self.hold.release_in_background(self.hold.releasing(), None);
         }
     }

@@ -27,6 +27,16 @@ async fn a_claim_is_released_only_while_a_request_is_unanswered() {
     unanswered.sending();
     drop(unanswered);
     assert_eq!(lease.releases(), 1);
+
+    // The answer is that to the second request; the first one may still arrive.
+    let mut resent = claim(&keeper, "resent");
+    resent.sending();
+    resent.sending();
+    resent.refused();
+    resent.sending();
+    resent.refused();
+    drop(resent);
+    assert_eq!(lease.releases(), 2);
 }
 
 #[tokio::test(start_paused = true)]
