@@ -260,7 +260,7 @@ impl Hold {
     pub(crate) fn releasing(&self) -> Releasing {
         let now = self.keeper.clock.now();
         let of_key = self.keeper.releases.begin(&self.id);
-        let expires = now.plus(self.id.store_ttl());
+        let expires = now.plus(self.store_ttl());
         self.keeper.gate.release(of_key, now, expires)
     }
 
@@ -312,7 +312,7 @@ impl Hold {
 /// has ended the hold by itself.
 async fn release_until_confirmed(hold: Arc<Hold>, mut place: Option<Place>, releasing: Releasing) {
     let clock = hold.keeper.clock;
-    let end = clock.now().plus(hold.id.store_ttl());
+    let end = clock.now().plus(hold.store_ttl());
     let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_secs(1));
     while let Err(error) = hold.keeper.lease.release(&hold.id).await {
         let left = end.since(clock.now());

@@ -115,6 +115,16 @@ impl Hold {
         locked(&self.state).ttl
     }
 
+    /// For how long the store keeps it from a request on: what it granted last, or what it was asked for.
+    pub(crate) fn store_ttl(&self) -> Duration {
+        let state = locked(&self.state);
+        if state.granted {
+            state.ttl + self.id.lock_delay()
+        } else {
+            self.id.store_ttl()
+        }
+    }
+
     /// How long the store keeps it without another renewal, whoever has it in this process.
     pub(crate) fn lease_left(&self) -> Duration {
         locked(&self.state).deadline.since(self.keeper.clock.now())
