@@ -52,7 +52,7 @@ pub struct Config {
     /// plain names meet ours. 1 to 255 bytes.
     #[serde(default)]
     pub namespace: Option<String>,
-    /// How long a hold survives without a renewal. Default: 30 s. Range: 10 ms to 24 h, or what
+    /// How long a hold survives without a renewal. Default: 30 s. Range: 50 ms to 24 h, or what
     /// the backend can give.
     #[serde(default, deserialize_with = "duration::deserialize")]
     pub ttl: Option<Duration>,

@@ -167,7 +167,7 @@ async fn wrong_urls_are_refused_by_name() {
             ErrorKind::Config,
             "malformed duration \"5\"",
         ),
-        ("memory://?ttl=1ms", ErrorKind::Unsupported, "from 10 ms"),
+        ("memory://?ttl=1ms", ErrorKind::Unsupported, "from 50 ms"),
         (
             "memory://?namespace=",
             ErrorKind::InvalidKey,

@@ -11,10 +11,13 @@ use crate::{Error, ErrorKind, LockKey, Result};
 /// The ttl of a request that names none, and of a client configured without one: 30 seconds.
 pub const DEFAULT_TTL: Duration = Duration::from_secs(30);
 
-/// The ttls that any backend accepts: 10 milliseconds to 24 hours. A backend may narrow it, see
+/// The ttls that any backend accepts: 50 milliseconds to 24 hours. A backend may narrow it, see
 /// [`Capabilities::ttl`](crate::Capabilities::ttl).
+///
+/// With a shorter one the end of a hold could not be told before its store opens the key: timers have
+/// steps of a millisecond, and a busy machine runs them later than that.
 pub const TTL_RANGE: RangeInclusive<Duration> =
-    Duration::from_millis(10)..=Duration::from_secs(24 * 60 * 60);
+    Duration::from_millis(50)..=Duration::from_secs(24 * 60 * 60);
 
 /// Who may hold a key at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

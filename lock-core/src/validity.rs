@@ -106,12 +106,16 @@ impl Validity {
     }
 }
 
+/// How much earlier than the store's expiry a hold ends, so that its end is told by then: timers have
+/// steps of 1 ms, and a busy machine lets them and the tasks that they wake run late.
+const LATENESS_MIN: Duration = Duration::from_millis(10);
+const LATENESS_MAX: Duration = Duration::from_millis(50);
+
 /// When a hold for `ttl` from `sent` on stops being valid: a margin before the store's own expiry,
-/// for clocks that run at rates up to 1 % apart, and for timers and tasks that a busy machine lets
-/// run late.
+/// for clocks that run at rates up to 1 % apart, and for what comes late.
 fn deadline(sent: Moment, ttl: Duration) -> Moment {
     let drift = ttl / 100;
-    let lateness = Duration::from_millis(50).min(ttl / 20);
+    let lateness = (ttl / 20).clamp(LATENESS_MIN, LATENESS_MAX).min(ttl / 2);
     sent.plus(ttl - drift - lateness)
 }
 

@@ -251,8 +251,8 @@ async fn a_delay_out_of_range_is_refused_with_advice() {
     let beyond = request().with_lock_delay(Duration::MAX);
     let (_lease, without) = crate::support::keeper();
     for (refused, advice) in [
-        (locks.acquire(longer).await.err(), "may be 86400s at most"),
-        (locks.acquire(beyond).await.err(), "may be 86400s at most"),
+        (locks.acquire(longer).await.err(), "may be 24 h at most"),
+        (locks.acquire(beyond).await.err(), "may be 24 h at most"),
         (without.claim(&request()).err(), "leave it out"),
     ] {
         let error = refused.expect("out of range");
