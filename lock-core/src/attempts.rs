@@ -1,11 +1,13 @@
 //! What an acquisition remembers that asks its store again and again, and what it makes of errors.
 
 use std::future::Future;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::{Answered, Clock, LockRequest, Moment, Result, Wait};
+use crate::sync::locked;
+use crate::{Answered, Clock, Error, ErrorKind, LockRequest, Moment, Result, Wait};
 
 /// How far an answer may come after the end of a wait, at least: a request that was sent in time is
 /// better waited for than misread.
@@ -16,6 +18,9 @@ const GRACE_MAX: Duration = Duration::from_millis(250);
 
 /// How long an answer that the key is held stands for a wait that ends meanwhile.
 const RECENT: Duration = Duration::from_millis(500);
+
+/// So often in a row a store may answer too late for a short ttl.
+const LATE_MAX: u32 = 20;
 
 /// How long a wait that has no end of its own rides out a store that cannot be reached.
 const OUTAGE_LIMIT: Duration = Duration::from_secs(30);
@@ -36,6 +41,11 @@ pub struct Attempts {
     troubled: bool,
     /// When the last request was sent to which the answer was that the key is held.
     refused: Option<Moment>,
+    ttl: Duration,
+    /// How many attempts in a row took a third of the ttl, while the store answered others.
+    late: u32,
+    /// When the present attempt began.
+    asked: Mutex<Moment>,
 }
 
 impl Attempts {
@@ -52,6 +62,9 @@ impl Attempts {
             begun: Clock::Boot.now(),
             troubled: false,
             refused: None,
+            ttl: request.ttl(),
+            late: 0,
+            asked: Mutex::new(Clock::Boot.now()),
         }
     }
 
@@ -77,6 +90,7 @@ impl Attempts {
     /// How long to wait for the next answer of a store of which so much was `heard`. At the end of a
     /// wait, an answer is no sign of trouble until it takes far longer than usual.
     pub fn patience(&self, heard: Answered) -> Duration {
+        *locked(&self.asked) = Clock::Boot.now();
         if self.ends.is_none() {
             return self.reply_limit;
         }
@@ -101,11 +115,19 @@ impl Attempts {
     pub fn note<T>(&mut self, attempt: Result<Option<T>>, heard: Answered) -> Result<Option<T>> {
         let error = match attempt {
             Ok(answer) => {
-                self.troubled = false;
+                (self.troubled, self.late) = (false, 0);
                 return Ok(answer);
             }
             Err(error) => error,
         };
+        if self.is_too_late(&error, heard) {
+            self.late += 1;
+            if self.late >= LATE_MAX {
+                return Err(too_short(self.ttl).with_source(error));
+            }
+        } else {
+            self.late = 0;
+        }
         // Those who stood in line behind us were cut off for as long as we.
         let heard = heard.at.max(self.begun);
         let outlasted = self.ends.is_none() && Clock::Boot.now().since(heard) > OUTAGE_LIMIT;
@@ -157,16 +179,36 @@ impl Attempts {
         self.ends.is_some_and(|ends| ends <= Instant::now())
     }
 
+    /// Whether the answer took longer than the ttl allows, although the store answers: another attempt
+    /// would not be quicker.
+    fn is_too_late(&self, error: &Error, heard: Answered) -> bool {
+        let asked = *locked(&self.asked);
+        let took = Clock::Boot.now().since(asked);
+        let is_late = self.reply_limit == self.ttl / 3 && took >= self.reply_limit;
+        // Of one that is silent nothing was heard since the attempt before.
+        let is_alive = heard.at.plus(took * 2) >= asked;
+        error.is_retryable() && is_late && is_alive
+    }
+
     fn was_refused_just_now(&self) -> bool {
         let is_recent = |sent| Clock::Boot.now().since(sent) < RECENT;
         self.refused.is_some_and(is_recent)
     }
 }
 
+fn too_short(ttl: Duration) -> Error {
+    Error::new(
+        ErrorKind::Unavailable,
+        format!(
+            "the store answers, but {LATE_MAX} times in a row not within a third of the ttl of {ttl:?}: choose a longer ttl"
+        ),
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Error, ErrorKind, Heard};
+    use crate::Heard;
 
     fn attempts(request: LockRequest) -> Attempts {
         Attempts::new(&request, Duration::from_secs(1))
@@ -198,6 +240,29 @@ mod tests {
         ending.refused(Clock::Boot.now());
         assert!(ending.note(unavailable(), heard).is_ok());
         assert!(ending.last_word(unavailable()).is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_store_that_is_too_slow_for_the_ttl_is_told_so() {
+        let heard = Heard::new();
+        let mut slow = attempts(request().with_ttl(Duration::from_millis(50)));
+        let mut attempt = async |answers: bool| {
+            let patience = slow.patience(heard.last());
+            tokio::time::sleep(patience).await;
+            if answers {
+                heard.note(Clock::Boot.now());
+            }
+            slow.note(unavailable(), heard.last())
+        };
+        // A store that is silent is ridden out as always.
+        for _ in 0..LATE_MAX {
+            assert!(attempt(false).await.is_ok());
+        }
+        for _ in 1..LATE_MAX {
+            assert!(attempt(true).await.is_ok());
+        }
+        let error = attempt(true).await.expect_err("it is too slow");
+        assert!(error.to_string().contains("a longer ttl"), "{error}");
     }
 
     #[tokio::test]
