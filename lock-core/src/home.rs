@@ -22,8 +22,15 @@ pub struct KeeperHome(Home);
 
 #[derive(Clone)]
 enum Home {
-    Thread(Handle),
+    Thread(KeeperThread),
     Caller,
+}
+
+/// The keeper thread, and the process that it runs in.
+#[derive(Clone)]
+struct KeeperThread {
+    handle: Handle,
+    process: u32,
 }
 
 /// Which [`KeeperHome`] a client is configured to have. Default: the keeper thread.
@@ -52,21 +59,25 @@ impl KeeperHome {
 
     /// The process's keeper thread; the first call starts it.
     ///
+    /// A forked process has none of its parent's threads, so it gets a keeper thread of its own, for
+    /// clients that it connects itself. With those of its parent it can take no lock.
+    ///
     /// # Errors
     ///
     /// [`ErrorKind::Backend`] when the operating system gives no thread.
     pub fn thread() -> Result<Self> {
-        static KEEPER_THREAD: Mutex<Option<Handle>> = Mutex::new(None);
+        static KEEPER_THREAD: Mutex<Option<KeeperThread>> = Mutex::new(None);
 
         let mut started = locked(&KEEPER_THREAD);
-        if let Some(handle) = &*started {
-            return Ok(Self(Home::Thread(handle.clone())));
+        if let Some(thread) = started.as_ref().filter(|thread| thread.is_ours()) {
+            return Ok(Self(Home::Thread(thread.clone())));
         }
         let handle = start_thread().map_err(|source| {
             Error::new(ErrorKind::Backend, "cannot start the keeper thread").with_source(source)
         })?;
-        *started = Some(handle.clone());
-        Ok(Self(Home::Thread(handle)))
+        let process = std::process::id();
+        let thread = started.insert(KeeperThread { handle, process });
+        Ok(Self(Home::Thread(thread.clone())))
     }
 
     /// The runtime of whoever acquires.
@@ -78,7 +89,8 @@ impl KeeperHome {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Config`] at the caller's home when the caller is in no runtime.
+    /// [`ErrorKind::Config`] at the caller's home when the caller is in no runtime, and on the keeper thread in a
+    /// process that was forked since.
     pub fn spawn<F>(&self, future: F) -> Result<JoinHandle<F::Output>>
     where
         F: Future + Send + 'static,
@@ -91,10 +103,15 @@ impl KeeperHome {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Config`] at the caller's home when the caller is in no runtime.
+    /// [`ErrorKind::Config`] at the caller's home when the caller is in no runtime, and on the keeper thread in a
+    /// process that was forked since.
     pub fn handle(&self) -> Result<Handle> {
         match &self.0 {
-            Home::Thread(handle) => Ok(handle.clone()),
+            Home::Thread(thread) if thread.is_ours() => Ok(thread.handle.clone()),
+            Home::Thread(_) => Err(Error::new(
+                ErrorKind::Config,
+                "this client was connected before its process forked, and nothing of it is renewed in the new process: connect there",
+            )),
             Home::Caller => Handle::try_current().map_err(|source| {
                 Error::new(
                     ErrorKind::Config,
@@ -108,6 +125,12 @@ impl KeeperHome {
     /// Whether it goes on when the runtime of a caller is blocked or gone.
     pub(crate) fn outlives_callers(&self) -> bool {
         matches!(self.0, Home::Thread(_))
+    }
+}
+
+impl KeeperThread {
+    fn is_ours(&self) -> bool {
+        self.process == std::process::id()
     }
 }
 
@@ -128,4 +151,22 @@ fn start_thread() -> std::io::Result<Handle> {
         .name("polylock-keeper".into())
         .spawn(move || runtime.block_on(std::future::pending::<()>()))?;
     Ok(handle)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_forked_process_is_told_that_nothing_is_renewed() {
+        let KeeperHome(Home::Thread(mut thread)) = KeeperHome::thread().unwrap() else {
+            panic!("not a thread");
+        };
+        assert!(KeeperHome(Home::Thread(thread.clone())).handle().is_ok());
+        // As a child sees it, which has what its parent had in memory.
+        thread.process += 1;
+        let error = KeeperHome(Home::Thread(thread)).handle().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Config);
+        assert!(error.to_string().contains("forked"), "{error}");
+    }
 }
