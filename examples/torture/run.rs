@@ -253,7 +253,8 @@ impl Site {
             removals = self.torment(times, workers, seed) => removals?,
         };
         self.headquarters.end();
-        let limit = END_LIMIT + 5 * self.ttl;
+        // Some ask for twice the ttl.
+        let limit = END_LIMIT + 10 * self.ttl;
         let all = match timeout(limit, running).await {
             Ok(ended) => ended.map(|()| true)?,
             Err(_) => false,

@@ -70,7 +70,7 @@ impl Shift {
                 (Work::All, Kind::Busy) => Wish::draw(&mut rng, &capabilities, ttl),
                 (Work::All, Kind::Steady) => Wish::steady(&mut rng, ttl),
                 (Work::All, Kind::Slow) => Wish::slow(&mut rng, ttl),
-                (Work::Careless, _) => Wish::update(&mut rng),
+                (Work::Careless, _) => Wish::update(&mut rng, ttl),
             };
             match self.acquire(&wish).await? {
                 Some(guard) => {
@@ -95,7 +95,7 @@ impl Shift {
 
     /// `None` when it was not granted, for whatever reason that passes.
     async fn acquire(&self, wish: &Wish) -> Result<Option<RecordedGuard>, Problem> {
-        let request = wish.request(&self.job.keys, self.job.ttl)?;
+        let request = wish.request(&self.job.keys)?;
         let acquiring = self.recorder.acquire(&*self.locks, request);
         let acquired = match wish.patience {
             Patience::Cancelled(after) => match timeout(after, acquiring).await {

@@ -22,6 +22,7 @@ const PERMITS_OF: u32 = 3;
 pub(crate) struct Wish {
     key: String,
     mode: Kind,
+    ttl: Duration,
     pub(crate) patience: Patience,
     pub(crate) hold: Duration,
     pub(crate) ending: Ending,
@@ -64,6 +65,7 @@ impl Wish {
         let wish = |key: String, mode, register| Self {
             key,
             mode,
+            ttl,
             patience: Patience::None,
             hold,
             ending: Ending::Released,
@@ -100,6 +102,10 @@ impl Wish {
                 None,
             ),
         };
+        // Those who hold a key together, and whoever waits for all of them, have leases that end apart.
+        if wish.register.is_none() {
+            wish.ttl = ttl * rng.u32(2..=4) / 2;
+        }
         wish.patience = patience(rng, ttl);
         wish.ending = match rng.u32(0..10) {
             0..6 => Ending::Released,
@@ -114,6 +120,7 @@ impl Wish {
         Self {
             key: "slow".to_owned(),
             mode: Kind::Exclusive,
+            ttl,
             patience: match rng.u32(0..5) {
                 0 => patience(rng, ttl),
                 _ => Patience::Endless,
@@ -129,6 +136,7 @@ impl Wish {
         Self {
             key: format!("steady/{}", rng.usize(0..STEADY)),
             mode: Kind::Exclusive,
+            ttl: ttl * rng.u32(2..=4) / 2,
             patience: Patience::Within(ttl),
             hold: ttl.mul_f64(0.3 + 1.5 * rng.f64()),
             ending: Ending::Released,
@@ -137,11 +145,12 @@ impl Wish {
     }
 
     /// An update of a register, for as long as it takes.
-    pub(crate) fn update(rng: &mut Rng) -> Self {
+    pub(crate) fn update(rng: &mut Rng, ttl: Duration) -> Self {
         let register = rng.usize(0..REGISTERS);
         Self {
             key: format!("register/{register}"),
             mode: Kind::Exclusive,
+            ttl,
             patience: Patience::Endless,
             hold: Duration::from_millis(rng.u64(5..30)),
             ending: Ending::Released,
@@ -149,14 +158,14 @@ impl Wish {
         }
     }
 
-    pub(crate) fn request(&self, keys: &str, ttl: Duration) -> Result<LockRequest, Problem> {
+    pub(crate) fn request(&self, keys: &str) -> Result<LockRequest, Problem> {
         let key = format!("{keys}/{}", self.key);
         let request = match self.mode {
             Kind::Exclusive => LockRequest::exclusive(&key)?,
             Kind::Shared => LockRequest::shared(&key)?,
             Kind::Permit => LockRequest::permit(&key, PERMITS_OF)?,
         };
-        let request = request.with_ttl(ttl);
+        let request = request.with_ttl(self.ttl);
         Ok(match self.patience {
             Patience::None => request.without_waiting(),
             Patience::Within(limit) => request.waiting_at_most(limit),
