@@ -49,7 +49,7 @@ fn an_attempt_is_one_request_and_one_round_trip() {
             let one = [before[0] + 1, before[1], before[2]];
             assert_eq!(calls(), one, "{:?} granted", request.mode);
             let refused = exclusive(request.key.as_str(), LONG);
-            assert!(try_take(&locks, &refused).await.unwrap().is_none());
+            lock_testkit::assert_excluded!(try_take(&locks, &refused).await.unwrap().is_none());
             // The script says for how long it is held.
             let two = [one[0] + 1, one[1] + 1, one[2]];
             assert_eq!(calls(), two, "{:?} refused", request.mode);

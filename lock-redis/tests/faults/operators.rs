@@ -211,7 +211,7 @@ fn keys_of_any_other_kind_are_an_error_and_left_alone() {
         bed.ask(&["SET", "k", "theirs"]);
         for mut request in in_all_modes("k", TTL) {
             request.key = exclusive("k", TTL).key;
-            assert!(try_take(&locks, &request).await.unwrap().is_none());
+            lock_testkit::assert_excluded!(try_take(&locks, &request).await.unwrap().is_none());
         }
         assert_eq!(bed.ask(&["GET", "k"]).text().as_deref(), Some("theirs"));
     });

@@ -21,9 +21,9 @@ fn a_plain_set_excludes_us_in_every_mode_and_its_del_wakes_us() {
                 .unwrap(),
             Reply::Text(b"OK".into())
         );
-        assert!(locks.try_lock("k").await.unwrap().is_none());
-        assert!(locks.try_lock_shared("k").await.unwrap().is_none());
-        assert!(locks.try_permit("k", 5).await.unwrap().is_none());
+        lock_testkit::assert_excluded!(locks.try_lock("k").await.unwrap().is_none());
+        lock_testkit::assert_excluded!(locks.try_lock_shared("k").await.unwrap().is_none());
+        lock_testkit::assert_excluded!(locks.try_permit("k", 5).await.unwrap().is_none());
 
         let waiting = locks.lock("k");
         let freeing = async {
@@ -106,7 +106,7 @@ fn a_lock_without_an_expiry_is_waited_for_too() {
             .command(&["SETNX", "k", "for ever"])
             .unwrap();
         let limit = Duration::from_millis(300);
-        assert!(locks.lock_within("k", limit).await.unwrap().is_none());
+        lock_testkit::assert_excluded!(locks.lock_within("k", limit).await.unwrap().is_none());
         let freeing = async { server.client().command(&["DEL", "k"]).unwrap() };
         let (guard, _) = tokio::join!(locks.lock_within("k", Duration::from_secs(10)), freeing);
         assert!(guard.unwrap().is_some());
