@@ -28,9 +28,9 @@ fn a_transaction_by_hand_excludes_us_until_it_ends() {
                     "BEGIN; SELECT token FROM locks WHERE k = {} FOR UPDATE",
                     row(&key)
                 ));
-                assert!(!is_free(&locks, &key).await, "{vendor:?} {hold:?}");
+                lock_testkit::assert_excluded!(!is_free(&locks, &key).await, "{vendor:?} {hold:?}");
                 let shared = locks.try_lock_shared(&key).await.expect("held is no error");
-                assert!(shared.is_none(), "{vendor:?} {hold:?}");
+                lock_testkit::assert_excluded!(shared.is_none(), "{vendor:?} {hold:?}");
                 let waiting = take_soon(&locks, exclusive(&key, LONG));
                 let ending = async {
                     theirs.run("COMMIT");
@@ -58,7 +58,7 @@ fn a_row_lock_excludes_a_transaction_by_hand_until_its_release() {
             theirs.begin(&format!("BEGIN; {lock}"));
             guard.release().await.expect("the server runs");
             assert_eq!(theirs.finish().len(), 1);
-            assert!(!is_free(&locks, "k").await);
+            lock_testkit::assert_excluded!(!is_free(&locks, "k").await);
         }
     });
 }
@@ -103,11 +103,19 @@ fn leases_and_row_locks_respect_each_other() {
                 connect(&server, second).await,
             );
             let guard = take(&holder, "k", LONG).await;
-            assert!(!is_free(&other, "k").await, "{second:?} beside {first:?}");
-            assert!(other.try_lock_shared("k").await.expect("it runs").is_none());
+            lock_testkit::assert_excluded!(
+                !is_free(&other, "k").await,
+                "{second:?} beside {first:?}"
+            );
+            lock_testkit::assert_excluded!(
+                other.try_lock_shared("k").await.expect("it runs").is_none()
+            );
             guard.release().await.expect("it runs");
             let shared = holder.lock_shared("k").await.expect("it runs");
-            assert!(!is_free(&other, "k").await, "{second:?} beside {first:?}");
+            lock_testkit::assert_excluded!(
+                !is_free(&other, "k").await,
+                "{second:?} beside {first:?}"
+            );
             shared.release().await.expect("it runs");
             let next = take_soon(&other, exclusive("k", LONG)).await;
             next.release().await.expect("it runs");

@@ -23,7 +23,7 @@ async fn use_before(locks: &MySqlLock, first: Duration, refused: Duration) {
     let guard = take(locks, "first", first).await;
     guard.release().await.expect("the server runs");
     let answer = locks.acquire(exclusive("held", refused)).await;
-    assert!(answer.expect("busy is no error").is_none());
+    lock_testkit::assert_excluded!(answer.expect("busy is no error").is_none());
 }
 
 fn runtime() -> Runtime {

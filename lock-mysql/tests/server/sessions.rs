@@ -23,11 +23,11 @@ async fn assert_in_order(what: &str, url: &str) {
             let request = exclusive(&format!("other {number}"), TTL);
             others.push(take_soon(&ours, request).await);
         }
-        assert!(!is_free(&theirs, "k").await, "{what}, {hold:?}");
+        lock_testkit::assert_excluded!(!is_free(&theirs, "k").await, "{what}, {hold:?}");
         sleep(TTL * 3 / 2).await;
         assert!(guard.is_held(), "{what}, {hold:?}: not renewed");
         assert!(others.iter().all(lock_core::LockGuard::is_held), "{what}");
-        assert!(!is_free(&theirs, "k").await, "{what}, {hold:?}: not kept");
+        lock_testkit::assert_excluded!(!is_free(&theirs, "k").await, "{what}, {hold:?}: not kept");
         let released = guard.release().await.expect("the server runs");
         assert_eq!(released, Released::Released, "{what}, {hold:?}");
         let next = take(&theirs, "k", LONG).await;
@@ -39,7 +39,7 @@ async fn assert_in_order(what: &str, url: &str) {
 async fn in_other_modes(ours: &MySqlLock, theirs: &MySqlLock, hold: MySqlHold) {
     let shared = ours.lock_shared("shared").await.expect("it runs");
     let beside = theirs.lock_shared("shared").await.expect("it runs");
-    assert!(!is_free(theirs, "shared").await);
+    lock_testkit::assert_excluded!(!is_free(theirs, "shared").await);
     for guard in [shared, beside] {
         guard.release().await.expect("the server runs");
     }
@@ -51,7 +51,7 @@ async fn in_other_modes(ours: &MySqlLock, theirs: &MySqlLock, hold: MySqlHold) {
         for _ in 0..2 {
             held.push(take_soon(ours, request.clone()).await);
         }
-        assert!(theirs.acquire(request).await.expect("it runs").is_none());
+        lock_testkit::assert_excluded!(theirs.acquire(request).await.expect("it runs").is_none());
     }
 }
 
@@ -88,7 +88,10 @@ fn clients_whose_sessions_begin_in_different_time_zones_exclude_each_other() {
             }
             for (ours, theirs) in [(0, 1), (1, 0)] {
                 let guard = take(&clients[ours], "k", TTL).await;
-                assert!(!is_free(&clients[theirs], "k").await, "{vendor:?}: {ours}");
+                lock_testkit::assert_excluded!(
+                    !is_free(&clients[theirs], "k").await,
+                    "{vendor:?}: {ours}"
+                );
                 guard.release().await.expect("the server runs");
                 let next = take(&clients[theirs], "k", TTL).await;
                 next.release().await.expect("the server runs");
