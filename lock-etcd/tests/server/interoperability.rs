@@ -65,9 +65,9 @@ fn etcdctl_excludes_us_in_every_mode_and_its_end_wakes_us() {
         let mut theirs = Control::lock(&cluster, "k");
         let key = theirs.holds().await;
         assert!(key.starts_with("k/"), "{key}");
-        assert!(locks.try_lock("k").await.unwrap().is_none());
-        assert!(locks.try_lock_shared("k").await.unwrap().is_none());
-        assert!(locks.try_permit("k", 5).await.unwrap().is_none());
+        lock_testkit::assert_excluded!(locks.try_lock("k").await.unwrap().is_none());
+        lock_testkit::assert_excluded!(locks.try_lock_shared("k").await.unwrap().is_none());
+        lock_testkit::assert_excluded!(locks.try_permit("k", 5).await.unwrap().is_none());
         assert_eq!(keys(&cluster, "k/"), [key], "a refusal leaves something");
 
         let mut waiting = Beside::run(async move { locks.lock("k").await });
@@ -93,7 +93,7 @@ fn we_exclude_etcdctl_and_our_release_wakes_it() {
             queue_has(&cluster, "k", 2).await;
             let mut held = Box::pin(theirs.holds());
             let early = timeout(Duration::from_millis(500), &mut held).await;
-            assert!(early.is_err(), "etcdctl got what we hold");
+            lock_testkit::assert_excluded!(early.is_err(), "etcdctl got what we hold");
             guard.release().await.unwrap();
             assert!(held.await.starts_with("k/"));
             theirs.interrupt();
@@ -120,7 +120,7 @@ fn both_are_served_in_the_order_in_which_they_came() {
         first.release().await.unwrap();
         second.holds().await;
         let early = timeout(Duration::from_millis(500), third.outcome()).await;
-        assert!(early.is_err(), "the third overtook the second");
+        lock_testkit::assert_excluded!(early.is_err(), "the third overtook the second");
         second.interrupt();
         let guard = third.outcome().await;
         let guard = guard.unwrap();
@@ -139,7 +139,7 @@ fn a_mutex_of_the_go_client_is_waited_for() {
         let granted = cluster.control(&["lease", "grant", "60"]);
         let lease = granted.split_whitespace().nth(1).expect("its id");
         cluster.control(&["put", &format!("k/{lease}"), "", "--lease", lease]);
-        assert!(locks.try_lock("k").await.unwrap().is_none());
+        lock_testkit::assert_excluded!(locks.try_lock("k").await.unwrap().is_none());
         let mut waiting = Beside::run(async move { locks.lock("k").await });
         queue_has(&cluster, "k", 2).await;
         cluster.control(&["lease", "revoke", lease]);
