@@ -90,7 +90,7 @@ fn either_excludes_the_other_and_both_are_served_in_order() {
             return;
         };
         assert_eq!(curator.ask("try"), "true");
-        assert!(locks.try_lock("k").await.unwrap().is_none());
+        lock_testkit::assert_excluded!(locks.try_lock("k").await.unwrap().is_none());
         assert_eq!(curator.ask("release"), "released");
         for mode in [Mode::Exclusive, Mode::Shared, Mode::permit(5).unwrap()] {
             let guard = take(&locks, request("k", mode)).await;
@@ -116,7 +116,7 @@ fn either_excludes_the_other_and_both_are_served_in_order() {
         guard.release().await.unwrap();
         assert_eq!(curator.says(), "true");
         let early = timeout(PROMPT / 50, &mut third).await;
-        assert!(early.is_err(), "{early:?} beside Curator");
+        lock_testkit::assert_excluded!(early.is_err(), "{early:?} beside Curator");
         assert_eq!(curator.ask("release"), "released");
         let last = timeout(PROMPT, third).await.expect("woken by Curator");
         last.unwrap().release().await.unwrap();

@@ -24,11 +24,14 @@ fn any_claim_that_ends_in_a_number_counts_as_exclusive() {
             let (_, sequence) = admin.create(&start, &[], &ephemeral).await.unwrap();
             for mode in [Mode::Exclusive, Mode::Shared, Mode::permit(9).unwrap()] {
                 let tried = locks.acquire(request("k", mode).without_waiting()).await;
-                assert!(tried.unwrap().is_none(), "{mode:?} beside {name:?}");
+                lock_testkit::assert_excluded!(
+                    tried.unwrap().is_none(),
+                    "{mode:?} beside {name:?}"
+                );
             }
             let mut waiting = Box::pin(locks.acquire(request("k", Mode::Shared)));
             let early = timeout(Duration::from_millis(200), &mut waiting).await;
-            assert!(early.is_err(), "{early:?}");
+            lock_testkit::assert_excluded!(early.is_err(), "{early:?}");
             admin
                 .delete(&format!("{start}{sequence}"), None)
                 .await

@@ -98,7 +98,7 @@ fn either_excludes_the_other() {
         for mode in [Mode::Exclusive, Mode::Shared, Mode::permit(5).unwrap()] {
             let tried =
                 lock_core::DistributedLock::acquire(&locks, request("k", mode).without_waiting());
-            assert!(tried.await.unwrap().is_none(), "{mode:?} beside kazoo");
+            lock_testkit::assert_excluded!(tried.await.unwrap().is_none(), "{mode:?} beside kazoo");
         }
         assert_eq!(kazoo.ask("release"), "released");
         for mode in [Mode::Exclusive, Mode::Shared, Mode::permit(5).unwrap()] {
@@ -135,7 +135,7 @@ fn both_are_served_in_the_order_in_which_they_came() {
         guard.release().await.unwrap();
         assert_eq!(kazoo.says(), "True");
         let early = timeout(PROMPT / 50, &mut third).await;
-        assert!(early.is_err(), "{early:?} beside kazoo");
+        lock_testkit::assert_excluded!(early.is_err(), "{early:?} beside kazoo");
         assert_eq!(kazoo.ask("release"), "released");
         let last = timeout(PROMPT, third).await.expect("woken by kazoo");
         last.unwrap().release().await.unwrap();

@@ -29,7 +29,10 @@ fn names_are_different_locks_and_slashes_nest() {
         let mut guards = Vec::new();
         for name in names {
             guards.push(take(&locks, request(name, Mode::Exclusive)).await);
-            assert!(locks.try_lock(name).await.unwrap().is_none(), "{name:?}");
+            lock_testkit::assert_excluded!(
+                locks.try_lock(name).await.unwrap().is_none(),
+                "{name:?}"
+            );
         }
         let admin = admin(server).await;
         let mut top = children(&admin, "/names").await;
