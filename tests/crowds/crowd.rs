@@ -51,7 +51,11 @@ pub(crate) fn one_process(start: fn() -> Crowded, kind: Kind, settings: &str) {
     let mut child = Child::start(&url, kind, many);
     child.answer();
     // Where each waits on the store by itself, each looks now and then.
-    let may_settle = if settings.is_empty() { SETTLING } else { Duration::ZERO };
+    let may_settle = if settings.is_empty() {
+        SETTLING
+    } else {
+        Duration::ZERO
+    };
     let (settled, idle) = runtime.block_on(settle(&store, may_settle));
     let mut report = Report::new(&store, kind, settings, many);
     report.requests_to_queue = store.requests() - before;

