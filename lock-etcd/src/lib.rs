@@ -3,15 +3,17 @@
 //! A claim on a lock is a key directly below the lock's name, `name/<lease>-<owner>`, and its place in the
 //! queue is the key's create revision, which is its fencing token, too. That is the layout of `etcdctl
 //! lock` and of the mutexes of the Go client, so either excludes the other, and all are served in the
-//! order in which they came. What others put there counts as an exclusive claim.
+//! order in which they came. What others put there counts as an exclusive claim, and where it has no lease, so
+//! that it never ends, as an error that names it.
 //!
 //! Names nest by `/` for `etcdctl get --prefix`. Here `a` and `a/b` are two locks that have nothing to do
-//! with each other; `etcdctl lock a`, though, also waits for holders of our `a/b`.
+//! with each other; `etcdctl lock a`, though, also waits for holders of our `a/b`. Servers list both, so a lock
+//! costs more the more is held below its name.
 //!
 //! All claims of a client with the same ttl stand under one lease, and one stream keeps all its leases
 //! alive. So a hold costs nothing while it is held, and it ends with its lease: revoking the lease, or
-//! letting it expire, frees all that stands under it. A second stream tells of keys that go: to waiters of
-//! the claim before them, and to holders of their own.
+//! letting it expire, frees all that stands under it. A second stream tells of keys that go: holders of their
+//! own, and the first waiter of a client for each key, for those behind it, too, of the claim before it.
 //!
 //! Decisions are made in transactions only, which the members agree on. Where the limits are:
 //!
