@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::{
-    Attempts, Backoff, Claim, Clock, Error, ErrorKind, FencingToken, LockGuard, LockRequest,
-    Moment, Released, Result, Turn,
+    Attempts, Backoff, Claim, Clock, Error, ErrorKind, FencingToken, HumanDuration, LockGuard,
+    LockRequest, Moment, Released, Result, Turn,
 };
 
 use crate::EtcdLock;
@@ -320,9 +320,10 @@ impl<'a> Acquisition<'a> {
 }
 
 fn came_too_late(ttl: Duration) -> Error {
+    let ttl = HumanDuration(ttl);
     Error::new(
         ErrorKind::Unavailable,
-        format!("the grant came too late for a ttl of {ttl:?}: use a longer ttl, or look at what slows the servers"),
+        format!("the grant came too late for a ttl of {ttl}: use a longer ttl, or look at what slows the servers"),
     )
     .with_backend(BACKEND)
 }

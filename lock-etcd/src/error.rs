@@ -1,16 +1,19 @@
 //! From the driver's errors to ours: one visible match.
 
+use std::error::Error as StdError;
+use std::fmt;
 use std::time::Duration;
 
 use etcd_client::Error as EtcdError;
-use lock_core::{Error, ErrorKind};
+use lock_core::{Error, ErrorKind, HumanDuration};
 use tonic::{Code, Status};
 
 pub(crate) const BACKEND: &str = "etcd";
 
 /// Nobody answered in time; what came of the request is unknown.
 pub(crate) fn no_answer(limit: Duration) -> Error {
-    unavailable(format!("no answer within {limit:?}: {CHECK}"))
+    let limit = HumanDuration(limit);
+    unavailable(format!("no answer within {limit}: {CHECK}"))
 }
 
 /// The task that asked has gone together with its runtime.
@@ -47,13 +50,38 @@ pub(crate) fn unexpected(what: &str) -> Error {
 /// Tells by what it says what a driver error means to the caller.
 pub(crate) fn translate(error: EtcdError) -> Error {
     let (kind, advice) = classify(&error);
-    let told = match &error {
-        EtcdError::GRpcStatus(status) => status.message().to_owned(),
-        other => other.to_string(),
-    };
-    Error::new(kind, format!("{told}: {advice}"))
+    advise(error, kind, advice)
+}
+
+/// An error of `kind` that says what the driver says, and what to do.
+pub(crate) fn advise(error: EtcdError, kind: ErrorKind, advice: &str) -> Error {
+    let error = Told(error);
+    Error::new(kind, format!("{error}: {advice}"))
         .with_backend(BACKEND)
         .with_source(error)
+}
+
+/// A driver's error in the words of the server alone: its own text has them between others, so that a
+/// report of the whole chain would say them twice.
+#[derive(Debug)]
+struct Told(EtcdError);
+
+impl fmt::Display for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match status_of(&self.0) {
+            Some(status) => f.write_str(status.message()),
+            None => self.0.fmt(f),
+        }
+    }
+}
+
+impl StdError for Told {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        match status_of(&self.0) {
+            Some(status) => status.source(),
+            None => self.0.source(),
+        }
+    }
 }
 
 /// Whether a server has said this, and not the way to it.
@@ -199,6 +227,17 @@ impl Failure {
             Self::Refused(error)
         } else {
             Self::Unknown(translate(error))
+        }
+    }
+
+    /// Names the server that it is about.
+    pub(crate) fn at(self, server: &str) -> Self {
+        let named = |error: Error| error.with_server(server.to_owned());
+        match self {
+            Self::NotSent(error) => Self::NotSent(named(error)),
+            Self::LoggedOut(error) => Self::LoggedOut(named(error)),
+            Self::Unknown(error) => Self::Unknown(named(error)),
+            Self::Refused(_) | Self::TooLarge(_) => self,
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use etcd_client::{LeaseGrantOptions, ResponseHeader};
-use lock_core::{Clock, Error, ErrorKind, Moment, OwnerId, Result};
+use lock_core::{Clock, Error, ErrorKind, HumanDuration, Moment, OwnerId, Result};
 
 use crate::error::{BACKEND, Failure, is_lease_known, unexpected};
 use crate::link::Link;
@@ -117,9 +117,10 @@ fn seconds(ttl: i64) -> Result<Duration> {
 }
 
 fn too_short(ttl: Duration, shortest: Duration) -> Error {
+    let (ttl, shortest) = (HumanDuration(ttl), HumanDuration(shortest));
     Error::new(
         ErrorKind::Unsupported,
-        format!("a ttl of {ttl:?} cannot be had here: choose one of at least {shortest:?}, which the servers' election timeout demands"),
+        format!("a ttl of {ttl} cannot be had here: choose one of at least {shortest}, which the servers' election timeout demands"),
     )
     .with_backend(BACKEND)
 }

@@ -230,7 +230,7 @@ impl Stream {
                 Some(Err(error)) => Err(self.link.failed(&connection, error).into()),
                 None => {
                     self.link.give_up(&connection);
-                    Err(no_answer(ask.limit))
+                    Err(no_answer(ask.limit).with_server(connection.server.to_string()))
                 }
             }
         });
@@ -295,14 +295,16 @@ impl Stream {
 
     /// Gives the stream up, with its connection if somebody waits for an answer.
     fn fail(&mut self, why: &str) {
+        let mut error = unavailable(format!("{why}; it is opened again"));
         if let Some(open) = self.open.take()
             && !self.unanswered.is_empty()
         {
+            error = error.with_server(open.connection.server.to_string());
             self.link.give_up(&open.connection);
         }
         for (_, asked) in self.unanswered.drain() {
             for reply in asked.waiting {
-                let _unheard = reply.send(Err(unavailable(format!("{why}; it is opened again"))));
+                let _unheard = reply.send(Err(error.clone()));
             }
         }
     }

@@ -54,6 +54,8 @@ type Outcome = watch::Receiver<Option<Result<Connection>>>;
 #[derive(Clone)]
 pub(crate) struct Connection {
     pub(crate) client: Arc<Client>,
+    /// The member's host and port.
+    pub(crate) server: Arc<str>,
     /// Turns true when it is given up; also tells one connection from another.
     gone: Arc<watch::Sender<bool>>,
 }
@@ -170,7 +172,7 @@ impl Link {
         Err(match (unknown, logged_out) {
             (Some(error), _) => Failure::Unknown(error),
             (None, Some(error)) => Failure::LoggedOut(error),
-            (None, None) => Failure::NotSent(no_answer(limit)),
+            (None, None) => Failure::NotSent(no_answer(limit)).at(&self.wire.servers()),
         })
     }
 
@@ -185,7 +187,10 @@ impl Link {
     {
         let connection = match self.patrol.within(connect_limit, self.connection()).await {
             Some(connection) => connection.map_err(Failure::NotSent)?,
-            None => return Err(Failure::NotSent(no_answer(connect_limit))),
+            None => {
+                let error = no_answer(connect_limit);
+                return Err(Failure::NotSent(error).at(&self.wire.servers()));
+            }
         };
         let sent = Clock::Boot.now();
         // The driver's futures are large.
@@ -198,7 +203,7 @@ impl Link {
             Some(Err(error)) => Err(self.failed(&connection, error)),
             None => {
                 self.give_up(&connection);
-                Err(Failure::Unknown(no_answer(limit)))
+                Err(Failure::Unknown(no_answer(limit)).at(&connection.server))
             }
         }
     }
@@ -206,7 +211,7 @@ impl Link {
     /// Notes what an error says about the connection.
     pub(crate) fn failed(&self, connection: &Connection, error: EtcdError) -> Failure {
         let answered = is_answer(&error);
-        let failure = Failure::of(error);
+        let failure = Failure::of(error).at(&connection.server);
         // A member that is cut off from the others answers, too, and another one may do better.
         let is_logged_out = matches!(failure, Failure::LoggedOut(_));
         if failure.is_retryable() && (!answered || is_logged_out || self.wire.members() > 1) {
@@ -293,12 +298,16 @@ impl Link {
                 .await
             {
                 Some(Ok(client)) => {
-                    let (client, gone) = (Arc::new(client), Arc::new(watch::Sender::new(false)));
-                    return Ok((Connection { client, gone }, member));
+                    let connection = Connection {
+                        client: Arc::new(client),
+                        server: self.wire.server(member).into(),
+                        gone: Arc::new(watch::Sender::new(false)),
+                    };
+                    return Ok((connection, member));
                 }
                 Some(Err(error)) if !error.is_retryable() => return Err(error),
                 Some(Err(error)) => failure = Some(error),
-                None => {}
+                None => failure = Some(no_answer(limit).with_server(self.wire.server(member))),
             }
         }
         Err(failure.unwrap_or_else(|| no_answer(limit)))

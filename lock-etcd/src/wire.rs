@@ -15,10 +15,9 @@ use tower::service_fn;
 
 use crate::EtcdConfig;
 use crate::compact::Compact;
-use crate::error::{BACKEND, is_answer, is_stranger, translate};
+use crate::error::{BACKEND, advise, is_answer, is_stranger, translate};
 use crate::layout::Layout;
 use crate::url::{Host, Location, config_error};
-#[cfg(feature = "tls")]
 use crate::witness::Witness;
 
 /// How long one address of a host is tried before the next one is.
@@ -62,16 +61,38 @@ impl Wire {
         self.location.user.is_some()
     }
 
+    /// The host and port of a member.
+    pub(crate) fn server(&self, member: usize) -> String {
+        self.host(member).to_string()
+    }
+
+    /// Those of all members.
+    pub(crate) fn servers(&self) -> String {
+        let hosts: Vec<String> = self.location.hosts.iter().map(Host::to_string).collect();
+        hosts.join(",")
+    }
+
+    fn host(&self, member: usize) -> &Host {
+        &self.location.hosts[member % self.members()]
+    }
+
     /// Opens a connection to a member on the runtime of the caller, which has to outlive it; returns when
     /// the member has answered.
     pub(crate) async fn open(&self, member: usize) -> Result<Client> {
-        let host = &self.location.hosts[member % self.members()];
+        let host = self.host(member);
+        let opened = self.open_at(host).await;
+        opened.map_err(|error| error.with_server(host.to_string()))
+    }
+
+    async fn open_at(&self, host: &Host) -> Result<Client> {
         #[cfg(feature = "tls")]
         if let Some(security) = &self.security {
             return self.open_secure(host, security).await;
         }
         let stream = open_stream(host).await.map_err(broken)?;
-        self.greet(host, stream).await.map_err(translate)
+        let (stream, record) = Witness::of(stream);
+        let greeting = self.greet(host, stream).await;
+        greeting.map_err(|error| explain_plain(error, &record.beginning()))
     }
 
     #[cfg(feature = "tls")]
@@ -80,15 +101,18 @@ impl Wire {
         let handshake = ready.map_err(|error| error.with_backend(BACKEND))?;
         let stream = open_stream(host).await.map_err(broken)?;
         let stream = handshake.over(stream).await.map_err(explain)?;
-        let (mut stream, failure) = Witness::of(stream);
+        let (mut stream, record) = Witness::of(stream);
         let limit = Clock::Boot.now().plus(FIRST_WORD_LIMIT);
         let heard = tokio::select! {
             heard = stream.listen() => heard,
             () = Clock::Boot.sleep_until(limit) => Ok(()),
         };
-        heard.map_err(|error| explain(failure.take().unwrap_or(error)))?;
+        heard.map_err(|error| explain(record.take_failure().unwrap_or(error)))?;
         let greeting = self.greet(host, stream).await;
-        greeting.map_err(|error| failure.take().map_or_else(|| translate(error), explain))
+        greeting.map_err(|error| match record.take_failure() {
+            Some(failure) => explain(failure),
+            None => translate(error),
+        })
     }
 
     /// Logs in, and reads something, so that a member that does not answer is not taken for one that
@@ -181,10 +205,63 @@ async fn open_stream(host: &Host) -> io::Result<TcpStream> {
 /// What a failure below the protocol means.
 #[cfg(feature = "tls")]
 fn explain(error: io::Error) -> Error {
-    match lock_tls::explain(error) {
-        Ok(told) => told.with_backend(BACKEND),
-        Err(error) => broken(error),
+    let error = match lock_tls::explain(error) {
+        Ok(told) => return told.with_backend(BACKEND),
+        Err(error) => error,
+    };
+    if is_closed(error.kind()) {
+        let told = "the server closes the connection before TLS is agreed on: use its TLS port, or \
+             etcd:// if it has none";
+        return Error::new(ErrorKind::Unavailable, told)
+            .with_backend(BACKEND)
+            .with_source(error);
     }
+    broken(error)
+}
+
+#[cfg(feature = "tls")]
+fn is_closed(kind: io::ErrorKind) -> bool {
+    matches!(
+        kind,
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe
+    )
+}
+
+/// What it means that a greeting without TLS fails, by what the server has said first.
+fn explain_plain(error: EtcdError, beginning: &[u8]) -> Error {
+    const SECURE: &str =
+        "the server speaks TLS there: use etcds:// (with tls_ca), or its port without TLS";
+    let (kind, advice) = match beginning {
+        _ if is_answer(&error) => return translate(error),
+        // An alert, or a handshake.
+        [0x15 | 0x16, 3, ..] => (ErrorKind::Unavailable, SECURE),
+        [b'H', b'T', b'T', b'P', b'/', b'1', ..] => (
+            ErrorKind::Unavailable,
+            "a server of HTTP/1 answers there: use the port where etcd serves its clients, 2379 by \
+             default, and etcds:// if that speaks TLS",
+        ),
+        [b'-', b'A'..=b'Z', ..] => (
+            ErrorKind::Config,
+            "a Redis server answers there: use redis://, or the port of etcd, 2379 by default",
+        ),
+        [_, _, _, 0, 0x0a | 0xff, ..] => (
+            ErrorKind::Config,
+            "a MySQL server answers there: use mysql://, or the port of etcd, 2379 by default",
+        ),
+        // Servers that expect a handshake close without a word.
+        [] => (
+            ErrorKind::Unavailable,
+            "the server closes the connection: if it speaks TLS use etcds:// (with tls_ca), else check \
+             that it is an etcd server and runs",
+        ),
+        // The settings that HTTP/2 begins with.
+        [_, _, _, 4, ..] => return translate(error),
+        _ => (
+            ErrorKind::Unavailable,
+            "what answers there is no etcd server: use the port of etcd, 2379 by default",
+        ),
+    };
+    advise(error, kind, advice)
 }
 
 /// What a failure below the protocol means to the caller.

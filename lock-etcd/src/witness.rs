@@ -1,4 +1,4 @@
-//! A stream that remembers why it broke, which the driver does not pass on.
+//! A stream that remembers how it began and why it broke, which the driver does not pass on.
 
 use std::io;
 use std::pin::Pin;
@@ -7,43 +7,66 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Why a stream broke, if it did.
-#[derive(Clone, Default)]
-pub(crate) struct Failure(Arc<Mutex<Option<io::Error>>>);
+/// How many bytes of what is read first are kept.
+const BEGINNING: usize = 256;
 
-impl Failure {
-    pub(crate) fn take(&self) -> Option<io::Error> {
-        self.lock().take()
+/// What became of a stream.
+#[derive(Clone, Default)]
+pub(crate) struct Record(Arc<Mutex<Recorded>>);
+
+#[derive(Default)]
+struct Recorded {
+    beginning: Vec<u8>,
+    failure: Option<io::Error>,
+}
+
+impl Record {
+    /// Why it broke, if it did.
+    #[cfg(feature = "tls")]
+    pub(crate) fn take_failure(&self) -> Option<io::Error> {
+        self.lock().failure.take()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<io::Error>> {
+    /// What the other end said first.
+    pub(crate) fn beginning(&self) -> Vec<u8> {
+        self.lock().beginning.clone()
+    }
+
+    fn note(&self, read: &[u8]) {
+        let beginning = &mut self.lock().beginning;
+        let left = BEGINNING.saturating_sub(beginning.len());
+        beginning.extend_from_slice(&read[..read.len().min(left)]);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Recorded> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Writes down the first error in reading, which is where the other end says why.
+/// Writes down what is read first, and the first error in reading, which is where the other end says why.
 pub(crate) struct Witness<S> {
     stream: S,
-    failure: Failure,
+    record: Record,
     /// What was read before the driver asked for it.
     heard: Vec<u8>,
 }
 
 impl<S: AsyncRead + Unpin> Witness<S> {
-    /// A witness of `stream`, and where it writes down why that broke.
-    pub(crate) fn of(stream: S) -> (Self, Failure) {
-        let failure = Failure::default();
+    /// A witness of `stream`, and where it writes down what becomes of that.
+    pub(crate) fn of(stream: S) -> (Self, Record) {
+        let record = Record::default();
         let witness = Self {
             stream,
-            failure: failure.clone(),
+            record: record.clone(),
             heard: Vec::new(),
         };
-        (witness, failure)
+        (witness, record)
     }
 
     /// Waits for the other end's first word. Over TLS that comes unasked, or why there is none: a server
     /// that does not trust us says so after our side of the handshake is over, and what it says is lost
     /// if something is sent to it meanwhile.
+    #[cfg(feature = "tls")]
     pub(crate) async fn listen(&mut self) -> io::Result<()> {
         let mut word = [0; 1024];
         let mut buffer = ReadBuf::new(&mut word);
@@ -66,12 +89,19 @@ impl<S: AsyncRead + Unpin> AsyncRead for Witness<S> {
             self.heard.drain(..fits);
             return Poll::Ready(Ok(()));
         }
-        let Err(error) = ready!(Pin::new(&mut self.stream).poll_read(context, buffer)) else {
-            return Poll::Ready(Ok(()));
-        };
-        let kind = error.kind();
-        self.failure.lock().get_or_insert(error);
-        Poll::Ready(Err(kind.into()))
+        let before = buffer.filled().len();
+        let outcome = ready!(Pin::new(&mut self.stream).poll_read(context, buffer));
+        Poll::Ready(match outcome {
+            Ok(()) => {
+                self.record.note(&buffer.filled()[before..]);
+                Ok(())
+            }
+            Err(error) => {
+                let kind = error.kind();
+                self.record.lock().failure.get_or_insert(error);
+                Err(kind.into())
+            }
+        })
     }
 }
 

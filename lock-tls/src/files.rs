@@ -30,16 +30,25 @@ pub fn client_config(tls: &Tls) -> Result<ClientConfig> {
     let chain = certificates("tls_cert", cert)?;
     let private = PrivateKeyDer::from_pem_file(key)
         .map_err(|source| unreadable("tls_key", key, "a private key", source))?;
-    config
-        .with_client_auth_cert(chain, private)
-        .map_err(|source| {
-            config_error(format!(
-                "tls_key: {} does not fit the certificate in {} ({source}): set both to files of one pair",
-                key.display(),
-                cert.display()
-            ))
-            .with_source(source)
-        })
+    let config = config.with_client_auth_cert(chain, private);
+    config.map_err(|source| unusable(cert, key, source))
+}
+
+/// Why a client certificate cannot be used.
+fn unusable(cert: &Path, key: &Path, source: rustls::Error) -> Error {
+    let (cert, key) = (cert.display(), key.display());
+    // The only way to tell: the type of the cause is private.
+    let is_outdated = source.to_string().contains("UnsupportedCertVersion");
+    let told = if is_outdated {
+        format!(
+            "tls_cert: {cert} holds an X.509 certificate of version 1, which TLS libraries refuse: issue it again with an extension, such as subjectAltName, which makes it one of version 3"
+        )
+    } else {
+        format!(
+            "tls_key: {key} does not fit the certificate in {cert} ({source}): set both to files of one pair"
+        )
+    };
+    config_error(told).with_source(source)
 }
 
 /// Whom the server's certificate may come from.

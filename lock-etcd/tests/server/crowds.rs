@@ -9,11 +9,11 @@ use lock_etcd::EtcdLock;
 use lock_testkit::faults::Proxy;
 use lock_testkit::servers::EtcdCluster;
 use lock_testkit::{eventually, steady};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
-use crate::{PROMPT, connect, lock_for};
+use crate::{Beside, PROMPT, connect, lock_for};
 
 /// How many there are in a crowd: so many, unless the environment says otherwise.
 fn crowd(usual: usize) -> usize {
@@ -205,40 +205,32 @@ fn a_crowd_of_readers_behind_a_writer_enters_together() {
     });
 }
 
+/// Writes what has nothing to do with any lock.
+async fn write(endpoint: String, writes: Arc<AtomicUsize>) {
+    let client = lock_etcd::etcd_client::Client::connect([endpoint], None).await;
+    let mut client = client.expect("the server runs");
+    loop {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let written = client.put("unrelated", "value", None).await;
+        written.expect("the server runs");
+        writes.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
 /// Somebody writes what has nothing to do with the lock, and nobody asks for news.
 #[test]
 fn a_crowd_that_waits_for_permits_asks_for_nothing() {
     steady(async || {
         const MEASURED: Duration = Duration::from_secs(6);
         let size = crowd(300);
-        let cluster = Arc::new(EtcdCluster::start(1));
+        let cluster = EtcdCluster::start(1);
         let (locks, other) = (connect(cluster.url()).await, connect(cluster.url()).await);
         let ttl = Duration::from_secs(60);
         let request = LockRequest::permit("k", 1).unwrap().with_ttl(ttl);
         let held = other.acquire(request.clone()).await.unwrap().expect("free");
         let mut crowd = wait_in_line(&cluster, &locks, size, request).await;
-        let (over, writes) = (Arc::new(Notify::new()), Arc::new(AtomicUsize::new(0)));
-        let writing = {
-            let (cluster, over, writes) =
-                (Arc::clone(&cluster), Arc::clone(&over), Arc::clone(&writes));
-            tokio::spawn(async move {
-                let mut client =
-                    lock_etcd::etcd_client::Client::connect([cluster.first().endpoint()], None)
-                        .await
-                        .expect("the server runs");
-                loop {
-                    tokio::select! {
-                        () = over.notified() => return,
-                        () = tokio::time::sleep(Duration::from_millis(20)) => {}
-                    }
-                    client
-                        .put("unrelated", "value", None)
-                        .await
-                        .expect("the server runs");
-                    writes.fetch_add(1, Ordering::SeqCst);
-                }
-            })
-        };
+        let writes = Arc::new(AtomicUsize::new(0));
+        let writing = Beside::run(write(cluster.first().endpoint(), Arc::clone(&writes)));
         // What is asked once, when the watch begins, is over.
         tokio::time::sleep(Duration::from_secs(2)).await;
         let figure = |name| cluster.first().figure(name);
@@ -252,8 +244,7 @@ fn a_crowd_that_waits_for_permits_asks_for_nothing() {
         let (before, written) = (figures(), writes.load(Ordering::SeqCst));
         tokio::time::sleep(MEASURED).await;
         let (after, written) = (figures(), writes.load(Ordering::SeqCst) - written);
-        over.notify_one();
-        writing.await.unwrap();
+        drop(writing);
         let a_second = |index: usize, less: usize| {
             (after[index] - before[index] - less as f64) / MEASURED.as_secs_f64()
         };

@@ -7,6 +7,7 @@ mod interoperability;
 mod leaders;
 mod leases;
 mod limits;
+mod messages;
 mod names;
 mod outages;
 mod queues;

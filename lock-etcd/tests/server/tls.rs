@@ -94,10 +94,31 @@ fn no_tls_at_the_other_end_is_told() {
         let cluster = EtcdCluster::start(1);
         let secure = EtcdConfig::new(cluster.url().replace("etcd://", "etcds://"))
             .with_tls(Tls::new().with_ca(authority.ca()));
-        assert_refusal(secure, ErrorKind::Unavailable, "etcd").await;
+        let at = cluster.endpoints();
+        let told = format!("cannot connect to etcd at {at}: ");
+        assert_refusal(secure.clone(), ErrorKind::Unavailable, &told).await;
+        assert_refusal(secure, ErrorKind::Unavailable, "use its TLS port, or").await;
         let with_tls = EtcdCluster::start_with_tls::<&str>(&authority, &[]);
         let plain = EtcdConfig::new(with_tls.url().replace("etcds://", "etcd://"));
-        assert_refusal(plain, ErrorKind::Unavailable, "check that the servers").await;
+        let at = with_tls.endpoints();
+        let told = format!("cannot connect to etcd at {at}: ");
+        assert_refusal(plain.clone(), ErrorKind::Unavailable, &told).await;
+        assert_refusal(plain, ErrorKind::Unavailable, "use etcds:// (with tls_ca)").await;
+    });
+}
+
+#[test]
+fn a_client_certificate_of_version_1_is_named() {
+    steady(async || {
+        let authority = Authority::new();
+        let cluster = EtcdCluster::start_with_tls::<&str>(&authority, &[]);
+        let old = authority.issue_version_1();
+        let tls = Tls::new().with_ca(authority.ca());
+        let config = EtcdConfig::new(cluster.url())
+            .with_tls(tls.with_client_certificate(&old.cert, &old.key));
+        let advice = "holds an X.509 certificate of version 1";
+        assert_refusal(config.clone(), ErrorKind::Config, advice).await;
+        assert_refusal(config, ErrorKind::Config, &old.cert.display().to_string()).await;
     });
 }
 
