@@ -277,6 +277,18 @@ impl Hold {
         }
     }
 
+    /// Has no request that was sent before `since` count for longer than `ttl` from then on. Returns whether a
+    /// guard has it.
+    pub(crate) fn limit(&self, since: Moment, ttl: Duration) -> bool {
+        let mut state = locked(&self.state);
+        state.limit(since, ttl);
+        let is_held = state.granted && state.end.is_none();
+        drop(state);
+        // Whoever sleeps until its deadline has an earlier one now.
+        self.changed.notify_waiters();
+        is_held
+    }
+
     /// How the hold stands for the guard of one turn, and when that changes by itself.
     pub(crate) fn state_in(&self, turn: Turn) -> (HoldState, Option<Moment>) {
         let deadline = match self.look_in(turn) {

@@ -167,6 +167,15 @@ impl Hold {
         }
     }
 
+    /// Ends its validity `ttl` after `since` at the latest, lock delay included, unless a later request is
+    /// confirmed, and renews it soon.
+    pub(crate) fn count_on_at_most(self: &Arc<Self>, since: Moment, ttl: Duration) {
+        if self.limit(since, self.usable(ttl)) {
+            self.doubt();
+            self.attend_at(self.keeper.clock.now());
+        }
+    }
+
     fn apply(self: &Arc<Self>, renewal: Renewal) {
         match renewal {
             Renewal::Held { sent, ttl } => match self.extend(sent, self.usable(ttl)) {

@@ -2,7 +2,9 @@
 
 use std::fmt;
 use std::sync::Weak;
+use std::time::Duration;
 
+use crate::Moment;
 use crate::hold::Hold;
 
 /// Why a hold ended.
@@ -37,7 +39,7 @@ impl fmt::Display for LossReason {
     }
 }
 
-/// By this a backend reports a loss that it learned of by itself, such as a session that ended.
+/// By this a backend reports what it learned by itself: that a session has ended, or is shorter from now on.
 #[derive(Clone, Debug)]
 pub struct LossSender {
     hold: Weak<Hold>,
@@ -53,6 +55,15 @@ impl LossSender {
     /// its guard may never do.
     pub fn is_over(&self) -> bool {
         self.hold.upgrade().is_none_or(|hold| hold.is_over())
+    }
+
+    /// Bounds the validity of the hold: the store may keep it for no longer than `ttl` from `since` on, lock
+    /// delay included, whatever it has confirmed of requests that were sent before `since`. It is renewed soon,
+    /// and what later requests bring counts in full.
+    pub fn limit(&self, since: Moment, ttl: Duration) {
+        if let Some(hold) = self.hold.upgrade() {
+            hold.count_on_at_most(since, ttl);
+        }
     }
 
     /// Declares the hold lost; does nothing when it has ended already.

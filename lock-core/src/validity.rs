@@ -31,8 +31,17 @@ pub(crate) struct Validity {
     /// Handed on to a guard that its waiter has not received yet. Nobody may ever look at it, so
     /// it is not renewed meanwhile.
     pub(crate) underway: bool,
+    /// What bounds the answers to requests that were sent before some moment.
+    limit: Option<Limit>,
     /// Where the roster keeps it; only the roster reads and writes it.
     pub(crate) due: Option<Moment>,
+}
+
+/// The end of the validity that requests sent before `since` brought, at the latest.
+#[derive(Clone, Copy, Debug)]
+struct Limit {
+    since: Moment,
+    until: Moment,
 }
 
 /// Counts the guards that a hold belonged to, one after the other.
@@ -55,6 +64,7 @@ impl Validity {
             settled: false,
             doubtful: false,
             underway: false,
+            limit: None,
             due: None,
         }
     }
@@ -75,7 +85,7 @@ impl Validity {
         self.confirmed = sent;
         self.ttl = ttl;
         self.renewal_due = renewal_due(sent, ttl);
-        self.deadline = deadline(sent, ttl);
+        self.deadline = self.limited(sent, deadline(sent, ttl));
     }
 
     /// When its guard ends by itself, and why.
@@ -83,6 +93,27 @@ impl Validity {
         match self.turn_ends {
             Some(ends) if ends < self.deadline => (ends, LossReason::TooLong),
             Some(_) | None => (self.deadline, LossReason::Expired),
+        }
+    }
+
+    /// Has no request that was sent before `since` count for longer than `ttl` from then on.
+    pub(crate) fn limit(&mut self, since: Moment, ttl: Duration) {
+        let until = deadline(since, ttl);
+        // An earlier limit stays until a later request was answered: the store may have acted on either.
+        let until = self.limit.map_or(until, |limit| limit.until.min(until));
+        self.limit = Some(Limit { since, until });
+        self.deadline = self.deadline.min(until);
+    }
+
+    /// Returns `deadline`, or the limit of a request that was `sent` before it was set.
+    fn limited(&mut self, sent: Moment, deadline: Moment) -> Moment {
+        match self.limit {
+            Some(limit) if sent < limit.since => deadline.min(limit.until),
+            Some(_) => {
+                self.limit = None;
+                deadline
+            }
+            None => deadline,
         }
     }
 
