@@ -29,6 +29,11 @@ impl Location {
                 "/ and # in user or password are written %2F and %23, and @ in the chroot %40",
             ));
         }
+        if chroot.contains(',') {
+            return Err(malformed(
+                "the chroot stands once, behind the last host, as in h1:2181,h2:2181/app; a comma in it is written %2C",
+            ));
+        }
         let (auth, hosts) = match before.rsplit_once('@') {
             Some((user, hosts)) => (Some(parse_user(user)?), hosts),
             None => (None, before),
@@ -117,6 +122,7 @@ mod tests {
             ("a/app/locks", "/app/locks"),
             ("a/app/", "/app"),
             ("a/a%40b%25", "/a@b%"),
+            ("a,b/c%2Cd", "/c,d"),
         ] {
             assert_eq!(parse(text).chroot, chroot, "{text}");
         }
@@ -148,6 +154,8 @@ mod tests {
             ("u:1/secret@a", "written %2F"),
             ("u:1#secret@a", "%23"),
             ("a/b%4", "% in the chroot"),
+            ("a/app,b/app", "once, behind the last host"),
+            ("u:secret@a:1/app,b:2/app", "once, behind the last host"),
         ] {
             let error = Location::parse(text).map(|_| ()).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Config, "{text}");
