@@ -4,15 +4,17 @@ use std::future::pending;
 use std::time::Duration;
 
 use lock_core::{
-    Attempts, Backoff, Clock, Error, ErrorKind, LockGuard, LockRequest, Mode, Moment, Result,
-    blocker,
+    Attempts, Backoff, Clock, Error, ErrorKind, HumanDuration, LockGuard, LockRequest, Mode,
+    Moment, Result, blocker,
 };
 
 use zookeeper_client::Error as ZooKeeperError;
 
-use crate::error::{BACKEND, is_end_of_session, is_loss_of_connection, no_answer, translate};
+use crate::error::{
+    BACKEND, is_end_of_session, is_loss_of_connection, no_answer, no_claim, translate,
+};
 use crate::lock::ZooKeeperLock;
-use crate::session::Answer;
+use crate::node::Answer;
 use crate::stand::{Look, Stand};
 use crate::waiting::{Before, Waiting, trust};
 
@@ -54,11 +56,13 @@ impl<'a> Acquisition<'a> {
 
     pub(crate) async fn run(mut self) -> Result<Option<LockGuard>> {
         if !self.attempts.waits() {
-            return self.try_once().await;
+            return Box::pin(self.try_once()).await;
         }
         let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_secs(1));
+        let mut doubt = false;
         loop {
-            let attempt = self.attempt(true).await;
+            // An attempt is large, and most of the time it is waited for the next one.
+            let attempt = Box::pin(self.attempt(true, doubt)).await;
             let heard = self.lock.client.heard.last();
             if let Some(guard) = self.attempts.note(attempt, heard)? {
                 return Ok(Some(guard));
@@ -68,14 +72,18 @@ impl<'a> Acquisition<'a> {
             } else {
                 self.trust()
             };
+            doubt = true;
             let changed = async {
                 match &mut self.waiting {
-                    Some(waiting) => waiting.changed().await,
+                    Some(waiting) => {
+                        waiting.changed().await;
+                        doubt = false;
+                    }
                     None => pending().await,
                 }
             };
             if !self.attempts.pause(pause, changed).await {
-                return self.last_word().await;
+                return Box::pin(self.last_word()).await;
             }
         }
     }
@@ -89,7 +97,7 @@ impl<'a> Acquisition<'a> {
             }
             refused.forget(key);
         }
-        if let Some(guard) = self.attempt(false).await? {
+        if let Some(guard) = self.attempt(false, false).await? {
             return Ok(Some(guard));
         }
         refused.note(key);
@@ -102,7 +110,7 @@ impl<'a> Acquisition<'a> {
     async fn last_word(mut self) -> Result<Option<LockGuard>> {
         let is_recent = |told| Clock::Boot.now().since(told) < RECENT;
         if !self.told_held.is_some_and(is_recent) {
-            let attempt = self.attempt(false).await;
+            let attempt = self.attempt(false, false).await;
             if let Some(guard) = self.attempts.last_word(attempt)? {
                 return Ok(Some(guard));
             }
@@ -126,18 +134,25 @@ impl<'a> Acquisition<'a> {
     async fn is_held(&mut self) -> Result<bool> {
         let limit = self.patience();
         let patrol = self.lock.client.patrol.clone();
-        let looking = self.stand()?.look_from_outside();
-        let modes = patrol.within(limit, looking).await;
-        let mut modes = modes.ok_or_else(|| no_answer(limit))??;
-        modes.push(self.request.mode);
-        Ok(blocker(&modes, modes.len() - 1).is_some())
+        let mode = self.request.mode;
+        let stand = self.stand()?;
+        let looking = async {
+            let (session, line) = stand.look_from_outside().await?;
+            let mut modes = line.modes().to_vec();
+            modes.push(mode);
+            let before = blocker(&modes, modes.len() - 1);
+            stand.check(&session, &line, before).await?;
+            Ok(before.is_some())
+        };
+        let looked = patrol.within(limit, looking).await;
+        looked.ok_or_else(|| no_answer(limit))?
     }
 
     /// One look, answered in time; the guard, if nobody is in the way.
-    async fn attempt(&mut self, watch: bool) -> Result<Option<LockGuard>> {
+    async fn attempt(&mut self, watch: bool, doubt: bool) -> Result<Option<LockGuard>> {
         let limit = self.patience();
         let patrol = self.lock.client.patrol.clone();
-        let step = patrol.within(limit, self.step(watch)).await;
+        let step = patrol.within(limit, self.step(watch, doubt)).await;
         let Some(look) = step.unwrap_or_else(|| Err(no_answer(limit)))? else {
             return Ok(None);
         };
@@ -151,22 +166,27 @@ impl<'a> Acquisition<'a> {
     }
 
     /// Dropping it at any point leaves the claim armed.
-    async fn step(&mut self, watch: bool) -> Result<Option<Look>> {
+    async fn step(&mut self, watch: bool, doubt: bool) -> Result<Option<Look>> {
         loop {
-            let look = self.stand()?.look().await?;
-            let modes: Vec<Mode> = look.line.iter().map(|queued| queued.mode).collect();
-            let Some(before) = blocker(&modes, look.index) else {
+            let look = self.stand()?.look(doubt).await?;
+            let (line, session) = (&look.line, &look.session);
+            let modes = line.modes();
+            let before = blocker(modes, look.index);
+            // A waiter hears of the one in the way when it watches that.
+            let in_the_way = before.filter(|_| !watch);
+            self.stand()?.check(session, line, in_the_way).await?;
+            let Some(before) = before else {
                 return Ok(Some(look));
             };
             self.attempts.refused(look.confirmed);
             self.told_held = Some(look.confirmed);
             let is_permit_before = matches!(modes[before], Mode::Permit { .. });
             let is_permit = matches!(self.request.mode, Mode::Permit { .. });
-            let before_holds = || blocker(&modes, before).is_none();
+            let before_holds = || blocker(modes, before).is_none();
             let before = if is_permit && is_permit_before && before_holds() {
                 Before::Anyone
             } else {
-                Before::Claim(look.line[before].name.clone())
+                Before::Claim(line.name(before).to_owned())
             };
             if !watch || self.watch(&look, before).await? {
                 return Ok(None);
@@ -187,19 +207,22 @@ impl<'a> Acquisition<'a> {
                 let Some(watcher) = settle(look.session.watch_line(lock).await)? else {
                     return Ok(false);
                 };
-                self.waiting = Some(Waiting::new(before, watcher));
+                self.waiting = Some(Waiting::for_anyone(watcher));
                 // Somebody may have gone before the watch was open.
                 Ok(false)
             }
             Before::Claim(name) => {
                 let path = format!("{lock}/{name}");
-                let Some(Some((changes, watcher))) = settle(look.session.watch(&path).await)?
-                else {
+                let watching = look.session.watch(&path);
+                let Some(Some(watched)) = settle(watching.clone().await)? else {
                     return Ok(false);
                 };
-                let is_news = changes > 0 && self.looked_again_for.as_ref() != Some(name);
+                if !watched.is_ephemeral {
+                    return Err(no_claim(&path));
+                }
+                let is_news = watched.changes > 0 && self.looked_again_for.as_ref() != Some(name);
                 self.looked_again_for = Some(name.clone());
-                self.waiting = Some(Waiting::new(before, watcher));
+                self.waiting = Some(Waiting::for_claim(name.clone(), watching, watched.changed));
                 Ok(!is_news)
             }
         }
@@ -248,7 +271,7 @@ fn settle<T>(answer: Answer<T>) -> Result<Option<T>> {
 fn came_too_late(ttl: Duration) -> Error {
     Error::new(
         ErrorKind::Unavailable,
-        format!("the grant came too late for a ttl of {ttl:?}: use a longer ttl, or look at what slows the servers"),
+        format!("the grant came too late for a ttl of {}: use a longer ttl, or look at what slows the servers", HumanDuration(ttl)),
     )
     .with_backend(BACKEND)
 }

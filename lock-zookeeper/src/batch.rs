@@ -2,10 +2,11 @@
 //!
 //! What it takes to send a request, to order it among those of others and to answer it costs client and servers far
 //! more than what it asks for. So while one is under way, those that come gather until whoever is ready has had a
-//! turn: then all removals go as one transaction, and all lines are looked at in one request behind the claims. Each
+//! turn: then all removals go as one transaction, and all lines are looked at once in one request behind the claims. Each
 //! claim is a request of its own, since servers do not tell which transaction has made a node together with
 //! others (ZOOKEEPER-4026), and that is its token.
 
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
@@ -15,21 +16,24 @@ use lock_core::{InFlight, OneInFlight};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use zookeeper_client::{
-    Acls, Client as ZooKeeper, CreateMode, CreateOptions, CreateSequence, Error as ZooKeeperError,
-    MultiReadResult, MultiWriteError, Stat,
+    Acls, CreateMode, CreateOptions, CreateSequence, Error as ZooKeeperError, MultiReadResult,
+    MultiWriteError, Stat,
 };
 
-use crate::session::{Answer, Joined, Node};
+use crate::connection::Connection;
+use crate::line::Line;
+use crate::link::Link;
+use crate::node::{Answer, Joined, Node};
 
 /// How many travel together at most: other sessions wait meanwhile.
-const BATCH_MAX: usize = 64;
+const BATCH_MAX: usize = 256;
 
 /// From a runtime that has ended. Whoever hears it asks again.
 const NO_ANSWER: ZooKeeperError = ZooKeeperError::ConnectionLoss;
 
 /// What is asked in one session.
 pub(crate) struct Batches {
-    client: ZooKeeper,
+    link: Arc<Link>,
     acls: Acls<'static>,
     runtime: Handle,
     gathered: Mutex<Gathered>,
@@ -54,6 +58,9 @@ struct Removal {
     asker: Asker<Answer<bool>>,
 }
 
+/// What was seen of lines by one request.
+type Lines = HashMap<Arc<str>, Answer<Arc<Line>>>;
+
 /// Whoever waits for an answer.
 struct Asker<T> {
     answer: oneshot::Sender<T>,
@@ -64,10 +71,10 @@ struct Asker<T> {
 struct Flush(Arc<Batches>);
 
 impl Batches {
-    /// Asks through `client`; answers are waited for on `runtime`.
-    pub(crate) fn new(client: ZooKeeper, acls: Acls<'static>, runtime: Handle) -> Arc<Self> {
+    /// Asks over `link`; answers are waited for on `runtime`.
+    pub(crate) fn new(link: Arc<Link>, acls: Acls<'static>, runtime: Handle) -> Arc<Self> {
         Arc::new(Self {
-            client,
+            link,
             acls,
             runtime,
             gathered: Mutex::default(),
@@ -86,26 +93,31 @@ impl Batches {
         });
         let _alone = match together {
             Ok(answered) => {
-                return answered.await.unwrap_or_else(|_gone| Joined {
-                    node: Err(NO_ANSWER),
-                    children: Err(NO_ANSWER),
-                });
+                return answered
+                    .await
+                    .unwrap_or_else(|_gone| Joined::refused(NO_ANSWER));
             }
             Err(in_flight) => in_flight,
         };
+        let connection = match self.link.current() {
+            Ok(connection) => connection,
+            Err(error) => return Joined::refused(error),
+        };
+        let client = connection.client();
         let (creating, listing) = {
             // Behind whatever has gathered meanwhile.
             let mut gathered = self.gathered();
             self.send(&mut gathered);
             (
-                self.client.create(&start, &[], &of_claims(self.acls)),
-                self.client.list_children(lock),
+                client.create(&start, &[], &of_claims(self.acls)),
+                client.list_children(lock),
             )
         };
         // The last answer first, so that one wakes up once.
-        let children = listing.await;
-        let node = made(&start, creating.await);
-        Joined { node, children }
+        let children = connection.answer(listing).await;
+        let node = made(&start, connection.answer(creating).await);
+        let line = children.map(|children| Arc::new(Line::new(children)));
+        Joined { node, line }
     }
 
     /// Removes the node at `path`; whether it was there.
@@ -120,12 +132,13 @@ impl Batches {
             Ok(answered) => return answered.await.unwrap_or(Err(NO_ANSWER)),
             Err(in_flight) => in_flight,
         };
+        let connection = self.link.current()?;
         let removing = {
             let mut gathered = self.gathered();
             self.send(&mut gathered);
-            self.client.delete(path, None)
+            connection.client().delete(path, None)
         };
-        was_there(removing.await)
+        was_there(connection.answer(removing).await)
     }
 
     /// Sends what has gathered, so that whatever is sent next is behind it.
@@ -167,12 +180,19 @@ impl Batches {
 
     /// Sends all of it, removals first: whoever gives a lock back and takes it again does not meet himself.
     fn send(&self, gathered: &mut Gathered) {
+        if gathered.is_empty() {
+            return;
+        }
         let Gathered { claims, removals } = std::mem::take(gathered);
+        let connection = match self.link.current() {
+            Ok(connection) => connection,
+            Err(error) => return refuse(claims, removals, &error),
+        };
         if !removals.is_empty() {
-            self.start(remove(self.client.clone(), removals));
+            self.start(remove(Arc::clone(&connection), removals));
         }
         if !claims.is_empty() {
-            self.start(join(self.client.clone(), self.acls, claims));
+            self.start(join(connection, self.acls, claims));
         }
     }
 
@@ -222,69 +242,92 @@ fn of_claims(acls: Acls<'static>) -> CreateOptions<'static> {
 
 /// Removes nodes in one transaction, or each by itself where one has gone: a transaction is made for all of them or
 /// for none.
-async fn remove(client: ZooKeeper, removals: Vec<Removal>) {
+async fn remove(connection: Arc<Connection>, removals: Vec<Removal>) {
+    let client = connection.client();
     let mut together = client.new_multi_writer();
     let added = removals
         .iter()
         .try_for_each(|removal| together.add_delete(&removal.path, None));
-    let removed = match added {
-        Ok(()) => together.commit().await,
-        Err(error) => Err(error.into()),
+    let committing = together.commit();
+    let all_removed = async {
+        added?;
+        match committing.await {
+            Ok(_) => Ok(true),
+            Err(MultiWriteError::OperationFailed { .. }) => Ok(false),
+            Err(MultiWriteError::RequestFailed { source }) => Err(source),
+        }
     };
-    match removed {
-        Ok(_) => removals
+    match connection.answer(all_removed).await {
+        Ok(true) => removals
             .into_iter()
             .for_each(|removal| removal.asker.tell(Ok(true))),
-        Err(MultiWriteError::OperationFailed { .. }) => {
+        Ok(false) => {
             // Also for those whom nobody waits for any more.
             let removing: Vec<_> = removals
                 .iter()
-                .map(|removal| client.delete(&removal.path, None))
+                .map(|removal| connection.answer(client.delete(&removal.path, None)))
                 .collect();
             let removed = join_all(removing).await;
             for (removal, removed) in removals.into_iter().zip(removed) {
                 removal.asker.tell(was_there(removed));
             }
         }
-        Err(MultiWriteError::RequestFailed { source }) => removals
+        Err(error) => removals
             .into_iter()
-            .for_each(|removal| removal.asker.tell(Err(source.clone()))),
+            .for_each(|removal| removal.asker.tell(Err(error.clone()))),
     }
 }
 
 /// Makes the nodes of claims, and looks at their lines in one request.
-async fn join(client: ZooKeeper, acls: Acls<'static>, claims: Vec<Claim>) {
+async fn join(connection: Arc<Connection>, acls: Acls<'static>, claims: Vec<Claim>) {
     let options = of_claims(acls);
     let creating: Vec<_> = claims
         .iter()
-        .map(|claim| client.create(&claim.start, &[], &options))
+        .map(|claim| connection.client().create(&claim.start, &[], &options))
         .collect();
-    let lines = look(&client, &claims).await;
+    let creating = creating.into_iter().map(|asking| connection.answer(asking));
+    let locks: HashSet<Arc<str>> = claims.iter().map(|claim| Arc::clone(&claim.lock)).collect();
+    let lines = look(&connection, locks).await;
     let created = join_all(creating).await;
-    let mut lines = lines.map(Vec::into_iter);
     for (claim, created) in claims.into_iter().zip(created) {
-        let children = match &mut lines {
-            Ok(lines) => match lines.next() {
-                Some(MultiReadResult::Children { children }) => Ok(children),
-                Some(MultiReadResult::Error { err }) => Err(err),
-                _ => Err(ZooKeeperError::UnexpectedError(
+        let line = match &lines {
+            Ok(lines) => lines.get(&claim.lock).cloned().unwrap_or_else(|| {
+                Err(ZooKeeperError::UnexpectedError(
                     "an answer of another kind".into(),
-                )),
-            },
+                ))
+            }),
             Err(error) => Err(error.clone()),
         };
         let node = made(&claim.start, created);
-        claim.asker.tell(Joined { node, children });
+        claim.asker.tell(Joined { node, line });
     }
 }
 
-/// The lines of `claims`, one for each.
-async fn look(client: &ZooKeeper, claims: &[Claim]) -> Answer<Vec<MultiReadResult>> {
-    let mut looking = client.new_multi_reader();
-    for claim in claims {
-        looking.add_get_children(&claim.lock)?;
+/// The lines of `locks`.
+async fn look(connection: &Connection, locks: HashSet<Arc<str>>) -> Answer<Lines> {
+    let mut looking = connection.client().new_multi_reader();
+    for lock in &locks {
+        looking.add_get_children(lock)?;
     }
-    looking.commit().await
+    let answers = connection.answer(looking.commit()).await?;
+    let lines = locks.into_iter().zip(answers).filter_map(|(lock, answer)| {
+        let line = match answer {
+            MultiReadResult::Children { children } => Ok(Arc::new(Line::new(children))),
+            MultiReadResult::Error { err } => Err(err),
+            _ => return None,
+        };
+        Some((lock, line))
+    });
+    Ok(lines.collect())
+}
+
+/// Answers requests that cannot be sent.
+fn refuse(claims: Vec<Claim>, removals: Vec<Removal>, error: &ZooKeeperError) {
+    let removals = removals.into_iter().map(|removal| removal.asker);
+    removals.for_each(|asker| asker.tell(Err(error.clone())));
+    for claim in claims {
+        claim.asker.tell(Joined::refused(error.clone()));
+    }
 }
 
 fn made(start: &str, created: Answer<(Stat, CreateSequence)>) -> Answer<Node> {

@@ -5,19 +5,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::{
-    Clock, Heard, HoldId, KeeperHome, Moment, OwnerId, Patrol, PerRuntime, Released, Result,
+    Clock, Error, Heard, HoldId, HumanDuration, KeeperHome, Moment, OwnerId, Patrol, PerRuntime,
+    Released, Result,
 };
 use zookeeper_client::Error as ZooKeeperError;
 
 use crate::ZooKeeperConfig;
-use crate::error::{config_error, no_answer, translate};
+use crate::error::{BACKEND, config_error, no_answer, translate};
+use crate::known::Known;
 use crate::layout::Layout;
 use crate::parents::Parents;
 use crate::places::{Place, Places};
+use crate::reattaching::Reattaching;
 use crate::refused::Refused;
 use crate::removal::remove;
 use crate::session::Session;
 use crate::station::{OPENING_LIMIT, Station, Terms};
+use crate::ttl_class::class;
 use crate::wire::Wire;
 
 /// How long a release waits for its answer, so that it ends within a second.
@@ -32,6 +36,13 @@ pub(crate) struct Client {
     pub(crate) refused: Refused,
     stations: PerRuntime<Station>,
     parents: Arc<Parents>,
+    /// The shortest and the longest session of the server.
+    bounds: RangeInclusive<Duration>,
+    address: String,
+    /// Which ttls were told to be shortened.
+    shortened: Known<Duration>,
+    /// Which nodes of unknown clients were seen to be claims.
+    claims: Known<String>,
 }
 
 impl Client {
@@ -46,15 +57,21 @@ impl Client {
         let layout = Layout::new(&config.chroot, &config.namespace);
         let patrol = Patrol::new(home.clone());
         let parents = Arc::new(Parents::new(layout.clone(), patrol.clone(), home.clone()));
+        let places = Arc::<Places>::default();
+        let wire = Arc::new(Wire::new(config)?);
         let terms = Terms {
-            wire: Arc::new(Wire::new(config)?),
-            places: Arc::default(),
+            reattaching: Arc::new(Reattaching::new(Arc::clone(&wire), Arc::downgrade(&places))),
+            places: Arc::clone(&places),
             parents: Arc::clone(&parents),
             patrol: patrol.clone(),
         };
-        let places = Arc::clone(&terms.places);
-        let client = Self {
+        let address = wire.address();
+        let mut client = Self {
             parents,
+            bounds: ttl..=ttl,
+            address,
+            shortened: Known::default(),
+            claims: Known::default(),
             stations: PerRuntime::new(home.clone(), move |runtime| {
                 Station::new(terms.clone(), runtime.clone())
             }),
@@ -64,7 +81,7 @@ impl Client {
             heard: Heard::new(),
             refused: Refused::default(),
         };
-        let session = client.session(ttl).await?;
+        let session = client.stations.here()?.session(ttl, Duration::ZERO).await?;
         let asking = session.reads_together();
         let answer = client.patrol.within(OPENING_LIMIT, asking).await;
         // Nothing else says that it cannot.
@@ -72,12 +89,44 @@ impl Client {
             return Err(translate(error));
         }
         let bounds = client.stations.here()?.bounds().await?;
+        client.bounds = bounds.clone();
         Ok((client, bounds))
     }
 
-    /// The session for holds that it is to keep for `ttl`, lock delay included, on the caller's runtime, or at the keeper's.
-    pub(crate) async fn session(&self, ttl: Duration) -> Result<Arc<Session>> {
-        self.stations.here()?.session(ttl).await
+    /// The session for `hold`, on the caller's runtime, or at the keeper's: no longer than its ttl and lock delay.
+    pub(crate) async fn session(&self, hold: &HoldId) -> Result<Arc<Session>> {
+        let (ttl, lock_delay) = (hold.ttl(), hold.lock_delay());
+        let asked = class(ttl, lock_delay, &self.bounds);
+        let session = self.stations.here()?.session(asked, lock_delay).await?;
+        let granted = session.ttl(lock_delay).saturating_sub(lock_delay);
+        if session.timeout() < ttl + lock_delay && self.shortened.is_new(ttl) {
+            tracing::info!(
+                backend = BACKEND,
+                "a ttl of {} is shortened: the session has {}, of which {} count",
+                HumanDuration(ttl),
+                HumanDuration(session.timeout()),
+                HumanDuration(granted)
+            );
+        }
+        Ok(session)
+    }
+
+    /// Says where the ensemble is, unless the error names a server.
+    pub(crate) fn located(&self, error: Error) -> Error {
+        match error.server() {
+            Some(_) => error,
+            None => error.with_server(self.address.clone()),
+        }
+    }
+
+    /// Whether the node at `path` was seen to go with a session.
+    pub(crate) fn is_known_claim(&self, path: &str) -> bool {
+        self.claims.has(path)
+    }
+
+    /// Notes that the node at `path` goes with a session.
+    pub(crate) fn is_claim(&self, path: String) {
+        self.claims.is_new(path);
     }
 
     /// Removes the node of a hold or claim, behind whatever was asked for it before.
@@ -132,7 +181,8 @@ impl Client {
         let since = place.stuck_since.unwrap_or(begun);
         self.places
             .update(hold.owner(), |place| place.stuck_since = Some(since));
-        if Clock::Boot.now().since(since) >= hold.ttl() * 9 / 10 {
+        let ttl = hold.ttl().min(place.session.timeout());
+        if Clock::Boot.now().since(since) >= ttl * 9 / 10 {
             place.session.retire();
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_core::{Error, ErrorKind};
+use lock_core::{Error, ErrorKind, HumanDuration};
 use zookeeper_client::Error as ZooKeeperError;
 
 pub(crate) const BACKEND: &str = "zookeeper";
@@ -11,9 +11,31 @@ pub(crate) const BACKEND: &str = "zookeeper";
 pub(crate) fn no_answer(limit: Duration) -> Error {
     Error::new(
         ErrorKind::Unavailable,
-        format!("no answer within {limit:?}: check that most servers of the ensemble run and are reachable"),
+        format!(
+            "no answer within {}: check that most servers of the ensemble run and are reachable",
+            HumanDuration(limit)
+        ),
     )
     .with_backend(BACKEND)
+}
+
+/// A node below a lock that never goes by itself, although its name is that of a claim.
+pub(crate) fn no_claim(path: &str) -> Error {
+    Error::new(
+        ErrorKind::Backend,
+        format!("{path} is no claim, since it is not ephemeral, but its name ends in a number as theirs: remove it, or use another key or namespace"),
+    )
+    .with_backend(BACKEND)
+}
+
+/// A level above a lock that is missing and may not be made.
+pub(crate) fn not_made(error: ZooKeeperError, path: &str) -> Error {
+    Error::new(
+        ErrorKind::Denied,
+        format!("{path} cannot be made ({error}): check auth, and that the node above it allows to create, or make it by hand"),
+    )
+    .with_backend(BACKEND)
+    .with_source(error)
 }
 
 /// What is wrong with a setting.

@@ -10,12 +10,13 @@ impl Lease for Client {
     async fn renew(&self, holds: &[HoldId]) -> Result<Vec<Renewal>> {
         Client::renew(self, holds)
             .await
-            .map_err(|error| error.with_operation("renew"))
+            .map_err(|error| self.located(error).with_operation("renew"))
     }
 
     async fn release(&self, hold: &HoldId) -> Result<Released> {
-        Client::release(self, hold)
-            .await
-            .map_err(|error| error.with_operation("release").with_key(hold.key()))
+        Client::release(self, hold).await.map_err(|error| {
+            let located = self.located(error);
+            located.with_operation("release").with_key(hold.key())
+        })
     }
 }

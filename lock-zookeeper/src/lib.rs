@@ -16,15 +16,20 @@
 //!
 //! # Where its limits are
 //!
-//! - Locks with the same ttl share a session, whose timeout is that ttl. A server gives sessions from
-//!   two of its ticks up (4 seconds by default): a shorter ttl is
+//! - Locks of like ttls share a session, since each is a connection and servers allow an address 60 of them
+//!   (`maxClientCnxns`): a ttl is shortened to the next of 1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 40, 60, 90, 120 and 180
+//!   seconds that the server gives, and where no connection is left, to the next shorter session that is open.
+//!   [`remaining`](lock_core::LockGuard::remaining) tells it, and the log, once for each ttl.
+//! - A server gives sessions from two of its ticks up (4 seconds by default): a shorter ttl is
 //!   [`Unsupported`](lock_core::ErrorKind::Unsupported). One longer than twenty ticks is shortened.
+//! - With each new connection a server says anew how long the session lives, by its own limits. A hold never counts on
+//!   more than what the present server gives, or may have given by an answer that was lost.
 //! - A server ends sessions at the next tick after their timeout, so a crashed holder blocks others for
 //!   its ttl and up to a tick.
 //! - Of each ttl a quarter, at most 2 seconds, is not counted on: a server that dies may take along up to
-//!   half a tick of heartbeats that the leader has not heard of (this assumes ticks of at most 4 seconds).
-//! - The driver tries to reconnect again and again, after pauses that double: an ensemble that was away for
-//!   long is found again late, and for a lock that is as long an outage.
+//!   half a tick of heartbeats that the leader has not heard of. This needs sessions of two ticks or more, and ticks of
+//!   at most 4 seconds: do not lower `minSessionTimeout` below its default of two ticks. Clients cannot tell that
+//!   somebody has, and with shorter sessions two may hold a lock when a server dies.
 //! - A line is read as a whole, and a server answers with 1 MB at most (`jute.maxbuffer`): that are some
 //!   15,000 claims on one lock.
 //! - Tokens hold for 131,072 elections of a leader; then acquiring is an error.
@@ -37,21 +42,30 @@ mod batch;
 mod client;
 mod config;
 mod confirmed;
+mod connection;
+mod diagnosis;
 mod error;
+mod known;
 mod layout;
 mod lease;
 mod line;
+mod link;
 mod lock;
+mod looks;
+mod node;
 mod parents;
 mod places;
+mod reattaching;
 mod refused;
 mod removal;
 mod renewal;
 mod session;
+mod shared_watches;
 mod stand;
 mod station;
 #[cfg(feature = "tls")]
 mod tls;
+mod ttl_class;
 mod waiting;
 mod watches;
 mod wire;

@@ -15,9 +15,54 @@ pub(crate) struct Queued {
     sequence: i32,
 }
 
+/// All claims on a lock, as one look has shown them.
+#[derive(Debug)]
+pub(crate) struct Line {
+    claims: Vec<Queued>,
+    modes: Vec<Mode>,
+}
+
+impl Line {
+    pub(crate) fn new(children: Vec<String>) -> Self {
+        let claims = line_up(children, None);
+        let modes = claims.iter().map(|queued| queued.mode).collect();
+        Self { claims, modes }
+    }
+
+    /// Where the claim of this name is.
+    pub(crate) fn position(&self, name: &str) -> Option<usize> {
+        self.claims.iter().position(|queued| queued.name == name)
+    }
+
+    /// The name of the claim whose name begins with `prefix`.
+    pub(crate) fn find(&self, prefix: &str) -> Option<&str> {
+        let mut names = self.claims.iter().map(|queued| queued.name.as_str());
+        names.find(|name| name.starts_with(prefix))
+    }
+
+    pub(crate) fn name(&self, index: usize) -> &str {
+        &self.claims[index].name
+    }
+
+    pub(crate) fn modes(&self) -> &[Mode] {
+        &self.modes
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.claims.len()
+    }
+
+    /// Those whose names are of no client that we know: they may be claims, or something else whose name ends in a
+    /// number.
+    pub(crate) fn strangers(&self) -> impl Iterator<Item = &str> {
+        let names = self.claims.iter().map(|queued| queued.name.as_str());
+        names.filter(|name| !MARKS.iter().any(|mark| name.contains(mark)))
+    }
+}
+
 /// The claims among `children` in the order of their numbers, which start again at -2^31 after 2^31:
 /// so they are compared by how far they are from `near`, one of them.
-pub(crate) fn line_up(children: Vec<String>, near: Option<&str>) -> Vec<Queued> {
+fn line_up(children: Vec<String>, near: Option<&str>) -> Vec<Queued> {
     let mut line: Vec<Queued> = children.into_iter().filter_map(queued).collect();
     let near = near.and_then(sequence_of);
     let near = near.or(line.first().map(|queued| queued.sequence));

@@ -87,7 +87,10 @@ impl DistributedLock for ZooKeeperLock {
     }
 
     async fn acquire(&self, request: LockRequest) -> Result<Option<LockGuard>> {
-        let acquiring = async { Acquisition::new(self, &request)?.run().await };
+        let acquiring = async {
+            let acquired = Acquisition::new(self, &request)?.run().await;
+            acquired.map_err(|error| self.client.located(error))
+        };
         self.keeper.acquiring(&request, acquiring).await
     }
 

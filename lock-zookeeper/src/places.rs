@@ -7,10 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lock_core::{Clock, HoldId, LossReason, LossSender, Moment, OwnerId, Patrol};
+use lock_core::{Claim, Clock, HoldId, LossReason, LossSender, Moment, OwnerId, Patrol};
 
+use crate::link::counted;
+use crate::node::Node;
 use crate::removal::remove;
-use crate::session::{Node, Session};
+use crate::session::Session;
 
 /// How long giving back what nobody needs may take, and how long it is left to its release before.
 const GIVING_BACK: Duration = Duration::from_secs(3);
@@ -26,6 +28,7 @@ pub(crate) struct Place {
     /// The claim's node, once an answer has told it.
     pub(crate) node: Option<Arc<Node>>,
     pub(crate) loss: LossSender,
+    lock_delay: Duration,
     /// Whether somebody is told when the node goes.
     pub(crate) is_watched: bool,
     /// Since when it cannot be removed.
@@ -43,14 +46,15 @@ impl Place {
         session: &Arc<Session>,
         lock: &Arc<str>,
         prefix: &str,
-        loss: LossSender,
+        claim: &Claim,
     ) -> Self {
         Self {
             session: Arc::clone(session),
             lock: Arc::clone(lock),
             prefix: prefix.into(),
             node: None,
-            loss,
+            loss: claim.loss(),
+            lock_delay: claim.id().lock_delay(),
             is_watched: false,
             stuck_since: None,
             released: None,
@@ -116,7 +120,8 @@ impl Places {
         let mut all = self.all();
         for hold in holds {
             if let Some(place) = all.get_mut(&hold.owner()) {
-                place.renewed_until = Some(sent.plus(hold.ttl() / 3));
+                let ttl = hold.ttl().min(place.session.timeout());
+                place.renewed_until = Some(sent.plus(ttl / 3));
             }
         }
     }
@@ -171,6 +176,22 @@ impl Places {
             there.map(|place| place.loss.clone()).collect()
         };
         lost.iter().for_each(|loss| loss.lost(LossReason::Removed));
+    }
+
+    /// Has nobody in `session` count on more than `timeout` from `since` on, whatever was confirmed before.
+    pub(crate) fn limit(&self, session: &Session, since: Moment, timeout: Duration) {
+        let limited: Vec<(LossSender, Duration)> = {
+            let all = self.all();
+            let there = all
+                .values()
+                .filter(|place| std::ptr::eq(&*place.session, session));
+            there
+                .map(|place| (place.loss.clone(), counted(timeout, place.lock_delay)))
+                .collect()
+        };
+        for (loss, ttl) in limited {
+            loss.limit(since, ttl);
+        }
     }
 
     fn all(&self) -> MutexGuard<'_, HashMap<OwnerId, Place>> {

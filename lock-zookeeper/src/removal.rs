@@ -3,8 +3,8 @@
 use lock_core::Result;
 
 use crate::error::{is_loss_of_connection, translate};
+use crate::node::Answer;
 use crate::places::Place;
-use crate::session::Answer;
 
 /// Removes what is at `place`; whether anything was there.
 pub(crate) async fn remove(place: &Place) -> Result<bool> {
@@ -17,9 +17,11 @@ pub(crate) async fn remove(place: &Place) -> Result<bool> {
             Ok(was_there) => return Ok(was_there),
             // Whatever was in it has gone with it.
             Err(_) if place.session.has_ended() => return Ok(false),
-            // The next request waits until there is a connection again. Where the runtime of the session has ended it is
-            // refused at once, again and again: then whoever limits this has to get a turn.
-            Err(error) if is_loss_of_connection(&error) => tokio::task::yield_now().await,
+            Err(error) if is_loss_of_connection(&error) => {
+                place.session.settled().await;
+                // Whoever limits this has to get a turn, whatever the answers are.
+                tokio::task::yield_now().await;
+            }
             Err(error) => return Err(translate(error)),
         }
     }

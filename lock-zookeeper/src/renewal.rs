@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use futures_util::future::{join, join_all};
 use lock_core::{Clock, HoldId, LossReason, Renewal, Result};
-use zookeeper_client::OneshotWatcher;
 
 use crate::client::Client;
+use crate::connection::Watcher;
 use crate::error::{is_end_of_session, no_answer};
+use crate::node::{Answer, Node};
 use crate::places::Place;
-use crate::session::{Answer, Node, Session};
+use crate::session::Session;
 use crate::watches::Watched;
 
 /// How many nodes of a batch begin to be watched. That takes a request for each, which costs as much as dozens of nodes
@@ -128,7 +129,7 @@ impl Client {
         told.collect()
     }
 
-    fn hand_over(&self, sought: &Sought<'_>, watcher: OneshotWatcher) {
+    fn hand_over(&self, sought: &Sought<'_>, watcher: Watcher) {
         let (owner, place) = (sought.hold.owner(), sought.place);
         self.places.update(owner, |place| place.is_watched = true);
         place.session.tells(Watched {

@@ -13,37 +13,36 @@ use lock_core::{Clock, Moment};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::UnboundedSender;
 use zookeeper_client::{
-    Acls, Client as ZooKeeper, CreateMode, Error as ZooKeeperError, MultiReadResult,
-    MultiWriteError, OneshotWatcher, SessionId, Stat, StateWatcher,
+    Acls, CreateMode, Error as ZooKeeperError, MultiReadResult, MultiWriteError, SessionId, Stat,
 };
 
 use crate::batch::Batches;
 use crate::confirmed::Confirmed;
+use crate::connection::{Connection, Watcher};
+use crate::link::{Link, counted};
+use crate::looks::Looks;
+use crate::node::{Answer, Joined, Node};
+use crate::shared_watches::{SharedWatches, Watching};
 use crate::watches::Watched;
 
 /// What is in the containers that we make. A server does not tell which nodes are containers, and those
 /// of others are not ours to remove.
 const OURS: &[u8] = b"polylock";
 
-/// A server that dies may not have told the leader of the last heartbeats: those of half a tick, which is
-/// at most a quarter of the shortest session there is, and not more than this with any tick up to 4 s.
-const UNTOLD_MAX: Duration = Duration::from_secs(2);
-
-/// How many bytes of paths are in one session, before another one is opened: each may be watched, and the
-/// driver loses a session whose watches do not fit into one request when they are set again on a new
-/// connection (128 KiB; zookeeper-client 0.11).
-const LOAD_MAX: usize = 96 * 1024;
+/// How many bytes of paths are in one session, before another one is opened: those of a session that ends are one
+/// transaction, which has to be shorter than a megabyte (`jute.maxbuffer`, ZOOKEEPER-4306).
+const LOAD_MAX: usize = 512 * 1024;
 
 /// What is checked of a node of which nothing is to be checked.
 const ANY_VERSION: i32 = -1;
 
-pub(crate) type Answer<T> = Result<T, ZooKeeperError>;
-
 /// A session; dropping it closes it, and all that is in it with it.
 #[derive(Debug)]
 pub(crate) struct Session {
-    client: ZooKeeper,
+    link: Arc<Link>,
     batches: Arc<Batches>,
+    looks: Looks,
+    shared_watches: SharedWatches,
     confirmed: Confirmed,
     watches: UnboundedSender<Watched>,
     acls: Acls<'static>,
@@ -53,42 +52,20 @@ pub(crate) struct Session {
     load: AtomicUsize,
 }
 
-/// A claim's node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Node {
-    pub(crate) path: String,
-    pub(crate) czxid: i64,
-}
-
-impl Node {
-    /// Its name in the line.
-    pub(crate) fn name(&self) -> &str {
-        self.path.rsplit('/').next().unwrap_or_default()
-    }
-}
-
-/// What came of a claim: its node, and who stands in line with it.
-pub(crate) struct Joined {
-    pub(crate) node: Answer<Node>,
-    pub(crate) children: Answer<Vec<String>>,
-}
-
 impl Session {
     /// A session on the runtime of the caller, whose watches are looked after by whoever has the other end of
     /// `watches`.
-    pub(crate) fn new(
-        client: ZooKeeper,
-        has_user: bool,
-        watches: UnboundedSender<Watched>,
-    ) -> Self {
+    pub(crate) fn new(link: Arc<Link>, has_user: bool, watches: UnboundedSender<Watched>) -> Self {
         let acls = if has_user {
             Acls::creator_all()
         } else {
             Acls::anyone_all()
         };
         Self {
-            batches: Batches::new(client.clone(), acls, Handle::current()),
-            client,
+            batches: Batches::new(Arc::clone(&link), acls, Handle::current()),
+            link,
+            looks: Looks::new(Handle::current()),
+            shared_watches: SharedWatches::default(),
             confirmed: Confirmed::default(),
             watches,
             acls,
@@ -99,20 +76,23 @@ impl Session {
     }
 
     pub(crate) fn id(&self) -> SessionId {
-        self.client.session_id()
-    }
-
-    pub(crate) fn states(&self) -> StateWatcher {
-        self.client.state_watcher()
+        self.link.session().id()
     }
 
     /// How long a hold with this lock delay counts, the delay included, from a request on that the leader
     /// has confirmed.
     pub(crate) fn ttl(&self, lock_delay: Duration) -> Duration {
-        let timeout = self.client.session_timeout();
-        // Without its delay it is a session's length by itself, since no ttl is shorter than that.
-        let shortest = timeout.saturating_sub(lock_delay);
-        timeout - UNTOLD_MAX.min(shortest / 4)
+        counted(self.link.timeout(), lock_delay)
+    }
+
+    /// How long it lives without a sign of life, by what its present server has said.
+    pub(crate) fn timeout(&self) -> Duration {
+        self.link.timeout()
+    }
+
+    /// Waits until it has a connection, or has ended.
+    pub(crate) async fn settled(&self) {
+        self.link.settled().await;
     }
 
     /// Whether it may be used for new claims.
@@ -139,7 +119,7 @@ impl Session {
     }
 
     pub(crate) fn has_ended(&self) -> bool {
-        self.client.state().is_terminated()
+        self.link.has_ended()
     }
 
     /// Has it closed as soon as nothing is in it any more.
@@ -168,31 +148,40 @@ impl Session {
         joined
     }
 
+    pub(crate) fn looks(&self) -> &Looks {
+        &self.looks
+    }
+
     /// The line of `lock`, as it was when the last transaction of this session was answered, or later.
     pub(crate) async fn list(&self, lock: &str) -> Answer<Vec<String>> {
-        self.client.list_children(lock).await
+        let connection = self.link.current()?;
+        let listing = connection.client().list_children(lock);
+        connection.answer(listing).await
+    }
+
+    /// When the members have confirmed the session, if that is lately enough for a hold in it.
+    pub(crate) fn confirmed_lately(&self) -> Option<Moment> {
+        self.confirmed
+            .lately(self.link.timeout(), Clock::Boot.now())
     }
 
     /// Looks at the line of `lock` through the leader: what was confirmed to anybody before is seen.
     pub(crate) async fn look(&self, lock: &str) -> Answer<Vec<String>> {
         self.batches.flush();
-        let syncing = self.client.sync("/");
-        let listing = self.client.list_children(lock);
-        let children = listing.await;
-        syncing.await.and(children)
-    }
-
-    /// When the members have confirmed the session, if that is lately enough for a hold with this ttl.
-    pub(crate) fn confirmed_lately(&self, ttl: Duration) -> Option<Moment> {
-        self.confirmed.lately(ttl, Clock::Boot.now())
+        let connection = self.link.current()?;
+        let syncing = connection.client().sync("/");
+        let listing = connection.client().list_children(lock);
+        let children = connection.answer(listing).await;
+        connection.answer(syncing).await.and(children)
     }
 
     /// Looks at the line of `lock` through the leader, and has the session confirmed.
     pub(crate) async fn look_and_confirm(&self, lock: &str) -> Answer<Vec<String>> {
         self.batches.flush();
-        let confirming = self.confirm();
-        let listing = self.client.list_children(lock);
-        let children = listing.await;
+        let connection = self.link.current()?;
+        let confirming = self.confirm_over(&connection);
+        let listing = connection.client().list_children(lock);
+        let children = connection.answer(listing).await;
         confirming.await.and(children)
     }
 
@@ -200,47 +189,71 @@ impl Session {
     ///
     /// A leader that is cut off from the others answers a mere `sync` until it notices, while they may
     /// have another one already, by whose clock the session ends.
-    pub(crate) fn confirm(&self) -> impl Future<Output = Answer<()>> + Send + '_ {
+    pub(crate) async fn confirm(&self) -> Answer<()> {
+        let connection = self.link.current()?;
+        self.confirm_over(&connection).await
+    }
+
+    fn confirm_over<'a>(
+        &'a self,
+        connection: &'a Connection,
+    ) -> impl Future<Output = Answer<()>> + Send + 'a {
         let sent = Clock::Boot.now();
-        let mut nothing = self.client.new_multi_writer();
+        let mut nothing = connection.client().new_multi_writer();
         let added = nothing.add_check_version("/", ANY_VERSION);
         let committing = nothing.commit();
         async move {
             added?;
-            match committing.await {
-                // They confirm as well that somebody may not do it.
-                Ok(_) | Err(MultiWriteError::OperationFailed { .. }) => self.confirmed.note(sent),
-                Err(MultiWriteError::RequestFailed { source }) => return Err(source),
-            }
+            let committed = async {
+                match committing.await {
+                    // They confirm as well that somebody may not do it.
+                    Ok(_) | Err(MultiWriteError::OperationFailed { .. }) => Ok(()),
+                    Err(MultiWriteError::RequestFailed { source }) => Err(source),
+                }
+            };
+            connection.answer(committed).await?;
+            self.confirmed.note(sent);
             Ok(())
         }
     }
 
-    /// The claim of this session in the line of `lock` whose name begins with `prefix`.
-    pub(crate) async fn find(
-        &self,
-        lock: &str,
-        prefix: &str,
-        children: &[String],
-    ) -> Answer<Option<Node>> {
-        let Some(name) = children.iter().find(|name| name.starts_with(prefix)) else {
-            return Ok(None);
-        };
+    /// The node `name` in the line of `lock`, if this session made it.
+    pub(crate) async fn own(&self, lock: &str, name: &str) -> Answer<Option<Node>> {
         let path = format!("{lock}/{name}");
-        let stat = self.client.check_stat(&path).await?;
+        let stat = self.stat(&path).await?;
         let czxid = stat.filter(|stat| self.owns(stat)).map(|stat| stat.czxid);
         Ok(czxid.map(|czxid| Node { path, czxid }))
     }
 
+    /// Whether the node at `path` goes with a session, as claims do; a node that has gone is taken for one.
+    pub(crate) async fn is_ephemeral(&self, path: &str) -> Answer<bool> {
+        let stat = self.stat(path).await?;
+        Ok(stat.is_none_or(|stat| stat.ephemeral_owner != 0))
+    }
+
     /// Whether `node` is there, and the one that was made in this session.
     pub(crate) async fn has(&self, node: &Node) -> Answer<bool> {
-        let stat = self.client.check_stat(&node.path).await?;
+        let stat = self.stat(&node.path).await?;
         Ok(self.is(node, stat))
     }
 
+    async fn stat(&self, path: &str) -> Answer<Option<Stat>> {
+        let connection = self.link.current()?;
+        connection
+            .answer(connection.client().check_stat(path))
+            .await
+    }
+
+    async fn stat_and_watch(&self, path: &str) -> Answer<(Option<Stat>, Watcher)> {
+        let connection = self.link.current()?;
+        let asking = connection.client().check_and_watch_stat(path);
+        let (stat, watcher) = connection.answer(asking).await?;
+        Ok((stat, connection.watcher(watcher)))
+    }
+
     /// The same, and tells when it changes.
-    pub(crate) async fn has_and_watches(&self, node: &Node) -> Answer<Option<OneshotWatcher>> {
-        let (stat, watcher) = self.client.check_and_watch_stat(&node.path).await?;
+    pub(crate) async fn has_and_watches(&self, node: &Node) -> Answer<Option<Watcher>> {
+        let (stat, watcher) = self.stat_and_watch(&node.path).await?;
         Ok(self.is(node, stat).then_some(watcher))
     }
 
@@ -270,11 +283,12 @@ impl Session {
     }
 
     async fn read(&self, paths: impl Iterator<Item = &str>) -> Answer<Vec<MultiReadResult>> {
-        let mut reading = self.client.new_multi_reader();
+        let connection = self.link.current()?;
+        let mut reading = connection.client().new_multi_reader();
         for path in paths {
             reading.add_get_data(path)?;
         }
-        reading.commit().await
+        connection.answer(reading.commit()).await
     }
 
     /// Whether its server reads several nodes in one request, as those before version 3.6 do not.
@@ -297,23 +311,25 @@ impl Session {
         stat.ephemeral_owner == self.id().0
     }
 
-    /// Tells when the claim at `path` goes or changes; and how often it changed before, `None` when it
-    /// has gone.
-    pub(crate) async fn watch(&self, path: &str) -> Answer<Option<(i32, OneshotWatcher)>> {
-        let (stat, watcher) = self.client.check_and_watch_stat(path).await?;
-        Ok(stat.map(|stat| (stat.version, watcher)))
+    /// Tells when the claim at `path` goes or changes, together with others who wait for it.
+    pub(crate) fn watch(&self, path: &str) -> Watching {
+        self.shared_watches.watch(&self.link, path)
     }
 
     /// Tells when somebody joins or leaves the line of `lock`.
-    pub(crate) async fn watch_line(&self, lock: &str) -> Answer<OneshotWatcher> {
-        let (_, watcher) = self.client.list_and_watch_children(lock).await?;
-        Ok(watcher)
+    pub(crate) async fn watch_line(&self, lock: &str) -> Answer<Watcher> {
+        let connection = self.link.current()?;
+        let asking = connection.client().list_and_watch_children(lock);
+        let (_, watcher) = connection.answer(asking).await?;
+        Ok(connection.watcher(watcher))
     }
 
     /// Changes the node at `path`, so that whoever watches it looks again. Nobody waits for the answer:
     /// they look again by themselves after a while.
     pub(crate) fn signal(&self, path: &str) {
-        drop(self.client.set_data(path, &[], None));
+        if let Ok(connection) = self.link.current() {
+            drop(connection.client().set_data(path, &[], None));
+        }
     }
 
     /// Removes the node at `path`; whether it was there.
@@ -328,38 +344,53 @@ impl Session {
 
     /// Makes the nodes at `levels` that are missing, from the top; those that are not kept are
     /// containers, which the server removes at some time after they have become empty.
+    ///
+    /// # Errors
+    ///
+    /// The path of the level that is missing and may not be made, or which one could not be made for another reason.
     pub(crate) async fn make<'a>(
         &self,
         levels: impl Iterator<Item = (&'a str, bool)>,
-    ) -> Answer<()> {
+    ) -> Result<(), (ZooKeeperError, &'a str)> {
+        let connection = match self.link.current() {
+            Ok(connection) => connection,
+            Err(error) => return Err((error, "/")),
+        };
         let making = levels.map(|(path, is_kept)| {
             let (mode, data) = if is_kept {
                 (CreateMode::Persistent, &[][..])
             } else {
                 (CreateMode::Container, OURS)
             };
-            self.client.create(path, data, &mode.with_acls(self.acls))
+            let options = mode.with_acls(self.acls);
+            (path, connection.client().create(path, data, &options))
         });
         let making: Vec<_> = making.collect();
-        let mut outcome = Ok(());
-        for made in making {
-            outcome = match made.await {
-                // Whoever may not make a level may find it there.
-                Ok(_) | Err(ZooKeeperError::NodeExists) => Ok(()),
-                Err(error) => Err(error),
-            };
+        let mut refused = None;
+        for (path, made) in making {
+            match connection.answer(made).await {
+                Ok(_) | Err(ZooKeeperError::NodeExists) => refused = None,
+                // Whoever may not make a level may find it there, which what is made below it shows. If nothing can
+                // be, the lowest such level is missing.
+                Err(ZooKeeperError::NoNode) => {
+                    refused = refused.or(Some((ZooKeeperError::NoNode, path)))
+                }
+                Err(error) => refused = Some((error, path)),
+            }
         }
-        outcome
+        refused.map_or(Ok(()), Err)
     }
 
     /// Removes the container at `path` if it is ours and nothing is in it; whether it has gone.
     pub(crate) async fn tidy(&self, path: &str) -> Answer<bool> {
-        match self.client.get_data(path).await {
+        let connection = self.link.current()?;
+        let client = connection.client();
+        match connection.answer(client.get_data(path)).await {
             Err(ZooKeeperError::NoNode) => return Ok(true),
             Ok((data, stat)) if data == OURS && stat.num_children == 0 => {}
             looked => return looked.map(|_| false),
         }
-        match self.client.delete(path, None).await {
+        match connection.answer(client.delete(path, None)).await {
             // Somebody has come meanwhile.
             Err(ZooKeeperError::NotEmpty) => Ok(false),
             Ok(()) | Err(ZooKeeperError::NoNode) => Ok(true),

@@ -1,16 +1,22 @@
 //! One claim's stand in the line of its lock: taken, found again, given up.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use lock_core::{Claim, Clock, FencingToken, Keeper, LockGuard, LockRequest, Mode, Moment, Result};
+use lock_core::{
+    Backoff, Claim, Clock, FencingToken, Keeper, LockGuard, LockRequest, Mode, Moment, Result,
+    blocker,
+};
 use zookeeper_client::Error as ZooKeeperError;
 
 use crate::client::Client;
-use crate::error::{is_loss_of_connection, translate};
+use crate::error::{is_loss_of_connection, no_claim, not_made, translate};
 use crate::layout::claim_prefix;
-use crate::line::{Queued, line_up};
+use crate::line::Line;
+use crate::looks::Seen;
+use crate::node::{Answer, Node};
 use crate::places::Place;
-use crate::session::{Answer, Node, Session};
+use crate::session::Session;
 
 /// The claim of one acquisition.
 pub(crate) struct Stand<'a> {
@@ -22,7 +28,17 @@ pub(crate) struct Stand<'a> {
     claim: Claim,
     session: Option<Arc<Session>>,
     node: Known,
+    /// When our node was seen last, by ourselves or together with others.
+    seen: Moment,
+    backoff: Backoff,
 }
+
+/// Pauses between attempts that come to nothing.
+const PAUSE_MIN: Duration = Duration::from_millis(1);
+const PAUSE_MAX: Duration = Duration::from_millis(250);
+
+/// How old what others have seen may be for somebody who looks without a reason.
+const DOUBT: Duration = Duration::from_secs(2);
 
 /// What is known of the claim's node.
 enum Known {
@@ -36,16 +52,13 @@ enum Known {
 pub(crate) struct Look {
     /// When the request was sent by which the session was confirmed last: a hold counts from then.
     pub(crate) confirmed: Moment,
-    pub(crate) line: Vec<Queued>,
+    pub(crate) line: Arc<Line>,
     /// Where we are in it.
     pub(crate) index: usize,
     /// The lock's node.
     pub(crate) lock: Arc<str>,
     pub(crate) session: Arc<Session>,
 }
-
-/// When the last thing was sent that has been confirmed, and what is in the lock's node.
-type Seen = (Moment, Vec<String>);
 
 impl<'a> Stand<'a> {
     pub(crate) fn new(
@@ -61,35 +74,40 @@ impl<'a> Stand<'a> {
             claim: keeper.claim(request)?,
             session: None,
             node: Known::Absent,
+            seen: Clock::Boot.now(),
+            backoff: Backoff::new(PAUSE_MIN, PAUSE_MAX),
         })
     }
 
     /// Looks at the line, after joining it if that has not been done. It goes on over lost connections,
-    /// which the driver makes again, and over lost sessions, with a new claim.
+    /// which the session makes again, and over lost sessions, with a new claim. In `doubt`, which is without a reason,
+    /// it is content with what others have seen a moment ago.
     ///
     /// # Cancel safety
     ///
     /// Called again, it goes on where it was.
-    pub(crate) async fn look(&mut self) -> Result<Look> {
+    pub(crate) async fn look(&mut self, doubt: bool) -> Result<Look> {
         loop {
             let session = self.session().await?;
+            if doubt && let Some(look) = self.seen_by_others(&session) {
+                return Ok(look);
+            }
+            let asked = Clock::Boot.now();
             let seen = match &self.node {
                 Known::Absent => self.join(&session).await?,
                 Known::Unanswered => self.find(&session).await?,
                 Known::There(_) => self.see(&session).await?,
             };
-            let (Some((confirmed, children)), Known::There(node)) = (seen, &self.node) else {
-                // As in removals: whoever limits this has to get a turn.
-                tokio::task::yield_now().await;
+            let (Some((confirmed, line)), Known::There(node)) = (seen, &self.node) else {
+                self.pause(&session).await;
                 continue;
             };
-            let name = node.name();
-            let line = line_up(children, Some(name));
-            let Some(index) = line.iter().position(|queued| queued.name == name) else {
+            let Some(index) = line.position(node.name()) else {
                 // Somebody has removed our node.
                 self.start_over()?;
                 continue;
             };
+            self.seen = asked;
             return Ok(Look {
                 confirmed,
                 line,
@@ -100,20 +118,77 @@ impl<'a> Stand<'a> {
         }
     }
 
-    /// The modes of those in the line, without joining it.
-    pub(crate) async fn look_from_outside(&mut self) -> Result<Vec<Mode>> {
+    /// What somebody has seen lately, if our node is there and somebody before it.
+    fn seen_by_others(&self, session: &Arc<Session>) -> Option<Look> {
+        let Known::There(node) = &self.node else {
+            return None;
+        };
+        let now = Clock::Boot.now();
+        let (confirmed, line) = session.looks().seen_since(&self.lock, self.seen)?;
+        let index = line.position(node.name())?;
+        let is_new = now.since(confirmed) < DOUBT;
+        let waits = blocker(line.modes(), index).is_some();
+        (is_new && waits).then(|| Look {
+            confirmed,
+            line,
+            index,
+            lock: Arc::clone(&self.lock),
+            session: Arc::clone(session),
+        })
+    }
+
+    /// Waits before the next attempt after one that has come to nothing.
+    async fn pause(&mut self, session: &Session) {
+        session.settled().await;
+        let pause = self.backoff.next_pause();
+        tokio::time::sleep(pause).await;
+    }
+
+    /// The line, without joining it.
+    pub(crate) async fn look_from_outside(&mut self) -> Result<(Arc<Session>, Line)> {
         loop {
             let session = self.session().await?;
             let children = match session.look(&self.lock).await {
                 Err(ZooKeeperError::NoNode) => Vec::new(),
                 answer => match self.settle(&session, answer)? {
                     Some(children) => children,
-                    None => continue,
+                    None => {
+                        self.pause(&session).await;
+                        continue;
+                    }
                 },
             };
-            let line = line_up(children, None);
-            return Ok(line.into_iter().map(|queued| queued.mode).collect());
+            return Ok((session, Line::new(children)));
         }
+    }
+
+    /// Checks that those in a line are claims who might be something else: whose names are of no client that we know, or
+    /// the one `in_the_way`.
+    ///
+    /// # Errors
+    ///
+    /// When a node is there for good. Nobody gives back what it takes for a claim.
+    pub(crate) async fn check(
+        &mut self,
+        session: &Arc<Session>,
+        line: &Line,
+        in_the_way: Option<usize>,
+    ) -> Result<()> {
+        let in_the_way = in_the_way.map(|index| line.name(index));
+        let doubtful = line.strangers().chain(in_the_way);
+        for name in doubtful {
+            let path = format!("{}/{name}", self.lock);
+            if self.client.is_known_claim(&path) {
+                continue;
+            }
+            let answer = session.is_ephemeral(&path).await;
+            match self.settle(session, answer)? {
+                Some(true) => self.client.is_claim(path),
+                Some(false) => return Err(no_claim(&path)),
+                None => return Ok(()),
+            }
+        }
+        Ok(())
     }
 
     /// Makes the guard, for a look that has found nobody in the way; `None` when it came too late.
@@ -152,7 +227,7 @@ impl<'a> Stand<'a> {
             }
             self.start_over()?;
         }
-        let session = self.client.session(self.claim.id().store_ttl()).await?;
+        let session = self.client.session(self.claim.id()).await?;
         self.session = Some(Arc::clone(&session));
         Ok(session)
     }
@@ -162,7 +237,7 @@ impl<'a> Stand<'a> {
     async fn join(&mut self, session: &Arc<Session>) -> Result<Option<Seen>> {
         let id = self.claim.id();
         let (owner, prefix) = (id.owner(), claim_prefix(id));
-        let place = Place::new(session, &self.lock, &prefix, self.claim.loss());
+        let place = Place::new(session, &self.lock, &prefix, &self.claim);
         self.client.places.enter(owner, place);
         let sent = self.claim.sending();
         self.node = Known::Unanswered;
@@ -171,11 +246,11 @@ impl<'a> Stand<'a> {
             Ok(node) => {
                 self.client.heard.note(sent);
                 self.found(node);
-                if joined.children == Err(ZooKeeperError::NoNode) {
+                if matches!(joined.line, Err(ZooKeeperError::NoNode)) {
                     return Ok(None);
                 }
-                let children = self.settle(session, joined.children)?;
-                Ok(children.map(|children| (sent, children)))
+                let line = self.settle(session, joined.line)?;
+                Ok(line.map(|line| (sent, line)))
             }
             Err(error) if session.has_ended() || is_loss_of_connection(&error) => {
                 self.settle(session, Err(error))
@@ -199,27 +274,29 @@ impl<'a> Stand<'a> {
         let levels = self.client.layout.levels(&self.lock);
         match session.make(levels).await {
             // Whoever left a name of the same level has removed that meanwhile.
-            Err(ZooKeeperError::NoNode) => {}
-            made => {
-                self.settle(session, made)?;
+            Ok(()) | Err((ZooKeeperError::NoNode, _)) => Ok(()),
+            Err((error @ (ZooKeeperError::NoAuth | ZooKeeperError::InvalidAcl), path)) => {
+                Err(not_made(error, path))
             }
+            Err((error, _)) => self.settle(session, Err::<(), _>(error)).map(|_| ()),
         }
-        Ok(())
     }
 
     /// Looks whether our node was made, although no answer came.
     async fn find(&mut self, session: &Arc<Session>) -> Result<Option<Seen>> {
         let prefix = claim_prefix(self.claim.id());
-        let sent = Clock::Boot.now();
-        let seen = session.look_and_confirm(&self.lock).await;
-        if seen == Err(ZooKeeperError::NoNode) {
+        let seen = session.look_together(&self.lock).await;
+        if matches!(seen, Err(ZooKeeperError::NoNode)) {
             self.not_there();
             return Ok(None);
         }
-        let Some(children) = self.settle(session, seen)? else {
+        let Some((confirmed, line)) = self.settle(session, seen)? else {
             return Ok(None);
         };
-        let found = session.find(&self.lock, &prefix, &children).await;
+        let found = match line.find(&prefix) {
+            Some(name) => session.own(&self.lock, name).await,
+            None => Ok(None),
+        };
         let Some(found) = self.settle(session, found)? else {
             return Ok(None);
         };
@@ -227,34 +304,25 @@ impl<'a> Stand<'a> {
             self.not_there();
             return Ok(None);
         };
-        self.client.heard.note(sent);
+        self.client.heard.note(confirmed);
         self.found(node);
-        Ok(Some((sent, children)))
+        Ok(Some((confirmed, line)))
     }
 
     /// Looks again. Where a state that the members have agreed on has our node and nobody before it, each later one has
     /// nobody before it either, as long as our node is there. So it may be an old one that a server shows us, and what
     /// counts is how long the session lives.
     async fn see(&mut self, session: &Arc<Session>) -> Result<Option<Seen>> {
-        let (confirmed, answer) = match session.confirmed_lately(self.request.ttl()) {
-            Some(confirmed) => (confirmed, session.list(&self.lock).await),
-            None => {
-                let sent = Clock::Boot.now();
-                let answer = session.look_and_confirm(&self.lock).await;
-                if answer.is_ok() {
-                    self.client.heard.note(sent);
-                }
-                (sent, answer)
-            }
-        };
-        if answer == Err(ZooKeeperError::NoNode) {
+        let seen = session.look_together(&self.lock).await;
+        if matches!(seen, Err(ZooKeeperError::NoNode)) {
             self.start_over()?;
             return Ok(None);
         }
-        let Some(children) = self.settle(session, answer)? else {
-            return Ok(None);
-        };
-        Ok(Some((confirmed, children)))
+        let seen = self.settle(session, seen)?;
+        if let Some((confirmed, _)) = &seen {
+            self.client.heard.note(*confirmed);
+        }
+        Ok(seen)
     }
 
     fn found(&mut self, node: Node) {

@@ -5,19 +5,21 @@ use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use futures_util::future::try_join;
-use lock_core::{Clock, Error, ErrorKind, Patrol, Result, TTL_RANGE};
+use lock_core::{Clock, Error, ErrorKind, Moment, Patrol, Result, TTL_RANGE};
 use tokio::runtime::Handle;
 use tokio::sync::Mutex as FairMutex;
 use tokio::sync::mpsc::unbounded_channel;
-use zookeeper_client::StateWatcher;
+use tokio::sync::watch;
 
+use crate::connection::Connection;
 use crate::error::{BACKEND, no_answer};
+use crate::link::{Link, State};
 use crate::parents::Parents;
 use crate::places::Places;
+use crate::reattaching::Reattaching;
 use crate::session::Session;
 use crate::watches::tell_of_removals;
-use crate::wire::{Wire, too_short};
+use crate::wire::too_short;
 
 /// How long opening a session may take.
 pub(crate) const OPENING_LIMIT: Duration = Duration::from_secs(4);
@@ -28,13 +30,16 @@ const SHORTEST_TTL: Duration = Duration::from_secs(1);
 /// How long a session stays open that is not used.
 const IDLE_LIMIT: Duration = Duration::from_secs(10);
 
+/// How long a shorter session is used without a question, after one could not be opened.
+const REFUSED: Duration = Duration::from_secs(5);
+
 /// How often that is looked at.
 const ROUND: Duration = Duration::from_secs(1);
 
 /// What sessions are opened with.
 #[derive(Clone, Debug)]
 pub(crate) struct Terms {
-    pub(crate) wire: Arc<Wire>,
+    pub(crate) reattaching: Arc<Reattaching>,
     pub(crate) places: Arc<Places>,
     pub(crate) parents: Arc<Parents>,
     pub(crate) patrol: Patrol,
@@ -52,18 +57,24 @@ pub(crate) struct Station {
 #[derive(Debug, Default)]
 struct Slot {
     session: Mutex<Option<Arc<Session>>>,
+    /// When none could be opened.
+    refused: Mutex<Option<Moment>>,
     opening: Arc<FairMutex<()>>,
 }
 
 impl Terms {
     /// How long a session lives that is to live for `ttl`.
     async fn negotiated(&self, ttl: Duration) -> Result<Duration> {
+        Ok(self.connect(ttl).await?.timeout())
+    }
+
+    /// Opens a session for `ttl`.
+    async fn connect(&self, ttl: Duration) -> Result<Arc<Connection>> {
+        let wire = &self.reattaching.wire;
         // The driver's futures are large.
-        let opening = Box::pin(self.wire.open(ttl));
-        match self.patrol.within(OPENING_LIMIT, opening).await {
-            Some(opened) => Ok(opened?.session_timeout()),
-            None => Err(no_answer(OPENING_LIMIT)),
-        }
+        let opening = Box::pin(wire.open(ttl));
+        let opened = self.patrol.within(OPENING_LIMIT, opening).await;
+        opened.unwrap_or_else(|| Err(no_answer(OPENING_LIMIT).with_server(wire.address())))
     }
 }
 
@@ -76,13 +87,29 @@ impl Station {
         })
     }
 
-    /// The session for holds of this ttl, lock delay included. One that is opened for somebody who goes is there for the
-    /// next one.
-    pub(crate) async fn session(&self, ttl: Duration) -> Result<Arc<Session>> {
+    /// The session of this length, lock delay included; where the server gives this address no further connection, the
+    /// longest one below it that is open. One that is opened for somebody who goes is there for the next one.
+    pub(crate) async fn session(
+        &self,
+        ttl: Duration,
+        lock_delay: Duration,
+    ) -> Result<Arc<Session>> {
         let slot = self.slot(ttl);
         if let Some(session) = slot.current() {
             return Ok(session);
         }
+        if slot.was_refused_lately()
+            && let Some(session) = self.shorter(ttl, lock_delay)
+        {
+            return Ok(session);
+        }
+        match self.open(slot, ttl).await {
+            Err(error) if error.is_retryable() => self.shorter(ttl, lock_delay).ok_or(error),
+            outcome => outcome,
+        }
+    }
+
+    async fn open(&self, slot: Arc<Slot>, ttl: Duration) -> Result<Arc<Session>> {
         // Waited for here, so that whoever gives up waits no longer.
         let turn = Arc::clone(&slot.opening).lock_owned().await;
         if let Some(session) = slot.current() {
@@ -96,16 +123,25 @@ impl Station {
         self.run(opening).await
     }
 
+    /// The longest open session below `ttl` that is of use with this lock delay.
+    fn shorter(&self, ttl: Duration, lock_delay: Duration) -> Option<Arc<Session>> {
+        let slots = self.slots();
+        let mut shorter: Vec<_> = slots
+            .iter()
+            .filter(|(length, _)| **length < ttl && **length > lock_delay)
+            .collect();
+        shorter.sort_unstable_by_key(|(length, _)| **length);
+        shorter.iter().rev().find_map(|(_, slot)| slot.current())
+    }
+
     /// The shortest and the longest session that the server gives, found out by asking for what is
     /// shorter and longer.
     pub(crate) async fn bounds(&self) -> Result<RangeInclusive<Duration>> {
         let terms = self.terms.clone();
         let asking = async move {
-            let asking = try_join(
-                terms.negotiated(SHORTEST_TTL),
-                terms.negotiated(*TTL_RANGE.end()),
-            );
-            let (shortest, longest) = asking.await?;
+            // One after the other, for one connection more than those that stay.
+            let shortest = terms.negotiated(SHORTEST_TTL).await?;
+            let longest = terms.negotiated(*TTL_RANGE.end()).await?;
             Ok(shortest.max(SHORTEST_TTL)..=longest)
         };
         self.run(Box::pin(asking)).await
@@ -151,6 +187,16 @@ impl Slot {
         Some(Arc::clone(session))
     }
 
+    fn was_refused_lately(&self) -> bool {
+        let refused = *self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        refused.is_some_and(|at| Clock::Boot.now().since(at) < REFUSED)
+    }
+
+    fn refused(&self) {
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        *refused = Some(Clock::Boot.now());
+    }
+
     /// Gives up the session if it is still this one.
     fn forget(&self, session: &Session) {
         let mut current = self.lock();
@@ -168,33 +214,31 @@ impl Slot {
 }
 
 async fn open(terms: Terms, slot: Arc<Slot>, ttl: Duration) -> Result<Arc<Session>> {
-    // The driver's futures are large.
-    let opening = Box::pin(terms.wire.open(ttl));
-    let Some(opened) = terms.patrol.within(OPENING_LIMIT, opening).await else {
-        return Err(no_answer(OPENING_LIMIT));
-    };
-    let client = opened?;
-    if client.session_timeout() > ttl {
-        return Err(too_short(ttl, client.session_timeout()));
+    let connection = terms
+        .connect(ttl)
+        .await
+        .inspect_err(|_refused| slot.refused())?;
+    if connection.timeout() > ttl {
+        return Err(too_short(ttl, connection.timeout()));
     }
     let (watches, begin) = unbounded_channel();
-    let session = Arc::new(Session::new(client, terms.wire.has_user(), watches));
+    let link = Arc::new(Link::new(connection, ttl));
+    let reattaching = Arc::clone(&terms.reattaching);
+    let (states, weak_link) = (link.states(), Arc::downgrade(&link));
+    let session = Arc::new(Session::new(link, reattaching.wire.has_user(), watches));
     *slot.lock() = Some(Arc::clone(&session));
     let weak = Arc::downgrade(&session);
     let home = Handle::current();
-    home.spawn(tell_of_removals(begin, Arc::downgrade(&terms.places)));
+    let places = Arc::downgrade(&terms.places);
+    home.spawn(reattaching.keep_connected(weak_link, weak.clone()));
+    home.spawn(tell_of_removals(begin, places.clone()));
     home.spawn(give_back_what_is_left(
         weak.clone(),
-        Arc::downgrade(&terms.places),
+        places.clone(),
         Arc::downgrade(&terms.parents),
         terms.patrol,
     ));
-    home.spawn(look_after(
-        weak,
-        Arc::downgrade(&slot),
-        Arc::downgrade(&terms.places),
-        session.states(),
-    ));
+    home.spawn(look_after(weak, Arc::downgrade(&slot), places, states));
     Ok(session)
 }
 
@@ -229,13 +273,12 @@ async fn look_after(
     session: Weak<Session>,
     slot: Weak<Slot>,
     places: Weak<Places>,
-    mut states: StateWatcher,
+    mut states: watch::Receiver<State>,
 ) {
     loop {
         let round = Clock::Boot.now().plus(ROUND);
-        // Both are cancel safe: a state that was not read is read in the next turn.
         let ended = tokio::select! {
-            state = states.changed() => state.is_terminated(),
+            _state = states.wait_for(|state| *state == State::Ended) => true,
             () = Clock::Boot.sleep_until(round) => false,
         };
         let (Some(session), Some(places)) = (session.upgrade(), places.upgrade()) else {

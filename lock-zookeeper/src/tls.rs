@@ -11,7 +11,7 @@ use rustls::pki_types::ServerName;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
-use zookeeper_client::{Error as ZooKeeperError, TlsCa, TlsCerts, TlsIdentity, TlsOptions};
+use zookeeper_client::{TlsCa, TlsCerts, TlsIdentity, TlsOptions};
 
 use crate::error::{BACKEND, config_error, translate};
 
@@ -21,7 +21,6 @@ const WORD_LIMIT: Duration = Duration::from_millis(500);
 /// Makes connections secure.
 pub(crate) struct Security {
     files: Tls,
-    servers: String,
 }
 
 impl Security {
@@ -30,10 +29,7 @@ impl Security {
         for server in servers.split(',') {
             name_of(server)?;
         }
-        Ok(Self {
-            files,
-            servers: servers.to_owned(),
-        })
+        Ok(Self { files })
     }
 
     /// Reads the files for every new session, since certificates are replaced while we run.
@@ -45,17 +41,13 @@ impl Security {
         })
     }
 
-    /// Tells what a failure to connect means. The driver does not say what a handshake has failed of, so
-    /// each server is asked once more without it.
-    pub(crate) async fn explain(&self, error: ZooKeeperError) -> Error {
-        for server in self.servers.split(',') {
-            if let Ok(Err(refused)) = tokio::time::timeout(WORD_LIMIT, self.greet(server)).await
-                && let Ok(told) = lock_tls::explain(refused)
-            {
-                return told.with_backend(BACKEND);
-            }
-        }
-        translate(error)
+    /// Tells what is wrong with TLS, if anything is. The driver does not say what a handshake has failed of, so
+    /// the server is asked once more without it.
+    pub(crate) async fn explain(&self, server: &str) -> Option<Error> {
+        let greeted = tokio::time::timeout(WORD_LIMIT, self.greet(server)).await;
+        let refused = greeted.ok()?.err()?;
+        let told = lock_tls::explain(refused).ok()?;
+        Some(told.with_backend(BACKEND))
     }
 
     /// Shakes hands, and waits for what a server says to whom it has let in by mistake: with TLS 1.3 it
@@ -63,12 +55,7 @@ impl Security {
     async fn greet(&self, server: &str) -> io::Result<()> {
         let name = name_of(server).map_err(io::Error::other)?;
         let config = lock_tls::client_config(&self.files).map_err(io::Error::other)?;
-        let address = if server.rsplit(']').next().unwrap_or(server).contains(':') {
-            server.to_owned()
-        } else {
-            format!("{server}:2181")
-        };
-        let stream = TcpStream::connect(address).await?;
+        let stream = TcpStream::connect(server).await?;
         let connector = TlsConnector::from(Arc::new(config));
         let mut stream = connector.connect(name, stream).await?;
         stream.read_u8().await.map(drop)

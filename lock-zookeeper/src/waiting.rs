@@ -4,7 +4,8 @@ use std::future::pending;
 use std::pin::Pin;
 use std::time::Duration;
 
-use zookeeper_client::OneshotWatcher;
+use crate::connection::Watcher;
+use crate::shared_watches::{Change, Watching};
 
 /// The longest that a waiter trusts the server to tell of a change before it looks by itself.
 const TRUST: Duration = Duration::from_secs(10);
@@ -23,17 +24,29 @@ pub(crate) struct Waiting {
     pub(crate) before: Before,
     changed: Pin<Box<dyn Future<Output = ()> + Send>>,
     has_changed: bool,
+    _watching: Option<Watching>,
 }
 
 impl Waiting {
-    pub(crate) fn new(before: Before, watcher: OneshotWatcher) -> Self {
+    pub(crate) fn for_anyone(watcher: Watcher) -> Self {
         Self {
-            before,
+            before: Before::Anyone,
             changed: Box::pin(async move {
-                // A change, or the end of the session: one looks again in any case.
+                // A change, or the end of the connection: one looks again in any case.
                 let _event = watcher.changed().await;
             }),
             has_changed: false,
+            _watching: None,
+        }
+    }
+
+    /// For the claim `name`, which others may watch as well: `watching` is how they find the watch.
+    pub(crate) fn for_claim(name: String, watching: Watching, changed: Change) -> Self {
+        Self {
+            before: Before::Claim(name),
+            changed: Box::pin(changed),
+            has_changed: false,
+            _watching: Some(watching),
         }
     }
 

@@ -6,8 +6,9 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use lock_core::{LossReason, LossSender, OwnerId};
 use tokio::sync::mpsc::UnboundedReceiver;
-use zookeeper_client::{EventType, OneshotWatcher};
+use zookeeper_client::EventType;
 
+use crate::connection::Watcher;
 use crate::places::Places;
 
 /// A hold whose node is watched.
@@ -15,19 +16,22 @@ use crate::places::Places;
 pub(crate) struct Watched {
     pub(crate) owner: OwnerId,
     pub(crate) loss: LossSender,
-    pub(crate) watcher: OneshotWatcher,
+    pub(crate) watcher: Watcher,
 }
 
 impl Watched {
     /// Waits until something happens to the node.
     async fn tell(self, places: &Weak<Places>) {
-        match self.watcher.changed().await.event_type {
-            EventType::NodeDeleted => self.loss.lost(LossReason::Removed),
+        match self.watcher.changed().await.map(|event| event.event_type) {
+            Some(EventType::NodeDeleted) => self.loss.lost(LossReason::Removed),
             // Whoever looks after the session tells of its end.
-            EventType::Session => {}
-            EventType::NodeCreated
-            | EventType::NodeDataChanged
-            | EventType::NodeChildrenChanged => {
+            Some(EventType::Session) => {}
+            Some(
+                EventType::NodeCreated
+                | EventType::NodeDataChanged
+                | EventType::NodeChildrenChanged,
+            )
+            | None => {
                 if let Some(places) = places.upgrade() {
                     places.update(self.owner, |place| place.is_watched = false);
                 }

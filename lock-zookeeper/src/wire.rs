@@ -1,14 +1,18 @@
-//! From a configuration to an open session.
+//! From a configuration to open connections.
 
 use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use lock_core::{Clock, Error, ErrorKind, Result};
-use zookeeper_client::{Client as ZooKeeper, Connector, Error as ZooKeeperError};
+use lock_core::{Clock, Error, ErrorKind, HumanDuration, Result};
+use zookeeper_client::{Client as ZooKeeper, Error as ZooKeeperError, SessionInfo};
 
 use crate::ZooKeeperConfig;
+use crate::connection::{Connection, Unready};
+use crate::diagnosis::diagnose;
 use crate::error::{BACKEND, config_error, translate};
-use crate::session::Answer;
+use crate::node::Answer;
 #[cfg(feature = "tls")]
 use crate::tls::Security;
 
@@ -19,10 +23,16 @@ const SILENCE_LIMIT: Duration = Duration::from_secs(2);
 /// From when on an attempt to connect has met a slow server, and not none.
 const SLOW: Duration = Duration::from_millis(300);
 
-/// Opens sessions on one ensemble.
+/// The port of servers that are written without one.
+const DEFAULT_PORT: u16 = 2181;
+
+/// Opens connections to one ensemble.
 pub(crate) struct Wire {
-    servers: String,
+    /// `host:port` of each.
+    servers: Vec<String>,
     auth: Option<String>,
+    /// Whether a server wants to know the user before anything else.
+    user_comes_first: AtomicBool,
     #[cfg(feature = "tls")]
     security: Option<Security>,
 }
@@ -50,9 +60,11 @@ impl Wire {
                 "TLS needs the cargo feature `tls` of lock-zookeeper, which was turned off: leave its default features on",
             ));
         }
+        let servers: Result<Vec<String>> = config.servers.split(',').map(with_port).collect();
         Ok(Self {
-            servers: config.servers.clone(),
+            servers: servers?,
             auth: config.auth.clone(),
+            user_comes_first: AtomicBool::new(false),
             #[cfg(feature = "tls")]
             security: match &config.tls {
                 Some(tls) => Some(Security::new(tls.clone(), &config.servers)?),
@@ -66,56 +78,159 @@ impl Wire {
         self.auth.is_some()
     }
 
-    /// Opens a session that lives for `timeout` without a sign of life. Its task runs on the runtime of
-    /// the caller.
-    pub(crate) async fn open(&self, timeout: Duration) -> Result<ZooKeeper> {
-        let connector = ZooKeeper::connector()
+    /// All servers, in an order that is drawn each time.
+    pub(crate) fn servers(&self) -> Vec<&str> {
+        let mut servers: Vec<&str> = self.servers.iter().map(String::as_str).collect();
+        fastrand::shuffle(&mut servers);
+        servers
+    }
+
+    /// Opens a session that lives for `timeout` without a sign of life, on any server. Its task runs on the
+    /// runtime of the caller.
+    pub(crate) async fn open(&self, timeout: Duration) -> Result<Arc<Connection>> {
+        loop {
+            let mut failure = None;
+            let mut was_slow = false;
+            for server in self.servers() {
+                let begun = Clock::Boot.now();
+                let connected = self.connect(server, timeout, None).await;
+                match connected.and_then(|connection| Ok(connection.ready()?)) {
+                    Ok(connection) => return Ok(connection),
+                    Err(Failure::Setting(error)) => return Err(error),
+                    Err(Failure::Answer(error)) => {
+                        // Where none is there, that shows at once.
+                        was_slow |= Clock::Boot.now().since(begun) > SLOW;
+                        failure = failure.or(Some((server, error)));
+                    }
+                }
+            }
+            match failure {
+                Some((_, ZooKeeperError::NoHosts)) if was_slow => {}
+                Some((server, error)) => return Err(self.explain(server, error).await),
+                None => return Err(translate(ZooKeeperError::NoHosts)),
+            }
+        }
+    }
+
+    /// Connects to one server: with a new session, or to go on with one.
+    pub(crate) async fn connect(
+        &self,
+        server: &str,
+        timeout: Duration,
+        session: Option<&SessionInfo>,
+    ) -> std::result::Result<Unready, Failure> {
+        let goes_on = session.is_some();
+        let mut connector = ZooKeeper::connector()
             .with_session_timeout(timeout)
             .with_connection_timeout(SILENCE_LIMIT.min(timeout * 2 / 5))
             .with_fail_eagerly();
-        let client = self.connect(connector).await?;
-        if let Some(auth) = &self.auth {
-            // Not sent along by the driver: some servers answer it before they answer the connection.
-            let told = client.auth("digest", auth.as_bytes()).await;
-            told.map_err(translate)?;
+        if let Some(session) = session {
+            connector = connector.with_session(session.clone());
         }
-        Ok(client)
+        #[cfg(feature = "tls")]
+        let (connector, secure) = match &self.security {
+            Some(security) => {
+                let options = security.options().await.map_err(Failure::Setting)?;
+                (connector.with_tls(options), true)
+            }
+            None => (connector, false),
+        };
+        #[cfg(not(feature = "tls"))]
+        let secure = false;
+        let Some(auth) = &self.auth else {
+            let connection = Connection::open(connector, server, secure).await?;
+            return Ok(Unready::new(connection, goes_on));
+        };
+        if !self.user_comes_first.load(Ordering::Relaxed) {
+            // Told later where that is possible: some servers answer it before they answer the connection, which
+            // the driver does not expect (zookeeper-client 0.11).
+            let opened = Connection::open(connector.clone(), server, secure).await;
+            let told = match opened.map(|connection| Unready::new(connection, goes_on)) {
+                Ok(connection) => told_later(connection, auth).await,
+                Err(error) => Err(error),
+            };
+            match told {
+                // `enforce.auth.enabled`: the driver has asked something else before.
+                Err(ZooKeeperError::AuthFailed) => {}
+                outcome => return Ok(outcome?),
+            }
+        }
+        let connector = connector.with_auth("digest", auth.as_bytes());
+        let connection = Connection::open(connector, server, secure).await?;
+        self.user_comes_first.store(true, Ordering::Relaxed);
+        Ok(Unready::new(connection, goes_on))
     }
 
-    async fn connect(&self, connector: Connector) -> Result<ZooKeeper> {
-        #[cfg(feature = "tls")]
-        if let Some(security) = &self.security {
-            let connector = connector.with_tls(security.options().await?);
-            let connecting = || connector.clone().secure_connect(&self.servers);
-            return match patiently(connecting).await {
-                Ok(client) => Ok(client),
-                Err(error) => Err(security.explain(error).await),
-            };
+    /// Tells what a failure to connect means. The driver does not say why, so the server is asked once more
+    /// without it.
+    async fn explain(&self, server: &str, error: ZooKeeperError) -> Error {
+        if error != ZooKeeperError::NoHosts {
+            return translate(error).with_server(server.to_owned());
         }
-        let connecting = || connector.clone().connect(&self.servers);
-        patiently(connecting).await.map_err(translate)
+        #[cfg(feature = "tls")]
+        if let Some(security) = &self.security
+            && let Some(told) = security.explain(server).await
+        {
+            return told.with_server(server.to_owned());
+        }
+        #[cfg(feature = "tls")]
+        let is_secure = self.security.is_some();
+        #[cfg(not(feature = "tls"))]
+        let is_secure = false;
+        let told = diagnose(server, is_secure, self.has_user()).await;
+        told.with_source(error).with_server(server.to_owned())
+    }
+
+    /// Where connections go, for errors.
+    pub(crate) fn address(&self) -> String {
+        self.servers.join(",")
     }
 }
 
-/// Tries again as long as a server is slow to answer. Where none is there, that shows at once.
-async fn patiently<F>(connect: impl Fn() -> F) -> Answer<ZooKeeper>
-where
-    F: Future<Output = Answer<ZooKeeper>>,
-{
-    loop {
-        let begun = Clock::Boot.now();
-        match connect().await {
-            Err(ZooKeeperError::NoHosts) if Clock::Boot.now().since(begun) > SLOW => {}
-            outcome => return outcome,
-        }
+/// Why there is no connection.
+pub(crate) enum Failure {
+    /// A setting or a file.
+    Setting(Error),
+    Answer(ZooKeeperError),
+}
+
+impl From<ZooKeeperError> for Failure {
+    fn from(error: ZooKeeperError) -> Self {
+        Self::Answer(error)
     }
+}
+
+async fn told_later(connection: Unready, auth: &str) -> Answer<Unready> {
+    let asked = connection.get()?;
+    let telling = asked.client().auth("digest", auth.as_bytes());
+    asked.answer(telling).await?;
+    Ok(connection)
+}
+
+/// Writes a server like `host:port`.
+fn with_port(server: &str) -> Result<String> {
+    let server = server.trim();
+    let (host, port) = match server.rsplit_once(':') {
+        Some((host, port)) if !port.contains(']') => (host, port.parse().unwrap_or(0)),
+        _ => (server, DEFAULT_PORT),
+    };
+    if host.is_empty() || port == 0 || host.contains(char::is_whitespace) {
+        return Err(config_error(format!(
+            "servers has {server:?}: write servers like host1:2181,host2:2181"
+        )));
+    }
+    Ok(format!("{host}:{port}"))
 }
 
 /// The server ends sessions later than asked for.
 pub(crate) fn too_short(ttl: Duration, shortest: Duration) -> Error {
     Error::new(
         ErrorKind::Unsupported,
-        format!("a ttl of {ttl:?} cannot be had here: the shortest session that the server gives is {shortest:?}; use that, or lower the server's tickTime or minSessionTimeout"),
+        format!(
+            "a ttl of {} is shorter than any session that the server gives: use {} or more",
+            HumanDuration(ttl),
+            HumanDuration(shortest)
+        ),
     )
     .with_backend(BACKEND)
 }

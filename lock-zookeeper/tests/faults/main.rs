@@ -7,6 +7,7 @@ mod left_behind;
 mod lost_answers;
 mod releases;
 mod removals;
+mod renegotiated;
 mod requests;
 mod waiting;
 

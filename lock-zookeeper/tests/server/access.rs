@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_core::{DistributedLockExt, ErrorKind, Mode, Released};
+use lock_core::{DistributedLock, DistributedLockExt, ErrorKind, Mode, Released};
 use lock_testkit::servers::ZooKeeperServer;
 use lock_testkit::{eventually, steady};
 use lock_zookeeper::zookeeper_client::{Acl, Acls, AuthId, Client, CreateMode, Permission};
@@ -121,11 +121,67 @@ fn what_cannot_be_is_refused_in_words() {
         }
         let error = connect(plain()).await;
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-        assert!(error.to_string().contains("are reachable"), "{error}");
+        assert!(error.to_string().contains("is reachable"), "{error}");
         let debug = format!("{:?}", plain().with_auth("alice:secret"));
         assert!(
             debug.contains("alice") && !debug.contains("secret"),
             "{debug}"
         );
+    });
+}
+
+#[test]
+fn a_level_that_may_not_be_made_is_denied_by_name_and_at_once() {
+    steady(async || {
+        let server = ZooKeeperServer::start();
+        let admin = admin(&server).await;
+        let acl = [Acl::new(Permission::READ, AuthId::anyone())];
+        let options = CreateMode::Persistent.with_acls(Acls::new(&acl));
+        admin.create("/closed", &[], &options).await.unwrap();
+        for (chroot, key, missing) in [
+            ("/closed/app/locks", "k", "/closed/app cannot"),
+            ("/closed", "k", "/closed/k cannot"),
+            ("", "closed/a/b/c", "/closed/a cannot"),
+        ] {
+            let locks = connect(&server, chroot).await;
+            let received = || server.member(0).figure("zk_packets_received").unwrap();
+            let before = received();
+            for wanted in [
+                request(key, Mode::Exclusive).without_waiting(),
+                request(key, Mode::Shared),
+            ] {
+                let error = locks.acquire(wanted).await.unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+                assert!(error.to_string().contains(missing), "{error}");
+            }
+            let asked = received() - before;
+            assert!(asked < 50, "{asked} requests for two refusals");
+        }
+    });
+}
+
+#[test]
+fn servers_that_want_to_know_the_user_first_are_told() {
+    steady(async || {
+        let server = ZooKeeperServer::start_with(&[
+            "enforce.auth.enabled=true",
+            "enforce.auth.schemes=digest",
+        ]);
+        let user = || config(&server, "/enforced").with_auth("alice:secret");
+        let locks = ZooKeeperLock::connect(user()).await.unwrap();
+        let guard = locks.lock("k").await.unwrap();
+        let others = ZooKeeperLock::connect(user()).await.unwrap();
+        assert!(others.try_lock("k").await.unwrap().is_none(), "two holders");
+        server.member(0).restart();
+        eventually(PROMPT, "the session goes on", || async {
+            let tried = others.try_lock("k").await;
+            tried.is_ok_and(|guard| guard.is_none())
+        })
+        .await;
+        guard.release().await.unwrap();
+        let nobody = ZooKeeperLock::connect(config(&server, "/enforced")).await;
+        let error = nobody.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+        assert!(error.to_string().contains("auth"), "{error}");
     });
 }

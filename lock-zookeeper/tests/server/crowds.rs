@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use futures_util::future::{join_all, try_join_all};
-use lock_core::{LockGuard, LossReason, Mode};
+use lock_core::{DistributedLock, LockGuard, LossReason, Mode, Wait};
 use lock_testkit::servers::ZooKeeperServer;
 use lock_testkit::{eventually, steady};
 use lock_zookeeper::ZooKeeperLock;
 use lock_zookeeper::zookeeper_client::{Acl, Acls, AuthId, Client, CreateMode, Permission};
-use tokio::time::{sleep, timeout};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::{PROMPT, admin, children, connect, request, take};
 
@@ -103,4 +104,69 @@ fn nodes_that_nobody_may_read_are_held_until_they_go() {
         let lost = timeout(TTL, join_all(guards.iter().map(LockGuard::lost))).await;
         assert_eq!(lost, Ok(vec![LossReason::Removed; CROWD]));
     });
+}
+
+/// How many wait for one lock; more of them by `LOCK_CROWD=5000`.
+fn waiters() -> usize {
+    let size = std::env::var("LOCK_CROWD").ok();
+    size.map_or(300, |size| size.parse().expect("a number"))
+}
+
+/// Has a crowd wait for one lock behind a writer, who keeps it for a while, and then lets them in; all of them have to
+/// be granted, and nothing may be lost.
+async fn crowd_behind_a_writer(mode: Mode, keep: Duration) {
+    let server = ZooKeeperServer::start();
+    let locks = connect(&server, "").await;
+    let admin = admin(&server).await;
+    let wanted = |mode| request("k", mode).with_ttl(Duration::from_secs(10));
+    let writer = take(&locks, wanted(Mode::Exclusive)).await;
+    let mut crowd = JoinSet::new();
+    for _ in 0..waiters() {
+        let (locks, wanted) = (locks.clone(), wanted(mode).with_wait(Wait::Forever));
+        crowd.spawn(async move {
+            let guard = locks.acquire(wanted).await;
+            let guard = guard.expect("no error").expect("no end");
+            assert!(guard.is_held(), "lost before it was told");
+            guard.release().await
+        });
+    }
+    eventually(Duration::from_secs(240), "all are in line", || async {
+        children(&admin, "/k").await.len() == waiters() + 1
+    })
+    .await;
+    let member = server.member(0);
+    let received = || member.figure("zk_packets_received").expect("it runs");
+    sleep(keep / 2).await;
+    let before = received();
+    sleep(keep / 2).await;
+    let asked = received() - before;
+    println!("{} waiters: {asked} requests in {:?}", waiters(), keep / 2);
+    assert!(
+        asked < 10 * keep.as_secs(),
+        "{asked} requests while nothing changes"
+    );
+    assert!(writer.is_held(), "the crowd cost its holder the lock");
+    writer.release().await.expect("the server runs");
+    let begun = Instant::now();
+    while let Some(served) = crowd.join_next().await {
+        let released = served.expect("no panic");
+        released.expect("the server runs");
+    }
+    println!("{} served in {:?}", waiters(), begun.elapsed());
+}
+
+#[test]
+fn readers_behind_a_writer_cost_it_nothing_and_are_all_let_in() {
+    steady(async || crowd_behind_a_writer(Mode::Shared, Duration::from_secs(12)).await);
+}
+
+#[test]
+fn writers_behind_a_writer_cost_it_nothing_and_are_all_let_in() {
+    steady(async || crowd_behind_a_writer(Mode::Exclusive, Duration::from_secs(12)).await);
+}
+
+#[test]
+fn permits_behind_a_writer_cost_it_nothing_and_are_all_let_in() {
+    let permit = Mode::permit(3).unwrap();
+    steady(async || crowd_behind_a_writer(permit, Duration::from_secs(12)).await);
 }

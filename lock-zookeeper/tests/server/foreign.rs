@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use lock_core::{DistributedLock, DistributedLockExt, Mode};
+use lock_core::{DistributedLock, DistributedLockExt, ErrorKind, Mode};
 use lock_testkit::servers::ZooKeeperServer;
-use lock_testkit::steady;
+use lock_testkit::{eventually, steady};
 use lock_zookeeper::zookeeper_client::{Acls, CreateMode};
 use tokio::time::timeout;
 
@@ -61,5 +61,52 @@ fn other_children_are_nobody() {
         let nested = locks.try_lock("k/leases").await.unwrap();
         assert!(nested.is_some());
         guard.release().await.unwrap();
+    });
+}
+
+#[test]
+fn a_node_that_stays_is_no_claim_and_named_before_the_lock_is_busy_for_ever() {
+    steady(async || {
+        let server = ZooKeeperServer::shared();
+        let locks = connect(server, "/stays").await;
+        let admin = admin(server).await;
+        let persistent = CreateMode::Persistent.with_acls(Acls::anyone_all());
+        admin.mkdir("/stays/k", &persistent).await.unwrap();
+        // A stranger's name is doubted wherever it stands, and one that could be ours once it is in the way.
+        for name in [
+            "item-0000000005",
+            "_c_0f0e0d0c-0b0a-0908-0706-050403020100-lock-0000000000",
+            "-1000000000",
+        ] {
+            let path = format!("/stays/k/{name}");
+            admin.create(&path, &[], &persistent).await.unwrap();
+            for mode in [Mode::Exclusive, Mode::Shared, Mode::permit(2).unwrap()] {
+                let wanted = || request("k", mode);
+                // What was refused before is looked at without joining the line. A claim of ours that has heard the
+                // error may still be there.
+                for _ in 0..2 {
+                    eventually(PROMPT, "it is told", || async {
+                        let tried = locks.acquire(wanted().without_waiting()).await;
+                        let error = match tried {
+                            Ok(guard) => {
+                                assert!(guard.is_none(), "granted beside {name}");
+                                return false;
+                            }
+                            Err(error) => error,
+                        };
+                        assert_eq!(error.kind(), ErrorKind::Backend, "{error}");
+                        error.to_string().contains(&path)
+                    })
+                    .await;
+                }
+                let waited = timeout(PROMPT, locks.acquire(wanted())).await;
+                let error = waited.expect("no wait").unwrap_err();
+                assert!(error.to_string().contains(&path), "{error}");
+            }
+            admin.delete(&path, None).await.unwrap();
+            let free = locks.acquire(request("k", Mode::Exclusive));
+            let guard = timeout(PROMPT, free).await.expect("in time").unwrap();
+            guard.expect("no end").release().await.unwrap();
+        }
     });
 }

@@ -9,6 +9,8 @@ mod elections;
 mod foreign;
 mod herd;
 mod kazoo;
+mod limits;
+mod messages;
 mod names;
 mod residue;
 mod runs;

@@ -63,7 +63,7 @@ fn what_cannot_be_secure_is_refused_in_words() {
         let tls = || Tls::new().with_ca(authority.ca());
         let plain = ZooKeeperConfig::new(server.address()).with_tls(tls());
         let plain = refusal(plain).await;
-        assert_refused(&plain, ErrorKind::Unavailable, "are reachable");
+        assert_refused(&plain, ErrorKind::Unavailable, "speaks plain text");
         let nameless = ZooKeeperConfig::new("not a name:2181").with_tls(tls());
         let nameless = refusal(nameless).await;
         assert_refused(&nameless, ErrorKind::Config, "use the server's host name");

@@ -1,5 +1,7 @@
 //! One server of an ensemble.
 
+use std::fs::OpenOptions;
+use std::io::Write;
 use std::ops::Deref;
 use std::process::{Command, Stdio};
 use std::thread::park_timeout;
@@ -73,6 +75,21 @@ impl ZooKeeperMember {
         ["Mode: leader", "Mode: standalone"]
             .iter()
             .any(|mode| answer.contains(mode))
+    }
+
+    /// Adds lines to its `zoo.cfg`, such as `maxSessionTimeout=4000`. They win over those that stand there, from its
+    /// next start on.
+    ///
+    /// # Panics
+    ///
+    /// When the file cannot be written.
+    pub fn configure(&self, lines: &[&str]) {
+        let settings = self.directory().join("zoo.cfg");
+        let opened = OpenOptions::new().append(true).open(settings);
+        let mut settings = opened.expect("it was started with this file");
+        for line in lines {
+            writeln!(settings, "{line}").expect("a file in the server's directory");
+        }
     }
 
     /// Starts it anew with its data, on the same ports, killing it if it is running. Returns when it

@@ -1,0 +1,287 @@
+//! One connection of a session: a client of the driver that ends when it loses its connection.
+//!
+//! The driver (zookeeper-client 0.11) goes on with a session over a new connection by itself, and does not tell that
+//! the server gives it a shorter timeout then. So its task is stopped between the loss of a connection and the request
+//! to go on, and [the session](crate::reattaching) goes on with a client of its own for each connection.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use spawns_core::{Spawn, Task};
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+use zookeeper_client::{
+    Client as ZooKeeper, Connector, Error as ZooKeeperError, OneshotWatcher, SessionState,
+    StateWatcher, WatchedEvent,
+};
+
+use crate::node::Answer;
+
+/// The driver's task, which reads and writes.
+type Driving = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// An open connection, or one that has ended. Dropping the last handle of an open one closes the session.
+pub(crate) struct Connection {
+    client: ZooKeeper,
+    ended: watch::Receiver<Option<SessionState>>,
+    task: AbortHandle,
+    runtime: Handle,
+    /// Dropped after all watchers: they panic when they outlive the driver's task.
+    _stopped: Arc<Stopped>,
+}
+
+/// The driver's task once it has been stopped.
+#[derive(Default)]
+struct Stopped(Mutex<Option<Driving>>);
+
+impl Connection {
+    /// Connects to one server, with what `connector` says.
+    pub(crate) async fn open(
+        connector: Connector,
+        server: &str,
+        secure: bool,
+    ) -> Answer<Arc<Self>> {
+        let spawned = Spawned::default();
+        // The driver's futures are large.
+        let client = if secure {
+            spawned
+                .catch(Box::pin(secure_connect(connector, server)))
+                .await
+        } else {
+            spawned.catch(Box::pin(connector.connect(server))).await
+        }?;
+        let driving = spawned
+            .0
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner);
+        let (end, ended) = watch::channel(None);
+        let stopped = Arc::<Stopped>::default();
+        // Made before it is spawned, so that a runtime that has ended drops it.
+        let guarded = Guarded {
+            driving,
+            states: client.state_watcher(),
+            stopped: Arc::clone(&stopped),
+            end,
+        };
+        let runtime = Handle::current();
+        let task = runtime.spawn(guarded).abort_handle();
+        Ok(Arc::new(Self {
+            client,
+            ended,
+            task,
+            runtime,
+            _stopped: stopped,
+        }))
+    }
+
+    pub(crate) fn client(&self) -> &ZooKeeper {
+        &self.client
+    }
+
+    /// How long the server lets the session live without a sign of life.
+    pub(crate) fn timeout(&self) -> Duration {
+        self.client.session_timeout()
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended.borrow().is_some()
+    }
+
+    /// Tells of its end, and does not keep it open.
+    pub(crate) fn end(&self) -> End {
+        End(self.ended.clone())
+    }
+
+    /// Waits for the answer to a request of this connection, which never comes after its end.
+    pub(crate) async fn answer<T>(&self, asking: impl Future<Output = Answer<T>>) -> Answer<T> {
+        tokio::select! {
+            biased;
+            answer = asking => match answer {
+                // The driver's words for a request that it was stopped with.
+                Err(ZooKeeperError::UnexpectedError(_)) if self.has_ended() => {
+                    Err(ZooKeeperError::ConnectionLoss)
+                }
+                answer => answer,
+            },
+            _state = self.end().reached() => Err(ZooKeeperError::ConnectionLoss),
+        }
+    }
+
+    /// Closes the connection, and leaves the session as it is.
+    fn abandon(self: Arc<Self>) {
+        self.task.abort();
+        let runtime = self.runtime.clone();
+        runtime.spawn(async move {
+            // Until then the driver would take it for the end of the session.
+            let _state = self.end().reached().await;
+            drop(self);
+        });
+    }
+
+    /// Keeps `watcher` together with its connection.
+    pub(crate) fn watcher(self: &Arc<Self>, watcher: OneshotWatcher) -> Watcher {
+        Watcher {
+            watcher,
+            connection: Arc::clone(self),
+        }
+    }
+}
+
+/// A connection that is not ready for use yet. If it never is, a session that it goes on with is left as it is, for the
+/// next attempt, and a new one is closed.
+pub(crate) struct Unready {
+    connection: Option<Arc<Connection>>,
+    goes_on: bool,
+}
+
+impl Unready {
+    pub(crate) fn new(connection: Arc<Connection>, goes_on: bool) -> Self {
+        Self {
+            connection: Some(connection),
+            goes_on,
+        }
+    }
+
+    /// The connection, ready for use.
+    pub(crate) fn ready(mut self) -> Answer<Arc<Connection>> {
+        self.connection.take().ok_or(ZooKeeperError::ConnectionLoss)
+    }
+
+    pub(crate) fn get(&self) -> Answer<&Connection> {
+        let connection = self.connection.as_deref();
+        connection.ok_or(ZooKeeperError::ConnectionLoss)
+    }
+}
+
+impl Drop for Unready {
+    fn drop(&mut self) {
+        if let Some(connection) = self.connection.take_if(|_| self.goes_on) {
+            connection.abandon();
+        }
+    }
+}
+
+/// The end of a connection.
+pub(crate) struct End(watch::Receiver<Option<SessionState>>);
+
+impl End {
+    /// Waits for it; returns the driver's last state.
+    pub(crate) async fn reached(mut self) -> SessionState {
+        match self.0.wait_for(Option::is_some).await {
+            Ok(state) => state.unwrap_or(SessionState::Disconnected),
+            Err(_gone) => SessionState::Disconnected,
+        }
+    }
+}
+
+/// A watch that is open as long as its connection.
+#[derive(Debug)]
+pub(crate) struct Watcher {
+    watcher: OneshotWatcher,
+    connection: Arc<Connection>,
+}
+
+impl Watcher {
+    /// Waits for the change; `None` when the connection has ended before.
+    pub(crate) async fn changed(self) -> Option<WatchedEvent> {
+        let Self {
+            watcher,
+            connection,
+        } = self;
+        tokio::select! {
+            event = watcher.changed() => Some(event),
+            _state = connection.end().reached() => None,
+        }
+    }
+}
+
+#[cfg(feature = "tls")]
+fn secure_connect(
+    connector: Connector,
+    server: &str,
+) -> impl Future<Output = Answer<ZooKeeper>> + Send {
+    connector.secure_connect(server)
+}
+
+#[cfg(not(feature = "tls"))]
+fn secure_connect(
+    connector: Connector,
+    server: &str,
+) -> impl Future<Output = Answer<ZooKeeper>> + Send {
+    connector.connect(server)
+}
+
+/// What the driver wanted to spawn.
+#[derive(Default)]
+struct Spawned(Mutex<Option<Driving>>);
+
+impl Spawned {
+    /// Runs `connecting`, and keeps the task that it spawns.
+    async fn catch<T>(&self, connecting: impl Future<Output = T>) -> T {
+        let mut connecting = pin!(connecting);
+        poll_fn(|context| {
+            let _scope = spawns_core::enter(self);
+            connecting.as_mut().poll(context)
+        })
+        .await
+    }
+}
+
+impl Spawn for Spawned {
+    fn spawn(&self, task: Task) {
+        let mut driving = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *driving = Some(Box::into_pin(task.future));
+    }
+}
+
+/// The driver's task until it loses the connection. Within that turn it begins to connect anew, and says
+/// nothing yet: it waits until the new connection is open.
+struct Guarded {
+    driving: Option<Driving>,
+    states: StateWatcher,
+    stopped: Arc<Stopped>,
+    end: watch::Sender<Option<SessionState>>,
+}
+
+impl Guarded {
+    fn stop(&mut self) {
+        if let Some(driving) = self.driving.take() {
+            let stopped = self.stopped.0.lock();
+            *stopped.unwrap_or_else(PoisonError::into_inner) = Some(driving);
+            self.end.send_replace(Some(self.states.peek_state()));
+        }
+    }
+}
+
+impl Future for Guarded {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let Some(driving) = &mut self.driving else {
+            return Poll::Ready(());
+        };
+        let is_over = driving.as_mut().poll(context).is_ready();
+        if !is_over && self.states.peek_state() == SessionState::SyncConnected {
+            return Poll::Pending;
+        }
+        self.stop();
+        Poll::Ready(())
+    }
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.client.session_id().fmt(f)
+    }
+}

@@ -1,0 +1,125 @@
+//! Why a server cannot be connected to, in words: it is asked without the driver, which does not say.
+
+use std::io;
+use std::time::Duration;
+
+use lock_core::{Error, ErrorKind};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::error::BACKEND;
+
+/// How long each question may take.
+const LIMIT: Duration = Duration::from_millis(500);
+
+/// How long a server may take to close a connection that it does not want.
+const DOOR: Duration = Duration::from_millis(100);
+
+/// The beginning of a handshake of TLS 1.2, with one cipher suite and nothing else.
+const CLIENT_HELLO: &[u8] = &[
+    0x16, 3, 1, 0, 45, 1, 0, 0, 41, 3, 3, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16,
+    17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 0, 0, 2, 0xC0, 0x2F, 1, 0,
+];
+
+/// What a server says that was sent something.
+enum Said {
+    /// It has closed the connection.
+    Nothing,
+    Silence,
+    Words(Vec<u8>),
+}
+
+/// Tells why there is no session on `server`.
+pub(crate) async fn diagnose(server: &str, is_secure: bool, has_user: bool) -> Error {
+    let (kind, message) = reason(server, is_secure, has_user).await;
+    Error::new(kind, message).with_backend(BACKEND)
+}
+
+async fn reason(server: &str, is_secure: bool, has_user: bool) -> (ErrorKind, String) {
+    let unavailable = |message: &str| (ErrorKind::Unavailable, message.to_owned());
+    let mut stream = match timeout(LIMIT, TcpStream::connect(server)).await {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => {
+            return unavailable(&format!(
+                "cannot connect ({error}): check host and port, and that the server runs and is reachable"
+            ));
+        }
+        Err(_) => {
+            return unavailable(
+                "cannot connect in time: check host and port, and what is in between",
+            );
+        }
+    };
+    match heard(&mut stream, DOOR).await {
+        Said::Nothing => {
+            return unavailable(
+                "the server closes new connections at once: it has as many as it allows from this address (maxClientCnxns, 60 by default), so close some or raise that; or look at its log",
+            );
+        }
+        Said::Words(_) => {
+            return unavailable("something else than ZooKeeper answers there: check the port");
+        }
+        Said::Silence => {}
+    }
+    match asked(stream, b"srvr\n").await {
+        Said::Words(words) if words.starts_with(b"Zookeeper version") => {
+            if is_secure {
+                return unavailable(
+                    "the server speaks plain text there: use its TLS port (secureClientPort), or a url or configuration without TLS",
+                );
+            }
+            let user = if has_user { ", and the user" } else { "" };
+            return unavailable(&format!(
+                "the server runs but gives no session: look at its log, and check that most servers of the ensemble run{user}"
+            ));
+        }
+        Said::Words(words) if words.starts_with(b"This ZooKeeper") => {
+            return unavailable(
+                "the server is not serving: check that most servers of the ensemble run",
+            );
+        }
+        Said::Words(words) if !is_tls(&words) && !words.starts_with(b"srvr is not") => {
+            return unavailable("something else than ZooKeeper answers there: check the port");
+        }
+        Said::Words(_) | Said::Nothing | Said::Silence => {}
+    }
+    if !is_secure && speaks_tls(server).await {
+        return unavailable(
+            "the server speaks TLS there: use its plain port (clientPort), or turn TLS on (zookeepers://)",
+        );
+    }
+    unavailable("no answer in time: check that most servers of the ensemble run and are reachable")
+}
+
+async fn speaks_tls(server: &str) -> bool {
+    let Ok(Ok(stream)) = timeout(LIMIT, TcpStream::connect(server)).await else {
+        return false;
+    };
+    matches!(asked(stream, CLIENT_HELLO).await, Said::Words(words) if is_tls(&words))
+}
+
+/// Returns true for a handshake and an alert.
+fn is_tls(words: &[u8]) -> bool {
+    matches!(words, [0x15 | 0x16, 3, ..])
+}
+
+async fn asked(mut stream: TcpStream, question: &[u8]) -> Said {
+    match stream.write_all(question).await {
+        Ok(()) => heard(&mut stream, LIMIT).await,
+        Err(_) => Said::Nothing,
+    }
+}
+
+async fn heard(stream: &mut TcpStream, limit: Duration) -> Said {
+    let mut words = vec![0; 64];
+    let reading: Result<io::Result<usize>, _> = timeout(limit, stream.read(&mut words)).await;
+    match reading {
+        Ok(Ok(0) | Err(_)) => Said::Nothing,
+        Ok(Ok(length)) => {
+            words.truncate(length);
+            Said::Words(words)
+        }
+        Err(_) => Said::Silence,
+    }
+}

@@ -1,0 +1,42 @@
+//! What was seen before, as far as it is remembered.
+
+use std::borrow::Borrow;
+use std::collections::HashSet;
+use std::hash::Hash;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// How much is remembered; then all of it is forgotten.
+const REMEMBERED: usize = 1024;
+
+/// A set of bounded size.
+#[derive(Debug)]
+pub(crate) struct Known<T>(Mutex<HashSet<T>>);
+
+impl<T> Default for Known<T> {
+    fn default() -> Self {
+        Self(Mutex::new(HashSet::new()))
+    }
+}
+
+impl<T: Eq + Hash> Known<T> {
+    pub(crate) fn has<Q>(&self, value: &Q) -> bool
+    where
+        T: Borrow<Q>,
+        Q: Eq + Hash + ?Sized,
+    {
+        self.values().contains(value)
+    }
+
+    /// Notes `value`; whether it was not known.
+    pub(crate) fn is_new(&self, value: T) -> bool {
+        let mut values = self.values();
+        if values.len() >= REMEMBERED {
+            values.clear();
+        }
+        values.insert(value)
+    }
+
+    fn values(&self) -> MutexGuard<'_, HashSet<T>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,138 @@
+//! The connection that a session has at present, and how long its server lets it live.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use zookeeper_client::{Error as ZooKeeperError, SessionInfo};
+
+use crate::connection::{Connection, End};
+use crate::node::Answer;
+
+/// A server that dies may not have told the leader of the last heartbeats: those of half a tick, which is
+/// at most a quarter of the shortest session there is, and not more than this with any tick up to 4 s.
+const UNTOLD_MAX: Duration = Duration::from_secs(2);
+
+/// How a session stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    Connected,
+    /// It has no connection, and may go on over another one.
+    Broken,
+    Ended,
+}
+
+/// Of one session.
+#[derive(Debug)]
+pub(crate) struct Link {
+    session: SessionInfo,
+    asked: Duration,
+    connection: Mutex<Option<Arc<Connection>>>,
+    /// In milliseconds.
+    timeout: AtomicU64,
+    state: watch::Sender<State>,
+}
+
+impl Link {
+    /// Of a session that was `asked` to live that long without a sign of life.
+    pub(crate) fn new(connection: Arc<Connection>, asked: Duration) -> Self {
+        Self {
+            session: connection.client().session().clone(),
+            asked,
+            timeout: AtomicU64::new(in_milliseconds(connection.timeout())),
+            connection: Mutex::new(Some(connection)),
+            state: watch::Sender::new(State::Connected),
+        }
+    }
+
+    pub(crate) fn session(&self) -> &SessionInfo {
+        &self.session
+    }
+
+    pub(crate) fn asked(&self) -> Duration {
+        self.asked
+    }
+
+    /// How long the session lives without a sign of life, as its present server has it.
+    pub(crate) fn timeout(&self) -> Duration {
+        Duration::from_millis(self.timeout.load(Ordering::SeqCst)).min(self.asked)
+    }
+
+    /// The connection that requests are sent on.
+    pub(crate) fn current(&self) -> Answer<Arc<Connection>> {
+        match &*self.connection() {
+            Some(connection) if !connection.has_ended() => Ok(Arc::clone(connection)),
+            Some(_) | None if self.has_ended() => Err(ZooKeeperError::SessionExpired),
+            Some(_) | None => Err(ZooKeeperError::ConnectionLoss),
+        }
+    }
+
+    /// Waits until there is a connection, or none any more.
+    pub(crate) async fn settled(&self) {
+        let mut states = self.state.subscribe();
+        loop {
+            // Copied, since `current` looks at it, too.
+            let state = *states.borrow_and_update();
+            let is_settled = match state {
+                State::Connected => self.current().is_ok(),
+                State::Broken => false,
+                State::Ended => true,
+            };
+            // One that has just ended is noted soon, which is a change.
+            if is_settled || states.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        *self.state.borrow() == State::Ended
+    }
+
+    /// Tells of changes. It does not keep the connection open.
+    pub(crate) fn states(&self) -> watch::Receiver<State> {
+        self.state.subscribe()
+    }
+
+    pub(crate) fn end_of_connection(&self) -> Option<End> {
+        self.connection()
+            .as_ref()
+            .map(|connection| connection.end())
+    }
+
+    /// Goes on over `connection`.
+    pub(crate) fn connected(&self, connection: Arc<Connection>) {
+        let timeout = in_milliseconds(connection.timeout());
+        self.timeout.store(timeout, Ordering::SeqCst);
+        *self.connection() = Some(connection);
+        self.state.send_replace(State::Connected);
+    }
+
+    pub(crate) fn broken(&self) {
+        *self.connection() = None;
+        self.state.send_replace(State::Broken);
+    }
+
+    pub(crate) fn end(&self) {
+        *self.connection() = None;
+        self.state.send_replace(State::Ended);
+    }
+
+    fn connection(&self) -> MutexGuard<'_, Option<Arc<Connection>>> {
+        self.connection
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn in_milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// What counts of a session with this timeout, for a hold with this lock delay.
+pub(crate) fn counted(timeout: Duration, lock_delay: Duration) -> Duration {
+    // Without its delay it is a session's length by itself, since no ttl is shorter than that.
+    let shortest = timeout.saturating_sub(lock_delay);
+    timeout - UNTOLD_MAX.min(shortest / 4)
+}

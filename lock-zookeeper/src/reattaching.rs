@@ -1,0 +1,183 @@
+//! How a session goes on after its connection was lost.
+//!
+//! With each connection a server says anew how long the session lives, by its own limits, and what it says counts from
+//! when it hears the request, also if its answer never arrives. So before a server is asked to go on with a session, a
+//! short session of its own finds out what it gives for the same wish, and no hold counts on more than that from then
+//! on. Both go to the same server; only where one address stands for several members with different limits, and the
+//! answer is lost, may another one have heard it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use lock_core::{Backoff, Clock, Moment};
+use tokio::sync::Semaphore;
+use zookeeper_client::{Error as ZooKeeperError, SessionState};
+
+use crate::connection::Connection;
+use crate::link::Link;
+use crate::places::Places;
+use crate::session::Session;
+use crate::wire::{Failure, Wire};
+
+/// Pauses between attempts to reach any server.
+const PAUSE_MIN: Duration = Duration::from_millis(20);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// How many sessions go on at once.
+const AT_ONCE: usize = 4;
+
+/// How long a server that has failed is asked last.
+const LAST: Duration = Duration::from_secs(5);
+
+/// How long one attempt at one server may take.
+const ATTEMPT_LIMIT: Duration = Duration::from_secs(3);
+
+/// What goes on with the sessions of a client.
+#[derive(Debug)]
+pub(crate) struct Reattaching {
+    pub(crate) wire: Arc<Wire>,
+    /// They keep sessions open.
+    places: Weak<Places>,
+    /// So that a client needs few connections more than it has sessions.
+    turns: Semaphore,
+    /// When servers have failed last.
+    failed: Mutex<HashMap<String, Moment>>,
+}
+
+/// Ends a session that nobody goes on with, be it with its runtime.
+struct Ending(Weak<Link>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        if let Some(link) = self.0.upgrade() {
+            link.end();
+        }
+    }
+}
+
+impl Reattaching {
+    pub(crate) fn new(wire: Arc<Wire>, places: Weak<Places>) -> Self {
+        Self {
+            wire,
+            places,
+            turns: Semaphore::new(AT_ONCE),
+            failed: Mutex::default(),
+        }
+    }
+
+    /// Goes on with a session over new connections, until it ends or nobody has it any more.
+    pub(crate) async fn keep_connected(self: Arc<Self>, link: Weak<Link>, session: Weak<Session>) {
+        let _ending = Ending(Weak::clone(&link));
+        loop {
+            // Neither may be kept meanwhile, since dropping the last handle closes the session.
+            let Some(end) = link.upgrade().and_then(|link| link.end_of_connection()) else {
+                return;
+            };
+            let state = end.reached().await;
+            let Some(link) = link.upgrade() else { return };
+            link.broken();
+            if state == SessionState::Expired {
+                return;
+            }
+            let Some(connection) = self.reattach(&link, &session).await else {
+                return;
+            };
+            link.connected(connection);
+            // What was told of removals meanwhile was told to nobody, so all holds are asked for.
+            self.limit(&session, link.timeout());
+        }
+    }
+
+    /// All servers, those last that have failed lately.
+    fn servers(&self) -> Vec<&str> {
+        let now = Clock::Boot.now();
+        let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        let has_failed = |server: &&str| {
+            let at = failed.get(*server);
+            at.is_some_and(|at| now.since(*at) < LAST)
+        };
+        let mut servers = self.wire.servers();
+        servers.sort_by_key(has_failed);
+        servers
+    }
+
+    fn has_failed(&self, server: &str) {
+        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        failed.insert(server.to_owned(), Clock::Boot.now());
+    }
+
+    /// Has nobody count on more than a session of this length from now on.
+    fn limit(&self, session: &Weak<Session>, given: Duration) {
+        if let (Some(session), Some(places)) = (session.upgrade(), self.places.upgrade()) {
+            places.limit(&session, Clock::Boot.now(), given);
+        }
+    }
+
+    /// A new connection of the session; `None` once it has ended.
+    async fn reattach(&self, link: &Link, session: &Weak<Session>) -> Option<Arc<Connection>> {
+        let ends = session_end(link);
+        let mut backoff = Backoff::new(PAUSE_MIN, PAUSE_MAX);
+        loop {
+            for server in self.servers() {
+                let attempt = async {
+                    let _one_of_few = self.turns.acquire().await;
+                    let attempt = Box::pin(self.attempt(server, link, session));
+                    tokio::time::timeout(ATTEMPT_LIMIT, attempt).await
+                };
+                match attempt.await {
+                    Ok(Ok(connection)) => return Some(connection),
+                    Ok(Err(Failure::Answer(ZooKeeperError::SessionExpired))) => return None,
+                    Ok(Err(Failure::Answer(error))) => {
+                        tracing::debug!(server, %error, "zookeeper: a session does not go on yet");
+                    }
+                    Ok(Err(Failure::Setting(error))) => {
+                        tracing::warn!(%error, "zookeeper: a session cannot go on");
+                    }
+                    Err(_) => {
+                        tracing::debug!(server, "zookeeper: no answer to a session that goes on");
+                    }
+                }
+                self.has_failed(server);
+            }
+            let now = Clock::Boot.now();
+            if now >= ends {
+                return None;
+            }
+            Clock::Boot
+                .sleep_until(now.plus(backoff.next_pause()))
+                .await;
+        }
+    }
+
+    async fn attempt(
+        &self,
+        server: &str,
+        link: &Link,
+        session: &Weak<Session>,
+    ) -> Result<Arc<Connection>, Failure> {
+        let probe = self.wire.connect(server, link.asked(), None).await?;
+        let given = probe.ready()?.timeout().min(link.asked());
+        self.limit(session, given);
+        let info = Some(link.session());
+        let connection = self.wire.connect(server, link.asked(), info).await?;
+        // The driver forgets which state the session has seen, and another member may be behind it.
+        let asked = connection.get()?;
+        asked.answer(asked.client().sync("/")).await?;
+        let connection = connection.ready()?;
+        if connection.timeout() < link.timeout() {
+            tracing::info!(
+                server,
+                timeout = ?connection.timeout(),
+                "zookeeper: the server gives a shorter session than before"
+            );
+        }
+        Ok(connection)
+    }
+}
+
+/// When no server has the session any more that has lost its connection now: they end sessions at the next tick after
+/// their timeout, and no tick is longer than half of that.
+fn session_end(link: &Link) -> Moment {
+    Clock::Boot.now().plus(link.timeout() * 3 / 2)
+}

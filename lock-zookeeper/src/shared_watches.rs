@@ -1,0 +1,92 @@
+//! Watches of claims that many wait for: one on the server for all waiters of a session.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Shared, WeakShared};
+
+use crate::link::Link;
+use crate::node::Answer;
+
+/// From how many paths on those are forgotten that nobody watches any more.
+const SWEEP_MIN: usize = 64;
+
+/// The change that is waited for.
+pub(crate) type Change = Shared<BoxFuture<'static, ()>>;
+
+/// A watch that is asked for, or open: it is given up when all who have it have gone.
+pub(crate) type Watching = Shared<BoxFuture<'static, Answer<Option<Watched>>>>;
+
+/// A claim that is watched.
+#[derive(Clone)]
+pub(crate) struct Watched {
+    /// How often it had changed before.
+    pub(crate) changes: i32,
+    /// Set for a node that goes with a session, as claims do.
+    pub(crate) is_ephemeral: bool,
+    pub(crate) changed: Change,
+}
+
+/// Those of one session.
+#[derive(Default)]
+pub(crate) struct SharedWatches(Mutex<Paths>);
+
+#[derive(Default)]
+struct Paths {
+    watching: HashMap<String, WeakShared<BoxFuture<'static, Answer<Option<Watched>>>>>,
+    sweep_at: usize,
+}
+
+impl SharedWatches {
+    /// Watches the claim at `path` together with others who wait for it; resolves to `None` when it has gone.
+    pub(crate) fn watch(&self, link: &Arc<Link>, path: &str) -> Watching {
+        let mut paths = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = paths.watching.get(path).and_then(WeakShared::upgrade);
+        if let Some(watching) = known.filter(is_open) {
+            return watching;
+        }
+        if paths.watching.len() >= paths.sweep_at {
+            paths.watching.retain(|_, known| known.upgrade().is_some());
+            paths.sweep_at = SWEEP_MIN.max(2 * paths.watching.len());
+        }
+        let watching = watch(Arc::clone(link), path.to_owned()).boxed().shared();
+        if let Some(weak) = watching.downgrade() {
+            paths.watching.insert(path.to_owned(), weak);
+        }
+        watching
+    }
+}
+
+/// Returns true until it has told of a change.
+fn is_open(watching: &Watching) -> bool {
+    match watching.peek() {
+        None => true,
+        Some(Ok(Some(watched))) => watched.changed.peek().is_none(),
+        Some(Ok(None) | Err(_)) => false,
+    }
+}
+
+async fn watch(link: Arc<Link>, path: String) -> Answer<Option<Watched>> {
+    let connection = link.current()?;
+    let asking = connection.client().check_and_watch_stat(&path);
+    let (stat, watcher) = connection.answer(asking).await?;
+    let watcher = connection.watcher(watcher);
+    let Some(stat) = stat else { return Ok(None) };
+    let changed = async move {
+        // A change, or the end of the connection: one looks again in any case.
+        let _event = watcher.changed().await;
+    };
+    Ok(Some(Watched {
+        changes: stat.version,
+        is_ephemeral: stat.ephemeral_owner != 0,
+        changed: changed.boxed().shared(),
+    }))
+}
+
+impl fmt::Debug for SharedWatches {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedWatches").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,94 @@
+//! Which session a hold goes into: few lengths, since each is a connection.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+/// The lengths of sessions, in seconds; beyond the longest, whole multiples of that.
+const CLASSES: [u64; 16] = [1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 40, 60, 90, 120, 180];
+
+/// The length of the session for a hold that counts for `ttl`, with a lock delay behind it: the longest class that is no
+/// longer than both, within the `bounds` of the server. Where that would take more than half of the ttl, as a long
+/// lock delay may, it is exact.
+pub(crate) fn class(
+    ttl: Duration,
+    lock_delay: Duration,
+    bounds: &RangeInclusive<Duration>,
+) -> Duration {
+    let wanted = (ttl + lock_delay).min(*bounds.end());
+    if wanted == *bounds.end() {
+        return wanted;
+    }
+    let [.., longest] = CLASSES;
+    let seconds = if wanted.as_secs() >= longest {
+        wanted.as_secs() / longest * longest
+    } else {
+        let fitting = CLASSES
+            .iter()
+            .rev()
+            .find(|class| **class <= wanted.as_secs());
+        fitting.copied().unwrap_or_default()
+    };
+    let class = Duration::from_secs(seconds).max(*bounds.start());
+    if class > wanted || class.saturating_sub(lock_delay) < ttl / 2 {
+        return wanted;
+    }
+    class
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    const NONE: Duration = Duration::ZERO;
+
+    fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn usual() -> RangeInclusive<Duration> {
+        seconds(4)..=seconds(40)
+    }
+
+    #[test]
+    fn many_ttls_are_few_classes_and_never_longer() {
+        let mut classes = BTreeSet::new();
+        for milliseconds in (4_000..=100_000).step_by(37) {
+            let ttl = Duration::from_millis(milliseconds);
+            let class = class(ttl, NONE, &usual());
+            assert!(
+                class <= ttl && usual().contains(&class),
+                "{ttl:?}: {class:?}"
+            );
+            assert!(class * 3 >= ttl.min(seconds(40)) * 2, "{ttl:?}: {class:?}");
+            classes.insert(class);
+        }
+        assert!(classes.len() <= 9, "{classes:?}");
+        let wide = seconds(1)..=seconds(3_600);
+        assert_eq!(class(seconds(500), NONE, &wide), seconds(360));
+    }
+
+    #[test]
+    fn usual_ttls_are_classes_themselves() {
+        for ttl in CLASSES.map(seconds) {
+            assert_eq!(class(ttl, NONE, &(seconds(1)..=seconds(200))), ttl);
+        }
+    }
+
+    #[test]
+    fn no_class_is_shorter_than_what_the_server_gives() {
+        let shortest = Duration::from_millis(1_500);
+        let bounds = shortest..=seconds(15);
+        assert_eq!(class(Duration::from_millis(1_700), NONE, &bounds), shortest);
+        // Refused later, with what the server gives.
+        assert_eq!(class(seconds(1), NONE, &bounds), seconds(1));
+    }
+
+    #[test]
+    fn a_lock_delay_does_not_take_the_ttl() {
+        assert_eq!(class(seconds(20), seconds(12), &usual()), seconds(30));
+        assert_eq!(class(seconds(4), seconds(35), &usual()), seconds(39));
+        assert_eq!(class(seconds(10), seconds(7), &usual()), seconds(15));
+    }
+}

@@ -1,0 +1,110 @@
+//! Few connections: servers allow 60 of an address.
+
+use std::time::Duration;
+
+use lock_core::{DistributedLock, ErrorKind, LockGuard, LockRequest, Mode};
+use lock_testkit::servers::ZooKeeperServer;
+use lock_testkit::{eventually, steady};
+use lock_zookeeper::{ZooKeeperConfig, ZooKeeperLock};
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::{PROMPT, connect, request, take};
+
+/// A server with what it allows by default.
+fn start() -> ZooKeeperServer {
+    ZooKeeperServer::start_with(&[
+        "tickTime=2000",
+        "maxSessionTimeout=40000",
+        "maxClientCnxns=60",
+    ])
+}
+
+fn wanted(key: &str, ttl: Duration) -> LockRequest {
+    request(key, Mode::Exclusive).with_ttl(ttl)
+}
+
+/// Opens connections until the server takes no more of them.
+async fn use_up(server: &ZooKeeperServer) -> Vec<TcpStream> {
+    let mut open = Vec::new();
+    for _ in 0..100 {
+        let Ok(mut stream) = TcpStream::connect(server.address()).await else {
+            return open;
+        };
+        let closed = timeout(Duration::from_millis(200), stream.read_u8()).await;
+        if closed.is_ok() {
+            return open;
+        }
+        open.push(stream);
+    }
+    panic!("the server takes any number of connections");
+}
+
+#[test]
+fn a_hundred_ttls_are_a_few_connections() {
+    steady(async || {
+        let server = start();
+        let locks = connect(&server, "/ttls").await;
+        let mut guards: Vec<LockGuard> = Vec::new();
+        for number in 0..100_u64 {
+            let ttl = Duration::from_millis(4_000 + number * 370);
+            let guard = take(&locks, wanted(&number.to_string(), ttl)).await;
+            let remaining = guard.remaining();
+            assert!(
+                remaining <= ttl,
+                "{ttl:?}: {remaining:?} is more than asked"
+            );
+            assert!(
+                remaining > ttl / 3,
+                "{ttl:?}: {remaining:?} is far too little"
+            );
+            guards.push(guard);
+        }
+        let open = server.member(0).figure("zk_num_alive_connections").unwrap();
+        assert!(open <= 15, "{open} connections for a hundred ttls");
+        assert!(guards.iter().all(LockGuard::is_held));
+        let others = connect(&server, "/ttls").await;
+        let tried = others.acquire(wanted("0", Duration::from_secs(30)).without_waiting());
+        assert!(tried.await.unwrap().is_none(), "two holders");
+        for guard in guards {
+            guard.release().await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn where_no_connection_is_left_the_next_shorter_session_is_used() {
+    steady(async || {
+        let server = start();
+        let locks = connect(&server, "/used-up").await;
+        let short = take(&locks, wanted("short", Duration::from_secs(10))).await;
+        let long = take(&locks, wanted("long", Duration::from_secs(30))).await;
+        let open = async || server.member(0).figure("zk_num_alive_connections");
+        // Those that have only asked for what the server gives are closed.
+        eventually(PROMPT, "two sessions and our question are left", || async {
+            open().await <= Some(3)
+        })
+        .await;
+        let used_up = use_up(&server).await;
+        for (seconds, at_most) in [(15, 10), (39, 30), (40, 30)] {
+            let ttl = Duration::from_secs(seconds);
+            let guard = take(&locks, wanted("k", ttl)).await;
+            let (remaining, at_most) = (guard.remaining(), Duration::from_secs(at_most));
+            assert!(remaining <= at_most, "{ttl:?}: {remaining:?}");
+            assert!(remaining > at_most / 2, "{ttl:?}: {remaining:?}");
+            guard.release().await.unwrap();
+        }
+        let shorter = locks.acquire(wanted("k", Duration::from_secs(5)).without_waiting());
+        let error = shorter.await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        assert!(error.to_string().contains("maxClientCnxns"), "{error}");
+        let second = ZooKeeperLock::connect(ZooKeeperConfig::new(server.address())).await;
+        let error = second.unwrap_err();
+        assert!(error.to_string().contains("maxClientCnxns"), "{error}");
+        assert!(error.to_string().contains(&server.address()), "{error}");
+        drop(used_up);
+        long.release().await.unwrap();
+        short.release().await.unwrap();
+    });
+}
