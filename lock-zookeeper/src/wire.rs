@@ -214,7 +214,7 @@ fn with_port(server: &str) -> Result<String> {
         Some((host, port)) if !port.contains(']') => (host, port.parse().unwrap_or(0)),
         _ => (server, DEFAULT_PORT),
     };
-    if host.is_empty() || port == 0 || host.contains(char::is_whitespace) {
+    if host.is_empty() || port == 0 {
         return Err(config_error(format!(
             "servers has {server:?}: write servers like host1:2181,host2:2181"
         )));

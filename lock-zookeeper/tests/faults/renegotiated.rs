@@ -6,7 +6,7 @@ use std::time::Duration;
 use lock_core::{DistributedLock, LockGuard, LockRequest, LossReason, Mode};
 use lock_testkit::faults::Proxy;
 use lock_testkit::servers::ZooKeeperServer;
-use lock_testkit::{eventually, steady};
+use lock_testkit::{assert_excluded, eventually, steady};
 use lock_zookeeper::ZooKeeperLock;
 use tokio::time::{Instant, timeout};
 
@@ -34,11 +34,7 @@ async fn assert_told_before_the_next_one(guard: &LockGuard, others: &ZooKeeperLo
     };
     let both = timeout(2 * TTL, async { tokio::join!(lost, granted) }).await;
     let (lost, (granted, next)) = both.expect("the session ends");
-    assert!(
-        lost < granted,
-        "two holders for {:?}: {what}",
-        lost - granted
-    );
+    assert_excluded!(lost < granted, "for {:?}: {what}", lost - granted);
     next.release().await.unwrap();
 }
 
@@ -148,7 +144,7 @@ fn members_that_differ_cost_no_lock_and_are_not_trusted_alike() {
                 .await;
                 let others = connect(server.address()).await;
                 let tried = others.acquire(wanted().without_waiting()).await;
-                assert!(!matches!(tried, Ok(Some(_))), "two holders");
+                assert_excluded!(!matches!(tried, Ok(Some(_))));
             }
         }
         server.member(0).configure(&["maxSessionTimeout=5000"]);

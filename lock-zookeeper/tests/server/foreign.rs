@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lock_core::{DistributedLock, DistributedLockExt, ErrorKind, Mode};
 use lock_testkit::servers::ZooKeeperServer;
-use lock_testkit::{eventually, steady};
+use lock_testkit::{assert_excluded, eventually, steady};
 use lock_zookeeper::zookeeper_client::{Acls, CreateMode};
 use tokio::time::timeout;
 
@@ -89,7 +89,7 @@ fn a_node_that_stays_is_no_claim_and_named_before_the_lock_is_busy_for_ever() {
                         let tried = locks.acquire(wanted().without_waiting()).await;
                         let error = match tried {
                             Ok(guard) => {
-                                assert!(guard.is_none(), "granted beside {name}");
+                                assert_excluded!(guard.is_none(), "beside {name}");
                                 return false;
                             }
                             Err(error) => error,
