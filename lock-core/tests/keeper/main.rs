@@ -4,6 +4,7 @@ mod alarm;
 mod claims;
 mod lock_delay;
 mod max_hold;
+mod releases;
 mod renewal;
 mod shutdown;
 mod states;
