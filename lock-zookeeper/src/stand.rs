@@ -30,8 +30,13 @@ pub(crate) struct Stand<'a> {
     node: Known,
     /// When our node was seen last, by ourselves or together with others.
     seen: Moment,
+    /// How many attempts in a row have come to nothing.
+    fruitless: u32,
     backoff: Backoff,
 }
+
+/// How many attempts are made without a pause: a name that is made for the first time takes two.
+const PROMPT_ATTEMPTS: u32 = 3;
 
 /// Pauses between attempts that come to nothing.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
@@ -75,6 +80,7 @@ impl<'a> Stand<'a> {
             session: None,
             node: Known::Absent,
             seen: Clock::Boot.now(),
+            fruitless: 0,
             backoff: Backoff::new(PAUSE_MIN, PAUSE_MAX),
         })
     }
@@ -107,7 +113,7 @@ impl<'a> Stand<'a> {
                 self.start_over()?;
                 continue;
             };
-            self.seen = asked;
+            (self.seen, self.fruitless) = (asked, 0);
             return Ok(Look {
                 confirmed,
                 line,
@@ -140,8 +146,13 @@ impl<'a> Stand<'a> {
     /// Waits before the next attempt after one that has come to nothing.
     async fn pause(&mut self, session: &Session) {
         session.settled().await;
-        let pause = self.backoff.next_pause();
-        tokio::time::sleep(pause).await;
+        self.fruitless += 1;
+        if self.fruitless < PROMPT_ATTEMPTS {
+            // Whoever limits this has to get a turn.
+            tokio::task::yield_now().await;
+        } else {
+            tokio::time::sleep(self.backoff.next_pause()).await;
+        }
     }
 
     /// The line, without joining it.
