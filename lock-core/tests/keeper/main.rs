@@ -2,6 +2,7 @@
 
 mod alarm;
 mod claims;
+mod limits;
 mod lock_delay;
 mod max_hold;
 mod releases;
