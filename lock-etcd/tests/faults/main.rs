@@ -3,6 +3,7 @@
 mod bed;
 mod deadlines;
 mod partitions;
+mod patience;
 mod releases;
 mod takes;
 mod waiting;
