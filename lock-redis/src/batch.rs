@@ -160,12 +160,15 @@ fn refuses_the_batch(error: &RedisError) -> bool {
 
 /// All `calls` as one.
 fn combined(calls: &[Call], channel: &Channel) -> Cmd {
-    let mut parts: Vec<&[u8]> = Vec::with_capacity(calls.len() * 3 + 1);
+    let mut parts: Vec<&[u8]> = Vec::with_capacity(calls.len() * 4 + 2);
     parts.extend(calls.iter().map(Call::lock));
+    parts.extend(calls.iter().map(Call::waits));
     parts.extend(calls.iter().find_map(Call::counter));
     let keys = parts.len();
     for call in calls {
         parts.extend([call.mark(), call.ttl()]);
     }
+    // All of one connection are of one client.
+    parts.extend(calls.first().map(Call::client));
     BATCH.command(channel, keys, parts.iter().copied())
 }

@@ -9,24 +9,45 @@ use crate::script::{
     Call, RELEASE_EXCLUSIVE, RELEASE_MANY, RENEW_EXCLUSIVE, RENEW_MANY, TAKE_EXCLUSIVE, TAKE_MANY,
 };
 
+/// How a take is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asks {
+    /// Once.
+    Once,
+    /// For somebody who waits, and will ask again.
+    Waiting,
+    /// For somebody who waits, and is told of the key's next change.
+    Listening,
+}
+
 impl Layout {
-    /// `listens`: whether the lane is told of the key's next change.
-    pub(crate) fn take(&self, hold: &HoldId, listens: bool) -> Call {
+    pub(crate) fn take(&self, hold: &HoldId, client: &str, asks: Asks) -> Call {
         let script = match hold.mode() {
             Mode::Exclusive => &TAKE_EXCLUSIVE,
             Mode::Shared | Mode::Permit { .. } => &TAKE_MANY,
         };
+        let waits: &[u8] = match asks {
+            Asks::Once => b"",
+            Asks::Waiting | Asks::Listening => b"1",
+        };
         let call = self
             .keys(script.call(), hold)
+            .key(&self.waits(hold.key()))
             .key(&self.counter())
             .argument(owner_mark(hold).as_bytes())
-            .argument(milliseconds(hold.store_ttl()).as_bytes());
+            .argument(milliseconds(hold.store_ttl()).as_bytes())
+            .argument(client.as_bytes())
+            .argument(waits);
         let call = match hold.mode() {
             Mode::Exclusive => call,
             Mode::Shared => call.argument(b"0"),
             Mode::Permit { of } => call.argument(of.to_string().as_bytes()),
         };
-        if listens { call.listening() } else { call }
+        match asks {
+            Asks::Once => call,
+            Asks::Waiting => call.alone(),
+            Asks::Listening => call.listening(),
+        }
     }
 
     pub(crate) fn renew(&self, hold: &HoldId) -> Call {
@@ -39,13 +60,15 @@ impl Layout {
             .argument(milliseconds(hold.store_ttl()).as_bytes())
     }
 
-    pub(crate) fn release(&self, hold: &HoldId) -> Call {
+    pub(crate) fn release(&self, hold: &HoldId, client: &str) -> Call {
         let script = match hold.mode() {
             Mode::Exclusive => &RELEASE_EXCLUSIVE,
             Mode::Shared | Mode::Permit { .. } => &RELEASE_MANY,
         };
         self.keys(script.call(), hold)
+            .key(&self.waits(hold.key()))
             .argument(owner_mark(hold).as_bytes())
+            .argument(client.as_bytes())
     }
 
     fn keys(&self, call: Call, hold: &HoldId) -> Call {

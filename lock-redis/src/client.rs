@@ -1,5 +1,6 @@
 //! The connections of a client, and the requests that travel on them.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +13,7 @@ use redis::{AsyncConnectionConfig, PushInfo, RedisResult, Value};
 use tokio::runtime::Handle;
 
 use crate::RedisConfig;
+use crate::calls::Asks;
 use crate::connection::Connection;
 use crate::error::{BACKEND, no_answer};
 use crate::layout::Layout;
@@ -29,6 +31,8 @@ const RELEASE_LIMIT: Duration = Duration::from_millis(450);
 
 #[derive(Debug)]
 pub(crate) struct Client {
+    /// What it is known by where it stands who waits for a lock.
+    name: String,
     layout: Layout,
     /// One link on each runtime that acquires.
     command: PerRuntime<Link>,
@@ -66,6 +70,7 @@ impl Client {
         };
         let floor = FLOOR.call().key(&layout.counter());
         let client = Self {
+            name: client_name(),
             command: lanes(
                 terms(
                     telling(&hub, Hub::waiters_are_told),
@@ -102,16 +107,16 @@ impl Client {
         self.command.here()
     }
 
-    /// Asks for the key once. Who `listens` is told of its next change.
+    /// Asks for the key once.
     pub(crate) async fn take(
         &self,
         hold: &HoldId,
         lane: &Arc<Link>,
         connection: &Arc<Connection>,
-        listens: bool,
+        asks: Asks,
         limit: Duration,
     ) -> Result<Answer> {
-        let call = self.layout.take(hold, listens);
+        let call = self.layout.take(hold, &self.name, asks);
         match lane.call(connection, &call, limit).await? {
             Value::Int(grant @ 1..) => Ok(Answer::Granted(grant.unsigned_abs())),
             // See `busy` in the scripts.
@@ -204,7 +209,7 @@ impl Client {
     pub(crate) async fn release(&self, hold: &HoldId) -> Result<Released> {
         // The server tells a connection of what others do.
         let _releasing = self.hub.releasing(self.layout.lock(hold.key()));
-        let call = self.layout.release(hold);
+        let call = self.layout.release(hold, &self.name);
         let is_at_home = Handle::try_current().is_ok_and(|here| here.id() == hold.runtime());
         let lane = match hold.was_granted() && !is_at_home {
             true => None,
@@ -249,6 +254,11 @@ impl Client {
             }
         }
     }
+}
+
+/// Random, so that hardly ever two clients have the same; those would share one place among those who wait.
+fn client_name() -> String {
+    format!("{:016x}", RandomState::new().build_hasher().finish())
 }
 
 fn lanes(terms: Terms, home: KeeperHome) -> PerRuntime<Link> {

@@ -43,6 +43,17 @@ impl Layout {
         .concat()
     }
 
+    /// Where it stands who waits for the lock.
+    pub(crate) fn waits(&self, key: &LockKey) -> Vec<u8> {
+        [
+            &self.prefix,
+            key.as_str().as_bytes(),
+            &[COMPANION],
+            b"waits",
+        ]
+        .concat()
+    }
+
     /// The counter of all grants in the namespace: one key, however many locks there are.
     pub(crate) fn counter(&self) -> Vec<u8> {
         [self.prefix.as_slice(), &[COMPANION], b"grants"].concat()
@@ -78,6 +89,7 @@ mod tests {
         assert_eq!(layout.lock_of(&layout.counter()), None);
         assert_eq!(layout.lock_of(b"ship:coupon"), None);
         assert!(String::from_utf8(layout.tokens(&key)).is_err());
+        assert!(String::from_utf8(layout.waits(&key)).is_err());
         assert!(String::from_utf8(layout.counter()).is_err());
         assert_eq!(Layout::new(&Namespace::none()).lock(&key), b"coupon");
     }

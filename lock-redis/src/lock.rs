@@ -11,6 +11,7 @@ use lock_core::{
 };
 
 use crate::RedisConfig;
+use crate::calls::Asks;
 use crate::client::{Answer, Client, REPLY_LIMIT};
 use crate::connection::Connection;
 use crate::error::BACKEND;
@@ -31,7 +32,10 @@ const FIRST_RENEWAL: Duration = Duration::from_millis(250);
 /// Locks on one Redis (or Valkey) server, version 6 or later.
 ///
 /// All three modes, taken in one round trip each. Waiters of one process are served in order; among
-/// processes whoever asks first after a release gets the lock.
+/// processes whoever asks first after a release gets the lock, but who has waited longest, of another process or mode, has
+/// its turn after 5 ms of that: the key is then kept for it for up to 10 ms when it becomes free, and no reader or permit joins
+/// those that hold it. Tries and other processes find the key held meanwhile. Programs of other kinds, and versions before,
+/// take it whenever it is free.
 ///
 /// On a server that has no `CLIENT TRACKING`, or does not let us use it, waiters look every 100 ms or more often, and a hold
 /// that was removed is noticed by its next renewal; `capabilities().push` says so.
@@ -180,6 +184,7 @@ impl<'a> Acquisition<'a> {
     /// Asks once more at the end of a wait: what was busy when we last heard of it may be free by
     /// now, or the server may be gone, which is not the same as busy.
     async fn last_word(&mut self) -> Result<Option<LockGuard>> {
+        self.listens = false;
         let attempt = self.attempt().await;
         self.attempts.last_word(attempt)
     }
@@ -215,11 +220,16 @@ impl<'a> Acquisition<'a> {
             None => self.lock.keeper.claim(self.request)?,
         };
         self.is_told = self.listens && connection.pushes;
+        let asks = match (self.listens, self.is_told) {
+            (false, _) => Asks::Once,
+            (true, false) => Asks::Waiting,
+            (true, true) => Asks::Listening,
+        };
         let sent = claim.sending();
         let answer = self
             .lock
             .client
-            .take(claim.id(), &self.lane, &connection, self.is_told, left())
+            .take(claim.id(), &self.lane, &connection, asks, left())
             .await;
         self.unanswered.note(&connection, answer.is_err());
         match answer {

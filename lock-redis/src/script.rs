@@ -10,17 +10,19 @@ const MINT: &str = include_str!("scripts/mint.lua");
 const FOREIGN: &str = include_str!("scripts/foreign.lua");
 const HOLDERS: &str = include_str!("scripts/holders.lua");
 const TAKE: &str = include_str!("scripts/take.lua");
+const WAITS: &str = include_str!("scripts/waits.lua");
 
 pub(crate) static FLOOR: LazyLock<Script> =
     LazyLock::new(|| Script::new(&[include_str!("scripts/floor.lua")]));
 pub(crate) static TAKE_EXCLUSIVE: LazyLock<Script> = LazyLock::new(|| {
     let one = include_str!("scripts/take_exclusive.lua");
-    Script::new(&[MINT, FOREIGN, TAKE, one]).in_batches()
+    Script::new(&[MINT, FOREIGN, WAITS, TAKE, one]).in_batches()
 });
 pub(crate) static TAKE_MANY: LazyLock<Script> = LazyLock::new(|| {
     Script::new(&[
         MINT,
         FOREIGN,
+        WAITS,
         HOLDERS,
         include_str!("scripts/take_many.lua"),
     ])
@@ -29,18 +31,20 @@ pub(crate) static RENEW_EXCLUSIVE: LazyLock<Script> =
     LazyLock::new(|| Script::new(&[include_str!("scripts/renew_exclusive.lua")]));
 pub(crate) static RENEW_MANY: LazyLock<Script> =
     LazyLock::new(|| Script::new(&[HOLDERS, include_str!("scripts/renew_many.lua")]));
-pub(crate) static RELEASE_EXCLUSIVE: LazyLock<Script> =
-    LazyLock::new(|| Script::new(&[include_str!("scripts/release_exclusive.lua")]).in_batches());
+pub(crate) static RELEASE_EXCLUSIVE: LazyLock<Script> = LazyLock::new(|| {
+    let one = include_str!("scripts/release_exclusive.lua");
+    Script::new(&[WAITS, one]).in_batches()
+});
 /// Takes and releases of exclusive locks, any number in any order.
 pub(crate) static BATCH: LazyLock<Script> = LazyLock::new(|| {
     let many = include_str!("scripts/batch.lua");
-    Script::new(&[MINT, FOREIGN, TAKE, many])
+    Script::new(&[MINT, FOREIGN, WAITS, TAKE, many])
 });
 pub(crate) static RELEASE_MANY: LazyLock<Script> =
-    LazyLock::new(|| Script::new(&[HOLDERS, include_str!("scripts/release_many.lua")]));
+    LazyLock::new(|| Script::new(&[WAITS, HOLDERS, include_str!("scripts/release_many.lua")]));
 
 /// How many keys and arguments a call has at most.
-const PARTS_MAX: usize = 6;
+const PARTS_MAX: usize = 9;
 
 /// A script by its source and hash.
 pub(crate) struct Script {
@@ -77,6 +81,8 @@ pub(crate) struct Call {
     parts: usize,
     /// Whether the server is to tell the connection of the next change of what is read.
     listens: bool,
+    /// Whether it may not travel together with others, which has room for less.
+    is_alone: bool,
 }
 
 impl Script {
@@ -107,6 +113,7 @@ impl Script {
             keys: 0,
             parts: 0,
             listens: false,
+            is_alone: false,
         }
     }
 
@@ -144,9 +151,15 @@ impl Call {
         self
     }
 
+    /// Keeps it out of batches, which know nothing of those who wait.
+    pub(crate) fn alone(mut self) -> Self {
+        self.is_alone = true;
+        self
+    }
+
     /// Whether it may travel together with others.
     pub(crate) fn goes_in_batches(&self) -> bool {
-        self.script.in_batches && !self.listens
+        self.script.in_batches && !self.listens && !self.is_alone
     }
 
     /// Keys, then arguments.
@@ -168,9 +181,13 @@ impl Call {
         self.part(0)
     }
 
+    pub(crate) fn waits(&self) -> &[u8] {
+        self.part(1)
+    }
+
     /// The counter of grants, which only a take has.
     pub(crate) fn counter(&self) -> Option<&[u8]> {
-        (self.keys > 1).then(|| self.part(1))
+        self.is_take().then(|| self.part(2))
     }
 
     pub(crate) fn mark(&self) -> &[u8] {
@@ -179,7 +196,18 @@ impl Call {
 
     /// The ttl of a take; nothing of a release.
     pub(crate) fn ttl(&self) -> &[u8] {
-        self.part(self.keys + 1)
+        match self.is_take() {
+            true => self.part(self.keys + 1),
+            false => &[],
+        }
+    }
+
+    pub(crate) fn client(&self) -> &[u8] {
+        self.part(self.keys + 1 + usize::from(self.is_take()))
+    }
+
+    fn is_take(&self) -> bool {
+        self.keys > 2
     }
 
     /// Sends the call and waits for its answer.

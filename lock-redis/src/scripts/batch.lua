@@ -1,14 +1,15 @@
 -- Takes and releases many exclusive locks, one after the other.
--- KEYS: locks, then the counter if one of them is taken
--- ARGV: for each lock the owner mark, and the ttl in ms to take it or nothing to release it
+-- KEYS: locks, then the waits of each, then the counter if one of them is taken
+-- ARGV: for each lock the owner mark, and the ttl in ms to take it or nothing to release it; then the client
 -- Answers a list: for each what it would be answered alone, or nil instead of an error, which whoever asks alone will
 -- hear in full. Since each call costs, it looks at all locks in one, mints all grants in one, and deletes in one.
-local values, released, takes = {}, {}, 0
-local locks = #ARGV / 2
-local counter = KEYS[locks + 1]
-local found = redis.call('MGET', unpack(KEYS, 1, locks))
+local values, released, waits_of, takes = {}, {}, {}, 0
+local locks = (#ARGV - 1) / 2
+local counter, who = KEYS[2 * locks + 1], 'x' .. ARGV[#ARGV]
+local found, lines = redis.call('MGET', unpack(KEYS, 1, 2 * locks)), {}
 for place = 1, locks do
-  values[KEYS[place]] = found[place]
+  values[KEYS[place]], lines[KEYS[place]] = found[place], found[locks + place]
+  waits_of[KEYS[place]] = KEYS[locks + place]
   if ARGV[2 * place] ~= '' then
     takes = takes + 1
   end
@@ -24,11 +25,14 @@ local function draw()
   return next_grant - 1
 end
 
-local function take_what_seems_free(lock, mark, ttl)
+local function delete_what_was_released(lock)
   if released[lock] then
     redis.call('DEL', lock)
     released[lock] = nil
   end
+end
+
+local function take_what_seems_free(lock, mark, ttl)
   local grant = draw()
   local value = mark .. string.format('%.0f', grant)
   if redis.call('SET', lock, value, 'NX', 'PX', ttl) then
@@ -37,18 +41,26 @@ local function take_what_seems_free(lock, mark, ttl)
   end
   -- Something that is no string stands there.
   next_grant, grants = grant, grants + 1
-  return take(lock, mark, ttl, draw)
+  return take(lock, waits_of[lock], mark, ttl, who, draw)
 end
 
 local function ask(lock, mark, ttl)
   local value = values[lock]
-  if ttl ~= '' and value then
-    return take(lock, mark, ttl, draw)
-  end
   if ttl ~= '' then
-    return take_what_seems_free(lock, mark, ttl)
+    delete_what_was_released(lock)
+    if not value and not lines[lock] then
+      return take_what_seems_free(lock, mark, ttl)
+    end
+    local answer = take(lock, waits_of[lock], mark, ttl, who, draw)
+    if type(answer) == 'number' and answer > 0 then
+      values[lock] = redis.call('GET', lock)
+    end
+    return answer
   end
   if value and string.sub(value, 1, #mark) == mark then
+    if lines[lock] then
+      pass_on(waits_of[lock], lines[lock], who)
+    end
     values[lock], released[lock] = false, true
     return 1
   end

@@ -5,17 +5,24 @@ use lock_testkit::servers::{RedisServer, Reply, RespClient};
 const BATCH: &str = concat!(
     include_str!("../../src/scripts/mint.lua"),
     include_str!("../../src/scripts/foreign.lua"),
+    include_str!("../../src/scripts/waits.lua"),
     include_str!("../../src/scripts/take.lua"),
     include_str!("../../src/scripts/batch.lua"),
 );
 
 /// Asks the server for each of `asked`: a lock, an owner mark, and a ttl to take it or nothing to release it.
 fn batch(server: &mut RespClient, asked: &[[&str; 3]]) -> Vec<Reply> {
-    let count = (asked.len() + 1).to_string();
+    let count = (2 * asked.len() + 1).to_string();
+    let waits: Vec<String> = asked
+        .iter()
+        .map(|[lock, ..]| format!("{lock} waits"))
+        .collect();
     let mut command = vec!["EVAL", BATCH, &count];
     command.extend(asked.iter().map(|[lock, ..]| *lock));
+    command.extend(waits.iter().map(|waits| &**waits));
     command.push("counter");
     command.extend(asked.iter().flat_map(|[_, mark, ttl]| [*mark, *ttl]));
+    command.push("client");
     match server.command(&command).expect("the server runs") {
         Reply::Array(answers) => answers,
         answer => panic!("{answer:?}"),

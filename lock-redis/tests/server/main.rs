@@ -20,6 +20,7 @@ mod runtimes;
 #[cfg(feature = "tls")]
 mod tls;
 mod tokens;
+mod turns;
 mod wake_ups;
 
 use std::time::Duration;

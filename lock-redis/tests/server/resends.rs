@@ -6,6 +6,7 @@ use lock_testkit::servers::{RedisServer, Reply, RespClient};
 const TAKE_EXCLUSIVE: &str = concat!(
     include_str!("../../src/scripts/mint.lua"),
     include_str!("../../src/scripts/foreign.lua"),
+    include_str!("../../src/scripts/waits.lua"),
     include_str!("../../src/scripts/take.lua"),
     include_str!("../../src/scripts/take_exclusive.lua"),
 );
@@ -13,6 +14,7 @@ const TAKE_EXCLUSIVE: &str = concat!(
 const TAKE_MANY: &str = concat!(
     include_str!("../../src/scripts/mint.lua"),
     include_str!("../../src/scripts/foreign.lua"),
+    include_str!("../../src/scripts/waits.lua"),
     include_str!("../../src/scripts/holders.lua"),
     include_str!("../../src/scripts/take_many.lua"),
 );
@@ -26,10 +28,21 @@ fn take(server: &mut RespClient, mark: &str, ttl: &str) -> Reply {
         format!("{kind}{digits:0>32}")
     };
     let reply = if mark.ends_with(':') {
-        server.command(&["EVAL", TAKE_EXCLUSIVE, "2", "k", "counter", mark, ttl])
+        server.command(&[
+            "EVAL",
+            TAKE_EXCLUSIVE,
+            "3",
+            "k",
+            "waits",
+            "counter",
+            mark,
+            ttl,
+            "client",
+            "",
+        ])
     } else {
         server.command(&[
-            "EVAL", TAKE_MANY, "3", "k", "tokens", "counter", mark, ttl, "2",
+            "EVAL", TAKE_MANY, "4", "k", "tokens", "waits", "counter", mark, ttl, "client", "", "2",
         ])
     };
     reply.expect("the server runs")
