@@ -15,7 +15,7 @@ use tokio::runtime::Handle;
 use crate::RedisConfig;
 use crate::calls::Asks;
 use crate::connection::Connection;
-use crate::error::{BACKEND, no_answer};
+use crate::error::BACKEND;
 use crate::layout::Layout;
 use crate::link::{Link, Terms, Tracking};
 use crate::script::{self, Call, FLOOR};
@@ -92,7 +92,8 @@ impl Client {
         let connection = client.background.here()?.connection().await?;
         let looking = server::check_eviction(connection.channel.redis.clone());
         if client.patrol.within(REPLY_LIMIT, looking).await.is_none() {
-            return Err(no_answer(REPLY_LIMIT).with_operation("connect"));
+            let error = client.background.here()?.no_answer(REPLY_LIMIT);
+            return Err(error.with_operation("connect"));
         }
         Ok((client, command.pushes && connection.pushes))
     }
@@ -192,7 +193,7 @@ impl Client {
                 // Nothing has to travel behind a renewal, so the next one tries a new connection.
                 background.give_up(connection);
                 self.hub.keeper_is_deaf();
-                Err(no_answer(ends.since(sent)))
+                Err(background.no_answer(ends.since(sent)))
             }
         }
     }
@@ -250,7 +251,7 @@ impl Client {
                 if let Some(connection) = background.current() {
                     background.probe(connection);
                 }
-                Err(no_answer(RELEASE_LIMIT * 2))
+                Err(background.no_answer(RELEASE_LIMIT * 2))
             }
         }
     }

@@ -2,16 +2,22 @@
 
 use std::time::Duration;
 
-use lock_core::{Error, ErrorKind};
+use lock_core::{Error, ErrorKind, HumanDuration};
 use redis::{ErrorKind as RedisErrorKind, RedisError, ServerErrorKind};
 
 pub(crate) const BACKEND: &str = "redis";
+
+pub(crate) const NO_CLUSTER: &str =
+    "this is a Redis Cluster node, which is not supported yet: use a single server";
 
 /// The server did not answer in time; what it made of the request is unknown.
 pub(crate) fn no_answer(limit: Duration) -> Error {
     Error::new(
         ErrorKind::Unavailable,
-        format!("no answer within {limit:?}: check that the server runs and is reachable"),
+        format!(
+            "no answer within {}: check that the server runs and is reachable",
+            HumanDuration(limit)
+        ),
     )
     .with_backend(BACKEND)
 }
@@ -25,12 +31,23 @@ pub(crate) fn translate(error: RedisError) -> Error {
 }
 
 fn classify(error: &RedisError) -> (ErrorKind, &'static str) {
+    if error
+        .detail()
+        .is_some_and(|detail| detail.contains("DB index is out of range"))
+    {
+        return (
+            ErrorKind::Config,
+            "the server has no database of that number; choose one below its setting `databases`, which is 16 by default",
+        );
+    }
     let is_denied = |detail: &str| DENIED_IN_SCRIPTS.iter().any(|words| detail.contains(words));
     if error.detail().is_some_and(is_denied) {
         return DENIED;
     }
     match error.code() {
         Some("NOAUTH" | "WRONGPASS" | "NOPERM") => return DENIED,
+        // Of a proxy that says nothing of it when it is greeted.
+        Some("MOVED" | "ASK" | "CROSSSLOT") => return (ErrorKind::Unsupported, NO_CLUSTER),
         Some("OOM") => {
             return (
                 ErrorKind::Unavailable,

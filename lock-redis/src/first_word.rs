@@ -29,7 +29,8 @@ where
     let asked = ask(stream).await;
     let mut word = Vec::new();
     let mut reading = stream.take(LENGTH_MAX);
-    while !word.ends_with(b"\n") && word.first() != Some(&TLS_ALERT) {
+    // What begins otherwise is no Redis server, and may never end a line.
+    while !word.ends_with(b"\n") && word.first().is_none_or(|first| b"+-".contains(first)) {
         match reading.read_buf(&mut word).await {
             Ok(0) => break,
             Ok(_) => {}
@@ -88,7 +89,7 @@ fn is_closed(error: &io::Error) -> bool {
 fn closed() -> Error {
     Error::new(
         ErrorKind::Unavailable,
-        "the server closed the connection at once: look at its log, and whether it expects TLS there (rediss://, perhaps with a client certificate)",
+        "the server closed the connection at once: look at its log, whether it is a Redis server, and whether it expects TLS there (rediss://, perhaps with a client certificate)",
     )
     .with_backend(BACKEND)
 }

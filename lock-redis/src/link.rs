@@ -152,8 +152,13 @@ impl Link {
     ) -> Result<Arc<Connection>> {
         match self.terms.patrol.within(limit, self.connection()).await {
             Some(connection) => connection,
-            None => Err(no_answer(limit)),
+            None => Err(self.no_answer(limit)),
         }
+    }
+
+    /// The server did not answer in time.
+    pub(crate) fn no_answer(&self, limit: Duration) -> Error {
+        self.terms.wire.at(no_answer(limit))
     }
 
     /// Sends one call on `connection` and waits at most `limit` for its answer. The driver sends nothing any more for
@@ -199,7 +204,7 @@ impl Link {
             Some(Err(error)) => Err(self.failed(connection, error)),
             None => {
                 self.probe(Arc::clone(connection));
-                Err(no_answer(limit))
+                Err(self.no_answer(limit))
             }
         }
     }
@@ -214,7 +219,7 @@ impl Link {
         if error.is_unrecoverable_error() || error.is_io_error() || is_demoted(&error) {
             self.forget(connection);
         }
-        translate(error)
+        self.terms.wire.at(translate(error))
     }
 
     /// Lets the next user open a new connection, unless somebody has already.
@@ -271,9 +276,9 @@ impl Link {
         // The driver's futures are large.
         match terms.patrol.within(CONNECT_LIMIT, Box::pin(opening)).await {
             Some(opened) => opened,
-            None => Err(terms.wire.no_answer(CONNECT_LIMIT)),
+            None => Err(terms.wire.not_opened(CONNECT_LIMIT)),
         }
-        .map_err(|error| error.with_operation("connect"))
+        .map_err(|error| terms.wire.at(error).with_operation("connect"))
     }
 }
 

@@ -7,7 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lock_core::{
     Attempts, Backoff, Capabilities, Claim, Clock, DistributedLock, Error, ErrorKind, FencingToken,
-    Keeper, KeeperHome, Line, LockGuard, LockRequest, Moment, Result, TTL_RANGE, TokenOrder, Turn,
+    HumanDuration, Keeper, KeeperHome, Line, LockGuard, LockRequest, Moment, Result, TTL_RANGE,
+    TokenOrder, Turn,
 };
 
 use crate::RedisConfig;
@@ -285,7 +286,7 @@ impl Unanswered {
 fn came_too_late(ttl: Duration) -> Error {
     Error::new(
         ErrorKind::Unavailable,
-        format!("the grant came too late for a ttl of {ttl:?}: use a longer ttl, or look at what slows the server"),
+        format!("the grant came too late for a ttl of {}: use a longer ttl, or look at what slows the server", HumanDuration(ttl)),
     )
     .with_backend(BACKEND)
 }

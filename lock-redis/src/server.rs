@@ -8,7 +8,7 @@ use lock_core::{Error, ErrorKind, Moment, Result};
 use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, RedisError, RedisResult, Value};
 
-use crate::error::{BACKEND, translate};
+use crate::error::{BACKEND, NO_CLUSTER, translate};
 use crate::link::locked;
 
 /// How far two readings of an undisturbed clock may disagree: for the scheduler's delays and a clock
@@ -120,9 +120,6 @@ fn check_mode(hello: Value) -> Result<()> {
         _ => Ok(()),
     }
 }
-
-pub(crate) const NO_CLUSTER: &str =
-    "this is a Redis Cluster node, which is not supported yet: use a single server";
 
 /// What it means that the server refuses a script that was sent as the command `name`.
 fn without_scripts(name: &str, error: RedisError) -> Error {

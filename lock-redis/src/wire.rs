@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
-use lock_core::{Clock, Error, ErrorKind, Result};
+use lock_core::{Clock, Error, ErrorKind, HumanDuration, Result};
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::socket2::{SockRef, TcpKeepalive};
 use redis::{
@@ -101,14 +101,22 @@ impl Wire {
         }
     }
 
+    /// Says which server an error is about, without a password.
+    pub(crate) fn at(&self, error: Error) -> Error {
+        error.with_server(self.info.addr().to_string())
+    }
+
     /// Nothing was opened in time.
-    pub(crate) fn no_answer(&self, limit: Duration) -> Error {
+    pub(crate) fn not_opened(&self, limit: Duration) -> Error {
         #[cfg(feature = "tls")]
         if self.security.is_some() {
             // A Redis server that expects plain text waits for the end of the first line.
             return Error::new(
                 ErrorKind::Unavailable,
-                format!("no answer within {limit:?}: check that the server runs, is reachable, and speaks TLS on this port"),
+                format!(
+                    "no answer within {}: check that the server runs, is reachable, and speaks TLS on this port",
+                    HumanDuration(limit)
+                ),
             )
             .with_backend(BACKEND);
         }
@@ -152,6 +160,31 @@ fn check(config: &RedisConfig) -> Result<bool> {
         return Err(config_error(
             "the url has a #: write it as %23 in passwords; the server's certificate is always verified",
         ));
+    }
+    if let Some(rest) = config.url.split_once("://").map(|(_, rest)| rest)
+        && !config.url.contains("unix")
+    {
+        let authority = rest.split(['/', '?']).next().unwrap_or_default();
+        if rest.contains('@') && !authority.contains('@') {
+            return Err(config_error(
+                "the url has a / or ? before its @: in user and password write / as %2F, ? as %3F and @ as %40",
+            ));
+        }
+        if authority
+            .rsplit('@')
+            .next()
+            .unwrap_or_default()
+            .contains(',')
+        {
+            return Err(config_error(
+                "the url names several servers, and locks on two servers exclude nobody: name one, the master",
+            ));
+        }
+        if authority.matches('@').count() > 1 {
+            return Err(config_error(
+                "the url has more than one @: in user and password write it as %40",
+            ));
+        }
     }
     config.tls.check()?;
     let scheme = config.url.split("://").next().unwrap_or_default();

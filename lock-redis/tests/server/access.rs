@@ -150,3 +150,134 @@ fn a_server_that_is_full_is_unavailable() {
         assert!(error.to_string().contains("maxclients"), "{error}");
     });
 }
+
+/// Errors name the server and what to do, and each thing once.
+async fn assert_says(url: &str, kind: ErrorKind, words: &[&str]) {
+    let error = refusal(url.to_owned()).await;
+    let mut chain = vec![error.to_string()];
+    let mut next = std::error::Error::source(&error);
+    while let Some(source) = next {
+        chain.push(source.to_string());
+        next = source.source();
+    }
+    let said = chain.join(": ");
+    assert_eq!(error.kind(), kind, "{said}");
+    for word in words {
+        assert_eq!(said.matches(word).count(), 1, "{word} in {said}");
+    }
+    assert!(!said.contains("s3cret"), "{said}");
+}
+
+#[test]
+fn errors_name_the_server_and_what_to_do() {
+    steady(async || {
+        let server = RedisServer::start();
+        let at = format!("cannot connect to redis at 127.0.0.1:{}: ", server.port());
+        let database = format!("{}/99", server.url());
+        assert_says(
+            &database,
+            ErrorKind::Config,
+            &[&at, "no database of that number"],
+        )
+        .await;
+        let closed = "cannot connect to redis at 127.0.0.1:1: ";
+        assert_says(
+            "redis://:s3cret@127.0.0.1:1",
+            ErrorKind::Unavailable,
+            &[closed, "Connection refused"],
+        )
+        .await;
+        for (url, words) in [
+            ("redis://one:6379,two:6379", "several servers"),
+            ("redis://:s3cret@one:6379,two:6379/0", "several servers"),
+            ("redis://:s3c/s3cret@host:6379/0", "/ as %2F"),
+            ("redis://u:s3cret?@host:6379", "? as %3F"),
+            ("redis://u:s3cret@x@host", "write it as %40"),
+        ] {
+            assert_says(url, ErrorKind::Config, &[words]).await;
+        }
+        let full = RedisServer::start_with(&["--maxclients", "1"]);
+        let mut only = full.client();
+        only.command(&["PING"]).unwrap();
+        let at = format!("at 127.0.0.1:{}: ", full.port());
+        assert_says(
+            &full.url(),
+            ErrorKind::Unavailable,
+            &[&at, "raise maxclients"],
+        )
+        .await;
+    });
+}
+
+#[test]
+fn a_lost_connection_names_the_server() {
+    steady(async || {
+        let server = RedisServer::start();
+        let locks = connect(server.url()).await;
+        server.freeze();
+        let error = locks.try_lock("k").await.unwrap_err();
+        server.thaw();
+        let words = format!(
+            "cannot acquire lock \"k\" on redis at 127.0.0.1:{}: ",
+            server.port()
+        );
+        assert!(error.to_string().starts_with(&words), "{error}");
+        server.kill();
+        let error = locks.try_lock("k").await.unwrap_err();
+        assert!(
+            error.to_string().contains(&server.port().to_string()),
+            "{error}"
+        );
+    });
+}
+
+#[test]
+fn a_password_may_have_any_character() {
+    steady(async || {
+        let server = RedisServer::start_with(&["--requirepass", "a+b=c/d@e"]);
+        for password in ["a+b=c%2Fd%40e", "a%2Bb%3Dc%2Fd%40e"] {
+            let url = format!("redis://:{password}@127.0.0.1:{}", server.port());
+            connect(url)
+                .await
+                .lock("k")
+                .await
+                .unwrap()
+                .release()
+                .await
+                .unwrap();
+        }
+    });
+}
+
+/// What other servers say when a Redis client talks to them.
+#[test]
+fn a_server_of_another_kind_is_told_as_such() {
+    steady(async || {
+        for (greeting, words) in [
+            (
+                &b"HTTP/1.1 400 Bad Request\r\n\r\n"[..],
+                "really a Redis server",
+            ),
+            (b"J\0\0\0\x0a8.0.36\0", "really a Redis server"),
+            (b"", "whether it is a Redis server"),
+        ] {
+            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap();
+            let answering = async {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut asked = [0; 14];
+                tokio::io::AsyncReadExt::read_exact(&mut stream, &mut asked)
+                    .await
+                    .unwrap();
+                tokio::io::AsyncWriteExt::write_all(&mut stream, greeting)
+                    .await
+                    .unwrap();
+                // A server that waits for the client closes nothing.
+                (!greeting.is_empty()).then_some(stream)
+            };
+            let (error, _stream) = tokio::join!(refusal(format!("redis://{address}")), answering);
+            assert!(error.to_string().contains(words), "{error}");
+            assert!(error.to_string().contains(&address.to_string()), "{error}");
+        }
+    });
+}
