@@ -4,13 +4,18 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use lock_core::{Heard, KeeperHome, LockKey, Mode, Moment, OwnerId, Patrol, PerRuntime, Result};
+use lock_core::{
+    Error, Heard, HumanDuration, KeeperHome, LockKey, Mode, Moment, OwnerId, Patrol, PerRuntime,
+    Result,
+};
 
+use crate::batch::BatchSize;
 use crate::error::{Failure, no_answer};
 use crate::heartbeats::Heartbeats;
 use crate::identity::Identity;
 use crate::kill::Kill;
 use crate::layout::Layout;
+use crate::leases::RENEWAL_BATCH;
 use crate::poller::{Poller, Watcher};
 use crate::pool::{Driven, Pool};
 use crate::purge::Purge;
@@ -34,10 +39,13 @@ pub(crate) struct Client {
     pub(crate) hold: MySqlHold,
     pub(crate) layout: Arc<Layout>,
     pub(crate) rows: Arc<Rows>,
+    /// Whether tables that are missing are created.
+    creates_tables: bool,
+    pub(crate) renewal_batch: BatchSize,
     /// Those whose rows were locked by somebody else when they were to be renewed.
     pub(crate) stalled: Mutex<HashSet<OwnerId>>,
     pub(crate) patrol: Patrol,
-    pub(crate) heard: Heard,
+    pub(crate) heard: Arc<Heard>,
     /// How far the token of a row lock may be ahead of the one that is written down in its row.
     pub(crate) token_age_max: u64,
     pub(crate) unsettled: Arc<Unsettled>,
@@ -70,7 +78,7 @@ pub(crate) struct Station {
 }
 
 impl Client {
-    /// Opens the first connection, and creates the tables if they are missing.
+    /// Opens the first connection, and creates tables that are missing.
     pub(crate) async fn connect(config: &MySqlConfig, home: &KeeperHome) -> Result<Self> {
         let layout = Arc::new(Layout::new(config)?);
         let wire = Wire::new(config)?;
@@ -78,22 +86,19 @@ impl Client {
         let (size, purge_after) = (connections(config)?, purge_after(config)?);
         let rows = Arc::default();
         let lanes = lanes(config.hold, &rows, home, wire.clone(), patrol.clone(), size);
-        let (laid_out, watch) = (Arc::clone(&layout), patrol.clone());
+        let heard = Arc::new(Heard::new());
+        let (laid_out, watch, answers) = (Arc::clone(&layout), patrol.clone(), Arc::clone(&heard));
         let stations = PerRuntime::new(home.clone(), move |runtime| {
             let driven = Driven::by(runtime, runtime);
             let pool = |size| Pool::new(wire.clone(), watch.clone(), driven.clone(), size);
             let (renewing, keeping) = (pool(RENEWING_CONNECTIONS), pool(KEEPING_CONNECTIONS));
-            let poller = Poller::new(Arc::clone(&laid_out), Arc::clone(&keeping));
+            let poller = Poller::new(
+                Arc::clone(&laid_out),
+                Arc::clone(&keeping),
+                Arc::clone(&answers),
+            );
             if let Some(after) = purge_after {
-                let (layout, pool) = (Arc::clone(&laid_out), Arc::downgrade(&keeping));
-                runtime.spawn(
-                    Purge {
-                        layout,
-                        pool,
-                        after,
-                    }
-                    .run(),
-                );
+                runtime.spawn(Purge::new(Arc::clone(&laid_out), &keeping, after).run());
             }
             Arc::new(Station {
                 renewing,
@@ -105,9 +110,11 @@ impl Client {
             hold: config.hold,
             layout,
             rows,
+            creates_tables: config.create_table,
+            renewal_batch: BatchSize::new(RENEWAL_BATCH),
             stalled: Mutex::default(),
             patrol,
-            heard: Heard::new(),
+            heard,
             token_age_max: token_age_max(purge_after),
             unsettled: Arc::default(),
             home: home.clone(),
@@ -127,11 +134,37 @@ impl Client {
         };
         let description = ask(server::DESCRIBE.to_owned()).await?;
         server::check(&description, config.hold)?;
-        if config.create_table {
-            ask(self.layout.create_tables()).await?;
+        self.prepare_tables().await
+    }
+
+    /// Creates the tables that are missing, if that is wanted, and looks whether they are fit.
+    async fn prepare_tables(&self) -> Result<()> {
+        let keeping = Arc::clone(&self.station()?.keeping);
+        let ask = async |statements: String| {
+            let answer = keeping.ask(statements, PREPARE_LIMIT).await;
+            answer.map_err(Failure::into_error)
+        };
+        let mut description = ask(self.layout.describe_tables()).await?;
+        let missing = self.layout.missing_tables(&description)?;
+        if self.creates_tables && !missing.is_empty() {
+            let created = ask(missing.join(";")).await;
+            created.map_err(|error| error.with_operation("create the tables"))?;
+            description = ask(self.layout.describe_tables()).await?;
         }
-        let description = ask(self.layout.describe_tables()).await?;
         self.layout.check_tables(&description)
+    }
+
+    /// Creates tables that were dropped while the client runs.
+    ///
+    /// # Errors
+    ///
+    /// `missing`, what the server said of them, if tables are not to be created.
+    pub(crate) async fn restore_tables(&self, missing: Error) -> Result<()> {
+        if !self.creates_tables {
+            return Err(missing);
+        }
+        tracing::warn!(error = %missing, "mysql: a table was dropped, creating it again");
+        self.prepare_tables().await
     }
 
     /// The connections for takes and releases here.
@@ -223,7 +256,8 @@ fn connections(config: &MySqlConfig) -> Result<u32> {
 fn purge_after(config: &MySqlConfig) -> Result<Option<Duration>> {
     match config.purge_after {
         Some(after) if after < Duration::from_secs(1) => Err(config_error(format!(
-            "purge_after: {after:?} is too short: keep unused keys for at least 1 second, or for ever"
+            "purge_after {} is too short: keep unused keys for at least 1 s, or for ever",
+            HumanDuration(after)
         ))),
         after => Ok(after),
     }

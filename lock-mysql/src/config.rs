@@ -17,7 +17,9 @@ pub struct MySqlConfig {
     /// whose server it is. `mysqls://` demands TLS and verifies the server.
     ///
     /// The host has to be one server, or name the one that takes writes just now: locks on two
-    /// servers exclude nobody. A Galera cluster counts as one server for [`MySqlHold::Lease`].
+    /// servers exclude nobody. A Galera cluster counts as one server for [`MySqlHold::Lease`], as far as
+    /// the clocks of its nodes agree: two clients on nodes whose clocks differ may hold a key together for as long as
+    /// they differ, unless the [lock delay](lock_core::LockRequest::lock_delay) is longer.
     ///
     /// Other characters than letters, digits and `-._~` in user or password are written as `%`
     /// and two hexadecimal digits.
@@ -31,11 +33,13 @@ pub struct MySqlConfig {
     /// another database and a dot. Default: `locks`. The holders of shared locks and permits are in a
     /// second one of the same name with `_holders` behind it.
     pub table: String,
-    /// Whether missing tables are created at connect. Default: yes. Without it the user needs no
-    /// right to create any.
+    /// Creates tables that are missing, at connect and when they are dropped later. Default: yes. Where
+    /// they are there, nothing is created, and the user needs no right to.
     pub create_table: bool,
     /// How long a key stays in the table unused before its row is purged. Default: a day; `None`: for
-    /// ever. At least 1 second. Tokens keep growing over it.
+    /// ever. At least 1 second. Tokens keep growing over it. A user who may not delete rows of the locks table
+    /// purges nothing. Other programs that lock rows by `SELECT … FOR UPDATE` have to make the row
+    /// that they lock in the same transaction.
     pub purge_after: Option<Duration>,
     /// How many connections the client opens at most for takes and holds. Default: 8 with
     /// [`MySqlHold::Lease`], on each runtime that takes locks, where they are only needed while a request is under
@@ -65,6 +69,9 @@ pub enum MySqlHold {
     ///
     /// When the server restarts, ends the connection or is demoted (`read_only` and its like), someone else may be
     /// granted the key before the guard is told, which takes half a second and at most one, whatever the ttl.
+    ///
+    /// Its tokens are the server's clock, and written down once an hour at most: where the clock is set back by
+    /// less than that, or a switchover leads to a server whose clock is behind, they go back by as much.
     ///
     /// On a server that runs with `--sysdate-is-now` a lease may get a fencing token below that of a row
     /// lock which was granted while the lease was being asked for: hold a key in one way only there.

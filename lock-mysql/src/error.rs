@@ -23,6 +23,10 @@ pub(crate) enum Failure {
     ReadOnly(Error),
     /// The server did not answer in time.
     NoAnswer(Duration),
+    /// A table is missing.
+    NoTable(Error),
+    /// The packet is larger than the server takes.
+    TooLarge(Error),
     /// All else.
     Failed(Error),
 }
@@ -52,6 +56,19 @@ pub(crate) fn no_sockets() -> Error {
         "no connection can be opened on this runtime: build it with enable_io() or enable_all()",
     )
     .with_backend(BACKEND)
+}
+
+/// A packet that the server would refuse for its size.
+pub(crate) fn too_large(packet: usize, limit: usize) -> Failure {
+    Failure::TooLarge(
+        Error::new(
+            ErrorKind::Config,
+            format!(
+                "max_allowed_packet of the server is {limit} bytes, and a statement has {packet}: raise it"
+            ),
+        )
+        .with_backend(BACKEND),
+    )
 }
 
 /// The server answered something else than what was asked for.
@@ -104,6 +121,8 @@ pub(crate) fn failure(error: sqlx::Error) -> Failure {
             // So MariaDB says it from 11.6 on, where a transaction may see one moment only.
             DEADLOCK | RECORD_CHANGED => return Failure::Deadlock,
             NO_SUCH_THREAD => return Failure::Gone,
+            NO_SUCH_TABLE => return Failure::NoTable(translate(error)),
+            PACKET_TOO_LARGE => return Failure::TooLarge(translate(error)),
             _ if takes_no_write(database.as_ref()) => return Failure::ReadOnly(translate(error)),
             _ => {}
         }
@@ -115,7 +134,10 @@ impl Failure {
     /// As an error, where nobody can be waited for.
     pub(crate) fn into_error(self) -> Error {
         match self {
-            Self::Failed(error) | Self::ReadOnly(error) => error,
+            Self::Failed(error)
+            | Self::ReadOnly(error)
+            | Self::NoTable(error)
+            | Self::TooLarge(error) => error,
             Self::Locked => Error::new(
                 ErrorKind::Unavailable,
                 "another transaction has the row locked: end it, or try again",
@@ -147,6 +169,8 @@ const TABLE_READ_ONLY: u16 = 1036;
 const OPTION_PREVENTS: u16 = 1290;
 const READ_ONLY_TRANSACTION: u16 = 1792;
 const READ_ONLY_MODE: u16 = 1836;
+const NO_SUCH_TABLE: u16 = 1146;
+const PACKET_TOO_LARGE: u16 = 1153;
 
 const UNREACHABLE: (ErrorKind, &str) = (
     ErrorKind::Unavailable,
@@ -199,7 +223,8 @@ fn by_number(number: u16) -> (ErrorKind, &'static str) {
             ErrorKind::Config,
             "name the database in the url: mysql://user:password@host:3306/database",
         ),
-        1146 => (
+        PACKET_TOO_LARGE => (ErrorKind::Config, "raise max_allowed_packet on the server"),
+        NO_SUCH_TABLE => (
             ErrorKind::Config,
             "create the table, or let it be created (create_table)",
         ),

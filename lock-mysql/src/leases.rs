@@ -5,12 +5,12 @@ use std::pin::pin;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::future::{join, join_all};
 use lock_core::{Clock, HoldId, LockKey, LossReason, Mode, OwnerId, Released, Renewal, Result};
 
 use crate::client::{Client, Lane, Won};
 use crate::errand::{Answered, Errand};
-use crate::error::{Failure, no_answer};
+use crate::error::Failure;
 use crate::layout::digits;
 use crate::pool::{Lent, Pool};
 use crate::request::Request;
@@ -20,8 +20,8 @@ use crate::statements::{
     IN_DOUBT, RELEASE_MANY_WRITE, RELEASE_WRITE, TAKE, TAKE_MANY_GRANT, TAKE_MANY_LOOK, TAKE_NEW,
 };
 
-/// How many holds are renewed in one packet.
-const BATCH: usize = 200;
+/// How many holds are renewed in one packet, at most.
+pub(crate) const RENEWAL_BATCH: usize = 200;
 
 /// How long a request stands in line for a connection, however long its wait is.
 const QUEUE_LIMIT: Duration = Duration::from_secs(30);
@@ -52,7 +52,7 @@ impl Client {
         let mut taken = self.ask_for_lease(hold, false, wait, patience).await?;
         if matches!(taken, Taken::Doubtful) {
             let lane = self.lane()?;
-            let settle = self.layout.settle(hold.key());
+            let settle = format!("{MAY_WRITE};{}", self.layout.settle(hold.key()));
             match lane.background.ask(settle, patience).await {
                 Ok(_) => taken = self.ask_for_lease(hold, false, wait, patience).await?,
                 Err(Failure::Locked) => {}
@@ -87,13 +87,22 @@ impl Client {
         match errand.run(patience).await {
             Ok(answered) => taken(hold, new, &answered),
             Err(Failure::Locked) => Ok(Taken::Held),
+            Err(Failure::NoTable(missing)) => {
+                self.restore_tables(missing).await?;
+                Ok(Taken::New)
+            }
             Err(failure) => Err(failure.into_error()),
         }
     }
 
     /// Renews all holds in one go, except those whose rows somebody else has locked.
     pub(crate) async fn renew_leases(&self, holds: &[HoldId]) -> Result<Vec<Renewal>> {
-        let batches = join_all(holds.chunks(BATCH).map(|batch| self.renew_batch(batch))).await;
+        let batches = join_all(
+            holds
+                .chunks(self.renewal_batch.get())
+                .map(|batch| self.renew_batch(batch)),
+        )
+        .await;
         Ok(batches.into_iter().flatten().collect())
     }
 
@@ -103,29 +112,62 @@ impl Client {
             let stalled = self.stalled();
             batch.iter().any(|hold| stalled.contains(&hold.owner()))
         };
-        let renewals = match self.station() {
-            Err(error) => Err(error),
-            Ok(_) if is_stalled => self.renew_free(batch, limit).await,
-            Ok(station) => {
-                // It waits for rows that are locked, in their turn: most are so for a moment only.
-                match self.renew_together(batch, &station.renewing, limit).await {
-                    Err(error) if error.is_retryable() => self.renew_free(batch, limit).await,
-                    renewals => renewals,
+        let mut renewals = self.renew_once(batch, is_stalled, limit).await;
+        if let Err(Failure::NoTable(missing)) = renewals {
+            // Holds that were in a table which was dropped are told so by the new one.
+            renewals = match self.restore_tables(missing).await {
+                Ok(()) => self.renew_once(batch, is_stalled, limit).await,
+                Err(error) => Err(error.into()),
+            };
+        }
+        match renewals {
+            Ok(renewals) => renewals,
+            Err(Failure::TooLarge(_)) if self.renewal_batch.halve(batch.len()) => {
+                let (first, second) = batch.split_at(batch.len() / 2);
+                let halves = join(
+                    Box::pin(self.renew_batch(first)),
+                    Box::pin(self.renew_batch(second)),
+                );
+                let (first, second) = halves.await;
+                [first, second].concat()
+            }
+            Err(failure) => {
+                let error = failure.into_error();
+                tracing::debug!(%error, "holds were not renewed; trying again");
+                vec![Renewal::Unknown; batch.len()]
+            }
+        }
+    }
+
+    async fn renew_once(
+        &self,
+        batch: &[HoldId],
+        is_stalled: bool,
+        limit: Duration,
+    ) -> Result<Vec<Renewal>, Failure> {
+        let station = self.station()?;
+        if is_stalled {
+            return self.renew_free(batch, limit).await;
+        }
+        // It waits for rows that are locked, in their turn: most are so for a moment only.
+        match self.renew_together(batch, &station.renewing, limit).await {
+            Err(failure @ (Failure::NoTable(_) | Failure::TooLarge(_))) => Err(failure),
+            Err(failure) => {
+                let error = failure.into_error();
+                match error.is_retryable() {
+                    true => self.renew_free(batch, limit).await,
+                    false => Err(error.into()),
                 }
             }
-        };
-        renewals.unwrap_or_else(|error| {
-            tracing::debug!(%error, "holds were not renewed; trying again");
-            vec![Renewal::Unknown; batch.len()]
-        })
+            renewals => renewals,
+        }
     }
 
     /// Renews those whose rows nobody else has locked, without waiting for the others.
-    async fn renew_free(&self, holds: &[HoldId], limit: Duration) -> Result<Vec<Renewal>> {
+    async fn renew_free(&self, holds: &[HoldId], limit: Duration) -> Result<Vec<Renewal>, Failure> {
         let station = self.station()?;
         let keeping = &station.keeping;
-        let answer = keeping.ask(self.layout.find_locked(holds), limit).await;
-        let answer = answer.map_err(Failure::into_error)?;
+        let answer = keeping.ask(self.layout.find_locked(holds), limit).await?;
         let keys = |part: usize| -> Result<HashSet<Vec<u8>>> {
             answer
                 .nth_back(part)?
@@ -177,7 +219,7 @@ impl Client {
         holds: &[HoldId],
         pool: &Arc<Pool>,
         limit: Duration,
-    ) -> Result<Vec<Renewal>> {
+    ) -> Result<Vec<Renewal>, Failure> {
         let sent = Clock::Boot.now();
         let renewing = async {
             let lent = pool.lend(limit).await?;
@@ -186,10 +228,10 @@ impl Client {
             // The rows that it has locked so far would stay so while it waits for another one.
             let request =
                 Request::new(pool, lent, statements).interrupted_after(Duration::ZERO, kill);
-            request.await.1.map_err(Failure::into_error)
+            request.await.1
         };
         let Some(answer) = self.patrol.within(limit, renewing).await else {
-            return Err(no_answer(limit));
+            return Err(Failure::NoAnswer(limit));
         };
         let held = owners(&answer?)?;
         let renewal = |hold: &HoldId| {
@@ -254,7 +296,11 @@ impl Client {
             queue: RELEASE_LIMIT,
             statements: |_: &Lent| format!("{MAY_WRITE};{}", self.layout.release(hold)),
         };
-        let answer = errand.run(RELEASE_LIMIT).await?.answer;
+        let answer = match errand.run(RELEASE_LIMIT).await {
+            Ok(answered) => answered.answer,
+            Err(Failure::NoTable(_)) => return Ok(0),
+            Err(failure) => return Err(failure),
+        };
         let write = match hold.mode() {
             Mode::Exclusive => RELEASE_WRITE,
             Mode::Shared | Mode::Permit { .. } => RELEASE_MANY_WRITE,

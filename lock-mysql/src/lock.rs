@@ -6,7 +6,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lock_core::{
     Attempts, Backoff, Capabilities, Claim, DistributedLock, Error, ErrorKind, FencingToken,
-    Keeper, KeeperHome, Line, LockGuard, LockRequest, Moment, Result, TTL_RANGE, TokenOrder, Turn,
+    HumanDuration, Keeper, KeeperHome, Line, LockGuard, LockRequest, Moment, Result, TTL_RANGE,
+    TokenOrder, Turn,
 };
 
 use crate::client::Client;
@@ -16,8 +17,11 @@ use crate::{MySqlConfig, MySqlHold};
 /// How long an answer may take, if nothing shorter applies: longer than InnoDB waits for a row.
 const REPLY_LIMIT: Duration = Duration::from_secs(2);
 
-/// How long a waiter trusts the poller before it asks by itself.
-const ASK_AGAIN: Duration = Duration::from_secs(1);
+/// How long a waiter pauses at most between attempts that have no answer.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// How long it relies on the poller, which wakes it also when it cannot look any more.
+const ASK_AGAIN: Duration = Duration::from_secs(60 * 60);
 
 /// How soon it asks again at the earliest.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(5);
@@ -149,7 +153,7 @@ impl<'a> Acquisition<'a> {
             }
             MySqlHold::Row => None,
         };
-        let mut backoff = Backoff::new(SHORTEST_PAUSE, ASK_AGAIN);
+        let mut backoff = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
         while !self.outlocked {
             if let Some(guard) = self.attempt_and_note(true).await? {
                 return Ok(Some(guard));
@@ -245,7 +249,10 @@ impl<'a> Acquisition<'a> {
 fn came_too_late(ttl: Duration) -> Error {
     Error::new(
         ErrorKind::Unavailable,
-        format!("the grant came too late for a ttl of {ttl:?}: use a longer ttl, or look at what slows the server"),
+        format!(
+            "the grant came too late for a ttl of {}: use a longer ttl, or look at what slows the server",
+            HumanDuration(ttl)
+        ),
     )
     .with_backend(BACKEND)
 }

@@ -5,9 +5,10 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lock_core::{Backoff, Mode, Result};
+use lock_core::{Clock, Heard, Mode, Moment, Result};
 use tokio::sync::Notify;
 
+use crate::batch::BatchSize;
 use crate::error::Failure;
 use crate::layout::Layout;
 use crate::pool::Pool;
@@ -15,18 +16,25 @@ use crate::session::Fields;
 
 /// How often the poller looks: soon at first, and less often the longer nothing changes.
 const FIRST_PAUSE: Duration = Duration::from_millis(4);
-const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_millis(40);
+
+/// How long after its last look a waiter still relies on the poller.
+const TRUST: Duration = Duration::from_secs(1);
 
 /// How long a look may take.
 const LOOK_LIMIT: Duration = Duration::from_secs(2);
 
-/// How many keys are looked at in one packet.
-const BATCH: usize = 500;
+/// How many keys are looked at in one packet, at most: MySQL reads the whole table for many more.
+const BATCH: usize = 20_000;
 
 /// The waiters of a client on one runtime. While there are any, one task looks at their keys.
 pub(crate) struct Poller {
     layout: Arc<Layout>,
     pool: Arc<Pool>,
+    heard: Arc<Heard>,
+    /// When it looked last and was answered.
+    looked: Mutex<Moment>,
+    batch: BatchSize,
     waiting: Mutex<Waiting>,
     entered: Notify,
 }
@@ -44,10 +52,13 @@ struct Waiter {
 }
 
 impl Poller {
-    pub(crate) fn new(layout: Arc<Layout>, pool: Arc<Pool>) -> Arc<Self> {
+    pub(crate) fn new(layout: Arc<Layout>, pool: Arc<Pool>, heard: Arc<Heard>) -> Arc<Self> {
         Arc::new(Self {
             layout,
             pool,
+            heard,
+            looked: Mutex::new(Clock::Boot.now()),
+            batch: BatchSize::new(BATCH),
             waiting: Mutex::default(),
             entered: Notify::new(),
         })
@@ -93,23 +104,41 @@ impl Poller {
                 .map(|(key, waiter)| (key.clone(), waiter.clone()))
                 .collect()
         };
-        let mut soonest = None;
-        for batch in waiting.chunks(BATCH) {
+        let (mut soonest, mut rest) = (None, waiting.as_slice());
+        while !rest.is_empty() {
+            let (batch, later) = rest.split_at(self.batch.get().min(rest.len()));
             let keys = batch.iter().map(|(key, _)| key.as_slice());
-            let answer = self.pool.ask(self.layout.look(keys), LOOK_LIMIT).await;
-            let answer = answer.map_err(Failure::into_error)?;
+            let sent = Clock::Boot.now();
+            let answer = match self.pool.ask(self.layout.look(keys), LOOK_LIMIT).await {
+                Ok(answer) => answer,
+                Err(Failure::TooLarge(_)) if self.batch.halve(batch.len()) => continue,
+                Err(failure) => return Err(failure.into_error()),
+            };
+            self.heard.note(sent);
             let mut held = HashMap::new();
             for row in answer.rows() {
                 held.insert(row.value::<Vec<u8>>(0)?, KeyState::read(&row)?);
             }
             for (key, waiter) in batch {
-                match held.get(key).and_then(|state| state.left_for(waiter.mode)) {
+                let state = held.get(key);
+                match state.and_then(|state| state.left_for(waiter.mode)) {
                     Some(left) => soonest = Some(soonest.map_or(left, |soonest| left.min(soonest))),
                     None => waiter.changed.notify_one(),
                 }
             }
+            rest = later;
         }
+        *self.lock_looked() = Clock::Boot.now();
         Ok(soonest)
+    }
+
+    /// Whether it has looked at all keys a moment ago.
+    fn is_trusted(&self) -> bool {
+        Clock::Boot.now().since(*self.lock_looked()) < TRUST * 2
+    }
+
+    fn lock_looked(&self) -> MutexGuard<'_, Moment> {
+        self.looked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
@@ -151,10 +180,12 @@ struct Polling(Arc<Poller>);
 impl Polling {
     async fn run(self) {
         let poller = Arc::clone(&self.0);
-        let pauses = || Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
-        let mut backoff = pauses();
+        let mut pause = FIRST_PAUSE;
         loop {
+            let begun = Clock::Boot.now();
             let looked = poller.look().await;
+            // Half of the time at most, however many keys there are.
+            let took = Clock::Boot.now().since(begun);
             if self.is_over() {
                 return;
             }
@@ -162,15 +193,15 @@ impl Polling {
                 tracing::debug!(%error, "cannot look at the keys that are waited for");
                 None
             });
-            let pause = backoff.next_pause();
-            let pause = soonest.map_or(pause, |left| pause.min(left));
+            let next = soonest.map_or(pause, |left| pause.min(left)).max(took);
+            pause = (pause * 2).min(LONGEST_PAUSE);
             // Both arms are cancel safe: a notification that is missed stays for the next turn.
             tokio::select! {
                 () = poller.entered.notified() => {
-                    backoff = pauses();
-                    tokio::time::sleep(FIRST_PAUSE).await;
+                    pause = FIRST_PAUSE;
+                    tokio::time::sleep(FIRST_PAUSE.max(took)).await;
                 }
-                () = tokio::time::sleep(pause) => {}
+                () = tokio::time::sleep(next) => {}
             }
         }
     }
@@ -196,9 +227,18 @@ pub(crate) struct Watcher {
 }
 
 impl Watcher {
-    /// Waits until the key may be free. What happened since the last call counts.
+    /// Waits until the key may be free, or nobody has looked at it for a while. What happened since the
+    /// last call counts.
     pub(crate) async fn changed(&self) {
-        self.changed.notified().await;
+        loop {
+            tokio::select! {
+                () = self.changed.notified() => return,
+                () = tokio::time::sleep(TRUST) => {}
+            }
+            if !self.poller.is_trusted() {
+                return;
+            }
+        }
     }
 }
 

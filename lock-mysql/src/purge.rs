@@ -3,9 +3,11 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use lock_core::{Backoff, Result};
+use lock_core::{Backoff, Clock, Error, ErrorKind, HumanDuration, Result};
 
-use crate::error::{Failure, no_answer};
+use crate::batch::BatchSize;
+use crate::error::{BACKEND, Failure, no_answer};
+use crate::grant_clock::GRANT_CLOCK;
 use crate::layout::{FLOOR_ROW, Layout, hexadecimal, microseconds};
 use crate::pool::Pool;
 use crate::request::Request;
@@ -17,7 +19,13 @@ use crate::statements::NOW;
 const SOONEST: Duration = Duration::from_millis(250);
 const LATEST: Duration = Duration::from_secs(60 * 60);
 
-/// How many rows go in one transaction.
+/// How long the purge may go without a round that was done before that is told, at least.
+const BEHIND_MIN: Duration = Duration::from_secs(60);
+
+/// How many rows of the table are looked at in one packet.
+const PAGE: usize = 5000;
+
+/// How many rows go in one transaction, at most.
 const BATCH: usize = 200;
 
 /// How long a request may take, and how long the server keeps the transaction of a client that stands
@@ -25,117 +33,208 @@ const BATCH: usize = 200;
 const LIMIT_SECONDS: u64 = 2;
 const LIMIT: Duration = Duration::from_secs(LIMIT_SECONDS);
 
+/// How long after the floor is written the first row goes. No request lasts so long: it is answered
+/// within 2 s, or given up and ended within another 2 s, and the server waits for a row for 1 s.
+const SETTLED: Duration = Duration::from_secs(5);
+
 /// Purges the rows of one table, as long as the connections are there.
 ///
-/// A row takes the number of its key's last grant along, so that number is first written down in the
-/// floor row, from which the numbers of a key that comes back go on. The row itself goes a round later:
-/// by then, whoever makes a new one has read that.
+/// A row takes the number of its key's last grant along, so the floor row is first raised to it, from which
+/// the numbers of a key that comes back go on.
+///
+/// Invariant: a key that comes back has greater numbers. Why: rows above the floor stay, and whoever may
+/// have read an older floor has made its row before the first one goes. Breaks if: a floor counts that somebody else
+/// has just written.
 pub(crate) struct Purge {
-    pub(crate) layout: Arc<Layout>,
-    pub(crate) pool: Weak<Pool>,
+    layout: Arc<Layout>,
+    pool: Weak<Pool>,
     /// How long a key has to be unused.
-    pub(crate) after: Duration,
+    after: Duration,
+    batch: BatchSize,
+    /// The greatest number of a row that stood above the floor.
+    above: u64,
 }
 
 impl Purge {
-    pub(crate) async fn run(self) {
+    pub(crate) fn new(layout: Arc<Layout>, pool: &Arc<Pool>, after: Duration) -> Self {
+        Self {
+            layout,
+            pool: Arc::downgrade(pool),
+            after,
+            batch: BatchSize::new(BATCH),
+            above: 0,
+        }
+    }
+
+    pub(crate) async fn run(mut self) {
         let pause = (self.after / 8).clamp(SOONEST, LATEST);
+        let behind = self.after.max(pause * 8).max(BEHIND_MIN);
+        let mut done = Clock::Boot.now();
         loop {
             // Drawn anew each time, so that clients that started together do not all look at once.
             tokio::time::sleep(Backoff::new(pause, pause).next_pause()).await;
-            let Some(pool) = self.pool.upgrade() else {
+            let outcome = self.round().await;
+            if self.pool.strong_count() == 0 {
                 return;
-            };
-            if let Err(error) = self.round(&pool).await {
-                tracing::debug!(%error, "unused keys are not purged; trying again later");
+            }
+            if let Err(error) = &outcome {
+                if error.kind() == ErrorKind::Denied {
+                    tracing::warn!(%error, "mysql: unused keys stay in the table, since this user may not delete rows: purge them offline as documented, or set purge_after to none");
+                    return;
+                }
+                tracing::debug!(%error, "mysql: unused keys are not purged, trying again");
+            }
+            let now = Clock::Boot.now();
+            let (took, is_behind) = (now.since(done), now.since(done) > behind);
+            if is_behind {
+                tracing::warn!(
+                    table = %self.layout.table,
+                    "mysql: no round of the purge was done within {}, so the table may grow",
+                    HumanDuration(took)
+                );
+            }
+            if outcome.is_ok() || is_behind {
+                done = now;
             }
         }
     }
 
-    async fn round(&self, pool: &Arc<Pool>) -> Result<()> {
-        let find = format!("{MAY_WRITE};{}", self.find());
-        let old = self.ask(pool, find).await?;
-        let (mut floor, mut purgeable) = (0, Vec::new());
-        for row in old.rows() {
-            let (token, written) = (row.value::<u64>(1)?, row.value::<u64>(2)?);
-            floor = token.max(floor);
-            if token <= written {
-                purgeable.push(hexadecimal(row.value(0)?));
+    /// Goes through the table once, and removes all rows that are unused.
+    async fn round(&mut self) -> Result<()> {
+        let (mut floor, mut end) = (None, Vec::new());
+        while let Some(next) = self.end_of_page(&end).await? {
+            let unused = self.ask(self.find(&end, &next)).await?;
+            let mut keys = Vec::new();
+            for row in unused.rows() {
+                let floor = match floor {
+                    Some(floor) => floor,
+                    None => *floor.insert(self.raise_floor().await?),
+                };
+                match row.value::<u64>(1)? {
+                    token if token > floor => self.above = self.above.max(token),
+                    _ => keys.push(hexadecimal(row.value(0)?)),
+                }
             }
-        }
-        if floor > 0 {
-            self.ask(pool, self.write_floor(floor)).await?;
-        }
-        for keys in purgeable.chunks(BATCH) {
-            self.remove(pool, keys).await?;
+            let mut rest = keys.as_slice();
+            while let Some(floor) = floor.filter(|_| !rest.is_empty()) {
+                let (batch, later) = rest.split_at(self.batch.get().min(rest.len()));
+                match self.remove(batch, floor).await {
+                    Err(Failure::TooLarge(_)) if self.batch.halve(batch.len()) => continue,
+                    removed => removed.map_err(Failure::into_error)?,
+                }
+                rest = later;
+            }
+            end = next;
         }
         Ok(())
     }
 
-    /// Removes the rows that are still unused and that nobody has locked.
-    async fn remove(&self, pool: &Arc<Pool>, keys: &[String]) -> Result<()> {
-        let removing = async {
-            let session = pool.lend(LIMIT).await?;
-            let request = Request::leaving_open(pool, session, self.lock(keys));
-            let (session, locked) = request.await;
-            let locked = locked.map_err(Failure::into_error)?;
-            let literal = |row: Fields<'_>| row.value::<&[u8]>(0).map(hexadecimal);
-            let keys = locked.rows().map(literal).collect::<Result<Vec<_>>>()?;
-            if keys.is_empty() {
-                return Ok(());
-            }
-            // The connection is not used again, since the server ends it soon.
-            let request = Request::leaving_open(pool, session, self.delete(&keys));
-            request.await.1.map(|_| ()).map_err(Failure::into_error)
-        };
-        match pool.patrol.within(LIMIT * 2, removing).await {
-            Some(removed) => removed,
-            None => Err(no_answer(LIMIT * 2)),
+    /// Raises the floor above what was granted so far, and waits until whoever has read an older one is
+    /// done.
+    async fn raise_floor(&self) -> Result<u64> {
+        let answer = self.ask(self.write_floor()).await?;
+        tokio::time::sleep(SETTLED).await;
+        match answer.rows().next() {
+            Some(row) => row.value(0),
+            None => Ok(0),
         }
     }
 
-    async fn ask(&self, pool: &Arc<Pool>, statements: String) -> Result<Answer> {
-        let answer = pool.ask(statements, LIMIT).await;
+    /// The last key of the page behind `end`, if there is one.
+    async fn end_of_page(&self, end: &[u8]) -> Result<Option<Vec<u8>>> {
+        let answer = self.ask(self.page(end)).await?;
+        let last = answer.rows().next().map(|row| row.value(0));
+        Ok(last.transpose()?.flatten())
+    }
+
+    /// Removes the rows that are still unused and that nobody has locked.
+    async fn remove(&self, keys: &[String], floor: u64) -> Result<(), Failure> {
+        let pool = self.pool()?;
+        let removing = async {
+            let mut session = pool.lend(LIMIT).await?;
+            let wait_timeout = std::mem::replace(&mut session.wait_timeout, LIMIT_SECONDS);
+            let request = Request::leaving_open(&pool, session, self.lock(keys, floor));
+            let (session, locked) = request.await;
+            let locked = locked?;
+            let literal = |row: Fields<'_>| row.value::<&[u8]>(0).map(hexadecimal);
+            let keys = locked.rows().map(literal).collect::<Result<Vec<_>>>()?;
+            let delete = self.delete(&keys, wait_timeout);
+            let (mut session, deleted) = Request::new(&pool, session, delete).await;
+            session.wait_timeout = wait_timeout;
+            deleted.map(|_| ())
+        };
+        match pool.patrol.within(LIMIT * 2, removing).await {
+            Some(removed) => removed,
+            None => Err(no_answer(LIMIT * 2).into()),
+        }
+    }
+
+    async fn ask(&self, statements: String) -> Result<Answer> {
+        let answer = self.pool()?.ask(statements, LIMIT).await;
         answer.map_err(Failure::into_error)
+    }
+
+    /// The connections, for one request at a time: they close when nobody else has them.
+    fn pool(&self) -> Result<Arc<Pool>> {
+        let gone = || Error::new(ErrorKind::Unavailable, "the client is gone");
+        self.pool
+            .upgrade()
+            .ok_or_else(|| gone().with_backend(BACKEND))
     }
 
     /// What makes a row old enough.
     fn is_unused(&self) -> String {
         let after = microseconds(self.after);
         format!(
-            "expires < {NOW} - INTERVAL {after} MICROSECOND AND k <> {FLOOR_ROW} AND {}",
+            "expires < {NOW} - INTERVAL {after} MICROSECOND AND {}",
             self.layout.has_no_holder()
         )
     }
 
-    /// Old rows, with the number that is written down in the floor row so far.
-    fn find(&self) -> String {
-        let (locks, is_unused) = (&self.layout.locks, self.is_unused());
+    fn page(&self, end: &[u8]) -> String {
         format!(
-            "SELECT k, token, CAST(COALESCE((SELECT token FROM {locks} WHERE k = {FLOOR_ROW}), 0) AS UNSIGNED) FROM {locks} AS locks WHERE {is_unused} LIMIT 10000"
+            "SELECT MAX(k) FROM (SELECT k FROM {} WHERE k > {} ORDER BY k LIMIT {PAGE}) AS page",
+            self.layout.locks,
+            hexadecimal(end)
         )
     }
 
-    fn write_floor(&self, floor: u64) -> String {
+    /// Old rows of a page. No page begins before the floor row, whose key is empty.
+    fn find(&self, end: &[u8], next: &[u8]) -> String {
         format!(
-            "INSERT INTO {} (k, token, expires) VALUES ({FLOOR_ROW}, {floor}, {NOW}) ON DUPLICATE KEY UPDATE token = GREATEST(token, {floor})",
-            self.layout.locks
+            "SELECT k, token FROM {} AS locks WHERE k > {} AND k <= {} AND {}",
+            self.layout.locks,
+            hexadecimal(end),
+            hexadecimal(next),
+            self.is_unused()
         )
     }
 
-    fn lock(&self, keys: &[String]) -> String {
+    fn write_floor(&self) -> String {
+        let (locks, above) = (&self.layout.locks, self.above);
         format!(
-            "SET SESSION wait_timeout = {LIMIT_SECONDS};START TRANSACTION;SELECT k FROM {} AS locks WHERE k IN ({}) AND {} ORDER BY k FOR UPDATE SKIP LOCKED",
+            "{MAY_WRITE};INSERT INTO {locks} (k, token, expires) VALUES ({FLOOR_ROW}, GREATEST({GRANT_CLOCK}, {above}), {NOW}) ON DUPLICATE KEY UPDATE token = GREATEST(token, {GRANT_CLOCK}, {above});SELECT token FROM {locks} WHERE k = {FLOOR_ROW}"
+        )
+    }
+
+    fn lock(&self, keys: &[String], floor: u64) -> String {
+        format!(
+            "{MAY_WRITE};SET SESSION wait_timeout = {LIMIT_SECONDS};START TRANSACTION;SELECT k FROM {} AS locks WHERE k IN ({}) AND token <= {floor} AND {} ORDER BY k FOR UPDATE SKIP LOCKED",
             self.layout.locks,
             keys.join(", "),
             self.is_unused()
         )
     }
 
-    fn delete(&self, keys: &[String]) -> String {
-        let (locks, holders, keys) = (&self.layout.locks, &self.layout.holders, keys.join(", "));
-        format!(
-            "DELETE FROM {locks} WHERE k IN ({keys});DELETE FROM {holders} WHERE k IN ({keys});COMMIT"
-        )
+    /// Ends the transaction, and leaves the connection as it was.
+    fn delete(&self, keys: &[String], wait_timeout: u64) -> String {
+        let (locks, holders) = (&self.layout.locks, &self.layout.holders);
+        let end = format!("COMMIT;SET SESSION wait_timeout = {wait_timeout}");
+        match keys.join(", ") {
+            keys if keys.is_empty() => end,
+            keys => format!(
+                "DELETE FROM {locks} WHERE k IN ({keys});DELETE FROM {holders} WHERE k IN ({keys});{end}"
+            ),
+        }
     }
 }

@@ -129,10 +129,16 @@ impl Drop for Request {
 /// Whether the server has said what it has done.
 fn is_answer(answer: &Result<Answer, Failure>) -> bool {
     match answer {
-        Ok(_) | Err(Failure::Locked | Failure::Deadlock | Failure::Gone | Failure::ReadOnly(_)) => {
-            true
-        }
-        Err(Failure::NoAnswer(_)) => false,
+        Ok(_)
+        | Err(
+            Failure::Locked
+            | Failure::Deadlock
+            | Failure::Gone
+            | Failure::ReadOnly(_)
+            | Failure::NoTable(_),
+        ) => true,
+        // The server closes the connection behind it.
+        Err(Failure::NoAnswer(_) | Failure::TooLarge(_)) => false,
         Err(Failure::Failed(error)) => !error.is_retryable(),
     }
 }

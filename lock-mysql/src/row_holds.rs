@@ -163,6 +163,10 @@ impl Client {
                     lane.command.forget_idle();
                     continue;
                 }
+                Err(Failure::NoTable(missing)) if Clock::Boot.now() < ends => {
+                    self.restore_tables(missing).await?;
+                    continue;
+                }
                 Err(Failure::NoAnswer(_)) if cut_off => Ok(None),
                 Err(Failure::Locked | Failure::Deadlock) => Ok(None),
                 Err(failure) => Err(failure.into_error()),

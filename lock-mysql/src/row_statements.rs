@@ -5,7 +5,7 @@ use std::time::Duration;
 use lock_core::{HoldId, LockKey, Mode};
 
 use crate::grant_clock::GRANT_CLOCK_US;
-use crate::layout::Layout;
+use crate::layout::{FLOOR_ROW, Layout};
 use crate::server::REFUSAL;
 use crate::session::Session;
 use crate::statements::{DOUBTFUL, FREE, NOW};
@@ -42,10 +42,10 @@ impl Layout {
 
     /// Counts one more grant of a row lock, from the number on that is written down in the row.
     pub(crate) fn count(&self, key: &LockKey, recorded: u64) -> String {
-        let (locks, counter, first) = (&self.locks, self.counter(key), recorded + 1);
+        let (locks, counter) = (&self.locks, self.counter(key));
         format!(
             "START TRANSACTION;
-INSERT INTO {locks} (k, token, expires) VALUES ({counter}, {first}, {NOW}) ON DUPLICATE KEY UPDATE token = GREATEST(token, {recorded}) + 1, expires = {NOW};
+INSERT INTO {locks} (k, token, expires) SELECT {counter}, GREATEST(COALESCE(MAX(purged.token), 0), {recorded}) + 1, {NOW} FROM {locks} AS purged WHERE purged.k = {FLOOR_ROW} ON DUPLICATE KEY UPDATE token = GREATEST({locks}.token, {recorded}) + 1, expires = {NOW};
 SELECT token FROM {locks} WHERE k = {counter} FOR UPDATE;
 COMMIT"
         )

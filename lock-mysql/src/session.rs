@@ -7,7 +7,7 @@ use lock_core::{Clock, Error, Moment};
 use sqlx::mysql::{MySqlConnection, MySqlRow};
 use sqlx::{AssertSqlSafe, Decode, Either, Executor, MySql, Row, Type};
 
-use crate::error::{Failure, failure, unexpected};
+use crate::error::{Failure, failure, too_large, unexpected};
 use crate::identity::Identity;
 
 /// A connection that is ready for the next request. Dropping it closes it, which ends its transaction.
@@ -21,6 +21,8 @@ pub(crate) struct Session {
     pub(crate) is_mariadb: bool,
     /// Whether a statement can read the clock after it has got its locks.
     pub(crate) sysdate_moves: bool,
+    /// How many bytes a packet may have.
+    packet_max: usize,
     idle_since: Moment,
 }
 
@@ -38,7 +40,7 @@ pub(crate) struct Part {
 
 impl Session {
     /// Makes a fresh connection ready: `greeting` answers its number, whose, where it comes from, how long it may be idle, whether this is
-    /// MariaDB, and whether `SYSDATE` moves.
+    /// MariaDB, whether `SYSDATE` moves, and how large a packet may be.
     pub(crate) async fn begin(
         connection: MySqlConnection,
         greeting: &str,
@@ -49,6 +51,7 @@ impl Session {
             wait_timeout: 0,
             is_mariadb: false,
             sysdate_moves: false,
+            packet_max: usize::MAX,
             idle_since: Clock::Boot.now(),
         };
         let answer = session.ask(greeting).await?;
@@ -58,6 +61,7 @@ impl Session {
         session.wait_timeout = row.value(3)?;
         session.is_mariadb = row.value::<bool>(4)?;
         session.sysdate_moves = row.value::<bool>(5)?;
+        session.packet_max = usize::try_from(row.value::<u64>(6)?).unwrap_or(usize::MAX);
         Ok(session)
     }
 
@@ -67,12 +71,20 @@ impl Session {
     /// Not cancel safe: the rest of the answer would be taken for the next one's. A
     /// [`Request`](crate::request::Request) takes care of it.
     pub(crate) async fn ask(&mut self, statements: &str) -> Result<Answer, Failure> {
+        if statements.len() >= self.packet_max {
+            return Err(too_large(statements.len(), self.packet_max));
+        }
         match self.exchange(statements).await {
             Ok(answer) => Ok(answer),
             Err(error @ sqlx::Error::Database(_)) => {
-                // The statements behind it were not run, so the transaction is still open.
-                self.exchange("ROLLBACK").await.map_err(failure)?;
-                Err(failure(error))
+                let failure = failure(error);
+                if !matches!(failure, Failure::TooLarge(_)) {
+                    // The statements behind it were not run, so the transaction is still open.
+                    self.exchange("ROLLBACK")
+                        .await
+                        .map_err(crate::error::failure)?;
+                }
+                Err(failure)
             }
             Err(error) => Err(failure(error)),
         }

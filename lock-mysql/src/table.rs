@@ -24,15 +24,24 @@ const COLUMNS: [(&str, &str); 4] = [
 ];
 
 impl Layout {
-    /// Creates the tables that are missing.
-    pub(crate) fn create_tables(&self) -> String {
-        let locks = LOCKS.trim().trim_end_matches(';');
-        let holders = HOLDERS.trim().trim_end_matches(';');
-        format!(
-            "{};{}",
-            locks.replacen(" locks ", &format!(" {} ", self.locks), 1),
-            holders.replacen(" locks_holders ", &format!(" {} ", self.holders), 1)
-        )
+    /// Returns the statements that create those tables which the description says are missing.
+    pub(crate) fn missing_tables(&self, description: &Answer) -> Result<Vec<String>> {
+        let mut missing = Vec::new();
+        for (table, name, statement) in [
+            (self.table.clone(), " locks ", (LOCKS, &self.locks)),
+            (
+                format!("{}_holders", self.table),
+                " locks_holders ",
+                (HOLDERS, &self.holders),
+            ),
+        ] {
+            if Found::read(&table, description)?.engine.is_none() {
+                let (statement, place) = statement;
+                let statement = statement.trim().trim_end_matches(';');
+                missing.push(statement.replacen(name, &format!(" {place} "), 1));
+            }
+        }
+        Ok(missing)
     }
 
     /// Asks what the server knows of both tables: columns, then primary keys, then engines.

@@ -55,7 +55,7 @@ impl Wire {
                 options.ssl_mode(MySqlSslMode::Preferred)
             },
             greeting: format!(
-                "{SET_UP};SELECT CONNECTION_ID(), {SERVER}, {PEER}, CAST(@@wait_timeout AS UNSIGNED), VERSION() LIKE '%MariaDB%', {SYSDATE_MOVES}"
+                "{SET_UP};SELECT CONNECTION_ID(), {SERVER}, {PEER}, CAST(@@wait_timeout AS UNSIGNED), VERSION() LIKE '%MariaDB%', {SYSDATE_MOVES}, CAST(@@max_allowed_packet AS UNSIGNED)"
             ),
         })
     }

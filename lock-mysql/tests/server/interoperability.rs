@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lock_core::{DistributedLock, DistributedLockExt};
 use lock_testkit::servers::{SqlServer, SqlVendor};
-use lock_testkit::steady;
+use lock_testkit::{assert_excluded, steady};
 use tokio::time::Instant;
 
 use crate::{BOTH, LONG, connect, exclusive, is_free, row, take, take_soon};
@@ -121,6 +121,41 @@ fn leases_and_row_locks_respect_each_other() {
             next.release().await.expect("it runs");
             let none = other.acquire(exclusive("k", LONG)).await.expect("it runs");
             drop(none.expect("free"));
+        }
+    });
+}
+
+#[test]
+fn what_is_documented_for_transactions_by_hand_excludes_and_is_excluded() {
+    const DOCUMENTED: &str = include_str!("../../../README.md");
+
+    steady(async || {
+        let mut blocks = DOCUMENTED
+            .split("```")
+            .filter_map(|part| part.strip_prefix("sql\n"));
+        let recipe = blocks.find(|block| block.contains("FOR UPDATE"));
+        let recipe = recipe.expect("it is documented");
+        for vendor in SqlVendor::available() {
+            let server = SqlServer::start(vendor);
+            for hold in BOTH {
+                let locks = connect(&server, hold).await;
+                // Also a row that is missing is locked.
+                server.execute("DELETE FROM locks");
+                let mut theirs = server.session();
+                assert_eq!(theirs.run(recipe), ["1"], "{vendor:?} {hold:?}");
+                let key = "shop:refund/4001";
+                assert_excluded!(!is_free(&locks, key).await, "{vendor:?} {hold:?}");
+                assert!(is_free(&locks, "another").await, "{vendor:?} {hold:?}");
+                theirs.run("COMMIT");
+                let guard = take_soon(&locks, exclusive(key, LONG)).await;
+                if hold == MySqlHold::Lease {
+                    let free = theirs.run(recipe);
+                    assert_excluded!(free == ["0"], "{vendor:?}: {free:?}");
+                    theirs.run("ROLLBACK");
+                }
+                guard.release().await.expect("it runs");
+                assert_eq!(theirs.run(recipe), ["1"], "{vendor:?} {hold:?}");
+            }
         }
     });
 }

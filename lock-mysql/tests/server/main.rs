@@ -4,6 +4,8 @@ mod access;
 mod by_hand;
 mod cancellation;
 mod clocks;
+mod crowds;
+mod dropped;
 mod exhausted;
 mod holders;
 mod interoperability;

@@ -1,0 +1,135 @@
+//! Many waiters and many keys.
+
+use std::time::Duration;
+
+use lock_core::{DistributedLock, LockGuard, Mode, Wait};
+use lock_mysql::{MySqlConfig, MySqlHold};
+use lock_testkit::servers::{SqlServer, SqlVendor};
+use lock_testkit::{eventually, steady};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+
+use crate::{LONG, PROMPT, connect, connect_with, exclusive, take, take_soon};
+
+/// How many statements all clients have sent so far.
+fn statements(server: &SqlServer) -> u64 {
+    let status = server.execute("SHOW GLOBAL STATUS LIKE 'Questions'");
+    let number = status.split('\t').nth(1).expect("a value");
+    number.parse().expect("a number")
+}
+
+/// How many statements a second are sent while nothing changes.
+async fn rate(server: &SqlServer) -> u64 {
+    // Until the poller has calmed down.
+    sleep(Duration::from_secs(1)).await;
+    let (before, begun) = (statements(server), Instant::now());
+    sleep(Duration::from_secs(4)).await;
+    let sent = statements(server) - before;
+    sent * 1000 / u64::try_from(begun.elapsed().as_millis()).expect("few")
+}
+
+#[test]
+fn waiters_for_one_key_and_for_many_ask_25_times_a_second_together() {
+    const KEYS: u32 = 3000;
+
+    steady(async || {
+        for vendor in SqlVendor::available() {
+            let server = SqlServer::start(vendor);
+            let (holder, locks) = (
+                connect(&server, MySqlHold::Lease).await,
+                connect(&server, MySqlHold::Lease).await,
+            );
+            let held = take(&holder, "k", LONG).await;
+            let mut waiting = JoinSet::new();
+            for _ in 0..KEYS {
+                let locks = locks.clone();
+                waiting.spawn(async move { take_soon_or_late(&locks, "k").await });
+            }
+            let one = rate(&server).await;
+            assert!(one <= 25, "{vendor:?}: {one} a second for one key");
+            held.release().await.expect("it runs");
+            while let Some(done) = waiting.join_next().await {
+                done.expect("granted in turn");
+            }
+            let values: Vec<String> = (0..KEYS)
+                .map(|number| format!("('key {number}', x'00', 1, '2090-01-01')"))
+                .collect();
+            let values = values.join(", ");
+            server.execute(&format!(
+                "INSERT INTO locks (k, owner, token, expires) VALUES {values}"
+            ));
+            for number in 0..KEYS {
+                let locks = locks.clone();
+                waiting.spawn(
+                    async move { take_soon_or_late(&locks, &format!("key {number}")).await },
+                );
+            }
+            let attempts = "SELECT COUNT(*) FROM information_schema.processlist";
+            eventually(PROMPT, "all wait", || async {
+                server.execute(attempts).parse::<u32>().expect("a number") < 40
+            })
+            .await;
+            sleep(Duration::from_secs(5)).await;
+            let many = rate(&server).await;
+            println!("{vendor:?}: {one} and {many} statements a second");
+            assert!(many <= 25, "{vendor:?}: {many} a second for many keys");
+            let begun = Instant::now();
+            server.execute("UPDATE locks SET owner = NULL");
+            while let Some(done) = waiting.join_next().await {
+                done.expect("granted");
+            }
+            println!("{vendor:?}: {KEYS} turns in {:?}", begun.elapsed());
+        }
+    });
+}
+
+/// Gives it back in the background: thousands at once have to wait for connections.
+async fn take_soon_or_late(locks: &lock_mysql::MySqlLock, key: &str) {
+    let request = exclusive(key, LONG).with_wait(Wait::within(LONG * 2));
+    let guard = locks.acquire(request).await.expect("it runs");
+    drop(guard.expect("free in time"));
+}
+
+#[test]
+fn batches_that_the_server_refuses_for_their_size_are_halved() {
+    const TTL: Duration = Duration::from_secs(8);
+
+    steady(async || {
+        for vendor in SqlVendor::available() {
+            let server = SqlServer::start_with(vendor, &["--max-allowed-packet=8192"]);
+            let config = MySqlConfig::new(server.url());
+            let config = config.with_purge_after(Some(Duration::from_secs(1)));
+            let locks = connect_with(config).await;
+            let long = "x".repeat(200);
+            let mut guards: Vec<LockGuard> = Vec::new();
+            for number in 0..60 {
+                guards.push(take(&locks, &format!("{number} {long}"), TTL).await);
+                let mut read = exclusive(&format!("read {number} {long}"), TTL);
+                read.mode = Mode::Shared;
+                guards.push(take_soon(&locks, read).await);
+            }
+            let other = connect(&server, MySqlHold::Lease).await;
+            let mut waiting = JoinSet::new();
+            for number in 0..60 {
+                let (locks, key) = (other.clone(), format!("{number} {long}"));
+                waiting.spawn(async move { take_soon_or_late(&locks, &key).await });
+            }
+            // By then all have to be renewed, and are so together.
+            server.freeze();
+            sleep(TTL * 3 / 8).await;
+            server.thaw();
+            sleep(TTL).await;
+            let lost = guards.iter().filter(|guard| !guard.is_held()).count();
+            assert_eq!(lost, 0, "{vendor:?}: lost for the size of their batch");
+            for guard in guards {
+                guard.release().await.expect("it runs");
+            }
+            while let Some(done) = waiting.join_next().await {
+                done.expect("it is woken");
+            }
+            let left = "SELECT COUNT(*) FROM locks WHERE k <> ''";
+            let purged = async || server.execute(left) == "0";
+            eventually(PROMPT * 3, "all are purged", purged).await;
+        }
+    });
+}
