@@ -19,7 +19,7 @@ use crate::leases::RENEWAL_BATCH;
 use crate::poller::{Poller, Watcher};
 use crate::pool::{Driven, Pool};
 use crate::purge::Purge;
-use crate::request::Unsettled;
+use crate::request::{Request, Unsettled};
 use crate::rows::Rows;
 use crate::wire::{Wire, config_error};
 use crate::{MySqlConfig, MySqlHold, server};
@@ -34,9 +34,14 @@ const KEEPING_CONNECTIONS: u32 = 3;
 /// waits for the disk, and for others who create them.
 const PREPARE_LIMIT: Duration = Duration::from_secs(5);
 
+/// How long the server is given to say what keeps a request that it has not answered.
+const SILENCE_LIMIT: Duration = Duration::from_millis(250);
+
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) hold: MySqlHold,
+    /// Where the server is, as `host:port`.
+    server: String,
     pub(crate) layout: Arc<Layout>,
     pub(crate) rows: Arc<Rows>,
     /// Whether tables that are missing are created.
@@ -82,6 +87,7 @@ impl Client {
     pub(crate) async fn connect(config: &MySqlConfig, home: &KeeperHome) -> Result<Self> {
         let layout = Arc::new(Layout::new(config)?);
         let wire = Wire::new(config)?;
+        let server = wire.server();
         let patrol = Patrol::new(home.clone());
         let (size, purge_after) = (connections(config)?, purge_after(config)?);
         let rows = Arc::default();
@@ -90,8 +96,9 @@ impl Client {
         let (laid_out, watch, answers) = (Arc::clone(&layout), patrol.clone(), Arc::clone(&heard));
         let stations = PerRuntime::new(home.clone(), move |runtime| {
             let driven = Driven::by(runtime, runtime);
-            let pool = |size| Pool::new(wire.clone(), watch.clone(), driven.clone(), size);
-            let (renewing, keeping) = (pool(RENEWING_CONNECTIONS), pool(KEEPING_CONNECTIONS));
+            let pool = |wire, size| Pool::new(wire, watch.clone(), driven.clone(), size);
+            let renewing = pool(wire.clone(), RENEWING_CONNECTIONS);
+            let keeping = pool(wire.clone().vital(), KEEPING_CONNECTIONS);
             let poller = Poller::new(
                 Arc::clone(&laid_out),
                 Arc::clone(&keeping),
@@ -108,6 +115,7 @@ impl Client {
         });
         let client = Self {
             hold: config.hold,
+            server,
             layout,
             rows,
             creates_tables: config.create_table,
@@ -121,7 +129,8 @@ impl Client {
             lanes,
             stations,
         };
-        client.prepare(config).await?;
+        let prepared = client.prepare(config).await;
+        prepared.map_err(|error| client.at_server(error).with_operation("connect"))?;
         Ok(client)
     }
 
@@ -129,7 +138,13 @@ impl Client {
     async fn prepare(&self, config: &MySqlConfig) -> Result<()> {
         let pool = Arc::clone(&self.station()?.keeping);
         let ask = async |statements: String| {
-            let answer = pool.ask(statements, PREPARE_LIMIT).await;
+            let lent = pool.lend(PREPARE_LIMIT).await?;
+            let connection = lent.identity.clone();
+            let mut request = Request::new(&pool, lent, statements);
+            let answer = match self.patrol.within(PREPARE_LIMIT, &mut request).await {
+                Some((_, answer)) => answer,
+                None => Err(self.silence(&connection, PREPARE_LIMIT).await),
+            };
             answer.map_err(Failure::into_error)
         };
         let description = ask(server::DESCRIBE.to_owned()).await?;
@@ -167,6 +182,14 @@ impl Client {
         self.prepare_tables().await
     }
 
+    /// Has `error` name the server, unless it does.
+    pub(crate) fn at_server(&self, error: Error) -> Error {
+        match error.server() {
+            Some(_) => error,
+            None => error.with_server(self.server.clone()),
+        }
+    }
+
     /// The connections for takes and releases here.
     pub(crate) fn lane(&self) -> Result<Arc<Lane>> {
         self.lanes.here()
@@ -202,6 +225,29 @@ impl Client {
         })
     }
 
+    /// Asks why the request on `connection` was not answered within `limit`. That has to be done while the request
+    /// is under way.
+    pub(crate) async fn silence(&self, connection: &Identity, limit: Duration) -> Failure {
+        let Ok(station) = self.station() else {
+            return Failure::NoAnswer(limit);
+        };
+        let asking = async {
+            let lent = station.keeping.lend(SILENCE_LIMIT).await?;
+            let request = Request::new(&station.keeping, lent, connection.state());
+            request.await.1
+        };
+        let Some(Ok(answer)) = self.patrol.within(SILENCE_LIMIT, asking).await else {
+            return Failure::NoAnswer(limit);
+        };
+        let state = answer.rows().next().map(|row| row.value::<String>(0));
+        match state {
+            // So servers say it of all locks but those of rows, and of commits that a disk or a replica keeps.
+            Some(Ok(state)) if is_blocked(&state) => Failure::Blocked(state),
+            Some(Ok(_)) => Failure::Working(limit),
+            Some(Err(_)) | None => Failure::NoAnswer(limit),
+        }
+    }
+
     /// Waits until nothing that was asked for `owner` goes on in the background.
     pub(crate) async fn settled(&self, owner: OwnerId, limit: Duration) -> Result<()> {
         let Some(settled) = self.unsettled.settled(owner) else {
@@ -212,6 +258,10 @@ impl Client {
             None => Err(no_answer(limit)),
         }
     }
+}
+
+fn is_blocked(state: &str) -> bool {
+    state.starts_with("Waiting for ") || state.to_ascii_lowercase().contains("commit")
 }
 
 fn lanes(

@@ -155,7 +155,8 @@ impl fmt::Debug for MySqlConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The url may hold a password, and not only where one expects it.
         let (_, rest) = self.url.split_once("://").unwrap_or_default();
-        let host = rest.rsplit('@').next().unwrap_or_default();
+        // Without an @ what looks like a host may be the user, with the password behind.
+        let (_, host) = rest.rsplit_once('@').unwrap_or_default();
         let host = host.split(['?', '#']).next().unwrap_or_default();
         f.debug_struct("MySqlConfig")
             .field("host", &host)

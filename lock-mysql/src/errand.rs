@@ -65,10 +65,16 @@ impl<S: Fn(&Lent) -> String> Errand<'_, S> {
                     .interrupted_after(INTERRUPT_AFTER, client.kill(&identity)?);
             }
             let sent = Clock::Boot.now();
-            let Some((_, answer)) = patrol.within(ends.since(sent), request).await else {
-                // What was idle beside it may be as silent.
-                self.pool.forget_idle();
-                return Err(Failure::NoAnswer(limit));
+            let Some((_, answer)) = patrol.within(ends.since(sent), &mut request).await else {
+                let failure = match self.owner {
+                    Some((_, client)) => Box::pin(client.silence(&identity, limit)).await,
+                    None => Failure::NoAnswer(limit),
+                };
+                if matches!(failure, Failure::NoAnswer(_)) {
+                    // What was idle beside it may be as silent.
+                    self.pool.forget_idle();
+                }
+                return Err(failure);
             };
             let over = Clock::Boot.now() >= ends;
             match answer {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_core::{Error, ErrorKind};
+use lock_core::{Error, ErrorKind, HumanDuration};
 use sqlx::error::DatabaseError;
 use sqlx::mysql::MySqlDatabaseError;
 
@@ -19,6 +19,8 @@ pub(crate) enum Failure {
     Deadlock,
     /// There is no connection of that number, or not any more.
     Gone,
+    /// The server lets us have no further connection.
+    Refused(Error),
     /// The server takes no writes just now. Its connections are as good as before.
     ReadOnly(Error),
     /// The server did not answer in time.
@@ -27,15 +29,53 @@ pub(crate) enum Failure {
     NoTable(Error),
     /// The packet is larger than the server takes.
     TooLarge(Error),
+    /// The server did not answer in time, and is still at it.
+    Working(Duration),
+    /// The statement waits for another lock than that of a row, which is this in the server's words.
+    Blocked(String),
     /// All else.
     Failed(Error),
 }
 
 /// The server did not answer in time; what it made of the request is unknown.
 pub(crate) fn no_answer(limit: Duration) -> Error {
+    let limit = HumanDuration(limit);
     Error::new(
         ErrorKind::Unavailable,
-        format!("no answer within {limit:?}: check that the server runs and is reachable"),
+        format!("no answer within {limit}: check that the server runs and is reachable"),
+    )
+    .with_backend(BACKEND)
+}
+
+/// Whoever listens there lets us connect and says nothing; MySQL and MariaDB speak first.
+pub(crate) fn no_greeting(limit: Duration) -> Error {
+    let limit = HumanDuration(limit);
+    Error::new(
+        ErrorKind::Unavailable,
+        format!(
+            "not let in within {limit}: check host and port, and that a MySQL or MariaDB server runs there and is reachable"
+        ),
+    )
+    .with_backend(BACKEND)
+}
+
+/// Something else than a holder keeps us from the table, in the server's words `state`.
+pub(crate) fn blocked(state: &str) -> Error {
+    let blocks = |words: &[&str]| words.iter().any(|word| state.contains(word));
+    let what = if blocks(&["backup lock", "global read lock", "for commit lock"]) {
+        "FLUSH TABLES WITH READ LOCK, a backup (BACKUP STAGE) or a SET GLOBAL read_only that waits"
+    } else if blocks(&["metadata lock", "table level lock", "table flush"]) {
+        "LOCK TABLES, ALTER TABLE or another change of the table, or FLUSH TABLES, that runs or waits for an open transaction"
+    } else if blocks(&["ACK", "ommit"]) {
+        "what keeps the server from committing, such as a replica or a disk that does not confirm"
+    } else {
+        "LOCK TABLES, FLUSH TABLES, a backup or ALTER TABLE"
+    };
+    Error::new(
+        ErrorKind::Unavailable,
+        format!(
+            "the locks table is blocked on the server (\"{state}\"), and no holder does it: end {what}; SHOW PROCESSLIST tells who it is"
+        ),
     )
     .with_backend(BACKEND)
 }
@@ -97,6 +137,10 @@ pub(crate) fn translate(error: sqlx::Error) -> Error {
             ErrorKind::Denied,
             "check the certificates: the server's has to be for the url's host and come from an authority that tls_ca names",
         ),
+        sqlx::Error::Protocol(_) => (
+            ErrorKind::Backend,
+            "is this really a MySQL or MariaDB server? check host and port",
+        ),
         sqlx::Error::Configuration(source) if source.to_string().contains("RSA") => (
             ErrorKind::Config,
             "passwords are sent by TLS only: turn TLS on at the server, and use mysqls:// in the url",
@@ -110,6 +154,16 @@ pub(crate) fn translate(error: sqlx::Error) -> Error {
     Error::new(kind, format!("{error}: {advice}"))
         .with_backend(BACKEND)
         .with_source(error)
+}
+
+/// The outcome of an attempt to connect that did not succeed.
+pub(crate) fn connect_failure(error: sqlx::Error) -> Failure {
+    match &error {
+        sqlx::Error::Database(database) if NO_CONNECTION.contains(&number(database.as_ref())) => {
+            Failure::Refused(translate(error))
+        }
+        _ => Failure::Failed(translate(error)),
+    }
 }
 
 /// The outcome of a statement that did not succeed.
@@ -135,6 +189,7 @@ impl Failure {
     pub(crate) fn into_error(self) -> Error {
         match self {
             Self::Failed(error)
+            | Self::Refused(error)
             | Self::ReadOnly(error)
             | Self::NoTable(error)
             | Self::TooLarge(error) => error,
@@ -143,7 +198,8 @@ impl Failure {
                 "another transaction has the row locked: end it, or try again",
             )
             .with_backend(BACKEND),
-            Self::NoAnswer(limit) => no_answer(limit),
+            Self::NoAnswer(limit) | Self::Working(limit) => no_answer(limit),
+            Self::Blocked(state) => blocked(&state),
             Self::Gone => unexpected("about a connection"),
             Self::Deadlock => Error::new(
                 ErrorKind::Unavailable,
@@ -165,6 +221,8 @@ const LOCK_NOWAIT: u16 = 3572;
 const DEADLOCK: u16 = 1213;
 const RECORD_CHANGED: u16 = 1020;
 const NO_SUCH_THREAD: u16 = 1094;
+/// Too many connections: in all, of this user by the server's setting, and by that of the user.
+const NO_CONNECTION: [u16; 3] = [1040, 1203, 1226];
 const TABLE_READ_ONLY: u16 = 1036;
 const OPTION_PREVENTS: u16 = 1290;
 const READ_ONLY_TRANSACTION: u16 = 1792;
@@ -236,9 +294,9 @@ fn by_number(number: u16) -> (ErrorKind, &'static str) {
             ErrorKind::Config,
             "turn that option of the server off, or use another server",
         ),
-        1040 | 1203 | 1226 => (
+        number if NO_CONNECTION.contains(&number) => (
             ErrorKind::Unavailable,
-            "the server has no connection left; raise max_connections, or lower `connections`",
+            "the server allows no further connection, and those of this client are in use: raise max_connections or the user's limit, or hold fewer at once",
         ),
         3032 => (
             ErrorKind::Unavailable,

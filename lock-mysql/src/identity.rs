@@ -35,6 +35,15 @@ impl Identity {
         }
     }
 
+    /// Answers what the connection is doing, in the server's words.
+    pub(crate) fn state(&self) -> String {
+        format!(
+            "SELECT COALESCE(STATE, '') FROM information_schema.PROCESSLIST WHERE ID = {} AND CAST(HOST AS BINARY) = {}",
+            self.number,
+            hexadecimal(self.peer.as_bytes())
+        )
+    }
+
     /// Ends the connection, with what it waits for and its transaction. One that was there before the
     /// server started last is not there any more, and its number is somebody else's: nobody has the
     /// number 0.

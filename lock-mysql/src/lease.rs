@@ -13,7 +13,7 @@ impl Lease for Client {
             MySqlHold::Lease => self.renew_leases(holds).await,
             MySqlHold::Row => self.renew_rows(holds).await,
         };
-        renewals.map_err(|error| error.with_operation("renew"))
+        renewals.map_err(|error| self.at_server(error).with_operation("renew"))
     }
 
     async fn release(&self, hold: &HoldId) -> Result<Released> {
@@ -21,6 +21,9 @@ impl Lease for Client {
             MySqlHold::Lease => self.release_lease(hold).await,
             MySqlHold::Row => self.release_row(hold).await,
         };
-        released.map_err(|error| error.with_operation("release").with_key(hold.key()))
+        released.map_err(|error| {
+            let error = self.at_server(error);
+            error.with_operation("release").with_key(hold.key())
+        })
     }
 }

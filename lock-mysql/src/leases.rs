@@ -29,6 +29,12 @@ const QUEUE_LIMIT: Duration = Duration::from_secs(30);
 /// How long a release waits for its answer.
 const RELEASE_LIMIT: Duration = Duration::from_millis(900);
 
+/// How long a release of what was granted waits for its answer before it is asked for elsewhere, too.
+const HEAD_START: Duration = Duration::from_millis(50);
+
+/// How long a release stands in line for a connection, where the server allows few.
+const RELEASE_QUEUE_LIMIT: Duration = Duration::from_millis(1500);
+
 /// What a take came to.
 enum Taken {
     Granted(Won),
@@ -47,16 +53,16 @@ impl Client {
         hold: &HoldId,
         wait: Duration,
         patience: Duration,
-    ) -> Result<Option<Won>> {
+    ) -> Result<Option<Won>, Failure> {
         self.settled(hold.owner(), patience).await?;
         let mut taken = self.ask_for_lease(hold, false, wait, patience).await?;
         if matches!(taken, Taken::Doubtful) {
             let lane = self.lane()?;
             let settle = format!("{MAY_WRITE};{}", self.layout.settle(hold.key()));
-            match lane.background.ask(settle, patience).await {
+            match Box::pin(lane.background.ask(settle, patience)).await {
                 Ok(_) => taken = self.ask_for_lease(hold, false, wait, patience).await?,
                 Err(Failure::Locked) => {}
-                Err(failure) => return Err(failure.into_error()),
+                Err(failure) => return Err(failure),
             }
         }
         if matches!(taken, Taken::New) {
@@ -75,7 +81,7 @@ impl Client {
         new: bool,
         wait: Duration,
         patience: Duration,
-    ) -> Result<Taken> {
+    ) -> Result<Taken, Failure> {
         let lane = self.lane()?;
         let errand = Errand {
             pool: &lane.command,
@@ -85,13 +91,13 @@ impl Client {
             statements: |_: &Lent| format!("{MAY_WRITE};{}", self.layout.take(hold, new)),
         };
         match errand.run(patience).await {
-            Ok(answered) => taken(hold, new, &answered),
+            Ok(answered) => Ok(taken(hold, new, &answered)?),
             Err(Failure::Locked) => Ok(Taken::Held),
             Err(Failure::NoTable(missing)) => {
                 self.restore_tables(missing).await?;
                 Ok(Taken::New)
             }
-            Err(failure) => Err(failure.into_error()),
+            Err(failure) => Err(failure),
         }
     }
 
@@ -266,7 +272,12 @@ impl Client {
             return elsewhere.await;
         };
         let mut here = pin!(self.release_over(&lane, hold));
-        match self.patrol.within(RELEASE_LIMIT / 2, here.as_mut()).await {
+        // Nobody may drive this runtime just now.
+        let head_start = match hold.was_granted() {
+            true => HEAD_START,
+            false => RELEASE_LIMIT / 2,
+        };
+        match self.patrol.within(head_start, here.as_mut()).await {
             Some(Err(Failure::Failed(error))) if error.is_retryable() => return elsewhere.await,
             Some(outcome) => return outcome,
             None => {}
@@ -293,7 +304,7 @@ impl Client {
             pool: &lane.background,
             first: lane.command.lend_idle(),
             owner: None,
-            queue: RELEASE_LIMIT,
+            queue: RELEASE_QUEUE_LIMIT,
             statements: |_: &Lent| format!("{MAY_WRITE};{}", self.layout.release(hold)),
         };
         let answer = match errand.run(RELEASE_LIMIT).await {

@@ -14,6 +14,7 @@
 //! along. Leases are taken and released over connections of each runtime that does so, which end with it. A request that
 //! nobody waits for any more is not cut off: it goes on in the background, and what it won is given back.
 
+mod allowance;
 mod batch;
 mod client;
 mod config;

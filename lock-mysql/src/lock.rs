@@ -11,7 +11,7 @@ use lock_core::{
 };
 
 use crate::client::Client;
-use crate::error::BACKEND;
+use crate::error::{BACKEND, Failure};
 use crate::{MySqlConfig, MySqlHold};
 
 /// How long an answer may take, if nothing shorter applies: longer than InnoDB waits for a row.
@@ -95,7 +95,10 @@ impl DistributedLock for MySqlLock {
     }
 
     async fn acquire(&self, request: LockRequest) -> Result<Option<LockGuard>> {
-        let acquiring = async { Acquisition::new(self, &request)?.run().await };
+        let acquiring = async {
+            let acquired = Acquisition::new(self, &request)?.run().await;
+            acquired.map_err(|error| self.client.at_server(error))
+        };
         self.keeper.acquiring(&request, acquiring).await
     }
 
@@ -113,6 +116,8 @@ struct Acquisition<'a> {
     claim: Option<Claim>,
     /// Whether the row was still locked when the wait was over.
     outlocked: bool,
+    /// What the server has said last of why it grants nothing.
+    told: Option<Error>,
 }
 
 impl<'a> Acquisition<'a> {
@@ -123,6 +128,7 @@ impl<'a> Acquisition<'a> {
             attempts: Attempts::new(request, REPLY_LIMIT),
             claim: Some(lock.keeper.claim(request)?),
             outlocked: false,
+            told: None,
         })
     }
 
@@ -203,10 +209,11 @@ impl<'a> Acquisition<'a> {
         };
         let begun = claim.sending();
         let answer = match client.hold {
-            MySqlHold::Lease => client.take_lease(claim.id(), left, patience).await,
+            MySqlHold::Lease => Box::pin(client.take_lease(claim.id(), left, patience)).await,
             MySqlHold::Row => {
                 let wait = wait.then_some(left);
-                client.take_row(&claim, wait, patience).await
+                let taken = Box::pin(client.take_row(&claim, wait, patience)).await;
+                taken.map_err(Failure::from)
             }
         };
         match answer {
@@ -220,29 +227,39 @@ impl<'a> Acquisition<'a> {
             Ok(None) => {
                 client.heard.note(begun);
                 claim.refused();
+                self.told = None;
                 self.attempts.refused(begun);
                 self.claim = Some(claim);
                 Ok(None)
             }
-            Err(error) => {
+            Err(failure) => {
                 self.claim = Some(claim);
-                self.doubt(begun, error).await
+                self.doubt(begun, failure).await
             }
         }
     }
 
     /// A row that somebody else keeps locked looks from here like a server that does not answer. The
     /// claim stays armed in any case: what was sent may still be granted.
-    async fn doubt(&mut self, begun: Moment, error: Error) -> Result<Option<LockGuard>> {
+    async fn doubt(&mut self, begun: Moment, failure: Failure) -> Result<Option<LockGuard>> {
         let client = &self.lock.client;
+        let is_told = matches!(failure, Failure::Blocked(_) | Failure::ReadOnly(_));
+        let error = failure.into_error();
         let grace = self.attempts.grace(client.heard.last());
-        let is_locked = async { client.is_locked(&self.request.key, grace).await };
-        if client.hold == MySqlHold::Lease && error.is_retryable() && is_locked.await {
+        let is_locked = Box::pin(client.is_locked(&self.request.key, grace));
+        if client.hold == MySqlHold::Lease && error.is_retryable() && !is_told && is_locked.await {
             self.attempts.refused(begun);
             self.outlocked = self.attempts.is_over();
             return Ok(None);
         }
-        Err(error)
+        if is_told {
+            self.told = Some(error.clone());
+        }
+        // The last attempt of a wait has little time, and what the server has said is worth more than its silence.
+        match self.told.clone().filter(|_| error.is_retryable()) {
+            Some(told) => Err(told),
+            None => Err(error),
+        }
     }
 }
 

@@ -1,26 +1,35 @@
 //! Connections that are driven by one runtime.
 
 use std::fmt;
+use std::future::pending;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lock_core::{Error, ErrorKind, Patrol, Result};
+use lock_core::{Clock, Error, ErrorKind, Moment, Patrol, Result};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-use crate::error::{BACKEND, abandoned, no_sockets};
+use crate::allowance::{Allowance, Opened};
+use crate::error::{BACKEND, Failure, abandoned, no_sockets};
 use crate::session::Session;
 use crate::wire::Wire;
 
 /// How many connections are opened at once.
 const OPENED_AT_ONCE: usize = 4;
 
+/// How long even a request that waits for nothing stands in line when the server refuses a further connection.
+const REFUSED_LIMIT: Duration = Duration::from_millis(500);
+
+/// How soon a connection is tried to be opened again, once another one was closed for it or not.
+const CLOSING_TIME: Duration = Duration::from_millis(5);
+const OPEN_AGAIN: Duration = Duration::from_millis(100);
+
 /// Lends connections, and opens another one when none is idle, up to a limit.
 ///
 /// A connection whose state is in any doubt is not taken back but closed.
 pub(crate) struct Pool {
-    wire: Wire,
+    pub(crate) wire: Wire,
     pub(crate) patrol: Patrol,
     pub(crate) driven: Driven,
     size: u32,
@@ -29,6 +38,9 @@ pub(crate) struct Pool {
     /// hold up the heartbeats of others.
     doors: Arc<Semaphore>,
     idle: Mutex<Vec<Session>>,
+    pub(crate) allowance: Arc<Allowance>,
+    /// How many permits are held back because the server refused that many connections, and when it did last.
+    held_back: Mutex<(u32, Moment)>,
 }
 
 /// Which runtimes the connections of a pool need.
@@ -63,7 +75,8 @@ pub(crate) struct Lent {
 impl Pool {
     pub(crate) fn new(wire: Wire, patrol: Patrol, driven: Driven, size: u32) -> Arc<Self> {
         let permits = usize::try_from(size).unwrap_or(Semaphore::MAX_PERMITS);
-        Arc::new(Self {
+        let pool = Arc::new(Self {
+            allowance: Arc::clone(&wire.allowance),
             wire,
             patrol,
             driven,
@@ -71,32 +84,116 @@ impl Pool {
             permits: Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS))),
             doors: Arc::new(Semaphore::new(OPENED_AT_ONCE)),
             idle: Mutex::default(),
-        })
+            held_back: Mutex::new((0, Clock::Boot.now())),
+        });
+        pool.allowance.enter(&pool);
+        pool
     }
 
-    /// Lends a connection; an error when none comes back within `limit`.
+    /// Lends a connection; an error when none comes back within `limit`. Where the server refuses a further one,
+    /// those that are open are waited for, a while at least.
     pub(crate) async fn lend(self: &Arc<Self>, limit: Duration) -> Result<Lent> {
-        let permit = match Arc::clone(&self.permits).try_acquire_owned() {
-            Ok(permit) => permit,
-            Err(_) => {
-                let permit = Arc::clone(&self.permits).acquire_owned();
-                match self.patrol.within(limit, permit).await {
-                    Some(Ok(permit)) => permit,
-                    Some(Err(_)) | None => return Err(self.exhausted()),
-                }
-            }
+        let begun = Clock::Boot.now();
+        let (mut ends, mut refusal) = (begun.plus(limit), None);
+        loop {
+            let Some(permit) = self.stand_in_line(ends).await else {
+                return Err(refusal.unwrap_or_else(|| self.exhausted()));
+            };
+            let (session, used) = match self.take_idle() {
+                Some(session) => (session, true),
+                None => match self.open().await {
+                    Ok(opened) => opened,
+                    Err(Failure::Refused(error)) => {
+                        ends = begun.plus(limit.max(REFUSED_LIMIT));
+                        if !Box::pin(self.make_room(permit, ends)).await {
+                            return Err(error);
+                        }
+                        refusal = Some(error);
+                        continue;
+                    }
+                    Err(failure) => return Err(failure.into_error()),
+                },
+            };
+            return Ok(Lent {
+                session: Some(session),
+                clean: false,
+                used,
+                pool: Arc::clone(self),
+                _permit: permit,
+            });
+        }
+    }
+
+    async fn stand_in_line(&self, ends: Moment) -> Option<OwnedSemaphorePermit> {
+        self.try_more();
+        if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
+            return Some(permit);
+        }
+        let permit = Arc::clone(&self.permits).acquire_owned();
+        let left = ends.since(Clock::Boot.now());
+        self.patrol.within(left, permit).await?.ok()
+    }
+
+    /// Waits until it makes sense to ask for a connection again, after the server has refused one; `false` when
+    /// that would be too late.
+    ///
+    /// Where others of this pool are open, their number is what the server allows, so the permit is held back and
+    /// the line is that for those. A pool without any has another one give one up, and so has one whose connections
+    /// may all be locks.
+    async fn make_room(&self, permit: OwnedSemaphorePermit, ends: Moment) -> bool {
+        if self.wire.lends_for_long && self.allowance.close_spare(self) {
+            self.let_close().await;
+            return Clock::Boot.now() < ends;
+        }
+        let is_held_back = {
+            let mut held_back = self
+                .held_back
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            held_back.1 = Clock::Boot.now();
+            let hold_back = self.allowance.opened(self) > 0 && held_back.0 + 1 < self.size;
+            held_back.0 += u32::from(hold_back);
+            hold_back
         };
-        let (session, used) = match self.take_idle() {
-            Some(session) => (session, true),
-            None => self.open().await?,
-        };
-        Ok(Lent {
-            session: Some(session),
-            clean: false,
-            used,
-            pool: Arc::clone(self),
-            _permit: permit,
-        })
+        if is_held_back {
+            permit.forget();
+            return true;
+        }
+        let left = ends.since(Clock::Boot.now());
+        let room = self.allowance.ask_for_one(self);
+        if self
+            .patrol
+            .within(left.min(OPEN_AGAIN), room)
+            .await
+            .is_some()
+        {
+            self.let_close().await;
+        }
+        Clock::Boot.now() < ends
+    }
+
+    /// Gives the server time to notice that a connection was closed.
+    async fn let_close(&self) {
+        self.patrol.within(CLOSING_TIME, pending::<()>()).await;
+    }
+
+    /// Allows for one connection more when the server has not refused any for a while.
+    fn try_more(&self) {
+        let mut held_back = self
+            .held_back
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let now = Clock::Boot.now();
+        if held_back.0 > 0 && now.since(held_back.1) > Duration::from_secs(1) {
+            *held_back = (held_back.0 - 1, now);
+            self.permits.add_permits(1);
+        }
+    }
+
+    /// Closes one that is idle; `false` if there is none.
+    pub(crate) fn close_idle(&self) -> bool {
+        let closed = self.lock_idle().pop();
+        closed.is_some()
     }
 
     /// Lends a connection that nobody else could use just now.
@@ -131,7 +228,7 @@ impl Pool {
     /// Opens a connection in a task of its own, on the runtime where it is to live; or else what came
     /// back meanwhile, and whether it was in use before. What nobody waits for any more when it is open
     /// is left for the next one.
-    async fn open(self: &Arc<Self>) -> Result<(Session, bool)> {
+    async fn open(self: &Arc<Self>) -> Result<(Session, bool), Failure> {
         let door = Arc::clone(&self.doors).acquire_owned().await;
         if let Some(left) = self.take_idle() {
             return Ok((left, true));
@@ -140,6 +237,7 @@ impl Pool {
         let task = self.driven.runtime.spawn(async move {
             let _door = door;
             let session = pool.wire.open(&pool.patrol).await;
+            let session = session.map(|session| session.counted(Opened::in_pool(&pool)));
             if let Err(Ok(unwanted)) = opened.send(session) {
                 pool.lock_idle().push(unwanted);
             }
@@ -147,8 +245,8 @@ impl Pool {
         match opening.await {
             Ok(session) => Ok((session?, false)),
             Err(_) => match task.await {
-                Err(ended) if ended.is_panic() => Err(no_sockets()),
-                Ok(()) | Err(_) => Err(abandoned()),
+                Err(ended) if ended.is_panic() => Err(no_sockets().into()),
+                Ok(()) | Err(_) => Err(abandoned().into()),
             },
         }
     }
@@ -201,7 +299,9 @@ impl DerefMut for Lent {
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        if let Some(session) = self.session.take().filter(|_| self.clean) {
+        let is_wanted_elsewhere = self.pool.allowance.is_asked_for_one();
+        let session = self.session.take();
+        if let Some(session) = session.filter(|_| self.clean && !is_wanted_elsewhere) {
             self.pool.lock_idle().push(session);
         }
     }

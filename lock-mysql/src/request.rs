@@ -137,8 +137,14 @@ fn is_answer(answer: &Result<Answer, Failure>) -> bool {
             | Failure::ReadOnly(_)
             | Failure::NoTable(_),
         ) => true,
-        // The server closes the connection behind it.
-        Err(Failure::NoAnswer(_) | Failure::TooLarge(_)) => false,
+        // The server closes the connection behind a packet that is too large.
+        Err(
+            Failure::NoAnswer(_)
+            | Failure::Working(_)
+            | Failure::Blocked(_)
+            | Failure::Refused(_)
+            | Failure::TooLarge(_),
+        ) => false,
         Err(Failure::Failed(error)) => !error.is_retryable(),
     }
 }

@@ -8,7 +8,7 @@ use lock_core::{
 };
 
 use crate::client::{Client, Won};
-use crate::error::{Failure, no_answer, unexpected};
+use crate::error::{Failure, blocked, no_answer, unexpected};
 use crate::grant_clock::grant_number;
 use crate::pool::Lent;
 use crate::request::Request;
@@ -55,9 +55,16 @@ impl Client {
         if matches!(taken, Taken::New | Taken::Doubtful) {
             let statements = match taken {
                 Taken::Doubtful => self.layout.settle(hold.key()),
-                _ => self.layout.create(hold.key()),
+                // Somebody may be making it, in a transaction that lasts.
+                _ => {
+                    let (tried, create) = (
+                        self.layout.try_row(hold.key()),
+                        self.layout.create(hold.key()),
+                    );
+                    format!("{tried};{create}")
+                }
             };
-            taken = match self.commit_row(statements, patience).await {
+            taken = match Box::pin(self.commit_row(statements, patience)).await {
                 Ok(()) => self.ask_for_row(claim, wait, patience).await?,
                 Err(Failure::Locked) => Taken::Held,
                 Err(failure) => return Err(failure.into_error()),
@@ -92,7 +99,7 @@ impl Client {
         if let Taken::Granted { won, recorded } = &mut taken {
             let behind = won.grant <= *recorded;
             if behind {
-                won.grant = self.number(hold, *recorded, patience).await?;
+                won.grant = Box::pin(self.number(hold, *recorded, patience)).await?;
             }
             if Clock::Boot.now().since(sent) > hold.ttl() / 6 {
                 // The server counts from the last statement on, and so do we.
@@ -105,6 +112,16 @@ impl Client {
             let record = (is_old && hold.mode() == Mode::Exclusive).then_some(won.grant);
             self.rows.enter(hold, lent, sent, record, claim.loss());
             lane.heartbeats.enter(hold.owner());
+        } else if matches!(taken, Taken::New) && wait.is_none() {
+            let looking = self.layout.look_for_row(hold.key());
+            let looking = Request::new(&lane.command, lent, looking);
+            let Some((_, looked)) = self.patrol.within(patience, looking).await else {
+                return Err(no_answer(patience));
+            };
+            let looked = looked.map_err(Failure::into_error)?;
+            if looked.rows().next().is_some() {
+                return Ok(Taken::Held);
+            }
         } else {
             let ending = Request::new(&lane.command, lent, "ROLLBACK".to_owned());
             // It goes on by itself if it takes longer.
@@ -167,7 +184,11 @@ impl Client {
                     self.restore_tables(missing).await?;
                     continue;
                 }
-                Err(Failure::NoAnswer(_)) if cut_off => Ok(None),
+                Err(Failure::Working(_)) if cut_off => Ok(None),
+                // Locked rows are left out where they are not waited for.
+                Err(Failure::Locked) if wait.is_none() => {
+                    Err(blocked("Lock wait timeout exceeded"))
+                }
                 Err(Failure::Locked | Failure::Deadlock) => Ok(None),
                 Err(failure) => Err(failure.into_error()),
             };
@@ -185,12 +206,13 @@ impl Client {
     ) -> Result<(Lent, Answer), Failure> {
         let pool = &self.lane()?.command;
         let kill = self.kill(&lent.identity)?;
-        let request = Request::leaving_open(pool, lent, statements)
+        let connection = lent.identity.clone();
+        let mut request = Request::leaving_open(pool, lent, statements)
             .of(hold.owner(), &self.unsettled)
             .interrupted_after(Duration::ZERO, kill);
-        match self.patrol.within(limit, request).await {
+        match self.patrol.within(limit, &mut request).await {
             Some((lent, answer)) => Ok((lent, answer?)),
-            None => Err(Failure::NoAnswer(limit)),
+            None => Err(Box::pin(self.silence(&connection, limit)).await),
         }
     }
 

@@ -14,6 +14,9 @@ impl Layout {
     /// Locks the key's row in the session's transaction, which stays open, and reads the clock when it
     /// has: with the row where the server can, else by a statement of its own. What it said when the
     /// statement was begun is older than the grants that others have had since.
+    ///
+    /// Without `wait`, a row that is locked is left out of the answer, since the error that servers have for it
+    /// is on MariaDB also that for a table that is blocked.
     pub(crate) fn take_row(&self, hold: &HoldId, session: &Session, wait: bool) -> String {
         let timeout = whole_seconds(hold.ttl());
         let timeout = if session.wait_timeout == timeout {
@@ -23,9 +26,9 @@ impl Layout {
         };
         let lock = match (hold.mode(), session.is_mariadb, wait) {
             (Mode::Exclusive, _, true) => "FOR UPDATE",
-            (Mode::Exclusive, _, false) => "FOR UPDATE NOWAIT",
-            (_, true, false) => "LOCK IN SHARE MODE NOWAIT",
-            (_, false, false) => "FOR SHARE NOWAIT",
+            (Mode::Exclusive, _, false) => "FOR UPDATE SKIP LOCKED",
+            (_, true, false) => "LOCK IN SHARE MODE SKIP LOCKED",
+            (_, false, false) => "FOR SHARE SKIP LOCKED",
             (_, _, true) => "LOCK IN SHARE MODE",
         };
         let (clock, afterwards) = if session.sysdate_moves {
@@ -38,6 +41,12 @@ impl Layout {
             self.locks,
             self.key(hold.key())
         )
+    }
+
+    /// Ends the transaction of a take that got no row, and answers the row if there is one.
+    pub(crate) fn look_for_row(&self, key: &LockKey) -> String {
+        let (locks, key) = (&self.locks, self.key(key));
+        format!("ROLLBACK;SELECT k FROM {locks} WHERE k = {key};ROLLBACK")
     }
 
     /// Counts one more grant of a row lock, from the number on that is written down in the row.

@@ -7,6 +7,7 @@ use lock_core::{Clock, Error, Moment};
 use sqlx::mysql::{MySqlConnection, MySqlRow};
 use sqlx::{AssertSqlSafe, Decode, Either, Executor, MySql, Row, Type};
 
+use crate::allowance::Opened;
 use crate::error::{Failure, failure, too_large, unexpected};
 use crate::identity::Identity;
 
@@ -24,6 +25,8 @@ pub(crate) struct Session {
     /// How many bytes a packet may have.
     packet_max: usize,
     idle_since: Moment,
+    /// Counts it among those that are open.
+    _opened: Option<Opened>,
 }
 
 /// What the server answered to one packet: a part for each of its statements.
@@ -53,6 +56,7 @@ impl Session {
             sysdate_moves: false,
             packet_max: usize::MAX,
             idle_since: Clock::Boot.now(),
+            _opened: None,
         };
         let answer = session.ask(greeting).await?;
         let row = answer.nth_back(0)?.first();
@@ -63,6 +67,12 @@ impl Session {
         session.sysdate_moves = row.value::<bool>(5)?;
         session.packet_max = usize::try_from(row.value::<u64>(6)?).unwrap_or(usize::MAX);
         Ok(session)
+    }
+
+    /// Has it counted by `opened` as long as it is open.
+    pub(crate) fn counted(mut self, opened: Opened) -> Self {
+        self._opened = Some(opened);
+        self
     }
 
     /// Sends `statements` in one packet and reads all that is answered. A failure in the middle ends

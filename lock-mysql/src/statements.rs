@@ -189,10 +189,14 @@ COMMIT"
         format!("{find};{find} FOR UPDATE SKIP LOCKED")
     }
 
-    /// Fails where somebody has the key's row locked.
+    /// Fails where somebody has the key's row locked, also one that is not committed yet.
+    ///
+    /// Where the table is blocked, the first statement waits: MariaDB has the second one fail with the same number.
     pub(crate) fn try_row(&self, key: &LockKey) -> String {
         let (locks, key) = (&self.locks, self.key(key));
-        format!("SELECT k FROM {locks} WHERE k = {key} FOR UPDATE NOWAIT")
+        format!(
+            "SELECT k FROM {locks} WHERE FALSE FOR UPDATE;SELECT k FROM {locks} WHERE k = {key} FOR UPDATE NOWAIT"
+        )
     }
 
     /// Gives the key back if it is the hold's.

@@ -1,6 +1,7 @@
 //! How a connection is opened.
 
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::{Error, ErrorKind, Patrol, Result};
@@ -8,7 +9,8 @@ use sqlx::ConnectOptions;
 use sqlx::mysql::{MySqlConnectOptions, MySqlSslMode};
 
 use crate::MySqlConfig;
-use crate::error::{BACKEND, Failure, no_answer, translate};
+use crate::allowance::Allowance;
+use crate::error::{BACKEND, Failure, connect_failure, no_greeting};
 use crate::grant_clock::SYSDATE_MOVES;
 use crate::identity::{PEER, SERVER};
 use crate::session::Session;
@@ -18,17 +20,24 @@ use crate::tls;
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 
 /// How every session is set up, whatever the server's defaults are: no locks on the gaps between rows,
-/// nothing truncated silently, row locks waited for in slices of a second, no limit on what is selected,
+/// nothing truncated silently, row locks waited for in slices of a second and other locks for longer than any request,
+/// so that the error for both means a row, no limit on what is selected nor on how long it takes,
 /// and (only MariaDB has these) open transactions left alone as long as their sessions are, and a row locked as it is
 /// now, whatever it was when the transaction began.
 const SET_UP: &str = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE;
-SET SESSION autocommit = 1, completion_type = 'NO_CHAIN', sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', innodb_lock_wait_timeout = 1, sql_select_limit = 18446744073709551615, group_concat_max_len = 1024, sql_big_selects = 1, sql_safe_updates = 0 /*M!100300 , idle_transaction_timeout = 0, idle_readonly_transaction_timeout = 0, idle_write_transaction_timeout = 0 */ /*M!110602 , innodb_snapshot_isolation = 0 */";
+SET SESSION autocommit = 1, completion_type = 'NO_CHAIN', sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', innodb_lock_wait_timeout = 1, lock_wait_timeout = 10, sql_select_limit = 18446744073709551615, group_concat_max_len = 1024, sql_big_selects = 1, sql_safe_updates = 0 /*!80000 , max_execution_time = 0 */ /*M!100300 , max_statement_time = 0, idle_transaction_timeout = 0, idle_readonly_transaction_timeout = 0, idle_write_transaction_timeout = 0 */ /*M!110602 , innodb_snapshot_isolation = 0 */";
 
 /// What it takes to open a session. Without `Debug`, since that of the options shows the password.
 #[derive(Clone)]
 pub(crate) struct Wire {
     options: MySqlConnectOptions,
     greeting: String,
+    /// Of all who open connections in this way.
+    pub(crate) allowance: Arc<Allowance>,
+    /// Whether what is lent may be a lock, and stay away for as long as that is held.
+    pub(crate) lends_for_long: bool,
+    /// Whether the last connection is kept for what gets the others back.
+    pub(crate) is_vital: bool,
 }
 
 impl Wire {
@@ -57,29 +66,49 @@ impl Wire {
             greeting: format!(
                 "{SET_UP};SELECT CONNECTION_ID(), {SERVER}, {PEER}, CAST(@@wait_timeout AS UNSIGNED), VERSION() LIKE '%MariaDB%', {SYSDATE_MOVES}, CAST(@@max_allowed_packet AS UNSIGNED)"
             ),
+            allowance: Arc::default(),
+            lends_for_long: false,
+            is_vital: false,
         })
     }
 
-    /// Has each session always be in a transaction, so that none has to be begun.
+    /// Says that connections end others, and so give back what those have.
+    pub(crate) fn vital(mut self) -> Self {
+        self.is_vital = true;
+        self
+    }
+
+    /// Has each session always be in a transaction, which may be a lock, so that none has to be begun.
     pub(crate) fn in_transactions(mut self) -> Self {
         self.greeting = self
             .greeting
             .replacen("autocommit = 1", "autocommit = 0", 1);
+        self.lends_for_long = true;
         self
     }
 
     /// Opens a session. The connection lives on the runtime that this is called on.
-    pub(crate) async fn open(&self, patrol: &Patrol) -> Result<Session> {
+    pub(crate) async fn open(&self, patrol: &Patrol) -> Result<Session, Failure> {
         let opening = async {
-            let connection = self.options.connect().await.map_err(translate)?;
-            let session = Session::begin(connection, &self.greeting).await;
-            session.map_err(Failure::into_error)
+            let connection = self.options.connect().await.map_err(connect_failure)?;
+            Session::begin(connection, &self.greeting).await
         };
-        match patrol.within(CONNECT_LIMIT, opening).await {
-            Some(opened) => opened,
-            None => Err(no_answer(CONNECT_LIMIT)),
+        let opened = patrol.within(CONNECT_LIMIT, opening).await;
+        let opened = opened.unwrap_or_else(|| Err(no_greeting(CONNECT_LIMIT).into()));
+        let told = |error: Error| error.with_server(self.server()).with_operation("connect");
+        opened.map_err(|failure| match failure {
+            Failure::Refused(error) => Failure::Refused(told(error)),
+            failure => told(failure.into_error()).into(),
+        })
+    }
+
+    /// Where the server is, as `host:port`.
+    pub(crate) fn server(&self) -> String {
+        let (host, port) = (self.options.get_host(), self.options.get_port());
+        match host.contains(':') {
+            true => format!("[{host}]:{port}"),
+            false => format!("{host}:{port}"),
         }
-        .map_err(|error| error.with_operation("connect"))
     }
 }
 

@@ -1,14 +1,15 @@
-//! Row locks need a connection each.
+//! Connections are few: row locks need one each, and servers allow no more than they want to.
 
 use std::time::Duration;
 
-use lock_core::{DistributedLock, ErrorKind, Released, Wait};
-use lock_mysql::{MySqlConfig, MySqlHold};
+use lock_core::{DistributedLock, DistributedLockExt, ErrorKind, Released, Wait};
+use lock_mysql::{MySqlConfig, MySqlHold, MySqlLock};
 use lock_testkit::servers::{SqlServer, SqlVendor};
 use lock_testkit::steady;
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::{LONG, connect_with, exclusive, take};
+use crate::{BOTH, LONG, PROMPT, connect_with, exclusive, take, take_soon};
 
 #[test]
 fn a_client_whose_connections_all_hold_locks_says_so_in_time_and_releases() {
@@ -56,9 +57,89 @@ fn a_server_without_a_connection_left_says_so() {
                 }
             }
         }
-        assert!(refused >= 10, "{refused}");
+        // Root may have one more than others.
+        assert!(refused >= 9, "{refused}");
         for guard in held {
             assert_eq!(guard.release().await.expect("it runs"), Released::Released);
+        }
+    });
+}
+
+/// The url of a user who may have so many connections.
+fn user(server: &SqlServer, connections: u32) -> String {
+    server.execute(&format!(
+        "DROP USER IF EXISTS few@'127.0.0.1'; CREATE USER few@'127.0.0.1' WITH MAX_USER_CONNECTIONS {connections}; GRANT ALL ON locks.* TO few@'127.0.0.1'"
+    ));
+    format!("mysql://few@127.0.0.1:{}/locks", server.port())
+}
+
+/// Takes and releases a key of its own again and again, which is how often.
+async fn work(locks: MySqlLock, key: String, ends: Instant) -> u32 {
+    let mut turns = 0;
+    while Instant::now() < ends {
+        let guard = locks.lock(&key).await.expect("it waits for a connection");
+        let released = guard.release().await;
+        assert_eq!(released.expect("no failed release"), Released::Released);
+        turns += 1;
+    }
+    turns
+}
+
+/// With as many connections as it has, and none more, a client does what it does, only slower.
+#[test]
+fn a_client_gets_along_with_the_connections_that_the_server_allows() {
+    steady(async || {
+        for vendor in SqlVendor::available() {
+            let server = SqlServer::start(vendor);
+            for (hold, allowed) in BOTH.into_iter().flat_map(|hold| [(hold, 10), (hold, 3)]) {
+                let config = MySqlConfig::new(user(&server, allowed)).with_hold(hold);
+                let locks = connect_with(config).await;
+                let ends = Instant::now() + Duration::from_secs(2);
+                let mut workers = JoinSet::new();
+                for number in 0..64 {
+                    workers.spawn(work(locks.clone(), format!("k{number}"), ends));
+                }
+                let mut least = u32::MAX;
+                while let Some(turns) = workers.join_next().await {
+                    least = least.min(turns.expect("no error"));
+                }
+                assert!(
+                    least > 0,
+                    "{vendor:?}, {hold:?}, {allowed}: someone starved"
+                );
+                locks.shutdown(PROMPT).await.expect("the server runs");
+            }
+        }
+    });
+}
+
+#[test]
+fn a_connection_that_comes_back_is_waited_for_where_the_server_allows_no_other() {
+    steady(async || {
+        for vendor in SqlVendor::available() {
+            let server = SqlServer::start(vendor);
+            let config = MySqlConfig::new(user(&server, 3)).with_hold(MySqlHold::Row);
+            let locks = connect_with(config).await;
+            let mut held = Vec::new();
+            let refused = loop {
+                match locks
+                    .acquire(exclusive(&format!("k{}", held.len()), LONG))
+                    .await
+                {
+                    Ok(guard) => held.push(guard.expect("free")),
+                    Err(error) => break error.to_string(),
+                }
+            };
+            assert!(
+                refused.contains("allows no further connection"),
+                "{refused}"
+            );
+            assert!((2..=3).contains(&held.len()), "{held:?}");
+            let waiting = take_soon(&locks, exclusive("k0 of others", LONG));
+            let releasing = held.pop().expect("some").release();
+            let (next, released) = tokio::join!(waiting, releasing);
+            assert_eq!(released.expect("the server runs"), Released::Released);
+            assert!(held.iter().all(lock_core::LockGuard::is_held), "{next:?}");
         }
     });
 }

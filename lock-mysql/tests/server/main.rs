@@ -1,6 +1,7 @@
 //! What is particular to MySQL and MariaDB, on real servers.
 
 mod access;
+mod blocked;
 mod by_hand;
 mod cancellation;
 mod clocks;
@@ -15,6 +16,7 @@ mod outages;
 mod owners;
 mod queues;
 mod read_only;
+mod refusals;
 mod restarts;
 mod row_timeouts;
 mod runtimes;

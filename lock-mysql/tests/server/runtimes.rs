@@ -12,9 +12,21 @@ use lock_testkit::servers::{SqlServer, SqlVendor};
 use lock_testkit::{eventually, steady};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::spawn_blocking;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
-use crate::{BOTH, LONG, PROMPT, connect, exclusive, take};
+use crate::{BOTH, LONG, PROMPT, connect, exclusive, take, take_soon};
+
+/// Less than a release waits for a runtime that might be driven.
+const SOON: Duration = Duration::from_millis(400);
+
+/// Runs what needs runtimes of its own as [`steady`] does.
+fn steady_outside(test: fn()) {
+    steady(async || {
+        if let Err(failed) = spawn_blocking(test).await {
+            std::panic::resume_unwind(failed.into_panic());
+        }
+    });
+}
 
 fn runtime() -> Runtime {
     Builder::new_current_thread()
@@ -111,6 +123,10 @@ fn connections_of_runtimes_that_ended_together_go_without_a_new_one() {
 /// Where nothing drives the connections of the runtime, if there is any.
 #[test]
 fn a_guard_can_be_released_from_any_thread() {
+    steady_outside(release_from_any_thread);
+}
+
+fn release_from_any_thread() {
     let server = SqlServer::start(SqlVendor::MariaDb);
     for hold in BOTH {
         let runtime = runtime();
@@ -124,10 +140,41 @@ fn a_guard_can_be_released_from_any_thread() {
             assert_eq!(released.expect("the server runs"), Released::Released);
         });
         let entered = runtime.enter();
+        let begun = Instant::now();
         // Whether its first request was heard is not known there.
         block_on(inside.release()).expect("the server runs");
+        let took = begun.elapsed();
+        assert!(took < SOON, "{hold:?}: {took:?}");
         drop(entered);
         runtime.block_on(works(&locks, "inside"));
+    }
+}
+
+/// The ordinary synchronous program: nothing drives the runtime between two calls of `block_on`.
+#[test]
+fn a_guard_that_is_dropped_between_two_turns_of_its_runtime_frees_its_key_at_once() {
+    steady_outside(drop_between_turns);
+}
+
+fn drop_between_turns() {
+    let server = SqlServer::start(SqlVendor::MariaDb);
+    for hold in BOTH {
+        let [first, second] = [runtime(), runtime()];
+        let locks = first.block_on(connect(&server, hold));
+        let other = second.block_on(connect(&server, hold));
+        first.block_on(works(&locks, "k"));
+        second.block_on(works(&other, "warm"));
+        for inside in [false, true] {
+            let guard = first.block_on(take(&locks, "k", LONG));
+            let entered = inside.then(|| first.enter());
+            drop(guard);
+            drop(entered);
+            let begun = Instant::now();
+            let next = second.block_on(take_soon(&other, exclusive("k", LONG)));
+            let took = begun.elapsed();
+            assert!(took < SOON, "{hold:?}, {inside}: {took:?}");
+            second.block_on(next.release()).expect("the server runs");
+        }
     }
 }
 

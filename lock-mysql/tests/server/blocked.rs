@@ -1,0 +1,175 @@
+//! Tables that are blocked by something else than a holder: that is no lock that is held.
+
+use std::time::Duration;
+
+use lock_core::{DistributedLock, ErrorKind, LockRequest, Wait};
+use lock_mysql::{MySqlConfig, MySqlHold, MySqlLock};
+use lock_testkit::servers::{SqlServer, SqlSession, SqlVendor};
+use lock_testkit::{assert_excluded, eventually, steady};
+
+use crate::{BOTH, LONG, PROMPT, connect, connect_with, exclusive, is_free, take, take_soon};
+
+/// A ttl that leaves a request little time.
+const SHORT: Duration = Duration::from_secs(1);
+
+/// What blocks the table, what ends it, and a word of it that the error has to name.
+const ALL: [(&str, &str, &str); 6] = [
+    ("FLUSH TABLES WITH READ LOCK", "UNLOCK TABLES", "READ LOCK"),
+    (
+        "LOCK TABLES locks WRITE, locks_holders WRITE",
+        "UNLOCK TABLES",
+        "LOCK TABLES",
+    ),
+    (
+        "LOCK TABLES locks READ, locks_holders READ",
+        "UNLOCK TABLES",
+        "LOCK TABLES",
+    ),
+    (
+        "SET autocommit = 0; LOCK TABLES locks READ, locks_holders READ",
+        "UNLOCK TABLES",
+        "LOCK TABLES",
+    ),
+    (
+        "FLUSH TABLES locks, locks_holders FOR EXPORT",
+        "UNLOCK TABLES",
+        "FLUSH TABLES",
+    ),
+    (
+        "SET autocommit = 0; LOCK TABLES locks WRITE, locks_holders WRITE",
+        "UNLOCK TABLES",
+        "LOCK TABLES",
+    ),
+];
+
+fn begin(server: &SqlServer, statements: &str) -> SqlSession {
+    let mut blocker = server.session();
+    for statement in statements.split("; ") {
+        blocker.run(statement);
+    }
+    blocker
+}
+
+async fn assert_blocked(locks: &MySqlLock, request: LockRequest, word: &str) {
+    let answer = locks.acquire(request.clone()).await;
+    let error = answer.expect_err("a blocked table is no lock that is held");
+    let text = error.to_string();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{text}");
+    assert!(text.contains(word), "{request:?}: {text}");
+    assert!(text.contains("blocked"), "{text}");
+}
+
+#[test]
+fn a_blocked_table_is_told_with_what_blocks_it() {
+    steady(async || {
+        for vendor in SqlVendor::available() {
+            let server = SqlServer::start(vendor);
+            for hold in BOTH {
+                let locks = connect(&server, hold).await;
+                drop(take(&locks, "free", LONG).await);
+                for (number, (block, unblock, word)) in ALL.into_iter().enumerate() {
+                    let mut blocker = begin(&server, block);
+                    let mut requests = vec![exclusive("free", SHORT)];
+                    // Who only reads a row may lock it for readers.
+                    if hold == MySqlHold::Lease || block.contains("WRITE") {
+                        let shared = LockRequest::shared("free").expect("a key");
+                        requests.push(shared.with_ttl(SHORT).without_waiting());
+                    }
+                    if number == 0 {
+                        let waits =
+                            [300, 1500].map(|wait| Wait::within(Duration::from_millis(wait)));
+                        requests.extend(waits.map(|wait| exclusive("free", LONG).with_wait(wait)));
+                        requests.extend([exclusive("free", LONG), exclusive("new", SHORT)]);
+                    }
+                    for request in requests {
+                        assert_blocked(&locks, request, word).await;
+                    }
+                    blocker.run(unblock);
+                    drop(take_soon(&locks, exclusive("free", LONG)).await);
+                }
+            }
+        }
+    });
+}
+
+/// Of a session that waits behind others, too.
+#[test]
+fn a_change_of_the_table_that_waits_for_a_held_row_is_told() {
+    steady(async || {
+        for vendor in SqlVendor::available() {
+            let server = SqlServer::start(vendor);
+            let rows = connect(&server, MySqlHold::Row).await;
+            let leases = connect(&server, MySqlHold::Lease).await;
+            drop(take(&leases, "free", LONG).await);
+            let held = take(&rows, "held", LONG).await;
+            let mut altering = server.session();
+            altering.begin("ALTER TABLE locks COMMENT = 'changed'");
+            eventually(PROMPT, "it waits for the row", || async {
+                let waiting = "SELECT COUNT(*) FROM information_schema.processlist WHERE state LIKE 'Waiting for table metadata lock%'";
+                server.execute(waiting) == "1"
+            })
+            .await;
+            for locks in [&rows, &leases] {
+                assert_blocked(locks, exclusive("free", LONG), "ALTER TABLE").await;
+            }
+            assert!(held.is_held(), "its connection needs no table");
+            held.release().await.expect("the server runs");
+            for locks in [&rows, &leases] {
+                drop(take_soon(locks, exclusive("free", LONG)).await);
+            }
+        }
+    });
+}
+
+#[test]
+fn a_backup_that_blocks_commits_is_told_to_leases() {
+    steady(async || {
+        let server = SqlServer::start(SqlVendor::MariaDb);
+        let leases = connect(&server, MySqlHold::Lease).await;
+        drop(take(&leases, "free", LONG).await);
+        let mut backup = begin(&server, "BACKUP STAGE START; BACKUP STAGE BLOCK_COMMIT");
+        assert_blocked(&leases, exclusive("free", LONG), "BACKUP").await;
+        backup.run("BACKUP STAGE END");
+        drop(take_soon(&leases, exclusive("free", LONG)).await);
+    });
+}
+
+#[test]
+fn a_backup_of_mysql_blocks_no_lock() {
+    steady(async || {
+        if !SqlVendor::MySql.is_available() {
+            return;
+        }
+        let server = SqlServer::start(SqlVendor::MySql);
+        for hold in BOTH {
+            let locks = connect(&server, hold).await;
+            let mut backup = begin(&server, "LOCK INSTANCE FOR BACKUP");
+            let held = take(&locks, "k", LONG).await;
+            assert_excluded!(!is_free(&locks, "k").await, "two holders");
+            held.release().await.expect("the server runs");
+            backup.run("UNLOCK INSTANCE");
+        }
+    });
+}
+
+/// Waits are in slices of a second on the server, and operators bound all that takes longer.
+#[test]
+fn a_wait_outlasts_the_servers_limit_for_statements() {
+    steady(async || {
+        for vendor in SqlVendor::available() {
+            let server = SqlServer::start(vendor);
+            server.execute(match vendor {
+                SqlVendor::MariaDb => "SET GLOBAL max_statement_time = 0.2; CREATE USER app@'127.0.0.1' WITH MAX_STATEMENT_TIME 0.2",
+                SqlVendor::MySql => "SET GLOBAL max_execution_time = 200; CREATE USER app@'127.0.0.1'",
+            });
+            server.execute("GRANT ALL ON locks.* TO app@'127.0.0.1'");
+            let url = format!("mysql://app@127.0.0.1:{}/locks", server.port());
+            let rows = connect_with(MySqlConfig::new(url).with_hold(MySqlHold::Row)).await;
+            let held = take(&rows, "k", LONG).await;
+            let wait = Wait::within(Duration::from_secs(4));
+            let waited = rows.acquire(exclusive("k", LONG).with_wait(wait)).await;
+            assert!(waited.expect("busy is no error").is_none());
+            drop(held);
+        }
+    });
+}
