@@ -23,7 +23,7 @@ const RECENT: Duration = Duration::from_millis(500);
 const LATE_MAX: u32 = 20;
 
 /// How long a wait that has no end of its own rides out a store that cannot be reached.
-const OUTAGE_LIMIT: Duration = Duration::from_secs(30);
+pub(crate) const OUTAGE_LIMIT: Duration = Duration::from_secs(30);
 
 /// The attempts of one acquisition, for stores that keep no queue: until when to go on, how long to
 /// wait for each answer, and which errors to ride out.
@@ -36,6 +36,7 @@ pub struct Attempts {
     reply_limit: Duration,
     waits: bool,
     ends: Option<Instant>,
+    /// When the waiter came, also where that was in another line before.
     begun: Moment,
     /// Whether the last attempt had no definite answer.
     troubled: bool,
@@ -59,7 +60,7 @@ impl Attempts {
             reply_limit: reply_limit.min(request.ttl() / 3),
             waits,
             ends: ends.filter(|_| waits),
-            begun: Clock::Boot.now(),
+            begun: request.arrived.unwrap_or_else(|| Clock::Boot.now()),
             troubled: false,
             refused: None,
             ttl: request.ttl(),

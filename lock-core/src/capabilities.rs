@@ -31,7 +31,8 @@ pub struct Capabilities {
     pub shared: bool,
     /// Whether [`Mode::Permit`] can be had. Default: no.
     pub permits: bool,
-    /// Whether claims of different processes are granted in the order they arrived. Default: no.
+    /// Whether claims of different processes are granted in the order they arrived, in each mode. Default: no.
+    /// Behind [`HandOff`](crate::HandOff) they are not, whatever the store does: processes take turns there.
     pub fair: bool,
     /// Whether the store wakes waiters by itself, so that nobody polls for a release. Default: no.
     pub push: bool,

@@ -75,15 +75,25 @@ impl LockGuard {
         if self.place.is_some() {
             return self;
         }
-        let lost = place.forfeiter();
-        self.hold.on_loss(move || lost.forfeit());
-        // It may have been lost before anybody listened.
-        self.hold
-            .look()
-            .map_err(|_| place.forfeiter().forfeit())
-            .ok();
+        if let Some(lost) = place.forfeiter() {
+            self.hold.on_loss(move || lost.forfeit());
+            // It may have been lost before anybody listened.
+            if self.hold.look().is_err() {
+                place.forfeit();
+            }
+        }
         self.place = Some(place);
         self
+    }
+
+    /// Limits for how long it may be held, from now on.
+    pub(crate) fn holding_at_most(self, max_hold: Option<Duration>) -> Self {
+        self.hold.hold_at_most(max_hold);
+        self
+    }
+
+    pub(crate) fn hold(&self) -> &Arc<Hold> {
+        &self.hold
     }
 
     /// The locked resource.
@@ -149,7 +159,32 @@ impl LockGuard {
     /// # Cancel safety
     ///
     /// Dropping the future does not stop the release: it goes on in the background.
-    pub async fn release(mut self) -> Result<Released> {
+    pub async fn release(self) -> Result<Released> {
+        if self.hold.is_member() {
+            self.release_part().await
+        } else {
+            self.release_whole().await
+        }
+    }
+
+    /// Releases what this guard has of a shared hold; the last one releases the hold.
+    async fn release_part(mut self) -> Result<Released> {
+        let part = self.hold.take_part();
+        let was_held = self.end();
+        self.released = true;
+        // Not the guard of a member: that of the whole.
+        let outcome = match part.and_then(Arc::into_inner) {
+            Some(whole) => whole.into_guard().release_whole().await?,
+            None => Released::Released,
+        };
+        Ok(if was_held {
+            outcome
+        } else {
+            Released::AlreadyLost
+        })
+    }
+
+    async fn release_whole(mut self) -> Result<Released> {
         if self.hand_on() {
             return Ok(Released::Released);
         }
@@ -171,24 +206,22 @@ impl LockGuard {
         })
     }
 
-    /// Says that the waiter has received what was handed on to it.
-    pub(crate) fn received(self) -> Self {
-        self.hold.arrived();
-        self
-    }
-
     /// Gives the hold to the next waiter of this process, if there is one that may have it.
     fn hand_on(&mut self) -> bool {
         while let Some(token) = self.token.next_hand_off() {
-            let next = self
-                .place
-                .as_mut()
-                .and_then(|place| place.next_waiter(&self.hold));
-            let Some(waiter) = next else {
+            let Some(place) = &self.place else {
                 return false;
             };
-            // A waiter that is dropped here, because the hold was lost just now, lines up again.
+            // A release that was begun has ended it.
+            if !self.is_held() {
+                return false;
+            }
+            let Some(waiter) = place.next_waiter(&self.hold) else {
+                return false;
+            };
             let Some(turn) = self.hold.next_turn(waiter.max_hold()) else {
+                // It was lost just now.
+                place.put_back(waiter);
                 return false;
             };
             let successor = Self {
@@ -200,11 +233,11 @@ impl LockGuard {
                 under_way: None,
             };
             match waiter.give(successor) {
-                Ok(()) => {
+                None => {
                     self.released = true;
                     return true;
                 }
-                Err(mut refused) => {
+                Some(mut refused) => {
                     // Its waiter has gone: the hold comes back, together with the new turn.
                     refused.released = true;
                     self.turn = turn;
@@ -228,7 +261,12 @@ impl LockGuard {
 
 impl Drop for LockGuard {
     fn drop(&mut self) {
-        if !self.released && !self.hand_on() {
+        if self.hold.is_member() {
+            let part = self.hold.take_part();
+            self.end();
+            // After its end: with the last part the whole is released.
+            drop(part);
+        } else if !self.released && !self.hand_on() {
             // From before its end, so that no shutdown finds it neither held nor under way.
             let releasing = self.hold.releasing();
             self.end();

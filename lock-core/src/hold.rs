@@ -10,6 +10,7 @@ use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
 use crate::keeper::KeeperInner;
+use crate::members::{Members, SharedHold};
 use crate::roster::Roster;
 use crate::sync::locked;
 use crate::validity::{Turn, Validity};
@@ -26,9 +27,13 @@ pub(crate) struct Hold {
     pub(crate) roster: Arc<Roster>,
     /// Where clean-ups of this hold run when nobody waits for them.
     pub(crate) handle: Handle,
-    state: Mutex<Validity>,
-    changed: Notify,
-    on_loss: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    pub(crate) state: Mutex<Validity>,
+    pub(crate) changed: Notify,
+    pub(crate) on_loss: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    /// Those that share this hold, if it is shared.
+    pub(crate) members: OnceLock<Members>,
+    /// What this is a member of, if it is one, until it has ended.
+    pub(crate) part_of: Option<Mutex<Option<Arc<SharedHold>>>>,
 }
 
 /// What the keeper has to do for a hold whose time has come.
@@ -67,6 +72,8 @@ impl Hold {
             state: Mutex::new(Validity::none(now)),
             changed: Notify::new(),
             on_loss: OnceLock::new(),
+            members: OnceLock::new(),
+            part_of: None,
         }
     }
 
@@ -76,6 +83,7 @@ impl Hold {
         let turn_ends = self.ends_after(max_hold);
         let mut state = locked(&self.state);
         state.turn_ends = turn_ends;
+        state.turn_began = self.keeper.clock.now();
         state.start(sent, ttl);
     }
 
@@ -125,11 +133,6 @@ impl Hold {
         }
     }
 
-    /// How long the store keeps it without another renewal, whoever has it in this process.
-    pub(crate) fn lease_left(&self) -> Duration {
-        locked(&self.state).deadline.since(self.keeper.clock.now())
-    }
-
     /// The deadline of a valid hold, or why it is none. Reading a deadline that has passed makes
     /// the loss final: no later renewal brings the hold back.
     pub(crate) fn look(&self) -> Result<Moment, LossReason> {
@@ -165,7 +168,7 @@ impl Hold {
     }
 
     /// When a turn ends that begins now.
-    fn ends_after(&self, max_hold: Option<Duration>) -> Option<Moment> {
+    pub(crate) fn ends_after(&self, max_hold: Option<Duration>) -> Option<Moment> {
         max_hold.map(|limit| self.keeper.clock.now().plus(limit))
     }
 
@@ -198,7 +201,8 @@ impl Hold {
     fn tell_end(&self, reason: LossReason) {
         let closed_until = locked(&self.state).closed_until;
         // From before it leaves the ward, so that no shutdown finds it neither held nor under way.
-        let is_free_at_once = reason == LossReason::TooLong && closed_until.is_none();
+        let is_free_at_once =
+            reason == LossReason::TooLong && closed_until.is_none() && !self.is_member();
         let releasing = is_free_at_once.then(|| self.releasing());
         if let Some(hold) = self.keeper.ward.leave(self) {
             // Its guard may be stuck or leaked, and the store knows of no limit, nor always of the loss.
@@ -224,6 +228,7 @@ impl Hold {
         {
             action();
         }
+        self.end_members(reason);
     }
 
     /// Ends the turn of a valid hold's guard and starts the next guard's, of `max_hold` at most.
@@ -235,8 +240,8 @@ impl Hold {
             return None;
         }
         state.turn_ends = turn_ends;
+        state.turn_began = self.keeper.clock.now();
         state.turn += 1;
-        state.underway = true;
         let (turn, due) = (state.turn, state.due);
         drop(state);
         if max_hold.is_some() {
@@ -245,11 +250,6 @@ impl Hold {
         }
         self.changed.notify_waiters();
         Some(turn)
-    }
-
-    /// Notes that the next turn's guard has arrived.
-    pub(crate) fn arrived(&self) {
-        locked(&self.state).underway = false;
     }
 
     /// Moves the deadline to `ttl` after a renewal that was confirmed and had been `sent` then, unless
@@ -270,6 +270,7 @@ impl Hold {
         if was_overdue || is_shortened {
             self.changed.notify_waiters();
         }
+        self.tell_members();
         match self.look() {
             Ok(_) if sent > confirmed => Extended::Until(due),
             Ok(_) => Extended::NotAtAll,
@@ -286,6 +287,7 @@ impl Hold {
         drop(state);
         // Whoever sleeps until its deadline has an earlier one now.
         self.changed.notify_waiters();
+        self.tell_members();
         is_held
     }
 
@@ -325,13 +327,8 @@ impl Hold {
             return Step::Forget;
         };
         let mut state = locked(&self.state);
-        if state.renewing {
+        if state.renewing || self.is_member() {
             return Step::WaitUntil(deadline);
-        }
-        if state.underway {
-            // Well before the deadline, since it nearly always arrives at once.
-            let soon = self.keeper.clock.now().plus(state.ttl / 30);
-            return Step::WaitUntil(soon.min(deadline));
         }
         state.renewing = true;
         state.settled = true;

@@ -13,9 +13,11 @@ use crate::gate::Gate;
 use crate::hold::{Extended, Hold, Step};
 use crate::releases::Releases;
 use crate::roster::{Plan, Roster};
+use crate::slow_waits::SlowWaits;
 use crate::sync::locked;
 use crate::validity::renewal_due;
 use crate::ward::Ward;
+use crate::watchdog::Watchdog;
 use crate::{Capabilities, Clock, HoldId, KeeperHome, Lease, LockRequest, Moment, Renewal, Result};
 
 /// The keeper of one client's holds: makes claims, renews what they win, declares what is lost.
@@ -36,6 +38,8 @@ pub(crate) struct KeeperInner {
     /// When holds are renewed for the first time at the latest, counted from their grant.
     first_renewal: Option<Duration>,
     pub(crate) releases: Arc<Releases>,
+    pub(crate) watchdog: Watchdog,
+    pub(crate) slow_waits: SlowWaits,
     /// One timetable a runtime that holds are kept on: at home on the keeper thread that is one.
     rosters: Mutex<HashMap<Id, Weak<Roster>>>,
 }
@@ -63,6 +67,8 @@ impl Keeper {
             lease,
             capabilities,
             clock,
+            watchdog: Watchdog::new(home.clone()),
+            slow_waits: SlowWaits::default(),
             home,
             gate: Arc::default(),
             ward: Ward::default(),
@@ -93,6 +99,11 @@ impl Keeper {
     /// The clock of its holds' deadlines.
     pub fn clock(&self) -> Clock {
         self.0.clock
+    }
+
+    /// The watchdog of its waiters.
+    pub(crate) fn watchdog(&self) -> Watchdog {
+        self.0.watchdog.clone()
     }
 
     /// Starts an acquisition: checks the request and gives it an owner id of its own.

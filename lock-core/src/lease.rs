@@ -75,7 +75,7 @@ pub enum Released {
     AlreadyLost,
 }
 
-/// Identifies one acquisition on the store, from before its first write.
+/// Identifies one claim on the store, from before its first write.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct HoldId {
     key: LockKey,
@@ -98,6 +98,13 @@ impl HoldId {
             runtime,
             granted: Granted::default(),
         })
+    }
+
+    /// The id of a member of this hold, of which the store never hears.
+    pub(crate) fn member(&self, number: u64) -> Self {
+        let mut id = self.clone();
+        id.owner.0 = id.owner.0.wrapping_add(u128::from(number));
+        id
     }
 
     /// The resource.
@@ -125,7 +132,7 @@ impl HoldId {
         self.ttl + self.lock_delay
     }
 
-    /// Who asks: new for every acquisition.
+    /// Who asks: new for every claim on the store.
     pub fn owner(&self) -> OwnerId {
         self.owner
     }
@@ -180,8 +187,9 @@ impl Hash for Granted {
     fn hash<H: Hasher>(&self, _: &mut H) {}
 }
 
-/// 128 random bits, new for every acquisition, so that nobody releases or renews what is not
-/// theirs: not another process, not another task, not an earlier acquisition of the same task.
+/// 128 random bits, new for every claim on the store, so that nobody releases or renews what is not
+/// theirs: not another process, not another claim of the same process. A grant that is handed on or shared
+/// inside of a process keeps its owner id; its guards differ in their tokens.
 ///
 /// Displayed as 32 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

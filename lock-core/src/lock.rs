@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::{Capabilities, Error, ErrorKind, LockGuard, LockRequest, Result};
+use crate::{Capabilities, Error, ErrorKind, Keeper, LockGuard, LockRequest, Result};
 
 /// A lock service: takes locks by key on one store.
 ///
@@ -28,6 +28,13 @@ pub trait DistributedLock: fmt::Debug + Send + Sync + 'static {
     /// What this backend can do and how far it promises it.
     fn capabilities(&self) -> Capabilities;
 
+    /// The keeper of this backend's holds, for layers in front of it such as [`HandOff`](crate::HandOff):
+    /// what they do in the background they do where holds are kept. Default: none, which is where the
+    /// caller is.
+    fn keeper(&self) -> Option<&Keeper> {
+        None
+    }
+
     /// Takes the lock, waiting the way this backend waits best; `None` when the wait ran out.
     ///
     /// # Errors
@@ -40,6 +47,16 @@ pub trait DistributedLock: fmt::Debug + Send + Sync + 'static {
     ///
     /// Dropping the future at any await leaves neither a hold nor a place in a queue behind. A
     /// waiter that is dropped loses its place: keep one future across `select!` turns.
+    ///
+    /// # Futures that are not polled
+    ///
+    /// A future that waits has to be polled when it is woken, like any other. One that is not, because a
+    /// branch of a `select!` runs meanwhile, or because its runtime is not driven any more, must not keep
+    /// the lock from others: when 100 ms have passed since it was woken (a tenth of the ttl, if that is less),
+    /// what it was given goes to the next waiter, and what it has claimed on the store is given up. It is at
+    /// the end of the line then; its next poll goes on waiting, without an error. Waiters that are polled are
+    /// served in order. Where holds are kept [by the caller](crate::KeeperHome::caller) this is looked after
+    /// on the runtime of a waiter, so not while nobody drives that.
     async fn acquire(&self, request: LockRequest) -> Result<Option<LockGuard>>;
 
     /// Shuts the client down: ends every hold and acquisition at once, and waits at most `within`

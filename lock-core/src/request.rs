@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::{Error, ErrorKind, LockKey, Result};
+use crate::{Error, ErrorKind, LockKey, Moment, Result};
 
 /// The ttl of a request that names none, and of a client configured without one: 30 seconds.
 pub const DEFAULT_TTL: Duration = Duration::from_secs(30);
@@ -143,6 +143,8 @@ pub struct LockRequest {
     /// there to keep it closed. A crashed holder blocks others for its ttl and the delay; on etcd and
     /// ZooKeeper a crashed waiter does, too.
     pub lock_delay: Option<Duration>,
+    /// Since when its waiter has waited, if that was before it was asked for.
+    pub(crate) arrived: Option<Moment>,
 }
 
 impl LockRequest {
@@ -155,6 +157,7 @@ impl LockRequest {
             wait: None,
             max_hold: None,
             lock_delay: None,
+            arrived: None,
         }
     }
 

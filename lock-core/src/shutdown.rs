@@ -1,24 +1,88 @@
 //! The end of a client: what is held is given back, what waits is cut off.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::driven::{Acquiring, Driven};
 use crate::keeper::KeeperInner;
-use crate::{Error, ErrorKind, Keeper, LockRequest, LossReason, Result};
+use crate::{Clock, Error, ErrorKind, Keeper, LockGuard, LockKey, LockRequest, LossReason, Result};
 
 /// How long a try waits for a release of its own client, as long as for an answer of a store.
 const RELEASE_LIMIT: Duration = Duration::from_secs(2);
 
 impl Keeper {
-    /// Runs the acquisition for `request`, cuts it off when the client is shut down, and tells in
-    /// errors what it was about. Backends wrap their
-    /// [`acquire`](crate::DistributedLock::acquire) in it.
+    /// Runs the acquisition that `take` makes for `request`: cuts it off when the client is shut down, gives it
+    /// up while nobody polls it, and tells in errors what it was about. Backends do nothing else in their
+    /// [`acquire`](crate::DistributedLock::acquire).
     ///
     /// One that does not wait for others begins when no release of that key by this client is under way any
     /// more, so that it is not refused by what its own client is giving back; after 2 seconds it begins
     /// nevertheless.
+    ///
+    /// `take` is called again after its future was given up, when the waiter is polled the next time.
+    ///
+    /// ```
+    /// use lock_core::{Keeper, LockGuard, LockRequest, Result};
+    ///
+    /// #[derive(Clone)]
+    /// struct MyLock {
+    ///     keeper: Keeper,
+    /// }
+    ///
+    /// impl MyLock {
+    ///     async fn take(&self, request: &LockRequest) -> Result<Option<LockGuard>> {
+    /// #       let _ = request;
+    ///         Ok(None)
+    ///     }
+    ///
+    ///     async fn acquire(&self, request: LockRequest) -> Result<Option<LockGuard>> {
+    ///         let take = |request| {
+    ///             let lock = self.clone();
+    ///             async move { lock.take(&request).await }
+    ///         };
+    ///         self.keeper.acquire(request, take).await
+    ///     }
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of `take`, and [`Closed`](ErrorKind::Closed) after [`shutdown`](Self::shutdown).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops that of `take`.
+    pub async fn acquire<F>(
+        &self,
+        request: LockRequest,
+        take: impl Fn(LockRequest) -> F,
+    ) -> Result<Option<LockGuard>>
+    where
+        F: Future<Output = Result<Option<LockGuard>>> + Send + 'static,
+    {
+        if request.arrived.is_some() {
+            // Whoever is in front looks after what is not polled.
+            return self.acquiring(&request.clone(), take(request)).await;
+        }
+        let arrived = Clock::Boot.now();
+        let request = LockRequest {
+            arrived: Some(arrived),
+            ..request
+        };
+        let begin = || -> Acquiring {
+            let (keeper, request) = (Arc::clone(&self.0), request.clone());
+            let work = take(request.clone());
+            Box::pin(async move { keeper.pass(&request, work).await })
+        };
+        let outcome = Driven::new(self, &request, arrived).run(begin).await;
+        outcome.map_err(|error| self.about(error, &request.key))
+    }
+
+    /// Like [`acquire`](Self::acquire), for work that cannot be begun anew: while nobody polls it, it may keep
+    /// the lock from others.
     ///
     /// # Errors
     ///
@@ -32,17 +96,15 @@ impl Keeper {
         request: &LockRequest,
         work: impl Future<Output = Result<T>>,
     ) -> Result<T> {
-        let keeper = &self.0;
-        let work = async {
-            keeper.await_own_releases(request).await;
-            work.await
-        };
-        keeper.gate.pass(work).await.map_err(|error| {
-            error
-                .with_operation("acquire")
-                .with_key(&request.key)
-                .with_backend(keeper.capabilities.backend)
-        })
+        let outcome = self.0.pass(request, work).await;
+        outcome.map_err(|error| self.about(error, &request.key))
+    }
+
+    fn about(&self, error: Error, key: &LockKey) -> Error {
+        error
+            .with_operation("acquire")
+            .with_key(key)
+            .with_backend(self.0.capabilities.backend)
     }
 
     /// Ends every hold and every acquisition of this client, and waits at most `within` until the
@@ -94,6 +156,19 @@ impl Keeper {
 }
 
 impl KeeperInner {
+    /// Runs `work`, a try as soon as nothing of its own client is in its way, as long as the client is open.
+    async fn pass<T>(
+        &self,
+        request: &LockRequest,
+        work: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        let work = async {
+            self.await_own_releases(request).await;
+            work.await
+        };
+        self.gate.pass(work).await
+    }
+
     /// Waits for what this client gives back of the key, if the request does not wait for anything else.
     async fn await_own_releases(&self, request: &LockRequest) {
         let (key, mode) = (&request.key, request.mode);

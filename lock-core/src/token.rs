@@ -24,6 +24,9 @@ impl FencingToken {
     /// The greatest grant number a token can carry: 2^49 - 1.
     pub const GRANT_MAX: u64 = (i64::MAX as u64) >> HAND_OFF_BITS;
 
+    /// How many hand-offs a grant has tokens for.
+    pub(crate) const HAND_OFFS: usize = (1 << HAND_OFF_BITS) - 1;
+
     /// The token of a backend's `grant`-th grant.
     ///
     /// # Errors
@@ -100,5 +103,6 @@ mod tests {
             hand_offs += 1;
         }
         assert_eq!(hand_offs, 16_383);
+        assert_eq!(hand_offs, FencingToken::HAND_OFFS);
     }
 }

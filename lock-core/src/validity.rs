@@ -21,6 +21,8 @@ pub(crate) struct Validity {
     pub(crate) closed_until: Option<Moment>,
     /// Which guard the hold belongs to: it changes when it is handed on.
     pub(crate) turn: Turn,
+    /// Since when that guard has it.
+    pub(crate) turn_began: Moment,
     /// When that guard has had it for as long as it may.
     pub(crate) turn_ends: Option<Moment>,
     pub(crate) renewing: bool,
@@ -28,9 +30,6 @@ pub(crate) struct Validity {
     pub(crate) settled: bool,
     /// Something happened to the key that a renewal under way may not have seen.
     pub(crate) doubtful: bool,
-    /// Handed on to a guard that its waiter has not received yet. Nobody may ever look at it, so
-    /// it is not renewed meanwhile.
-    pub(crate) underway: bool,
     /// What bounds the answers to requests that were sent before some moment.
     limit: Option<Limit>,
     /// Where the roster keeps it; only the roster reads and writes it.
@@ -42,6 +41,15 @@ pub(crate) struct Validity {
 struct Limit {
     since: Moment,
     until: Moment,
+}
+
+/// What the store granted last, and when the request was sent that told so.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Confirmation {
+    sent: Moment,
+    ttl: Duration,
+    renewal_due: Moment,
+    deadline: Moment,
 }
 
 /// Counts the guards that a hold belonged to, one after the other.
@@ -59,11 +67,11 @@ impl Validity {
             granted: false,
             closed_until: None,
             turn: 0,
+            turn_began: now,
             turn_ends: None,
             renewing: false,
             settled: false,
             doubtful: false,
-            underway: false,
             limit: None,
             due: None,
         }
@@ -86,6 +94,23 @@ impl Validity {
         self.ttl = ttl;
         self.renewal_due = renewal_due(sent, ttl);
         self.deadline = self.limited(sent, deadline(sent, ttl));
+    }
+
+    /// Takes over the last confirmation of another hold.
+    pub(crate) fn follow(&mut self, other: Confirmation) {
+        self.confirmed = other.sent;
+        self.ttl = other.ttl;
+        self.renewal_due = other.renewal_due;
+        self.deadline = other.deadline;
+    }
+
+    pub(crate) fn confirmation(&self) -> Confirmation {
+        Confirmation {
+            sent: self.confirmed,
+            ttl: self.ttl,
+            renewal_due: self.renewal_due,
+            deadline: self.deadline,
+        }
     }
 
     /// When its guard ends by itself, and why.

@@ -1,26 +1,40 @@
-//! [`HandOff`]: a backend whose exclusive locks are handed on inside the process.
+//! [`HandOff`]: a backend with few claims on the store and many waiters in front of it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::desk::{Arrival, Baton, Desks, Place};
-use crate::{Capabilities, DistributedLock, LockGuard, LockRequest, Mode, Result, Wait};
+use super::queues::Queues;
+use super::waiting::{Outcome, Waiting};
+use crate::watchdog::Watchdog;
+use crate::{
+    Capabilities, DistributedLock, Keeper, KeeperHome, LockGuard, LockRequest, Result, Wait,
+};
 
 /// How long a process stays away from the store after a spent budget, at most.
 const REST_MAX: Duration = Duration::from_millis(10);
 
-/// Any backend, with hot keys handed on inside this process.
+/// Any backend, with the waiters of this process in one queue for each key, and few claims on the store.
 ///
-/// The process asks the store once for a key; when the lock is released while others of this
-/// process wait for it, it goes to the first of them without a round trip, with a fencing token of
-/// its own. After the budget it goes back to the store, so that other processes get their turn.
-/// Shared locks and permits go to the store each time.
+/// Only the first waiter of a key claims it on the store; those behind it cost the store nothing.
 ///
-/// It trades the order among processes, where the store keeps one, for speed: within a process
-/// waiters are served in order, and no process waits for longer than the others' budgets.
+/// - **Exclusive**: a lock that is released while others of this process wait for it goes to the first of
+///   them without a round trip, with a fencing token of its own. After the budget it goes back to the store,
+///   so that other processes get their turn.
+/// - **Shared**: readers with the same ttl and lock delay that wait while one of them claims share its grant,
+///   each with a guard and a token of its own. The lock is given back when the last of these guards has
+///   ended, and its loss is the loss of them all. No reader joins what is already granted.
+/// - **Permits**: each permit is a grant of its own, and one more is claimed while anybody waits. A permit is
+///   handed on as an exclusive lock is.
+///
+/// Within a process all waiters of a key are served in order of arrival, whatever their mode: neither
+/// readers nor writers can shut each other out. Only what asks without waiting passes them by. It trades the
+/// order among processes, where the store keeps one, for speed: no process waits for longer than the
+/// others' budgets.
+///
+/// A waiter whose future is not polled does not hold up the others, see
+/// [`DistributedLock::acquire`].
 ///
 /// ```
 /// use std::sync::Arc;
@@ -40,8 +54,7 @@ const REST_MAX: Duration = Duration::from_millis(10);
 /// ```
 #[derive(Clone, Debug)]
 pub struct HandOff {
-    locks: Arc<dyn DistributedLock>,
-    desks: Arc<Desks>,
+    queues: Arc<Queues>,
 }
 
 impl HandOff {
@@ -57,37 +70,12 @@ impl HandOff {
         } else {
             (budget / 4).min(REST_MAX)
         };
+        let watchdog = locks
+            .keeper()
+            .map_or_else(|| Watchdog::new(KeeperHome::caller()), Keeper::watchdog);
         Self {
-            locks,
-            desks: Arc::new(Desks::new(budget, rest)),
+            queues: Arc::new(Queues::new(locks, budget, rest, watchdog)),
         }
-    }
-
-    /// Waits for the first place, or for the held key; `None` when the wait ran out.
-    async fn stand_in_line(&self, request: &LockRequest, ends: Option<Instant>) -> Option<Baton> {
-        loop {
-            let receiver = match self.desks.arrive(request) {
-                Arrival::First(place) => return Some(Baton::Place(place)),
-                Arrival::Behind(receiver) => receiver,
-            };
-            let received = match ends {
-                None => receiver.await,
-                Some(ends) => timeout_at(ends, receiver).await.ok()?,
-            };
-            // Without a baton: the hold was lost while it was being handed to us.
-            if let Ok(baton) = received {
-                return Some(baton);
-            }
-        }
-    }
-
-    async fn claim(&self, request: LockRequest, place: Place) -> Result<Option<LockGuard>> {
-        if let Some(rested) = place.rests_until {
-            let ends = request.wait().deadline();
-            sleep_until(ends.map_or(rested, |ends| ends.min(rested))).await;
-        }
-        let guard = self.locks.acquire(request).await?;
-        Ok(guard.map(|guard| guard.at(place.holding())))
     }
 }
 
@@ -96,36 +84,30 @@ impl DistributedLock for HandOff {
     fn capabilities(&self) -> Capabilities {
         // Only the first waiter of a process stands in the store's queue; the others come before
         // waiters of other processes that came earlier.
-        let mut capabilities = self.locks.capabilities();
+        let mut capabilities = self.queues.locks.capabilities();
         capabilities.fair = false;
         capabilities
     }
 
+    fn keeper(&self) -> Option<&Keeper> {
+        self.queues.locks.keeper()
+    }
+
     async fn acquire(&self, request: LockRequest) -> Result<Option<LockGuard>> {
-        let wait = request.wait();
-        if request.mode != Mode::Exclusive || wait == Wait::No {
-            return self.locks.acquire(request).await;
+        let locks = &self.queues.locks;
+        if request.wait() == Wait::No || self.queues.is_refused(&request) {
+            return locks.acquire(request).await;
         }
-        loop {
-            return match self.stand_in_line(&request, wait.deadline()).await {
-                Some(Baton::Guard(guard)) => {
-                    let guard = guard.received();
-                    if !guard.is_held() {
-                        // It was lost before we looked; claiming anew tells why, if it is for good.
-                        continue;
-                    }
-                    Ok(Some(guard))
-                }
-                Some(Baton::Place(place)) => self.claim(request, place).await,
-                None if self.desks.is_held(&request.key) => Ok(None),
-                // Nobody here holds it: only the store can say whether it is busy or broken.
-                None => self.locks.acquire(request).await,
-            };
+        match Waiting::arrive(&self.queues, &request).outcome().await {
+            Outcome::Decided(outcome) => outcome,
+            Outcome::TimedOut if self.queues.is_held(&request.key) => Ok(None),
+            // Nobody here holds it: only the store can say whether it is busy or broken.
+            Outcome::TimedOut => locks.acquire(request).await,
         }
     }
 
     async fn shutdown(&self, within: Duration) -> Result<()> {
-        // The line moves on as each place in it learns that the store's client is closed.
-        self.locks.shutdown(within).await
+        // The queue moves on as each driver in it learns that the store's client is closed.
+        self.queues.locks.shutdown(within).await
     }
 }

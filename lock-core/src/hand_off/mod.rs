@@ -1,7 +1,13 @@
-//! Handing a held key to the next waiter of the same process without asking the store.
+//! Few claims on the store, and many waiters of the same process in front of it.
 
-mod desk;
 mod lock;
+mod place;
+mod queue;
+mod queue_watch;
+mod queues;
+mod shared;
+mod slot;
+mod waiting;
 
-pub(crate) use desk::Place;
 pub use lock::HandOff;
+pub(crate) use place::Place;

@@ -139,8 +139,16 @@ impl DistributedLock for MemoryLock {
         self.keeper.capabilities()
     }
 
+    fn keeper(&self) -> Option<&Keeper> {
+        Some(&self.keeper)
+    }
+
     async fn acquire(&self, request: LockRequest) -> Result<Option<LockGuard>> {
-        self.keeper.acquiring(&request, self.take(&request)).await
+        let take = |request| {
+            let lock = self.clone();
+            async move { lock.take(&request).await }
+        };
+        self.keeper.acquire(request, take).await
     }
 
     async fn shutdown(&self, within: Duration) -> Result<()> {

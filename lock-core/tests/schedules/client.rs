@@ -17,13 +17,13 @@ use crate::network::{Answer, Network, Request};
 const REPLY_LIMIT: Duration = Duration::from_millis(60);
 
 /// A client of the simulated server.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Client {
     connection: Arc<Connection>,
     keeper: Keeper,
     line: Line,
     /// Told when a key was given back.
-    changed: Notify,
+    changed: Arc<Notify>,
 }
 
 /// The half that keeps holds and gives them back.
@@ -43,7 +43,7 @@ impl Client {
             keeper: Keeper::in_process(capabilities, Arc::<Connection>::clone(&connection)),
             connection,
             line: Line::new(),
-            changed: Notify::new(),
+            changed: Arc::default(),
         }
     }
 
@@ -106,8 +106,16 @@ impl DistributedLock for Client {
         self.keeper.capabilities()
     }
 
+    fn keeper(&self) -> Option<&Keeper> {
+        Some(&self.keeper)
+    }
+
     async fn acquire(&self, request: LockRequest) -> Result<Option<LockGuard>> {
-        self.keeper.acquiring(&request, self.take(&request)).await
+        let take = |request| {
+            let client = self.clone();
+            async move { client.take(&request).await }
+        };
+        self.keeper.acquire(request, take).await
     }
 
     async fn shutdown(&self, within: Duration) -> Result<()> {

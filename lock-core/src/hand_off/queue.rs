@@ -1,0 +1,287 @@
+//! Whose turn it is among the waiters of one key in this process: pure bookkeeping, no I/O.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::{LockRequest, Mode};
+
+/// The waiters of one key, in order of arrival whatever their mode.
+///
+/// The first of them is the driver: it claims the key on the store. The others wait until they are driver,
+/// or are given a guard by a release or a shared grant of this process. While a guard of this process holds
+/// the key exclusively there is no driver.
+#[derive(Debug)]
+pub(super) struct Queue<W> {
+    turn: Turn<W>,
+    waiters: VecDeque<W>,
+    /// How many waiters have lapsed since the others were looked for.
+    lapses: u32,
+}
+
+#[derive(Debug)]
+enum Turn<W> {
+    Driver(W),
+    /// The exclusive hold of this number, which may have ended and be on its way back to the store.
+    Holder {
+        number: u64,
+        ended: bool,
+    },
+}
+
+/// After how many lapses the waiters behind are looked for.
+const LAPSES: u32 = 2;
+
+/// Somebody in a queue.
+pub(super) trait Waits: Clone {
+    fn wants(&self) -> Wants;
+
+    /// Whether it was dropped, and needs nothing any more.
+    fn has_gone(&self) -> bool;
+}
+
+/// What makes two requests alike: one hold serves both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Wants {
+    pub(super) mode: Mode,
+    pub(super) ttl: Duration,
+    pub(super) lock_delay: Duration,
+}
+
+impl Wants {
+    pub(super) fn of(request: &LockRequest) -> Self {
+        Self {
+            mode: request.mode,
+            ttl: request.ttl(),
+            lock_delay: request.lock_delay(),
+        }
+    }
+}
+
+impl<W: Waits> Queue<W> {
+    /// The queue of a key that `driver` is the first to want.
+    pub(super) fn new(driver: W) -> Self {
+        Self {
+            turn: Turn::Driver(driver),
+            waiters: VecDeque::new(),
+            lapses: 0,
+        }
+    }
+
+    /// Adds a waiter at the end.
+    pub(super) fn push(&mut self, waiter: W) {
+        // Keeps waiters that come and give up from piling up. Looking whenever the queue would have to
+        // grow spreads the cost over the arrivals.
+        if self.waiters.len() == self.waiters.capacity() {
+            self.waiters.retain(|waiter| !waiter.has_gone());
+        }
+        self.waiters.push_back(waiter);
+    }
+
+    /// Puts a waiter back that was taken out for nothing.
+    pub(super) fn put_back(&mut self, waiter: W) {
+        self.waiters.push_front(waiter);
+    }
+
+    pub(super) fn driver(&self) -> Option<&W> {
+        match &self.turn {
+            Turn::Driver(driver) => Some(driver),
+            Turn::Holder { .. } => None,
+        }
+    }
+
+    /// Returns true while a guard of this process holds the key exclusively.
+    pub(super) fn is_held(&self) -> bool {
+        matches!(self.turn, Turn::Holder { ended: false, .. })
+    }
+
+    pub(super) fn belongs_to(&self, number: u64) -> bool {
+        matches!(self.turn, Turn::Holder { number: holder, .. } if holder == number)
+    }
+
+    /// Says that the hold `number` has ended, although its release may take a while.
+    pub(super) fn end(&mut self, number: u64) {
+        if self.belongs_to(number) {
+            self.turn = Turn::Holder {
+                number,
+                ended: true,
+            };
+        }
+    }
+
+    pub(super) fn has_waiters(&self) -> bool {
+        self.waiters.iter().any(|waiter| !waiter.has_gone())
+    }
+
+    /// The waiter that came first, unless nobody waits.
+    pub(super) fn first(&self) -> Option<&W> {
+        let behind = self.waiters.iter().find(|waiter| !waiter.has_gone());
+        self.driver().or(behind)
+    }
+
+    pub(super) fn waiters(&self) -> impl Iterator<Item = &W> {
+        self.waiters.iter()
+    }
+
+    /// Says that the driver's claim was granted exclusively, to the hold of this `number`.
+    pub(super) fn hold(&mut self, number: u64) {
+        self.turn = Turn::Holder {
+            number,
+            ended: false,
+        };
+    }
+
+    /// Makes the next waiter the driver. Without one the queue is over, and is to be removed.
+    pub(super) fn pass(&mut self) -> Option<W> {
+        let next = self.pop()?;
+        self.turn = Turn::Driver(next.clone());
+        Some(next)
+    }
+
+    /// Takes the first waiter out if it `wants` this.
+    pub(super) fn next_alike(&mut self, wants: Wants) -> Option<W> {
+        self.forget_gone();
+        self.waiters.pop_front_if(|waiter| waiter.wants() == wants)
+    }
+
+    /// Takes out the readers that share a grant of what the driver `wants`, `most` at most: those that
+    /// nobody of another mode came before.
+    pub(super) fn sharers(&mut self, wants: Wants, most: usize) -> Vec<W> {
+        let shared = |waiter: &W| waiter.has_gone() || waiter.wants().mode == Mode::Shared;
+        let readers = self
+            .waiters
+            .iter()
+            .take_while(|waiter| shared(waiter))
+            .count();
+        let mut sharers = Vec::new();
+        let mut others = VecDeque::new();
+        for waiter in self.waiters.drain(..readers) {
+            if waiter.has_gone() {
+                continue;
+            }
+            if waiter.wants() == wants && sharers.len() < most {
+                sharers.push(waiter);
+            } else {
+                others.push_back(waiter);
+            }
+        }
+        while let Some(waiter) = others.pop_back() {
+            self.waiters.push_front(waiter);
+        }
+        sharers
+    }
+
+    /// Counts a lapse; returns whether the others are to be looked for.
+    pub(super) fn lapsed(&mut self) -> bool {
+        self.lapses = (self.lapses + 1) % LAPSES;
+        self.lapses == 0
+    }
+
+    fn pop(&mut self) -> Option<W> {
+        self.forget_gone();
+        self.waiters.pop_front()
+    }
+
+    fn forget_gone(&mut self) {
+        while self
+            .waiters
+            .pop_front_if(|waiter| waiter.has_gone())
+            .is_some()
+        {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::rc::Rc;
+
+    use super::*;
+
+    #[derive(Clone, Debug)]
+    struct Waiter(char, Mode, Rc<Cell<bool>>);
+
+    impl Waits for Waiter {
+        fn wants(&self) -> Wants {
+            wants(self.1)
+        }
+
+        fn has_gone(&self) -> bool {
+            self.2.get()
+        }
+    }
+
+    fn wants(mode: Mode) -> Wants {
+        Wants {
+            mode,
+            ttl: Duration::from_secs(1),
+            lock_delay: Duration::ZERO,
+        }
+    }
+
+    fn waiter(name: char) -> Waiter {
+        let mode = match name {
+            'a'..='e' => Mode::Exclusive,
+            'r'..='t' => Mode::Shared,
+            _ => Mode::permit(2).unwrap(),
+        };
+        Waiter(name, mode, Rc::default())
+    }
+
+    fn queue(names: &str) -> Queue<Waiter> {
+        let mut names = names.chars();
+        let mut queue = Queue::new(waiter(names.next().unwrap()));
+        names.for_each(|name| queue.push(waiter(name)));
+        queue
+    }
+
+    fn name(waiter: Option<Waiter>) -> Option<char> {
+        waiter.map(|waiter| waiter.0)
+    }
+
+    #[test]
+    fn each_is_driver_in_its_turn_and_those_that_have_gone_are_passed_over() {
+        let mut queue = queue("arb");
+        queue.waiters[0].2.set(true);
+        assert_eq!(name(queue.pass()), Some('b'));
+        assert_eq!(queue.driver().unwrap().0, 'b');
+        queue.hold(7);
+        assert!(queue.belongs_to(7) && !queue.belongs_to(6) && queue.driver().is_none());
+        assert!(queue.is_held());
+        queue.end(7);
+        assert!(queue.belongs_to(7) && !queue.is_held());
+        assert_eq!(name(queue.pass()), None);
+    }
+
+    #[test]
+    fn a_hold_goes_to_the_first_waiter_or_to_nobody() {
+        let mut queue = queue("abrc");
+        assert_eq!(name(queue.next_alike(wants(Mode::Exclusive))), Some('b'));
+        // A reader came before the next writer.
+        assert_eq!(name(queue.next_alike(wants(Mode::Exclusive))), None);
+    }
+
+    #[test]
+    fn readers_share_up_to_the_first_writer_and_keep_their_order() {
+        let mut queue = queue("rstast");
+        queue.waiters[1].1 = Mode::Shared;
+        let shared: String = queue
+            .sharers(wants(Mode::Shared), 1)
+            .iter()
+            .map(|waiter| waiter.0)
+            .collect();
+        assert_eq!(shared, "s");
+        let left: String = queue.waiters.iter().map(|waiter| waiter.0).collect();
+        assert_eq!(left, "tast");
+    }
+
+    #[test]
+    fn waiters_that_come_and_go_do_not_pile_up() {
+        let mut queue = queue("a");
+        for _ in 0..10_000 {
+            let gone = waiter('b');
+            gone.2.set(true);
+            queue.push(gone);
+        }
+        assert!(queue.waiters.len() < 64, "{}", queue.waiters.len());
+    }
+}

@@ -1,0 +1,51 @@
+//! Looks now and then at how long the waiters of a key have waited.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use super::queues::Queues;
+use super::slot::Slot;
+use crate::LockKey;
+use crate::watchdog::{self, Progress, Watched};
+
+/// One look after the other, as long as anybody waits for the key.
+pub(super) struct QueueWatch {
+    queues: Weak<Queues>,
+    key: LockKey,
+    limit: Duration,
+}
+
+impl QueueWatch {
+    /// Begins for the queue that `waiter` is in; ends when it is dropped.
+    pub(super) fn begin(queues: &Arc<Queues>, waiter: &Slot) -> Arc<Self> {
+        let watch = Arc::new(Self {
+            queues: Arc::downgrade(queues),
+            key: waiter.key.clone(),
+            limit: watchdog::limit(waiter.wants.ttl),
+        });
+        queues.watchdog.probe(&watch, waiter.runtime.as_ref());
+        watch
+    }
+}
+
+impl Watched for QueueWatch {
+    fn progress(&self, _seen: u64) -> Progress {
+        Progress::Settled
+    }
+
+    fn limit(&self) -> Duration {
+        self.limit
+    }
+
+    fn lapse(&self, _seen: u64) {}
+
+    fn is_under_way(&self) -> bool {
+        true
+    }
+
+    fn probe(self: Arc<Self>) {
+        if let Some(queues) = self.queues.upgrade() {
+            queues.note_waits(&self.key);
+        }
+    }
+}

@@ -1,0 +1,349 @@
+//! The queues of one client, key by key, and what passes between waiters, guards and the store's claims.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::place::Place;
+use super::queue::{Queue, Wants};
+use super::queue_watch::QueueWatch;
+use super::shared::SharedGrant;
+use super::slot::{Slot, State};
+use crate::attempts::OUTAGE_LIMIT;
+use crate::hold::Hold;
+use crate::sync::locked;
+use crate::watchdog::Watchdog;
+use crate::{
+    Capabilities, Clock, DistributedLock, Error, FencingToken, LockGuard, LockKey, LockRequest,
+    Mode, Moment, Wait,
+};
+
+/// How many guards of one grant there may be beside the first.
+const SHARERS_MAX: usize = FencingToken::HAND_OFFS;
+
+/// The queues of one client.
+pub(crate) struct Queues {
+    pub(super) locks: Arc<dyn DistributedLock>,
+    capabilities: Capabilities,
+    by_key: Mutex<HashMap<LockKey, Queue<Arc<Slot>>>>,
+    /// The keys that were waited for lately.
+    watches: Mutex<HashMap<LockKey, Arc<QueueWatch>>>,
+    /// How many exclusive holds there were: each has a number of its own, so that one that was
+    /// lost can do nothing to a later one.
+    holds: AtomicU64,
+    /// How long one hold may be handed on.
+    pub(super) budget: Duration,
+    /// How long to stay away from the store after a spent budget, so that others get their turn.
+    pub(super) rest: Duration,
+    pub(super) watchdog: Watchdog,
+}
+
+impl Queues {
+    pub(super) fn new(
+        locks: Arc<dyn DistributedLock>,
+        budget: Duration,
+        rest: Duration,
+        watchdog: Watchdog,
+    ) -> Self {
+        Self {
+            capabilities: locks.capabilities(),
+            locks,
+            by_key: Mutex::default(),
+            watches: Mutex::default(),
+            holds: AtomicU64::new(0),
+            budget,
+            rest,
+            watchdog,
+        }
+    }
+
+    /// Enters a waiter for what `request` wants at the end of its key's queue.
+    pub(super) fn arrive(
+        self: &Arc<Self>,
+        request: &LockRequest,
+        arrived: Moment,
+        lapses: u32,
+    ) -> Arc<Slot> {
+        let slot = Arc::new(Slot::new(self, request, arrived, lapses));
+        let mut queues = locked(&self.by_key);
+        match queues.get_mut(&request.key) {
+            Some(queue) => {
+                if let Some(driver) = queue.driver() {
+                    driver.is_followed.store(true, Ordering::Relaxed);
+                }
+                queue.push(Arc::clone(&slot));
+                drop(queues);
+                let mut watches = locked(&self.watches);
+                if !watches.contains_key(&request.key) {
+                    let watch = QueueWatch::begin(self, &slot);
+                    watches.insert(request.key.clone(), watch);
+                }
+            }
+            None => {
+                let _fresh = slot.set(State::Drives(None));
+                queues.insert(request.key.clone(), Queue::new(Arc::clone(&slot)));
+            }
+        }
+        slot
+    }
+
+    /// Tells the log if the waiters of `key` wait for too long, and looks no more when there are none.
+    pub(super) fn note_waits(&self, key: &LockKey) {
+        let queues = locked(&self.by_key);
+        let first = queues.get(key).and_then(Queue::first);
+        let arrived = first.map(|first| first.arrived);
+        drop(queues);
+        let Some(arrived) = arrived else {
+            let watch = locked(&self.watches).remove(key);
+            return drop(watch);
+        };
+        if let Some(keeper) = self.locks.keeper() {
+            keeper.note_wait(key, arrived);
+        }
+    }
+
+    /// Whether a guard of this process holds `key` exclusively.
+    pub(super) fn is_held(&self, key: &LockKey) -> bool {
+        locked(&self.by_key).get(key).is_some_and(Queue::is_held)
+    }
+
+    /// Lets the next waiter drive after `driver`, which does not any more.
+    pub(super) fn driver_left(&self, driver: &Slot) {
+        self.pass_from(&driver.key, None, |queue| {
+            queue
+                .driver()
+                .is_some_and(|other| std::ptr::eq(Arc::as_ptr(other), driver))
+        });
+    }
+
+    /// Like [`driver_left`](Self::driver_left), and gives the driver's claim up, which nobody polls.
+    pub(super) fn driver_lapsed(&self, driver: &Slot) {
+        drop(driver.take_claim());
+        self.driver_left(driver);
+    }
+
+    /// Looks after a lapse whether others behind are polled, once in a while: where nobody drives a runtime,
+    /// its waiters would come to their turn and lapse one after the other.
+    pub(super) fn look_for_others(&self, lapsed: &Slot) {
+        let mut queues = locked(&self.by_key);
+        let Some(queue) = queues.get_mut(&lapsed.key) else {
+            return;
+        };
+        if !queue.lapsed() {
+            return;
+        }
+        let there = |slot: &&Arc<Slot>| slot.runtime_id() == lapsed.runtime_id();
+        let there: Vec<_> = queue.waiters().filter(there).map(Arc::clone).collect();
+        drop(queues);
+        there.iter().for_each(Slot::notify);
+    }
+
+    /// Lets the next waiter claim `key`, not before `rests_until`, after the exclusive hold `number`.
+    pub(super) fn hold_left(&self, key: &LockKey, number: u64, rests_until: Option<Instant>) {
+        self.pass_from(key, rests_until, |queue| queue.belongs_to(number));
+    }
+
+    /// Says that the exclusive hold `number` has ended, although its release may take a while.
+    pub(super) fn hold_ended(&self, key: &LockKey, number: u64) {
+        if let Some(queue) = locked(&self.by_key).get_mut(key) {
+            queue.end(number);
+        }
+    }
+
+    fn pass_from(
+        &self,
+        key: &LockKey,
+        rests_until: Option<Instant>,
+        is_it: impl Fn(&Queue<Arc<Slot>>) -> bool,
+    ) {
+        let mut queues = locked(&self.by_key);
+        let Some(queue) = queues.get_mut(key).filter(|queue| is_it(queue)) else {
+            return;
+        };
+        let next = next_driver(queue, rests_until);
+        if next.is_none() {
+            queues.remove(key);
+        }
+        drop(queues);
+        if let Some(next) = next {
+            next.notify();
+        }
+    }
+
+    /// Takes what the claim of `driver` was granted: makes the guard that it gets, shares the grant with the
+    /// readers behind it, and lets the next one claim if the mode admits others beside it.
+    pub(super) fn granted(self: &Arc<Self>, driver: &Arc<Slot>, guard: LockGuard) -> LockGuard {
+        let mut queues = locked(&self.by_key);
+        let ours = |queue: &&mut Queue<Arc<Slot>>| {
+            queue
+                .driver()
+                .is_some_and(|other| Arc::ptr_eq(other, driver))
+        };
+        let Some(queue) = queues.get_mut(&driver.key).filter(ours) else {
+            // It has lapsed just now: a hold like any other.
+            return guard.holding_at_most(driver.max_hold());
+        };
+        if driver.wants.mode == Mode::Exclusive {
+            let number = self.holds.fetch_add(1, Ordering::Relaxed);
+            queue.hold(number);
+            drop(queues);
+            let guard = guard.holding_at_most(driver.max_hold());
+            return guard.at(Place::exclusive(self, &driver.key, number));
+        }
+        let sharers = match driver.wants.mode {
+            Mode::Shared => queue.sharers(driver.wants, SHARERS_MAX),
+            Mode::Exclusive | Mode::Permit { .. } => Vec::new(),
+        };
+        let next = next_driver(queue, None);
+        if next.is_none() {
+            queues.remove(&driver.key);
+        }
+        drop(queues);
+        if let Some(next) = next {
+            next.notify();
+        }
+        match driver.wants.mode {
+            Mode::Shared if !sharers.is_empty() => self.share(driver, guard, sharers),
+            Mode::Permit { .. } => guard
+                .holding_at_most(driver.max_hold())
+                .at(Place::permit(self, &driver.key)),
+            Mode::Shared | Mode::Exclusive => guard.holding_at_most(driver.max_hold()),
+        }
+    }
+
+    fn share(&self, driver: &Slot, guard: LockGuard, sharers: Vec<Arc<Slot>>) -> LockGuard {
+        let (grant, first) = SharedGrant::new(guard, driver.max_hold(), sharers.len());
+        for slot in sharers {
+            match slot.set(State::Shares(Arc::clone(&grant))) {
+                None => slot.notify_unwatched(),
+                Some(_) => grant.leave(),
+            }
+        }
+        grant.watch(&self.watchdog, driver.runtime.as_ref());
+        first
+    }
+
+    /// The next waiter, if it may have the exclusive hold `number` that a guard gives up.
+    pub(super) fn next_for_hold(
+        &self,
+        key: &LockKey,
+        number: u64,
+        hold: &Hold,
+    ) -> Option<Arc<Slot>> {
+        let mut queues = locked(&self.by_key);
+        let queue = queues
+            .get_mut(key)
+            .filter(|queue| queue.belongs_to(number))?;
+        let next = queue.next_alike(wants_of(hold))?;
+        if is_at_home(hold, &next) {
+            return Some(next);
+        }
+        queue.put_back(next);
+        None
+    }
+
+    /// The next waiter, if it may have the permit that a guard gives up. It is the driver, and what it has
+    /// claimed goes on for the waiter after it.
+    pub(super) fn next_for_permit(&self, key: &LockKey, hold: &Hold) -> Option<Arc<Slot>> {
+        let mut queues = locked(&self.by_key);
+        let queue = queues.get_mut(key)?;
+        let driver = queue.driver()?;
+        if driver.wants != wants_of(hold) || !is_at_home(hold, driver) {
+            return None;
+        }
+        let driver = Arc::clone(driver);
+        if !driver.end_drive(State::Waits) {
+            return None;
+        }
+        let next = next_driver(queue, None);
+        if next.is_none() {
+            queues.remove(key);
+        }
+        drop(queues);
+        let claim = driver.take_idle_claim();
+        if let Some(next) = next {
+            // What was begun on another runtime needs that runtime's timers and sockets.
+            if next.wants == driver.wants && next.runtime_id() == driver.runtime_id() {
+                next.put_claim(claim);
+            } else {
+                drop(claim);
+            }
+            next.notify();
+        }
+        Some(driver)
+    }
+
+    /// Whether the store refuses such a request whoever asks: then it does so at once.
+    pub(super) fn is_refused(&self, request: &LockRequest) -> bool {
+        self.capabilities.check(request).is_err()
+    }
+
+    /// Tells those that wait behind `driver` without an end, for as long as waits outlast an outage, of
+    /// the `error` that it gave up for.
+    pub(super) fn fail_outlasted(&self, driver: &Slot, error: &Error) {
+        let now = Clock::Boot.now();
+        let queues = locked(&self.by_key);
+        let behind = queues.get(&driver.key).into_iter().flat_map(Queue::waiters);
+        let outlasted = |slot: &&Arc<Slot>| {
+            slot.wait == Wait::Forever && now.since(slot.arrived) > OUTAGE_LIMIT
+        };
+        let outlasted: Vec<_> = behind.filter(outlasted).map(Arc::clone).collect();
+        drop(queues);
+        for slot in outlasted {
+            if slot.fail(error.clone()) {
+                slot.notify_unwatched();
+            }
+        }
+    }
+
+    /// Puts a waiter back at the head of its queue.
+    pub(super) fn put_back(&self, slot: Arc<Slot>) {
+        let mut queues = locked(&self.by_key);
+        if let Some(queue) = queues.get_mut(&slot.key) {
+            queue.put_back(slot);
+            return;
+        }
+        let _gone = slot.set(State::Drives(None));
+        queues.insert(slot.key.clone(), Queue::new(Arc::clone(&slot)));
+        drop(queues);
+        slot.notify();
+    }
+}
+
+/// Makes the next waiter the driver, which is to be woken.
+fn next_driver(queue: &mut Queue<Arc<Slot>>, rests_until: Option<Instant>) -> Option<Arc<Slot>> {
+    while let Some(next) = queue.pass() {
+        next.is_followed
+            .store(queue.has_waiters(), Ordering::Relaxed);
+        if next.set(State::Drives(rests_until)).is_none() {
+            return Some(next);
+        }
+    }
+    None
+}
+
+fn wants_of(hold: &Hold) -> Wants {
+    Wants {
+        mode: hold.id.mode(),
+        ttl: hold.id.ttl(),
+        lock_delay: hold.id.lock_delay(),
+    }
+}
+
+/// Whether `waiter` may keep `hold`: one that is kept on its owner's runtime cannot leave it.
+fn is_at_home(hold: &Hold, waiter: &Slot) -> bool {
+    hold.keeper.home.outlives_callers() || waiter.runtime_id() == Some(hold.handle.id())
+}
+
+impl fmt::Debug for Queues {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Queues")
+            .field("locks", &self.locks)
+            .field("waited_for", &locked(&self.by_key).keys())
+            .finish_non_exhaustive()
+    }
+}

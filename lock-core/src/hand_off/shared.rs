@@ -1,0 +1,128 @@
+//! One shared grant for all readers that waited for it.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+
+use crate::members::SharedHold;
+use crate::sync::locked;
+use crate::watchdog::{self, Progress, Watchdog, Watched};
+use crate::{FencingToken, LockGuard};
+
+/// A shared grant, from which each reader that waited takes a guard when it is polled.
+///
+/// The hold is kept until all of them have taken theirs or have gone, and in any case as long as there are
+/// guards.
+pub(super) struct SharedGrant {
+    state: Mutex<State>,
+    /// Counts those that came or went, for the watchdog.
+    steps: AtomicU64,
+    ttl: Duration,
+}
+
+struct State {
+    /// `None` once nobody may take a guard any more.
+    hold: Option<Arc<SharedHold>>,
+    token: FencingToken,
+    /// How many readers have not come yet.
+    expected: usize,
+}
+
+impl SharedGrant {
+    /// Shares what `guard` holds with this many readers; returns the first guard of it, too.
+    pub(super) fn new(
+        guard: LockGuard,
+        max_hold: Option<Duration>,
+        expected: usize,
+    ) -> (Arc<Self>, LockGuard) {
+        let (token, ttl) = (guard.token(), guard.hold().id.ttl());
+        let hold = SharedHold::new(guard);
+        let first = LockGuard::new(hold.member(max_hold), token);
+        let state = State {
+            hold: Some(hold),
+            token,
+            expected,
+        };
+        let grant = Self {
+            state: Mutex::new(state),
+            steps: AtomicU64::new(0),
+            ttl,
+        };
+        (Arc::new(grant), first)
+    }
+
+    /// The guard of one reader; `None` when it comes too late, or the hold was lost.
+    pub(super) fn guard(&self, max_hold: Option<Duration>) -> Option<LockGuard> {
+        let mut state = locked(&self.state);
+        let hold = Arc::clone(state.hold.as_ref()?);
+        let token = state.token.next_hand_off()?;
+        state.token = token;
+        let done = state.count_down();
+        drop(state);
+        self.steps.fetch_add(1, Ordering::SeqCst);
+        let guard = LockGuard::new(hold.member(max_hold), token);
+        drop(done);
+        guard.is_held().then_some(guard)
+    }
+
+    /// One of the readers has gone.
+    pub(super) fn leave(&self) {
+        let done = locked(&self.state).count_down();
+        self.steps.fetch_add(1, Ordering::SeqCst);
+        drop(done);
+    }
+
+    /// Has the watchdog see to it that readers that are not polled do not keep the hold.
+    pub(super) fn watch(self: &Arc<Self>, watchdog: &Watchdog, runtime: Option<&Handle>) {
+        let seen = self.steps.load(Ordering::SeqCst);
+        watchdog.watch(self, seen, runtime);
+    }
+}
+
+impl State {
+    /// Counts a reader that has come or gone; after the last one only guards keep the hold.
+    fn count_down(&mut self) -> Option<Arc<SharedHold>> {
+        self.expected = self.expected.saturating_sub(1);
+        if self.expected == 0 {
+            self.hold.take()
+        } else {
+            None
+        }
+    }
+}
+
+impl Watched for SharedGrant {
+    fn progress(&self, seen: u64) -> Progress {
+        let steps = self.steps.load(Ordering::SeqCst);
+        if locked(&self.state).hold.is_none() {
+            Progress::Settled
+        } else if steps == seen {
+            Progress::None
+        } else {
+            // A crowd that was woken together takes its time, and the hold waits for it.
+            Progress::Since(steps)
+        }
+    }
+
+    fn limit(&self) -> Duration {
+        watchdog::limit(self.ttl)
+    }
+
+    fn lapse(&self, _seen: u64) {
+        let unpolled = locked(&self.state).hold.take();
+        drop(unpolled);
+    }
+}
+
+impl fmt::Debug for SharedGrant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = locked(&self.state);
+        f.debug_struct("SharedGrant")
+            .field("token", &state.token)
+            .field("expected", &state.expected)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,293 @@
+//! The place of one waiter: what it is given, and whether it is polled.
+
+use std::fmt;
+use std::mem::replace;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use tokio::runtime::{Handle, Id};
+use tokio::time::Instant;
+
+use super::queue::{Waits, Wants};
+use super::queues::Queues;
+use super::shared::SharedGrant;
+use crate::sync::locked;
+use crate::watchdog::{self, Polling, Progress, Watched};
+use crate::{Clock, Error, LockGuard, LockKey, LockRequest, Moment, Result, Wait};
+
+/// A claim under way on the store.
+pub(super) type ClaimFuture = Pin<Box<dyn Future<Output = Result<Option<LockGuard>>> + Send>>;
+
+/// The meeting place of a waiter and of whoever gives it something.
+pub(crate) struct Slot {
+    pub(super) queues: Arc<Queues>,
+    pub(super) key: LockKey,
+    pub(super) wants: Wants,
+    max_hold: Option<Duration>,
+    pub(super) wait: Wait,
+    /// When the waiter came first, whatever has lapsed since.
+    pub(super) arrived: Moment,
+    pub(super) runtime: Option<Handle>,
+    state: Mutex<State>,
+    /// The waiter's claim while it is the driver. Locked for the length of a poll.
+    pub(super) claim: Mutex<Option<ClaimFuture>>,
+    polling: Polling,
+    /// Whether others wait behind this one.
+    pub(super) is_followed: AtomicBool,
+    /// How often this waiter's claim has lapsed.
+    pub(super) lapses: AtomicU32,
+}
+
+/// What a waiter has.
+#[derive(Debug)]
+pub(super) enum State {
+    Waits,
+    /// The right to claim the key on the store, not before a moment if one is given.
+    Drives(Option<Instant>),
+    Given(LockGuard),
+    /// A part of what another waiter has claimed.
+    Shares(Arc<SharedGrant>),
+    Failed(Error),
+    /// What it had went to others because it was not polled.
+    Lapsed,
+    /// The waiter was dropped.
+    Gone,
+}
+
+impl Slot {
+    pub(super) fn new(
+        queues: &Arc<Queues>,
+        request: &LockRequest,
+        arrived: Moment,
+        lapses: u32,
+    ) -> Self {
+        Self {
+            queues: Arc::clone(queues),
+            key: request.key.clone(),
+            wants: Wants::of(request),
+            max_hold: request.max_hold,
+            wait: request.wait(),
+            arrived,
+            runtime: Handle::try_current().ok(),
+            state: Mutex::new(State::Waits),
+            claim: Mutex::default(),
+            polling: Polling::default(),
+            is_followed: AtomicBool::new(false),
+            lapses: AtomicU32::new(lapses),
+        }
+    }
+
+    /// How long its guard may be held.
+    pub(crate) fn max_hold(&self) -> Option<Duration> {
+        self.max_hold
+    }
+
+    pub(super) fn runtime_id(&self) -> Option<Id> {
+        self.runtime.as_ref().map(Handle::id)
+    }
+
+    /// Notes a poll by the owner of `waker`.
+    pub(super) fn polled(&self, waker: &Waker) {
+        self.polling.polled(waker);
+    }
+
+    /// Wakes the waiter and has the watchdog see to it that it is polled.
+    pub(super) fn notify(self: &Arc<Self>) {
+        if let Some(seen) = self.polling.is_to_be_woken() {
+            let watchdog = &self.queues.watchdog;
+            watchdog.watch(self, seen, self.runtime.as_ref());
+        }
+        self.polling.wake();
+    }
+
+    /// Wakes the waiter, which holds nobody up by itself.
+    pub(super) fn notify_unwatched(&self) {
+        self.polling.wake();
+    }
+
+    /// Polls the claim of the driver, which `begin` makes if there is none.
+    pub(super) fn poll_claim(
+        self: &Arc<Self>,
+        begin: impl FnOnce() -> ClaimFuture,
+    ) -> Poll<Result<Option<LockGuard>>> {
+        let waker = Waker::from(Arc::clone(self));
+        let mut claim = locked(&self.claim);
+        let is_new = claim.is_none();
+        let under_way = claim.get_or_insert_with(begin);
+        let outcome = under_way.as_mut().poll(&mut Context::from_waker(&waker));
+        let done = outcome.is_ready().then(|| claim.take());
+        drop(claim);
+        drop(done);
+        if is_new && outcome.is_pending() {
+            let watchdog = &self.queues.watchdog;
+            watchdog.probe(self, self.runtime.as_ref());
+        }
+        outcome
+    }
+
+    /// Takes the claim out, to be dropped or to be driven by another waiter.
+    pub(super) fn take_claim(&self) -> Option<ClaimFuture> {
+        locked(&self.claim).take()
+    }
+
+    /// Goes on with a claim that another waiter began.
+    pub(super) fn put_claim(&self, claim: Option<ClaimFuture>) {
+        let mut own = locked(&self.claim);
+        // One that it has begun by itself just now is as good.
+        if own.is_none() {
+            *own = claim;
+        }
+    }
+
+    /// Like [`take_claim`](Self::take_claim), but leaves it to its driver if that is polling it.
+    pub(super) fn take_idle_claim(&self) -> Option<ClaimFuture> {
+        self.claim.try_lock().ok()?.take()
+    }
+
+    /// Sets the state of a waiter that has not gone; returns what was to be set if it has.
+    pub(super) fn set(&self, new: State) -> Option<State> {
+        let mut state = locked(&self.state);
+        if matches!(*state, State::Gone | State::Failed(_) | State::Lapsed) {
+            return Some(new);
+        }
+        let old = replace(&mut *state, new);
+        drop(state);
+        drop(old);
+        None
+    }
+
+    /// Sets the state to `new` if it is the driver's.
+    pub(super) fn end_drive(&self, new: State) -> bool {
+        let mut state = locked(&self.state);
+        let drives = matches!(*state, State::Drives(_));
+        if drives {
+            *state = new;
+        }
+        drives
+    }
+
+    /// Tells a waiter that only waits of an error. It counts as gone in its queue.
+    pub(super) fn fail(&self, error: Error) -> bool {
+        let mut state = locked(&self.state);
+        let waits = matches!(*state, State::Waits);
+        if waits {
+            *state = State::Failed(error);
+        }
+        waits
+    }
+
+    pub(super) fn is_driving(&self) -> bool {
+        matches!(*locked(&self.state), State::Drives(_))
+    }
+
+    pub(super) fn lapses(&self) -> u32 {
+        self.lapses.load(Ordering::Relaxed)
+    }
+
+    /// What the waiter has; what can be had once is taken out.
+    pub(super) fn look(&self) -> State {
+        let mut state = locked(&self.state);
+        match &*state {
+            State::Waits => State::Waits,
+            State::Drives(rests_until) => State::Drives(*rests_until),
+            _ => replace(&mut *state, State::Waits),
+        }
+    }
+
+    /// Takes the place away for good.
+    pub(super) fn leave(&self) -> State {
+        replace(&mut locked(&self.state), State::Gone)
+    }
+
+    /// Gives the waiter the held key; returns it when the waiter has gone.
+    pub(crate) fn give(self: &Arc<Self>, guard: LockGuard) -> Option<LockGuard> {
+        match self.set(State::Given(guard)) {
+            None => {
+                self.notify();
+                None
+            }
+            Some(State::Given(guard)) => Some(guard),
+            Some(_) => None,
+        }
+    }
+}
+
+impl Waits for Arc<Slot> {
+    fn wants(&self) -> Wants {
+        self.wants
+    }
+
+    fn has_gone(&self) -> bool {
+        matches!(
+            *locked(&self.state),
+            State::Gone | State::Failed(_) | State::Lapsed
+        )
+    }
+}
+
+/// The waker of its claim.
+impl Wake for Slot {
+    fn wake(self: Arc<Self>) {
+        self.notify();
+    }
+}
+
+impl Watched for Slot {
+    fn progress(&self, seen: u64) -> Progress {
+        self.polling.progress(seen)
+    }
+
+    fn limit(&self) -> Duration {
+        let ttl = self.wants.ttl;
+        if self.is_driving() && !self.is_followed.load(Ordering::Relaxed) {
+            watchdog::limit_alone(ttl, self.lapses())
+        } else {
+            watchdog::limit(ttl)
+        }
+    }
+
+    fn lapse(&self, seen: u64) {
+        if !matches!(self.polling.progress(seen), Progress::None) {
+            return;
+        }
+        let mut state = locked(&self.state);
+        if matches!(*state, State::Shares(_) | State::Failed(_) | State::Gone) {
+            return;
+        }
+        let old = replace(&mut *state, State::Lapsed);
+        drop(state);
+        tracing::debug!(key = %self.key, "a waiter was woken and is not polled: others go first");
+        self.lapses.fetch_add(1, Ordering::Relaxed);
+        match old {
+            State::Drives(_) => self.queues.driver_lapsed(self),
+            // A guard is handed on, or released.
+            other => drop(other),
+        }
+        self.queues.look_for_others(self);
+    }
+
+    fn is_under_way(&self) -> bool {
+        self.is_driving()
+    }
+
+    fn probe(self: Arc<Self>) {
+        self.notify();
+    }
+}
+
+impl fmt::Debug for Slot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Slot")
+            .field("wants", &self.wants)
+            .field("state", &*locked(&self.state))
+            .finish_non_exhaustive()
+    }
+}
+
+/// When a waiter that comes now has arrived.
+pub(super) fn now() -> Moment {
+    Clock::Boot.now()
+}

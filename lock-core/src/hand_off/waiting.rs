@@ -1,0 +1,178 @@
+//! What one waiter does until it has its guard.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use super::queues::Queues;
+use super::slot::{self, ClaimFuture, Slot, State};
+use crate::{Error, LockGuard, LockRequest, Result, Wait};
+
+/// A waiter in its queue. Dropping it leaves the queue, and passes on what it has.
+pub(super) struct Waiting<'a> {
+    queues: &'a Arc<Queues>,
+    request: &'a LockRequest,
+    slot: Arc<Slot>,
+    /// Whether the claim that is polled was begun by another waiter.
+    is_foreign: bool,
+    /// Only where the wait has an end, since most have none.
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+/// What came of a wait.
+pub(super) enum Outcome {
+    Decided(Result<Option<LockGuard>>),
+    /// The wait ran out in the queue.
+    TimedOut,
+}
+
+impl<'a> Waiting<'a> {
+    /// Enters the queue of the request's key.
+    pub(super) fn arrive(queues: &'a Arc<Queues>, request: &'a LockRequest) -> Self {
+        let timer = request
+            .wait()
+            .deadline()
+            .map(|ends| Box::pin(sleep_until(ends)));
+        Self {
+            queues,
+            request,
+            slot: queues.arrive(request, slot::now(), 0),
+            is_foreign: true,
+            timer,
+        }
+    }
+
+    pub(super) async fn outcome(mut self) -> Outcome {
+        poll_fn(|context| self.poll(context)).await
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Outcome> {
+        loop {
+            self.slot.polled(context.waker());
+            match self.slot.look() {
+                State::Waits => return self.poll_timer(context),
+                State::Drives(rests_until) => {
+                    if let Poll::Ready(outcome) = self.drive(rests_until) {
+                        return Poll::Ready(Outcome::Decided(outcome));
+                    }
+                    if self.slot.is_driving() {
+                        return Poll::Pending;
+                    }
+                }
+                State::Given(guard) => {
+                    if guard.is_held() {
+                        return Poll::Ready(Outcome::Decided(Ok(Some(guard))));
+                    }
+                    // It was lost before we looked; claiming anew tells why, if it is for good.
+                    drop(guard);
+                    self.arrive_again();
+                }
+                State::Shares(grant) => match grant.guard(self.request.max_hold) {
+                    Some(guard) => return Poll::Ready(Outcome::Decided(Ok(Some(guard)))),
+                    None => self.arrive_again(),
+                },
+                State::Failed(error) => return Poll::Ready(Outcome::Decided(Err(error))),
+                State::Lapsed | State::Gone => self.arrive_again(),
+            }
+        }
+    }
+
+    fn poll_timer(&mut self, context: &mut Context<'_>) -> Poll<Outcome> {
+        match &mut self.timer {
+            Some(timer) => timer.as_mut().poll(context).map(|()| Outcome::TimedOut),
+            None => Poll::Pending,
+        }
+    }
+
+    /// Enters the queue at its end.
+    fn arrive_again(&mut self) {
+        let (arrived, lapses) = (self.slot.arrived, self.slot.lapses());
+        let slot = self.queues.arrive(self.request, arrived, lapses);
+        let old = std::mem::replace(&mut self.slot, slot);
+        leave(&old);
+    }
+
+    /// Polls the claim, until it is decided or no concern of ours any more.
+    fn drive(&mut self, rests_until: Option<Instant>) -> Poll<Result<Option<LockGuard>>> {
+        let mut is_foreign = self.is_foreign;
+        let begin = || {
+            is_foreign = false;
+            self.claim(rests_until)
+        };
+        let claimed = self.slot.poll_claim(begin);
+        self.is_foreign = is_foreign;
+        let Poll::Ready(claimed) = claimed else {
+            return Poll::Pending;
+        };
+        match claimed {
+            Ok(Some(guard)) => Poll::Ready(Ok(Some(self.queues.granted(&self.slot, guard)))),
+            // What we have by now comes from elsewhere.
+            Ok(None) | Err(_) if !self.slot.is_driving() => Poll::Pending,
+            // The wait of the waiter that began it was shorter.
+            Ok(None) if is_foreign && !is_over(self.request.wait()) => {
+                self.slot.notify_unwatched();
+                Poll::Pending
+            }
+            Ok(None) => Poll::Ready(Ok(None)),
+            Err(error) => {
+                self.fail_others(&error);
+                Poll::Ready(Err(error))
+            }
+        }
+    }
+
+    fn claim(&self, rests_until: Option<Instant>) -> ClaimFuture {
+        let locks = Arc::clone(&self.queues.locks);
+        let mut request = self.request.clone();
+        request.max_hold = None;
+        request.arrived = Some(self.slot.arrived);
+        Box::pin(async move {
+            if let Some(rested) = rests_until {
+                let ends = request.wait().deadline();
+                sleep_until(ends.map_or(rested, |ends| ends.min(rested))).await;
+            }
+            locks.acquire(request).await
+        })
+    }
+
+    /// A wait without an end gives up only when nothing was heard of the store for long: then those behind
+    /// that have waited for as long need not find out one by one.
+    fn fail_others(&self, error: &Error) {
+        if self.request.wait() == Wait::Forever && error.is_retryable() {
+            self.queues.fail_outlasted(&self.slot, error);
+        }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        leave(&self.slot);
+    }
+}
+
+/// Leaves the queue, and passes on what the waiter had.
+fn leave(slot: &Arc<Slot>) {
+    match slot.leave() {
+        State::Drives(_) => {
+            drop(slot.take_claim());
+            slot.queues.driver_left(slot);
+        }
+        State::Shares(grant) => grant.leave(),
+        // A guard that was not received is handed on, or released.
+        other => {
+            drop(slot.take_claim());
+            drop(other);
+        }
+    }
+}
+
+fn is_over(wait: Wait) -> bool {
+    match wait {
+        Wait::Forever => false,
+        Wait::No => true,
+        Wait::Until(ends) => ends <= Instant::now(),
+    }
+}
