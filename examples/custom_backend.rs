@@ -81,7 +81,7 @@ impl Lease for Shelf {
 }
 
 /// A client of the store.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct ShelfLock {
     shelf: Arc<Shelf>,
     keeper: Keeper,
@@ -94,8 +94,16 @@ impl DistributedLock for ShelfLock {
         self.keeper.capabilities()
     }
 
+    fn keeper(&self) -> Option<&Keeper> {
+        Some(&self.keeper)
+    }
+
     async fn acquire(&self, request: LockRequest) -> Result<Option<LockGuard>> {
-        self.keeper.acquiring(&request, self.wait(&request)).await
+        let take = |request| {
+            let lock = self.clone();
+            async move { lock.wait(&request).await }
+        };
+        self.keeper.acquire(request, take).await
     }
 
     async fn shutdown(&self, within: Duration) -> Result<()> {

@@ -79,10 +79,16 @@ impl DistributedLock for EtcdLock {
         self.keeper.capabilities()
     }
 
+    fn keeper(&self) -> Option<&Keeper> {
+        Some(&self.keeper)
+    }
+
     async fn acquire(&self, request: LockRequest) -> Result<Option<LockGuard>> {
-        // Boxed, since each future around it would be larger by as much.
-        let acquiring = Box::pin(async { Acquisition::new(self, &request)?.run().await });
-        self.keeper.acquiring(&request, acquiring).await
+        let take = |request| {
+            let lock = self.clone();
+            async move { Acquisition::new(&lock, &request)?.run().await }
+        };
+        self.keeper.acquire(request, take).await
     }
 
     async fn shutdown(&self, within: Duration) -> Result<()> {

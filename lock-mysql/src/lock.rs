@@ -94,12 +94,19 @@ impl DistributedLock for MySqlLock {
         self.keeper.capabilities()
     }
 
+    fn keeper(&self) -> Option<&Keeper> {
+        Some(&self.keeper)
+    }
+
     async fn acquire(&self, request: LockRequest) -> Result<Option<LockGuard>> {
-        let acquiring = async {
-            let acquired = Acquisition::new(self, &request)?.run().await;
-            acquired.map_err(|error| self.client.at_server(error))
+        let take = |request| {
+            let lock = self.clone();
+            async move {
+                let acquired = Acquisition::new(&lock, &request)?.run().await;
+                acquired.map_err(|error| lock.client.at_server(error))
+            }
         };
-        self.keeper.acquiring(&request, acquiring).await
+        self.keeper.acquire(request, take).await
     }
 
     async fn shutdown(&self, within: Duration) -> Result<()> {

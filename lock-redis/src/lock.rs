@@ -1,6 +1,5 @@
 //! Taking and waiting.
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -95,10 +94,16 @@ impl DistributedLock for RedisLock {
         self.keeper.capabilities()
     }
 
+    fn keeper(&self) -> Option<&Keeper> {
+        Some(&self.keeper)
+    }
+
     async fn acquire(&self, request: LockRequest) -> Result<Option<LockGuard>> {
-        // Pinned here, so that what it passes through does not move it, which is large.
-        let acquiring = pin!(async { Acquisition::new(self, &request)?.run().await });
-        self.keeper.acquiring(&request, acquiring).await
+        let take = |request| {
+            let lock = self.clone();
+            async move { Acquisition::new(&lock, &request)?.run().await }
+        };
+        self.keeper.acquire(request, take).await
     }
 
     async fn shutdown(&self, within: Duration) -> Result<()> {
