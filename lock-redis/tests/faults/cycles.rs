@@ -21,8 +21,8 @@ const CYCLES: usize = 600;
 /// Tells the child process from its parent.
 const CHILD: &str = "POLYLOCK_TEST_CYCLES";
 
-/// Renewed every 10 milliseconds.
-const TTL: Duration = Duration::from_millis(30);
+/// The shortest that there is. Renewed every 17 milliseconds.
+const TTL: Duration = Duration::from_millis(50);
 
 /// What this process has in memory, in kilobytes.
 fn memory() -> usize {
