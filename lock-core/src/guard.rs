@@ -53,7 +53,7 @@ pub struct LockGuard {
     place: Option<Place>,
     released: bool,
     /// A release that somebody waits for.
-    under_way: Option<(UnderWay, OneRelease)>,
+    under_way: Option<Box<(UnderWay, OneRelease)>>,
 }
 
 impl LockGuard {
@@ -191,7 +191,7 @@ impl LockGuard {
         // Kept until the guard is gone, whose drop repeats the release if there is no answer.
         let keeper = &self.hold.keeper;
         let of_key = keeper.releases.begin(&self.hold.id);
-        self.under_way = Some((keeper.gate.enter(), of_key));
+        self.under_way = Some(Box::new((keeper.gate.enter(), of_key)));
         let was_held = self.end();
         if self.hold.is_left_to_its_delay() {
             self.released = true;

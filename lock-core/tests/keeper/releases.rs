@@ -10,18 +10,19 @@ use tokio::time::Instant;
 async fn begins_after(keeper: &Keeper, request: &LockRequest) -> Duration {
     let start = Instant::now();
     let began = keeper.acquiring(request, async { Ok(Instant::now()) });
-    began.await.unwrap() - start
+    began.await.expect("it only begins") - start
 }
 
 fn exclusive(key: &str) -> LockRequest {
-    LockRequest::exclusive(key).unwrap().without_waiting()
+    let request = LockRequest::exclusive(key).expect("a key");
+    request.without_waiting()
 }
 
 fn take(keeper: &Keeper, request: &LockRequest) -> LockGuard {
-    let mut claim = keeper.claim(request).unwrap();
+    let mut claim = keeper.claim(request).expect("a claim");
     let sent = claim.sending();
-    let token = FencingToken::from_grant(1).unwrap();
-    claim.granted(token, sent, TTL).unwrap()
+    let token = FencingToken::from_grant(1).expect("in range");
+    claim.granted(token, sent, TTL).expect("in time")
 }
 
 #[tokio::test(start_paused = true)]
