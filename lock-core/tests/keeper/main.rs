@@ -7,6 +7,7 @@ mod lock_delay;
 mod max_hold;
 mod releases;
 mod renewal;
+mod shortened;
 mod shutdown;
 mod states;
 mod support;

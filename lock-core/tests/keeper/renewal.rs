@@ -11,15 +11,15 @@ use lock_core::{
 use tokio::time::{Instant, advance, sleep};
 
 /// The time before the store's expiry at which a hold ends for its holder.
-const MARGIN: Duration = Duration::from_millis(350);
+pub(crate) const MARGIN: Duration = Duration::from_millis(350);
 
-async fn lost_after(guard: &LockGuard, start: Instant) -> (LossReason, Duration) {
+pub(crate) async fn lost_after(guard: &LockGuard, start: Instant) -> (LossReason, Duration) {
     let reason = guard.lost().await;
     assert!(!guard.is_held());
     (reason, start.elapsed())
 }
 
-fn assert_about(actual: Duration, expected: Duration) {
+pub(crate) fn assert_about(actual: Duration, expected: Duration) {
     let late = actual.saturating_sub(expected);
     assert!(
         actual >= expected && late <= Duration::from_millis(2),
@@ -121,69 +121,6 @@ fn a_loss_is_told_before_the_store_opens_even_with_the_shortest_ttl() {
         // A busy machine is not always on time.
         assert!(late.len() <= 8, "{} of 40 told late: {late:?}", late.len());
     });
-}
-
-/// What a guard has of a grant of 3 seconds.
-const SHORT: Duration = Duration::from_millis(3_000 - 30 - 50);
-
-#[tokio::test(start_paused = true)]
-async fn a_renewal_that_grants_less_ends_the_hold_so_much_earlier() {
-    let (lease, keeper) = keeper();
-    lease.renewal_answers(Answer::For(Duration::from_secs(3)));
-    let start = Instant::now();
-    let guard = hold(&keeper, "k");
-    // Somebody who waits from the beginning is told by the new deadline, too.
-    let silent = async {
-        sleep(TTL / 3 + Duration::from_millis(1)).await;
-        assert!(guard.remaining() <= SHORT, "{:?}", guard.remaining());
-        lease.renewal_answers(Answer::Never);
-    };
-    let ((reason, after), ()) = tokio::join!(lost_after(&guard, start), silent);
-    assert_eq!(reason, LossReason::Expired);
-    assert_about(after, TTL / 3 + SHORT);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_hold_is_renewed_at_a_third_of_what_was_granted_last() {
-    let (lease, keeper) = keeper();
-    lease.renewal_answers(Answer::For(Duration::from_secs(3)));
-    let guard = hold(&keeper, "k");
-    sleep(TTL / 3 + Duration::from_millis(3_500)).await;
-    assert_eq!(lease.renewals(), 4);
-    lease.renewal_answers(Answer::Yes);
-    sleep(Duration::from_secs(1)).await;
-    assert!(guard.remaining() > TTL * 9 / 10, "{:?}", guard.remaining());
-    sleep(TTL).await;
-    assert_eq!(lease.renewals(), 8);
-    assert!(guard.is_held());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_renewal_that_grants_nothing_ends_the_hold() {
-    let (lease, keeper) = keeper();
-    lease.renewal_answers(Answer::For(Duration::ZERO));
-    let start = Instant::now();
-    let (reason, after) = lost_after(&hold(&keeper, "k"), start).await;
-    assert_eq!(reason, LossReason::Expired);
-    assert_about(after, TTL / 3);
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_answer_to_an_earlier_request_changes_nothing_and_is_not_asked_for_all_the_time() {
-    let (lease, keeper) = keeper();
-    let before = Clock::Runtime.now();
-    advance(Duration::from_secs(1)).await;
-    let start = Instant::now();
-    let guard = hold(&keeper, "k");
-    for ttl in [Duration::from_secs(1), TTL * 10] {
-        lease.renewal_answers(Answer::Since(before, ttl));
-        sleep(TTL / 3 + Duration::from_millis(500)).await;
-        let left = (TTL - MARGIN).saturating_sub(start.elapsed());
-        assert_about(left, guard.remaining());
-    }
-    let (_, after) = lost_after(&guard, start).await;
-    assert_about(after, TTL - MARGIN);
-    assert!(lease.renewals() < 100, "{} renewals", lease.renewals());
 }
 
 #[tokio::test(start_paused = true)]
