@@ -181,7 +181,9 @@ impl Client {
         let since = place.stuck_since.unwrap_or(begun);
         self.places
             .update(hold.owner(), |place| place.stuck_since = Some(since));
-        let ttl = hold.ttl().min(place.session.timeout());
+        // As long as a release is repeated: what the session has granted, which is less than its timeout.
+        let granted = place.session.ttl(hold.lock_delay());
+        let ttl = hold.store_ttl().min(granted);
         if Clock::Boot.now().since(since) >= ttl * 9 / 10 {
             place.session.retire();
         }
