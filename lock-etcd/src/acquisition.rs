@@ -1,5 +1,6 @@
 //! One acquisition: its claim, its place in the queue, and what came of its attempts.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use lock_core::{
 
 use crate::EtcdLock;
 use crate::client::{REPLY_LIMIT, Take};
-use crate::error::{BACKEND, Failure, is_lease_missing, lease_ended, unexpected};
+use crate::error::{BACKEND, Failure, is_lease_missing, lease_ended, no_answer, unexpected};
 use crate::link::Link;
 use crate::place::Place;
 use crate::queue::Queue;
@@ -23,6 +24,9 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 /// How long before the end of a wait it has the servers asked once more: then servers that are slow just at the end
 /// are not taken for ones that are gone.
 const BEFORE_THE_END: Duration = Duration::from_millis(240);
+
+/// How long a wait that has no end of its own bears silence, as `Attempts` does.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How many claims a take looks at that does not wait: nearly always enough to see that it is refused.
 const PAGE: i64 = 50;
@@ -113,9 +117,7 @@ impl<'a> Acquisition<'a> {
     /// Stands in the queue until it is our turn, or the wait is over.
     async fn wait(&mut self) -> Result<Option<LockGuard>> {
         let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
-        // Requests may overtake each other on their way, and whoever came first is to stand first.
-        let line = &self.lock.line;
-        let mut turn = line.enter(&self.request.key, self.attempts.ends()).await;
+        let mut turn = self.line_up().await?;
         loop {
             let attempt = self.attempt(self.way_in()?).await.map(Some);
             let goes_on = match self.attempts.note(attempt, self.lane.heard())? {
@@ -132,6 +134,26 @@ impl<'a> Acquisition<'a> {
             };
             if !goes_on {
                 return self.last_word().await;
+            }
+        }
+    }
+
+    /// Waits for those of this client who came before: requests may overtake each other on their way, and
+    /// whoever came first is to stand first.
+    ///
+    /// While nothing is answered each of them takes its time, and those behind are patient for no longer.
+    async fn line_up(&self) -> Result<Option<Turn>> {
+        let (begun, ends) = (Clock::Boot.now(), self.attempts.ends());
+        let mut entering = pin!(self.lock.line.enter(&self.request.key, ends));
+        loop {
+            let heard = self.lane.heard().at.max(begun);
+            tokio::select! {
+                turn = entering.as_mut() => return Ok(turn),
+                () = Clock::Boot.sleep_until(heard.plus(PATIENCE)), if ends.is_none() => {
+                    if self.lane.heard().at <= heard {
+                        return Err(no_answer(PATIENCE));
+                    }
+                }
             }
         }
     }
@@ -293,7 +315,7 @@ impl<'a> Acquisition<'a> {
                 place: place?,
                 claim,
             }),
-            None => Err(crate::error::no_answer(limit)),
+            None => Err(no_answer(limit)),
         }
     }
 

@@ -23,7 +23,7 @@ fn those_in_line_behind_others_give_up_after_their_own_half_a_minute() {
         bed.proxy.all().hold();
         let begun = Instant::now();
         let mut waiting = JoinSet::new();
-        for _ in 0..40 {
+        for _ in 0..80 {
             let locks = locks.clone();
             waiting.spawn(async move { locks.lock("k").await });
         }
