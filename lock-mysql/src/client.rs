@@ -21,6 +21,7 @@ use crate::pool::{Driven, Pool};
 use crate::purge::Purge;
 use crate::request::{Request, Unsettled};
 use crate::rows::Rows;
+use crate::session::Answer;
 use crate::wire::{Wire, config_error};
 use crate::{MySqlConfig, MySqlHold, server};
 
@@ -35,7 +36,7 @@ const KEEPING_CONNECTIONS: u32 = 3;
 const PREPARE_LIMIT: Duration = Duration::from_secs(5);
 
 /// How long the server is given to say what keeps a request that it has not answered.
-const SILENCE_LIMIT: Duration = Duration::from_millis(250);
+const SILENCE_LIMIT: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]
 pub(crate) struct Client {
@@ -130,35 +131,23 @@ impl Client {
             stations,
         };
         let prepared = client.prepare(config).await;
-        prepared.map_err(|error| client.at_server(error).with_operation("connect"))?;
+        prepared.map_err(|error| match error.operation() {
+            Some(_) => client.at_server(error),
+            None => client.at_server(error).with_operation("connect"),
+        })?;
         Ok(client)
     }
 
     /// Opens the first connection and looks whether server and tables are fit.
     async fn prepare(&self, config: &MySqlConfig) -> Result<()> {
-        let pool = Arc::clone(&self.station()?.keeping);
-        let ask = async |statements: String| {
-            let lent = pool.lend(PREPARE_LIMIT).await?;
-            let connection = lent.identity.clone();
-            let mut request = Request::new(&pool, lent, statements);
-            let answer = match self.patrol.within(PREPARE_LIMIT, &mut request).await {
-                Some((_, answer)) => answer,
-                None => Err(self.silence(&connection, PREPARE_LIMIT).await),
-            };
-            answer.map_err(Failure::into_error)
-        };
-        let description = ask(server::DESCRIBE.to_owned()).await?;
+        let description = self.ask_to_prepare(server::DESCRIBE.to_owned()).await?;
         server::check(&description, config.hold)?;
         self.prepare_tables().await
     }
 
     /// Creates the tables that are missing, if that is wanted, and looks whether they are fit.
     async fn prepare_tables(&self) -> Result<()> {
-        let keeping = Arc::clone(&self.station()?.keeping);
-        let ask = async |statements: String| {
-            let answer = keeping.ask(statements, PREPARE_LIMIT).await;
-            answer.map_err(Failure::into_error)
-        };
+        let ask = |statements| self.ask_to_prepare(statements);
         let mut description = ask(self.layout.describe_tables()).await?;
         let missing = self.layout.missing_tables(&description)?;
         if self.creates_tables && !missing.is_empty() {
@@ -167,6 +156,19 @@ impl Client {
             description = ask(self.layout.describe_tables()).await?;
         }
         self.layout.check_tables(&description)
+    }
+
+    /// Asks what may wait for others who change tables.
+    async fn ask_to_prepare(&self, statements: String) -> Result<Answer> {
+        let pool = Arc::clone(&self.station()?.keeping);
+        let lent = pool.lend(PREPARE_LIMIT).await?;
+        let connection = lent.identity.clone();
+        let mut request = Request::new(&pool, lent, statements);
+        let answer = match self.patrol.within(PREPARE_LIMIT, &mut request).await {
+            Some((_, answer)) => answer,
+            None => Err(self.silence(&connection, PREPARE_LIMIT).await),
+        };
+        answer.map_err(Failure::into_error)
     }
 
     /// Creates tables that were dropped while the client runs.

@@ -1,5 +1,6 @@
 //! The end of a connection, from outside.
 
+use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +17,9 @@ const LIMIT: Duration = Duration::from_secs(2);
 /// How long it is tried again and again.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// How soon it is looked again whether a connection has gone.
+const PAUSE: Duration = Duration::from_millis(2);
+
 /// Ends a connection on the server, together with what it waits for and its transaction.
 pub(crate) struct Kill {
     /// What it travels on.
@@ -28,7 +32,7 @@ impl Kill {
     pub(crate) async fn until_done(self) -> bool {
         let ends = Clock::Boot.now().plus(PATIENCE);
         let mut backoff = Backoff::new(Duration::from_millis(20), Duration::from_secs(1));
-        while let Err(error) = self.once().await {
+        while let Err(error) = self.until_gone().await {
             tracing::debug!(%error, "a connection was not ended on the server");
             if Clock::Boot.now() >= ends {
                 return false;
@@ -38,8 +42,23 @@ impl Kill {
         true
     }
 
+    /// Ends the connection and waits until the server has given back what it had locked, which it does a moment
+    /// after it was told. Answers whether there was anything to end.
+    pub(crate) async fn until_gone(&self) -> Result<bool> {
+        let (ends, mut was_there) = (Clock::Boot.now().plus(LIMIT), false);
+        while self.once().await? {
+            was_there = true;
+            if Clock::Boot.now() >= ends {
+                break;
+            }
+            // Whoever releases may be in no runtime, which would have no timer either.
+            self.pool.patrol.within(PAUSE, pending::<()>()).await;
+        }
+        Ok(was_there)
+    }
+
     /// Tries once. Answers whether there was anything to end.
-    pub(crate) async fn once(&self) -> Result<bool> {
+    async fn once(&self) -> Result<bool> {
         let errand = Errand {
             pool: &self.pool,
             first: None,

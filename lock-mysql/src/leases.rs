@@ -29,7 +29,7 @@ const QUEUE_LIMIT: Duration = Duration::from_secs(30);
 /// How long a release waits for its answer.
 const RELEASE_LIMIT: Duration = Duration::from_millis(900);
 
-/// How long a release of what was granted waits for its answer before it is asked for elsewhere, too.
+/// How long a release waits for its answer before it is asked for elsewhere, too.
 const HEAD_START: Duration = Duration::from_millis(50);
 
 /// How long a release stands in line for a connection, where the server allows few.
@@ -94,7 +94,7 @@ impl Client {
             Ok(answered) => Ok(taken(hold, new, &answered)?),
             Err(Failure::Locked) => Ok(Taken::Held),
             Err(Failure::NoTable(missing)) => {
-                self.restore_tables(missing).await?;
+                Box::pin(self.restore_tables(missing)).await?;
                 Ok(Taken::New)
             }
             Err(failure) => Err(failure),
@@ -273,11 +273,7 @@ impl Client {
         };
         let mut here = pin!(self.release_over(&lane, hold));
         // Nobody may drive this runtime just now.
-        let head_start = match hold.was_granted() {
-            true => HEAD_START,
-            false => RELEASE_LIMIT / 2,
-        };
-        match self.patrol.within(head_start, here.as_mut()).await {
+        match self.patrol.within(HEAD_START, here.as_mut()).await {
             Some(Err(Failure::Failed(error))) if error.is_retryable() => return elsewhere.await,
             Some(outcome) => return outcome,
             None => {}

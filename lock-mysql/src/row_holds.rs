@@ -181,7 +181,7 @@ impl Client {
                     continue;
                 }
                 Err(Failure::NoTable(missing)) if Clock::Boot.now() < ends => {
-                    self.restore_tables(missing).await?;
+                    Box::pin(self.restore_tables(missing)).await?;
                     continue;
                 }
                 Err(Failure::Working(_)) if cut_off => Ok(None),
@@ -270,7 +270,7 @@ impl Client {
             // It is closed with this release and never lent again, since the kill may come late.
         }
         let kill = self.kill(&releasing.connection)?;
-        let ending = kill.once();
+        let ending = kill.until_gone();
         let Some(ended) = self.patrol.within(RELEASE_LIMIT, ending).await else {
             return Err(no_answer(RELEASE_LIMIT));
         };

@@ -10,7 +10,7 @@ use lock_testkit::{assert_excluded, eventually, steady};
 use crate::{BOTH, LONG, PROMPT, connect, connect_with, exclusive, is_free, take, take_soon};
 
 /// A ttl that leaves a request little time.
-const SHORT: Duration = Duration::from_secs(1);
+const SHORT: Duration = Duration::from_secs(3);
 
 /// What blocks the table, what ends it, and a word of it that the error has to name.
 const ALL: [(&str, &str, &str); 6] = [

