@@ -181,7 +181,8 @@ impl Client {
             return Err(missing);
         }
         tracing::warn!(error = %missing, "mysql: a table was dropped, creating it again");
-        self.prepare_tables().await
+        // Boxed, or each waiter would have room for it.
+        Box::pin(self.prepare_tables()).await
     }
 
     /// Has `error` name the server, unless it does.

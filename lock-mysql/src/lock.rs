@@ -141,7 +141,7 @@ impl<'a> Acquisition<'a> {
 
     async fn run(&mut self) -> Result<Option<LockGuard>> {
         if !self.attempts.waits() {
-            return self.attempt(false).await;
+            return Box::pin(self.attempt(false)).await;
         }
         let line = &self.lock.line;
         let others_wait = line.is_waited_for(&self.request.key);
@@ -196,16 +196,18 @@ impl<'a> Acquisition<'a> {
         if self.outlocked {
             return Ok(None);
         }
-        let attempt = self.attempt(false).await;
+        let attempt = Box::pin(self.attempt(false)).await;
         self.attempts.last_word(attempt)
     }
 
     async fn attempt_and_note(&mut self, wait: bool) -> Result<Option<LockGuard>> {
-        let attempt = self.attempt(wait).await;
+        let attempt = Box::pin(self.attempt(wait)).await;
         self.attempts.note(attempt, self.lock.client.heard.last())
     }
 
     /// One request for the key. Dropping it here, at any point, drops the armed claim.
+    ///
+    /// Box it: a waiter would have room for it all the time.
     async fn attempt(&mut self, wait: bool) -> Result<Option<LockGuard>> {
         let client = &self.lock.client;
         let patience = self.attempts.patience(client.heard.last());
