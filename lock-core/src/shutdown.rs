@@ -65,7 +65,8 @@ impl Keeper {
     {
         if request.arrived.is_some() {
             // Whoever is in front looks after what is not polled.
-            return self.acquiring(&request.clone(), take(request)).await;
+            let work = Box::pin(take(request.clone()));
+            return self.acquiring(&request, work).await;
         }
         let arrived = Clock::Boot.now();
         let request = LockRequest {

@@ -15,7 +15,8 @@ use crate::error::{BACKEND, Failure, is_lease_missing, lease_ended, no_answer, u
 use crate::link::Link;
 use crate::place::Place;
 use crate::queue::Queue;
-use crate::shared_wait::{Ticket, Told};
+use crate::shared_wait::Told;
+use crate::ticket::Ticket;
 
 /// The pauses between attempts while no server can be reached.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);

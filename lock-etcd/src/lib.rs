@@ -47,9 +47,11 @@ mod releasing;
 mod shared_lease;
 mod shared_wait;
 mod tending;
+mod ticket;
 mod unstoppable;
 mod url;
 mod waiting;
+mod watch_stream;
 mod watches;
 mod wire;
 #[cfg(feature = "tls")]

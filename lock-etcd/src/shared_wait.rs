@@ -12,9 +12,10 @@ use std::time::Duration;
 use lock_core::{Clock, Error, Moment};
 use tokio::sync::{Notify, oneshot};
 
-use crate::error::{runtime_gone, unexpected};
+use crate::error::unexpected;
 use crate::link::Link;
 use crate::queue::{Blocker, Queue};
+use crate::ticket::Ticket;
 use crate::waiting::look_after;
 use crate::watches::Watches;
 
@@ -85,13 +86,6 @@ pub(crate) struct Look {
     pub(crate) created: i64,
 }
 
-/// A place among the waiters; dropping it gives it up.
-pub(crate) struct Ticket {
-    wait: Arc<SharedWait>,
-    created: i64,
-    told: oneshot::Receiver<Told>,
-}
-
 impl SharedWaits {
     pub(crate) fn over(link: Arc<Link>, watches: Watches) -> Arc<Self> {
         Arc::new(Self {
@@ -133,11 +127,7 @@ impl SharedWaits {
             let runtime = self.link.runtime();
             runtime.spawn(looking);
         }
-        Ticket {
-            wait,
-            created,
-            told,
-        }
+        Ticket::new(wait, created, told)
     }
 
     /// Forgets a wait that nobody is in; `false` when somebody came meanwhile.
@@ -311,6 +301,31 @@ impl SharedWait {
         std::mem::take(&mut self.lock().is_check_wanted)
     }
 
+    /// Has the servers asked how things stand, unless they were within the last `recently`.
+    pub(crate) fn check(&self, recently: Duration) {
+        let mut state = self.lock();
+        let now = Clock::Boot.now();
+        let is_known = state.checked.is_some_and(|at| now.since(at) < recently);
+        if !is_known {
+            state.is_check_wanted = true;
+            self.changed.notify_one();
+        }
+    }
+
+    /// When the servers were last asked who say that the first waiter still waits.
+    pub(crate) fn checked(&self) -> Option<Moment> {
+        self.lock().checked
+    }
+
+    /// Removes the waiter that was `created` then, if it is still there.
+    pub(crate) fn leave(&self, created: i64) {
+        let mut state = self.lock();
+        let was_first = state.is_first(created);
+        if state.waiters.remove(&created).is_some() && was_first {
+            self.changed.notify_one();
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -356,45 +371,6 @@ impl State {
 
     fn note_checked(&mut self, sent: Moment) {
         self.checked = Some(sent);
-    }
-}
-
-impl Ticket {
-    /// Waits until there is something to be told.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe.
-    pub(crate) async fn told(&mut self) -> Told {
-        let told = (&mut self.told).await;
-        // The task ends without a word together with its runtime only.
-        told.unwrap_or_else(|_| Told::Failed(runtime_gone()))
-    }
-
-    /// Has the servers asked how things stand, unless they were within the last `recently`.
-    pub(crate) fn check(&self, recently: Duration) {
-        let mut state = self.wait.lock();
-        let now = Clock::Boot.now();
-        let is_known = state.checked.is_some_and(|at| now.since(at) < recently);
-        if !is_known {
-            state.is_check_wanted = true;
-            self.wait.changed.notify_one();
-        }
-    }
-
-    /// When the servers were last asked who say that the first waiter still waits.
-    pub(crate) fn checked(&self) -> Option<Moment> {
-        self.wait.lock().checked
-    }
-}
-
-impl Drop for Ticket {
-    fn drop(&mut self) {
-        let mut state = self.wait.lock();
-        let was_first = state.is_first(self.created);
-        if state.waiters.remove(&self.created).is_some() && was_first {
-            self.wait.changed.notify_one();
-        }
     }
 }
 

@@ -71,6 +71,11 @@ fn classify(error: &RedisError) -> (ErrorKind, &'static str) {
         }
         _ => {}
     }
+    classify_kind(error)
+}
+
+/// Classifies by the driver's own kinds what says nothing in its code.
+fn classify_kind(error: &RedisError) -> (ErrorKind, &'static str) {
     match error.kind() {
         RedisErrorKind::AuthenticationFailed | RedisErrorKind::Server(ServerErrorKind::NoPerm) => {
             DENIED

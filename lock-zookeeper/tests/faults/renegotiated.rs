@@ -35,7 +35,7 @@ async fn assert_told_before_the_next_one(guard: &LockGuard, others: &ZooKeeperLo
     let both = timeout(2 * TTL, async { tokio::join!(lost, granted) }).await;
     let (lost, (granted, next)) = both.expect("the session ends");
     assert_excluded!(lost < granted, "for {:?}: {what}", lost - granted);
-    next.release().await.unwrap();
+    next.release().await.expect("the store answers");
 }
 
 async fn counts_at_most(guard: &LockGuard, limit: Duration) {
