@@ -124,6 +124,31 @@ impl Capabilities {
         self
     }
 
+    /// Logs at INFO that a client has connected to `server`, of this `version` where it is known, and what
+    /// it lacks of what a backend may have. Backends call it once a connect.
+    pub fn log_connected(&self, server: &str, version: Option<&str>) {
+        let lacks = [
+            (self.shared, "shared locks"),
+            (self.permits, "permits"),
+            (self.push, "push"),
+            (!self.longest_with_delay.is_zero(), "lock delays"),
+        ];
+        let without: Vec<&str> = lacks
+            .iter()
+            .filter(|(has, _)| !has)
+            .map(|(_, what)| *what)
+            .collect();
+        tracing::info!(
+            backend = self.backend,
+            server,
+            version = version.unwrap_or("unknown"),
+            without = without.join(", "),
+            ttl_min = %HumanDuration(*self.ttl.start()),
+            "{}: connected to {server}",
+            self.backend
+        );
+    }
+
     /// Refuses a request for what this backend cannot give.
     pub(crate) fn check(&self, request: &LockRequest) -> Result<()> {
         let unsupported = |what: String| {

@@ -31,6 +31,9 @@ pub(crate) const REPLY_LIMIT: Duration = Duration::from_secs(2);
 /// How large an answer may be: a long queue, or many locks whose names are below this one's.
 const ANSWER_MAX: usize = 64 << 20;
 
+/// How long to wait for a member to tell its version, which is only logged.
+const VERSION_LIMIT: Duration = Duration::from_millis(500);
+
 pub(crate) struct Client {
     pub(crate) layout: Layout,
     /// One link on each runtime that acquires.
@@ -95,6 +98,16 @@ impl Client {
         client.lane()?.connection().await?;
         let shortest = client.background()?.leases.granting.shortest().await?;
         Ok((client, shortest))
+    }
+
+    /// The member that we are connected to, and its version, if it tells that soon.
+    pub(crate) async fn server(&self) -> Result<(String, Option<String>)> {
+        let link = self.lane()?;
+        let connection = link.connection().await?;
+        let mut maintenance = connection.client.maintenance_client();
+        let status = link.within(VERSION_LIMIT, maintenance.status()).await;
+        let version = status.and_then(|status| Some(status.ok()?.version().to_owned()));
+        Ok((connection.server.to_string(), version))
     }
 
     /// The command connection of the caller's runtime.

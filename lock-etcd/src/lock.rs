@@ -64,6 +64,8 @@ impl EtcdLock {
             .with_tokens(TokenOrder::Always)
             .with_ttl(shortest..=*TTL_RANGE.end())
             .with_lock_delay(*TTL_RANGE.end());
+        let (server, version) = client.server().await?;
+        capabilities.log_connected(&server, version.as_deref());
         let keeper = Keeper::new(capabilities, Arc::<Client>::clone(&client), home);
         Ok(Self {
             client,

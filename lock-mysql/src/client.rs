@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lock_core::{
-    Error, Heard, HumanDuration, KeeperHome, LockKey, Mode, Moment, OwnerId, Patrol, PerRuntime,
-    Result,
+    Capabilities, Error, Heard, HumanDuration, KeeperHome, LockKey, Mode, Moment, OwnerId, Patrol,
+    PerRuntime, Result,
 };
 
 use crate::batch::BatchSize;
@@ -85,7 +85,11 @@ pub(crate) struct Station {
 
 impl Client {
     /// Opens the first connection, and creates tables that are missing.
-    pub(crate) async fn connect(config: &MySqlConfig, home: &KeeperHome) -> Result<Self> {
+    pub(crate) async fn connect(
+        config: &MySqlConfig,
+        home: &KeeperHome,
+        capabilities: &Capabilities,
+    ) -> Result<Self> {
         let layout = Arc::new(Layout::new(config)?);
         let wire = Wire::new(config)?;
         let server = wire.server();
@@ -131,18 +135,20 @@ impl Client {
             stations,
         };
         let prepared = client.prepare(config).await;
-        prepared.map_err(|error| match error.operation() {
+        let version = prepared.map_err(|error| match error.operation() {
             Some(_) => client.at_server(error),
             None => client.at_server(error).with_operation("connect"),
         })?;
+        capabilities.log_connected(&client.server, Some(&version));
         Ok(client)
     }
 
-    /// Opens the first connection and looks whether server and tables are fit.
-    async fn prepare(&self, config: &MySqlConfig) -> Result<()> {
+    /// Opens the first connection and looks whether server and tables are fit; returns the server's version.
+    async fn prepare(&self, config: &MySqlConfig) -> Result<String> {
         let description = self.ask_to_prepare(server::DESCRIBE.to_owned()).await?;
-        server::check(&description, config.hold)?;
-        self.prepare_tables().await
+        let version = server::check(&description, config.hold)?;
+        self.prepare_tables().await?;
+        Ok(version)
     }
 
     /// Creates the tables that are missing, if that is wanted, and looks whether they are fit.

@@ -57,12 +57,9 @@ impl MySqlLock {
     /// Dropping the future closes the connections.
     pub async fn connect(config: MySqlConfig) -> Result<Self> {
         let home = KeeperHome::at(config.keeper)?;
-        let client = Arc::new(Client::connect(&config, &home).await?);
-        let keeper = Keeper::new(
-            capabilities(config.hold),
-            Arc::<Client>::clone(&client),
-            home,
-        );
+        let capabilities = capabilities(config.hold);
+        let client = Arc::new(Client::connect(&config, &home, &capabilities).await?);
+        let keeper = Keeper::new(capabilities, Arc::<Client>::clone(&client), home);
         Ok(Self {
             client,
             keeper,

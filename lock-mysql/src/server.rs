@@ -50,8 +50,8 @@ pub(crate) fn takes_no_writes(setting: &str) -> Error {
     )
 }
 
-/// An error if the server that was described cannot hold locks in this way.
-pub(crate) fn check(description: &Answer, hold: MySqlHold) -> Result<()> {
+/// Returns the version of the server that was described, or an error if it cannot hold locks in this way.
+pub(crate) fn check(description: &Answer, hold: MySqlHold) -> Result<String> {
     let mut settings = HashMap::new();
     for row in description.nth_back(0)?.rows() {
         settings.insert(
@@ -89,7 +89,7 @@ pub(crate) fn check(description: &Answer, hold: MySqlHold) -> Result<()> {
     if hold == MySqlHold::Row && is("group_replication_single_primary_mode", "OFF") {
         return Err(unfit(ErrorKind::Unsupported, "row locks are local to one primary of a group, so two primaries would grant the same lock: use hold = \"lease\", or a group with a single primary".to_owned()));
     }
-    Ok(())
+    Ok(version.to_owned())
 }
 
 /// What the version would have to be, if it is too old.

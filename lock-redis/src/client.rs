@@ -42,8 +42,15 @@ pub(crate) struct Client {
     patrol: Patrol,
 }
 
-/// Whether the server tells of changes.
-type Pushes = bool;
+/// What a client finds out about its server.
+pub(crate) struct Found {
+    /// Whether it tells of changes.
+    pub(crate) pushes: bool,
+    /// Its host and port.
+    pub(crate) server: String,
+    /// Its version, if it tells.
+    pub(crate) version: Option<String>,
+}
 
 /// What the server answers to a take.
 pub(crate) enum Answer {
@@ -54,8 +61,8 @@ pub(crate) enum Answer {
 }
 
 impl Client {
-    /// Opens both connections. Answers whether the server tells both of changes, too.
-    pub(crate) async fn connect(config: &RedisConfig, home: &KeeperHome) -> Result<(Self, Pushes)> {
+    /// Opens both connections.
+    pub(crate) async fn connect(config: &RedisConfig, home: &KeeperHome) -> Result<(Self, Found)> {
         let layout = Layout::new(&config.namespace);
         let hub = Arc::new(Hub::new(layout.clone()));
         let patrol = Patrol::new(home.clone());
@@ -95,7 +102,13 @@ impl Client {
             let error = client.background.here()?.no_answer(REPLY_LIMIT);
             return Err(error.with_operation("connect"));
         }
-        Ok((client, command.pushes && connection.pushes))
+        let pushes = command.pushes && connection.pushes;
+        let found = Found {
+            pushes,
+            server: wire.server(),
+            version: command.version.clone(),
+        };
+        Ok((client, found))
     }
 
     /// The server's key of a lock.

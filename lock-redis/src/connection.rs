@@ -21,6 +21,8 @@ pub(crate) struct Connection {
     batches: Batches,
     /// Whether the server tells it of changes; some have no `CLIENT TRACKING`, or do not let us use it.
     pub(crate) pushes: bool,
+    /// The version of the server, if it tells.
+    pub(crate) version: Option<String>,
     /// Whether somebody asks it for a sign of life just now.
     pub(crate) probed: AtomicBool,
     /// Runs as long as anybody has the connection.
@@ -40,6 +42,7 @@ impl Connection {
             batches: Batches::start(runtime, channel.clone(), batch_max),
             channel,
             pushes: false,
+            version: None,
             probed: AtomicBool::new(false),
             driver,
         }
@@ -52,7 +55,7 @@ impl Connection {
         tracking: Tracking,
     ) -> Result<()> {
         if let Some(call) = greeting {
-            server::check(self.channel.redis.clone()).await?;
+            self.version = server::check(self.channel.redis.clone()).await?;
             call.send(&self.channel).await.map_err(translate)?;
         }
         self.pushes = self.track(tracking).await.map_err(translate)?;

@@ -67,16 +67,17 @@ impl RedisLock {
     /// Dropping the future closes the connections.
     pub async fn connect(config: RedisConfig) -> Result<Self> {
         let home = KeeperHome::at(config.keeper)?;
-        let (client, pushes) = Client::connect(&config, &home).await?;
+        let (client, found) = Client::connect(&config, &home).await?;
         let client = Arc::new(client);
         let mut capabilities = Capabilities::new(BACKEND)
             .with_shared()
             .with_permits()
             .with_lock_delay(*TTL_RANGE.end())
             .with_tokens(TokenOrder::ServerClock);
-        capabilities.push = pushes;
+        capabilities.push = found.pushes;
+        capabilities.log_connected(&found.server, found.version.as_deref());
         let mut keeper = Keeper::new(capabilities, Arc::<Client>::clone(&client), home);
-        if pushes {
+        if found.pushes {
             keeper = keeper.with_first_renewal(FIRST_RENEWAL);
         }
         client.hub.raise(keeper.alarm());

@@ -83,8 +83,9 @@ fn step(last: Reading, reading: Reading) -> Option<(&'static str, Duration)> {
 /// A script that needs no key. What a server says about others may have bytes in it that the driver cannot read.
 const NOTHING: &str = "return 1";
 
-/// Refuses a server that cannot hold locks by itself, or cannot run scripts.
-pub(crate) async fn check(mut connection: MultiplexedConnection) -> Result<()> {
+/// Refuses a server that cannot hold locks by itself, or cannot run scripts; returns its version, if it
+/// tells.
+pub(crate) async fn check(mut connection: MultiplexedConnection) -> Result<Option<String>> {
     let hash = redis::Script::new(NOTHING).get_hash().to_owned();
     let mut requests = Pipeline::new();
     requests.ignore_errors();
@@ -94,31 +95,38 @@ pub(crate) async fn check(mut connection: MultiplexedConnection) -> Result<()> {
     let answers: RedisResult<[RedisResult<Value>; 3]> = requests.query_async(&mut connection).await;
     let [hello, eval, evalsha] = answers.map_err(translate)?;
     // One that does not say what it is shows it by what it answers to other requests.
-    check_mode(hello.unwrap_or(Value::Nil))?;
+    let hello = hello.unwrap_or(Value::Nil);
+    check_mode(&hello)?;
     for (name, answer) in [("EVAL", eval), ("EVALSHA", evalsha)] {
         answer.map_err(|error| without_scripts(name, error))?;
     }
-    Ok(())
+    Ok(field(&hello, "version"))
 }
 
 /// Refuses a server that says in its answer to `HELLO` that it is part of something that is not supported.
-fn check_mode(hello: Value) -> Result<()> {
-    let Value::Map(fields) = hello else {
-        return Ok(());
-    };
-    let text = |value: &Value| match value {
-        Value::BulkString(text) => String::from_utf8_lossy(text).into_owned(),
-        Value::SimpleString(text) => text.clone(),
-        _ => String::new(),
-    };
-    let mode = fields.iter().find(|(name, _)| text(name) == "mode");
-    match mode.map(|(_, mode)| text(mode)).as_deref() {
+fn check_mode(hello: &Value) -> Result<()> {
+    match field(hello, "mode").as_deref() {
         Some("cluster") => Err(unsupported(NO_CLUSTER)),
         Some("sentinel") => Err(unsupported(
             "this is a Redis Sentinel, which keeps no keys and is not supported yet: give the address of the master",
         )),
         _ => Ok(()),
     }
+}
+
+/// A field of the answer to `HELLO`.
+fn field(hello: &Value, name: &str) -> Option<String> {
+    let Value::Map(fields) = hello else {
+        return None;
+    };
+    let text = |value: &Value| match value {
+        Value::BulkString(text) => Some(String::from_utf8_lossy(text).into_owned()),
+        Value::SimpleString(text) => Some(text.clone()),
+        _ => None,
+    };
+    let mut fields = fields.iter();
+    let found = fields.find(|(of, _)| text(of).as_deref() == Some(name));
+    found.and_then(|(_, value)| text(value))
 }
 
 /// What it means that the server refuses a script that was sent as the command `name`.

@@ -68,6 +68,11 @@ impl Wire {
         })
     }
 
+    /// Where connections go, as `host:port`.
+    pub(crate) fn server(&self) -> String {
+        self.info.addr().to_string()
+    }
+
     /// Opens a connection on the runtime of the caller, which has to outlive it.
     pub(crate) async fn open(
         &self,
@@ -103,7 +108,7 @@ impl Wire {
 
     /// Says which server an error is about, without a password.
     pub(crate) fn at(&self, error: Error) -> Error {
-        error.with_server(self.info.addr().to_string())
+        error.with_server(self.server())
     }
 
     /// Nothing was opened in time.

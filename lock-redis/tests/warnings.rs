@@ -106,3 +106,21 @@ fn a_server_that_evicts() {
         assert!(is_said(&["WARN", "may evict held locks", "allkeys-lfu"]));
     });
 }
+
+#[test]
+fn each_connect_is_told_in_one_line() {
+    steady(async || {
+        let server = RedisServer::start();
+        connect(&server).await;
+        let address = format!("127.0.0.1:{}", server.port());
+        let version = "version=\"";
+        assert!(is_said(&["INFO", "redis: connected to", &address, version]));
+        assert!(!is_said(&[&address, "version=\"unknown\""]));
+        let told = {
+            let log = log();
+            let log = String::from_utf8_lossy(&log).into_owned();
+            log.lines().filter(|line| line.contains(&address)).count()
+        };
+        assert_eq!(told, 1);
+    });
+}

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::{
-    Clock, Error, Heard, HoldId, HumanDuration, KeeperHome, Moment, OwnerId, Patrol, PerRuntime,
-    Released, Result,
+    Capabilities, Clock, Error, Heard, HoldId, HumanDuration, KeeperHome, Moment, OwnerId, Patrol,
+    PerRuntime, Released, Result,
 };
 use zookeeper_client::Error as ZooKeeperError;
 
@@ -39,6 +39,7 @@ pub(crate) struct Client {
     /// The shortest and the longest session of the server.
     bounds: RangeInclusive<Duration>,
     address: String,
+    version: Option<String>,
     /// Which ttls were told to be shortened.
     shortened: Known<Duration>,
     /// Which nodes of unknown clients were seen to be claims.
@@ -70,6 +71,7 @@ impl Client {
             parents,
             bounds: ttl..=ttl,
             address,
+            version: None,
             shortened: Known::default(),
             claims: Known::default(),
             stations: PerRuntime::new(home.clone(), move |runtime| {
@@ -90,7 +92,13 @@ impl Client {
         }
         let bounds = client.stations.here()?.bounds().await?;
         client.bounds = bounds.clone();
+        client.version = wire.version().await;
         Ok((client, bounds))
+    }
+
+    /// Logs that it is connected.
+    pub(crate) fn log_connected(&self, capabilities: &Capabilities) {
+        capabilities.log_connected(&self.address, self.version.as_deref());
     }
 
     /// The session for `hold`, on the caller's runtime, or at the keeper's: no longer than its ttl and lock delay.

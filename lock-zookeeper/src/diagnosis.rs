@@ -92,6 +92,21 @@ async fn reason(server: &str, is_secure: bool, has_user: bool) -> (ErrorKind, St
     unavailable("no answer in time: check that most servers of the ensemble run and are reachable")
 }
 
+/// Asks a server that speaks plain text for its version, which it may not be willing to tell.
+pub(crate) async fn version(server: &str) -> Option<String> {
+    let stream = timeout(LIMIT, TcpStream::connect(server))
+        .await
+        .ok()?
+        .ok()?;
+    let Said::Words(words) = asked(stream, b"srvr\n").await else {
+        return None;
+    };
+    let text = String::from_utf8_lossy(&words).into_owned();
+    let version = text.strip_prefix("Zookeeper version: ")?;
+    let end = version.find(['-', ',', '\n'])?;
+    Some(version[..end].to_owned())
+}
+
 async fn speaks_tls(server: &str) -> bool {
     let Ok(Ok(stream)) = timeout(LIMIT, TcpStream::connect(server)).await else {
         return false;

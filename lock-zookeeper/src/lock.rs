@@ -75,6 +75,7 @@ impl ZooKeeperLock {
             .with_tokens(TokenOrder::Always)
             .with_ttl(*bounds.start()..=*TTL_RANGE.end())
             .with_lock_delay(*bounds.end());
+        client.log_connected(&capabilities);
         let keeper = Keeper::new(capabilities, Arc::<Client>::clone(&client), home);
         Ok(Self { client, keeper })
     }

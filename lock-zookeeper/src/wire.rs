@@ -10,7 +10,7 @@ use zookeeper_client::{Client as ZooKeeper, Error as ZooKeeperError, SessionInfo
 
 use crate::ZooKeeperConfig;
 use crate::connection::{Connection, Unready};
-use crate::diagnosis::diagnose;
+use crate::diagnosis::{diagnose, version};
 use crate::error::{BACKEND, config_error, translate};
 use crate::node::Answer;
 #[cfg(feature = "tls")]
@@ -179,6 +179,15 @@ impl Wire {
         let is_secure = false;
         let told = diagnose(server, is_secure, self.has_user()).await;
         told.with_source(error).with_server(server.to_owned())
+    }
+
+    /// The version of a server, if it tells: none does over TLS.
+    pub(crate) async fn version(&self) -> Option<String> {
+        #[cfg(feature = "tls")]
+        if self.security.is_some() {
+            return None;
+        }
+        version(self.servers.first()?).await
     }
 
     /// Where connections go, for errors.
