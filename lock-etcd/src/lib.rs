@@ -54,7 +54,6 @@ mod waiting;
 mod watch_stream;
 mod watches;
 mod wire;
-#[cfg(feature = "tls")]
 mod witness;
 
 pub use config::EtcdConfig;

@@ -4,7 +4,9 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
-use lock_core::{Clock, Error, ErrorKind, HumanDuration, Result};
+#[cfg(feature = "tls")]
+use lock_core::HumanDuration;
+use lock_core::{Clock, Error, ErrorKind, Result};
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::socket2::{SockRef, TcpKeepalive};
 use redis::{

@@ -199,6 +199,10 @@ impl Wire {
 /// Why there is no connection.
 pub(crate) enum Failure {
     /// A setting or a file.
+    #[cfg_attr(
+        not(feature = "tls"),
+        expect(dead_code, reason = "only certificates fail so")
+    )]
     Setting(Error),
     Answer(ZooKeeperError),
 }
