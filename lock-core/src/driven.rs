@@ -108,6 +108,8 @@ impl Watched for Driven {
         if matches!(self.polling.progress(seen), Progress::None) {
             self.lapses.fetch_add(1, Ordering::Relaxed);
             self.give_up();
+            // A poll may have come in between, and nothing else would wake its task again.
+            self.polling.wake();
         }
     }
 

@@ -287,7 +287,11 @@ impl Client {
                 found => found,
             },
             outcome = elsewhere.as_mut() => match outcome {
-                Ok(0) => Ok(here.await.unwrap_or(0)),
+                // Ours has been heard, and is answered at once where anybody drives its connection.
+                Ok(0) => match self.patrol.within(HEAD_START, here).await {
+                    Some(Ok(found)) => Ok(found),
+                    Some(Err(_)) | None => Ok(0),
+                },
                 Err(_) => here.await,
                 found => found,
             },

@@ -48,6 +48,10 @@ fn a_server_without_tls_is_refused() {
             .url()
             .replacen("etcd://", "etcds://", 1);
         let error = refusal(url).await;
-        assert_refused(&error, ErrorKind::Unavailable, "check that the servers run");
+        assert_refused(
+            &error,
+            ErrorKind::Unavailable,
+            "use its TLS port, or etcd:// if it has none",
+        );
     });
 }

@@ -266,6 +266,8 @@ impl Watched for Slot {
             // A guard is handed on, or released.
             other => drop(other),
         }
+        // A poll may have come in between, and nothing else would wake its task again.
+        self.polling.wake();
         self.queues.look_for_others(self);
     }
 

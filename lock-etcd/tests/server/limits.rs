@@ -9,14 +9,14 @@ use lock_testkit::{eventually, steady};
 
 use crate::{PROMPT, connect, keys, leases, lock_for};
 
-const TTL: Duration = Duration::from_secs(6);
+const TTL: Duration = Duration::from_secs(10);
 
 /// More than fit into one transaction, whatever the servers allow.
 const HOLDS: usize = 300;
 
-async fn hold_many(locks: &EtcdLock) -> Vec<LockGuard> {
+async fn hold_many(locks: &EtcdLock, holds: usize) -> Vec<LockGuard> {
     let mut guards = Vec::new();
-    for number in 0..HOLDS {
+    for number in 0..holds {
         guards.push(lock_for(locks, &format!("many/{number}"), TTL).await);
     }
     guards
@@ -35,17 +35,18 @@ async fn survive_a_leader(cluster: &EtcdCluster, guards: &[LockGuard]) {
     };
     eventually(PROMPT, "all stand under another lease", moved).await;
     tokio::time::sleep(TTL * 3 / 2).await;
-    assert_eq!(held(guards), HOLDS, "held after a change of leader");
-    assert_eq!(keys(cluster, "many/").len(), HOLDS);
+    assert_eq!(held(guards), guards.len(), "held after a change of leader");
+    assert_eq!(keys(cluster, "many/").len(), guards.len());
 }
 
 #[test]
 fn holds_survive_a_leader_where_transactions_are_short() {
-    for operations in ["16", "2"] {
+    // With two operations each hold moves by a transaction of its own, which takes a busy machine its time.
+    for (operations, holds) in [("16", HOLDS), ("2", HOLDS / 5)] {
         steady(async || {
             let cluster = EtcdCluster::start_with(3, &["--max-txn-ops", operations]);
             let locks = connect(cluster.url()).await;
-            let guards = hold_many(&locks).await;
+            let guards = hold_many(&locks, holds).await;
             survive_a_leader(&cluster, &guards).await;
         });
     }
@@ -56,7 +57,7 @@ fn holds_survive_a_leader_where_requests_are_small() {
     steady(async || {
         let cluster = EtcdCluster::start_with(1, &["--max-request-bytes", "2000"]);
         let locks = connect(cluster.url()).await;
-        let guards = hold_many(&locks).await;
+        let guards = hold_many(&locks, HOLDS).await;
         survive_a_leader(&cluster, &guards).await;
     });
 }
