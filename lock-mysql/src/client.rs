@@ -199,6 +199,15 @@ impl Client {
         }
     }
 
+    /// Whether somebody has the row of `key` locked just now.
+    pub(crate) async fn is_locked(&self, key: &LockKey, limit: Duration) -> bool {
+        let Ok(station) = self.station() else {
+            return false;
+        };
+        let asked = station.keeping.ask(self.layout.try_row(key), limit).await;
+        matches!(asked, Err(Failure::Locked))
+    }
+
     /// The connections for takes and releases here.
     pub(crate) fn lane(&self) -> Result<Arc<Lane>> {
         self.lanes.here()

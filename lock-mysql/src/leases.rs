@@ -6,7 +6,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::{join, join_all};
-use lock_core::{Clock, HoldId, LockKey, LossReason, Mode, OwnerId, Released, Renewal, Result};
+use lock_core::{Clock, HoldId, LossReason, Mode, OwnerId, Released, Renewal, Result};
 
 use crate::client::{Client, Lane, Won};
 use crate::errand::{Answered, Errand};
@@ -209,15 +209,6 @@ impl Client {
 
     fn stalled(&self) -> MutexGuard<'_, HashSet<OwnerId>> {
         self.stalled.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Whether somebody has the row of `key` locked just now.
-    pub(crate) async fn is_locked(&self, key: &LockKey, limit: Duration) -> bool {
-        let Ok(station) = self.station() else {
-            return false;
-        };
-        let asked = station.keeping.ask(self.layout.try_row(key), limit).await;
-        matches!(asked, Err(Failure::Locked))
     }
 
     async fn renew_together(
