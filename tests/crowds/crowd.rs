@@ -56,7 +56,7 @@ pub(crate) fn one_process(start: fn() -> Crowded, kind: Kind, settings: &str) {
     } else {
         Duration::ZERO
     };
-    let (settled, idle) = runtime.block_on(settle(&store, may_settle));
+    let (settled, idle) = runtime.block_on(settle(&store, store.idle_limit, may_settle));
     let mut report = Report::new(&store, kind, settings, many);
     report.requests_to_queue = store.requests() - before;
     report.settled = settled;
@@ -92,7 +92,8 @@ pub(crate) fn many_processes(start: fn() -> Crowded) {
     let start = |_| Child::start(&store.url, Kind::Exclusive, WAITERS);
     let mut children: Vec<Child> = (0..processes).map(start).collect();
     children.iter_mut().for_each(|child| drop(child.answer()));
-    let (settled, idle) = runtime.block_on(settle(&store, SETTLING));
+    let quiet = store.idle_limit * processes as f64;
+    let (settled, idle) = runtime.block_on(settle(&store, quiet, SETTLING));
     let mut report = Report::new(&store, Kind::Exclusive, "processes", processes * WAITERS);
     report.settled = settled;
     report.idle = idle;
@@ -136,9 +137,9 @@ async fn hold(url: &str, kind: Kind) -> Option<LockGuard> {
     }
 }
 
-/// Waits until the server is sent no more than a quiet crowd sends, for `limit` at most, and returns
-/// how long that took and how many requests a second it then is.
-async fn settle(store: &Crowded, limit: Duration) -> (Duration, f64) {
+/// Waits until the server is sent no more than `quiet` requests a second, for `limit` at most, and
+/// returns how long that took and how many it then is.
+async fn settle(store: &Crowded, quiet: f64, limit: Duration) -> (Duration, f64) {
     let begun = Clock::Boot.now();
     loop {
         let (before, from) = (store.requests(), Clock::Boot.now());
@@ -146,7 +147,7 @@ async fn settle(store: &Crowded, limit: Duration) -> (Duration, f64) {
         let sent = store.requests() - before;
         let now = Clock::Boot.now();
         let rate = sent as f64 / now.since(from).as_secs_f64();
-        if rate <= store.idle_limit || now.since(begun) > limit {
+        if rate <= quiet || now.since(begun) > limit {
             return (from.since(begun), rate);
         }
     }
