@@ -68,6 +68,22 @@ impl Queue {
         })
     }
 
+    /// Claims by when they were created, as they were in this revision; their keys are these numbers.
+    #[cfg(test)]
+    pub(crate) fn of(revision: i64, claims: &[(i64, Mode)]) -> Self {
+        let entry = |(created, mode): &(i64, Mode)| Entry {
+            key: created.to_string().into_bytes(),
+            mode: *mode,
+            created: *created,
+            lease: 1,
+        };
+        Self {
+            revision,
+            claims: claims.iter().map(entry).collect(),
+            ..Self::default()
+        }
+    }
+
     /// Says that only our own claim was asked for.
     pub(crate) fn of_our_own(mut self) -> Self {
         self.is_partial = true;

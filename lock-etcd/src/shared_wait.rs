@@ -47,6 +47,8 @@ struct State {
     claims: Queue,
     /// All claims that were created until then, and have not gone since, are among `claims`.
     known_until: i64,
+    /// The last revision in which a claim is known to have gone.
+    heard: i64,
     /// When the servers were last asked who say that the first waiter still waits.
     checked: Option<Moment>,
     /// What kept it out in this later revision, too.
@@ -172,6 +174,8 @@ impl SharedWait {
         if let Some(seen) = seen
             && !seen.is_partial()
             && created > state.known_until
+            // Else it has claims that are known to have gone, of which nobody is told again.
+            && seen.revision >= state.heard
         {
             (state.claims, state.known_until) = (seen, created);
         }
@@ -203,15 +207,26 @@ impl SharedWait {
 
     /// Takes note of a claim that has gone in this revision.
     pub(crate) fn note_gone(&self, key: &[u8], gone: i64) {
-        self.lock().claims.remove(key, gone);
+        let mut state = self.lock();
+        state.claims.remove(key, gone);
+        state.heard = state.heard.max(gone);
     }
 
-    /// Takes note of all claims, as they were `sent` for then.
-    pub(crate) fn note_list(&self, list: Queue, sent: Moment) -> Result<(), Error> {
+    /// In which revision the claims were as they are known.
+    pub(crate) fn revision(&self) -> i64 {
+        self.lock().claims.revision
+    }
+
+    /// Takes note of all claims, as they were `sent` for then, when they were known as in the revision `before`.
+    pub(crate) fn note_list(&self, list: Queue, before: i64, sent: Moment) -> Result<(), Error> {
         let mut state = self.lock();
         let now = list.revision;
-        if now < state.claims.revision {
+        if now < before {
             return Err(unexpected("a list of the past"));
+        }
+        if now < state.claims.revision {
+            // A waiter has come meanwhile, and has brought a later one.
+            return Ok(());
         }
         (state.claims, state.known_until) = (list, now);
         let listed = state.waiters.range(..=now).map(|(created, _)| *created);
@@ -377,5 +392,54 @@ impl State {
 impl fmt::Debug for SharedWaits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.lock().keys()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lock_core::Mode::{Exclusive, Shared};
+
+    fn enter(wait: &Arc<SharedWait>, created: i64, seen: Queue) -> oneshot::Receiver<Told> {
+        let (tell, told) = oneshot::channel();
+        let key = Arc::from(created.to_string());
+        wait.enter(created, Waiter { key, tell }, Some(seen));
+        told
+    }
+
+    #[test]
+    fn a_list_that_was_overtaken_is_no_error() {
+        let wait = SharedWait::new("queue");
+        let first = &[(1, Exclusive), (2, Exclusive)];
+        let _told = enter(&wait, 2, Queue::of(2, first));
+        wait.doubt();
+        let (before, sent) = (wait.revision(), Clock::Boot.now());
+        let all = &[(1, Exclusive), (2, Exclusive), (3, Exclusive)];
+        let _told = enter(&wait, 3, Queue::of(3, all));
+        wait.note_list(Queue::of(2, first), before, sent).unwrap();
+        assert!(matches!(wait.advance(), Step::Watch(Blocker::One(_, 1), 3)));
+    }
+
+    #[test]
+    fn a_list_of_a_store_that_went_back_is_an_error() {
+        let wait = SharedWait::new("queue");
+        let claims = &[(1, Exclusive), (2, Exclusive)];
+        let _told = enter(&wait, 2, Queue::of(2, claims));
+        let (before, sent) = (wait.revision(), Clock::Boot.now());
+        let past = Queue::of(1, &[(1, Exclusive)]);
+        wait.note_list(past, before, sent).unwrap_err();
+    }
+
+    #[test]
+    fn what_was_heard_is_not_forgotten_for_what_was_seen_before() {
+        let wait = SharedWait::new("queue");
+        let mut first = enter(&wait, 2, Queue::of(2, &[(1, Exclusive), (2, Shared)]));
+        wait.note_gone(b"1", 4);
+        assert!(matches!(wait.advance(), Step::End));
+        assert!(matches!(first.try_recv(), Ok(Told::Next)));
+        // The answer to its take has been on its way for longer than the news.
+        let seen = Queue::of(3, &[(1, Exclusive), (2, Shared), (3, Shared)]);
+        let _second = enter(&wait, 3, seen);
+        assert!(matches!(wait.advance(), Step::List(_)));
     }
 }

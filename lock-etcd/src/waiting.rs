@@ -161,10 +161,10 @@ impl Watching {
             .when([Compare::create_revision(own, CompareOp::Less, 0)])
             .and_then([TxnOp::delete(own, None)])
             .or_else([TxnOp::get(queue, Some(list))]);
-        let sent = Clock::Boot.now();
+        let (before, sent) = (self.wait.revision(), Clock::Boot.now());
         let link = &self.waits.link;
         let answer = link.ask(REPLY_LIMIT, |client| transact(client, look.clone()));
         let list = Queue::read(&answer.await?, queue, "")?;
-        self.wait.note_list(list, sent)
+        self.wait.note_list(list, before, sent)
     }
 }
