@@ -22,6 +22,8 @@ const CLIENT_HELLO: &[u8] = &[
     17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 0, 0, 2, 0xC0, 0x2F, 1, 0,
 ];
 
+const CLOSES_AT_ONCE: &str = "the server closes new connections at once: it has as many as it allows from this address (maxClientCnxns, 60 by default), so close some or raise that; or look at its log";
+
 /// What a server says that was sent something.
 enum Said {
     /// It has closed the connection.
@@ -40,6 +42,7 @@ async fn reason(server: &str, is_secure: bool, has_user: bool) -> (ErrorKind, St
     let unavailable = |message: &str| (ErrorKind::Unavailable, message.to_owned());
     let mut stream = match timeout(LIMIT, TcpStream::connect(server)).await {
         Ok(Ok(stream)) => stream,
+        Ok(Err(error)) if was_closed(&error) => return unavailable(CLOSES_AT_ONCE),
         Ok(Err(error)) => {
             return unavailable(&format!(
                 "cannot connect ({error}): check host and port, and that the server runs and is reachable"
@@ -52,11 +55,7 @@ async fn reason(server: &str, is_secure: bool, has_user: bool) -> (ErrorKind, St
         }
     };
     match heard(&mut stream, DOOR).await {
-        Said::Nothing => {
-            return unavailable(
-                "the server closes new connections at once: it has as many as it allows from this address (maxClientCnxns, 60 by default), so close some or raise that; or look at its log",
-            );
-        }
+        Said::Nothing => return unavailable(CLOSES_AT_ONCE),
         Said::Words(_) => {
             return unavailable("something else than ZooKeeper answers there: check the port");
         }
@@ -107,6 +106,12 @@ pub(crate) async fn version(server: &str) -> Option<String> {
     Some(version[..end].to_owned())
 }
 
+/// Returns true for a connection that the server accepted, and had closed before we looked at it.
+fn was_closed(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset};
+    matches!(error.kind(), BrokenPipe | ConnectionReset)
+}
+
 async fn speaks_tls(server: &str) -> bool {
     let Ok(Ok(stream)) = timeout(LIMIT, TcpStream::connect(server)).await else {
         return false;
@@ -136,5 +141,42 @@ async fn heard(stream: &mut TcpStream, limit: Duration) -> Said {
             Said::Words(words)
         }
         Err(_) => Said::Silence,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::net::TcpListener;
+
+    /// How the server closes what it has accepted, before the connecting side looks.
+    async fn told_by(close: impl AsyncFn(TcpStream)) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server = listener.local_addr().unwrap().to_string();
+        let accepted = async {
+            while let Ok((stream, _)) = listener.accept().await {
+                close(stream).await;
+            }
+        };
+        let asked = diagnose(&server, false, false);
+        tokio::select! {
+            biased;
+            () = accepted => unreachable!("a listener without an end"),
+            error = asked => error.to_string(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_server_that_closes_at_once_is_told_however_it_closes() {
+        let ended = told_by(async |stream| drop(stream)).await;
+        let reset = told_by(async |stream| drop(stream.set_zero_linger())).await;
+        let both = told_by(async |mut stream| {
+            drop(stream.shutdown().await);
+            drop(stream.set_zero_linger());
+        })
+        .await;
+        for told in [ended, reset, both] {
+            assert!(told.contains("maxClientCnxns"), "{told}");
+        }
     }
 }
