@@ -19,7 +19,7 @@ use crate::moving::follow;
 use crate::names::Names;
 use crate::place::Place;
 use crate::queue::Queue;
-use crate::shared_wait::SharedWaits;
+use crate::shared_waits::SharedWaits;
 use crate::unstoppable::Unstoppable;
 use crate::watches::Watches;
 use crate::wire::Wire;

@@ -46,6 +46,7 @@ mod queue;
 mod releasing;
 mod shared_lease;
 mod shared_wait;
+mod shared_waits;
 mod tending;
 mod ticket;
 mod unstoppable;

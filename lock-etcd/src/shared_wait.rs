@@ -4,8 +4,7 @@
 //! client's waiters is let in before the first of them. So one watch, of what the first one waits for, does for
 //! all, and one list of claims.
 
-use std::collections::{BTreeMap, HashMap};
-use std::fmt;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -13,23 +12,7 @@ use lock_core::{Clock, Error, Moment};
 use tokio::sync::{Notify, oneshot};
 
 use crate::error::unexpected;
-use crate::link::Link;
 use crate::queue::{Blocker, Queue};
-use crate::ticket::Ticket;
-use crate::waiting::look_after;
-use crate::watches::Watches;
-
-/// How much time there is at least between two waits of a client that look by themselves.
-const PACE: Duration = Duration::from_millis(250);
-
-/// The waits of a client, by the queues that they are in.
-pub(crate) struct SharedWaits {
-    pub(crate) link: Arc<Link>,
-    pub(crate) watches: Watches,
-    by_queue: Mutex<HashMap<String, Arc<SharedWait>>>,
-    /// When the next wait may look by itself.
-    next_look: Mutex<Moment>,
-}
 
 /// The waiters of a client for one key.
 pub(crate) struct SharedWait {
@@ -56,9 +39,9 @@ struct State {
     is_check_wanted: bool,
 }
 
-struct Waiter {
-    key: Arc<str>,
-    tell: oneshot::Sender<Told>,
+pub(crate) struct Waiter {
+    pub(crate) key: Arc<str>,
+    pub(crate) tell: oneshot::Sender<Told>,
 }
 
 /// What a waiter is told.
@@ -88,79 +71,8 @@ pub(crate) struct Look {
     pub(crate) created: i64,
 }
 
-impl SharedWaits {
-    pub(crate) fn over(link: Arc<Link>, watches: Watches) -> Arc<Self> {
-        Arc::new(Self {
-            link,
-            watches,
-            by_queue: Mutex::default(),
-            next_look: Mutex::new(Clock::Boot.now()),
-        })
-    }
-
-    /// Whether somebody waits in this queue, so that whoever comes now waits, too.
-    pub(crate) fn has_waiter(&self, queue: &str) -> bool {
-        let wait = self.lock().get(queue).cloned();
-        wait.is_some_and(|wait| !wait.lock().waiters.is_empty())
-    }
-
-    /// Waits in `queue` for the turn of the claim with this `key`, which was `created` then. `seen` is what
-    /// its take was answered with.
-    pub(crate) fn enter(
-        self: &Arc<Self>,
-        queue: &str,
-        (key, created): (&Arc<str>, i64),
-        seen: Option<Queue>,
-    ) -> Ticket {
-        let (tell, told) = oneshot::channel();
-        let mut waits = self.lock();
-        let (wait, is_new) = match waits.get(queue) {
-            Some(wait) => (Arc::clone(wait), false),
-            None => (SharedWait::new(queue), true),
-        };
-        let waiter = Waiter {
-            key: Arc::clone(key),
-            tell,
-        };
-        wait.enter(created, waiter, seen);
-        if is_new {
-            waits.insert(queue.to_owned(), Arc::clone(&wait));
-            let looking = look_after(Arc::clone(&wait), Arc::clone(self));
-            let runtime = self.link.runtime();
-            runtime.spawn(looking);
-        }
-        Ticket::new(wait, created, told)
-    }
-
-    /// Forgets a wait that nobody is in; `false` when somebody came meanwhile.
-    pub(crate) fn end(&self, wait: &SharedWait) -> bool {
-        let mut waits = self.lock();
-        let is_over = wait.lock().waiters.is_empty();
-        if is_over {
-            waits.remove(&wait.queue);
-        }
-        is_over
-    }
-
-    /// When a wait may look that has not been told anything for a while: one after the other, so that many of
-    /// them do not keep the servers busy.
-    pub(crate) fn next_look(&self) -> Moment {
-        let mut next = self
-            .next_look
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let turn = Clock::Boot.now().max(*next);
-        *next = turn.plus(PACE);
-        turn
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<SharedWait>>> {
-        self.by_queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl SharedWait {
-    fn new(queue: &str) -> Arc<Self> {
+    pub(crate) fn new(queue: &str) -> Arc<Self> {
         Arc::new(Self {
             queue: queue.to_owned(),
             state: Mutex::default(),
@@ -168,7 +80,8 @@ impl SharedWait {
         })
     }
 
-    fn enter(&self, created: i64, waiter: Waiter, seen: Option<Queue>) {
+    /// Enters a waiter whose claim was `created` then; `seen` is what its take was answered with.
+    pub(crate) fn enter(&self, created: i64, waiter: Waiter, seen: Option<Queue>) {
         let mut state = self.lock();
         state.waiters.insert(created, waiter);
         if let Some(seen) = seen
@@ -198,6 +111,11 @@ impl SharedWait {
             }
             _ => Step::List(Arc::clone(&waiter.key)),
         }
+    }
+
+    /// Whether nobody waits any more.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lock().waiters.is_empty()
     }
 
     /// Has the claims listed anew: some may have gone unheard.
@@ -386,12 +304,6 @@ impl State {
 
     fn note_checked(&mut self, sent: Moment) {
         self.checked = Some(sent);
-    }
-}
-
-impl fmt::Debug for SharedWaits {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.lock().keys()).finish()
     }
 }
 

@@ -11,7 +11,8 @@ use crate::client::{REPLY_LIMIT, transact};
 use crate::layout::end_of;
 use crate::place::created_then;
 use crate::queue::{Blocker, Queue};
-use crate::shared_wait::{Look, SharedWait, SharedWaits, Step};
+use crate::shared_wait::{Look, SharedWait, Step};
+use crate::shared_waits::SharedWaits;
 use crate::watches::{News, Subscription, Watched};
 
 /// How long the servers are trusted to tell of a change before somebody looks: soon at first, and jittered.
