@@ -253,7 +253,7 @@ impl<'a> Acquisition<'a> {
         let error = failure.into_error();
         let grace = self.attempts.grace(client.heard.last());
         let is_locked = Box::pin(client.is_locked(&self.request.key, grace));
-        if client.hold == MySqlHold::Lease && error.is_retryable() && !is_told && is_locked.await {
+        if error.is_retryable() && !is_told && is_locked.await {
             self.attempts.refused(begun);
             self.outlocked = self.attempts.is_over();
             return Ok(None);

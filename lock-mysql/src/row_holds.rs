@@ -36,6 +36,8 @@ enum Taken {
     Doubtful,
     /// The table does not know the key yet.
     New,
+    /// It was locked, perhaps only by whoever was making it.
+    Fresh,
     /// The server may not grant just now, by this setting.
     Refused(String),
 }
@@ -65,15 +67,18 @@ impl Client {
                 }
             };
             taken = match Box::pin(self.commit_row(statements, patience)).await {
-                Ok(()) => self.ask_for_row(claim, wait, patience).await?,
-                Err(Failure::Locked) => Taken::Held,
+                // Whoever has locked it may have made it meanwhile, and share it.
+                Ok(()) | Err(Failure::Locked) => self.ask_for_row(claim, wait, patience).await?,
                 Err(failure) => return Err(failure.into_error()),
             };
+        }
+        if matches!(taken, Taken::Fresh) {
+            taken = self.ask_for_row(claim, wait, patience).await?;
         }
         Ok(match taken {
             Taken::Granted { won, .. } => Some(won),
             // One that is purged the moment it was made is as good as held: one asks again.
-            Taken::Held | Taken::Leased | Taken::Doubtful | Taken::New => None,
+            Taken::Held | Taken::Leased | Taken::Doubtful | Taken::New | Taken::Fresh => None,
             Taken::Refused(setting) => return Err(takes_no_writes(&setting)),
         })
     }
@@ -119,8 +124,9 @@ impl Client {
                 return Err(no_answer(patience));
             };
             let looked = looked.map_err(Failure::into_error)?;
-            if looked.rows().next().is_some() {
-                return Ok(Taken::Held);
+            if let Some(row) = looked.rows().next() {
+                let is_fresh = row.value(0)?;
+                return Ok(if is_fresh { Taken::Fresh } else { Taken::Held });
             }
         } else {
             let ending = Request::new(&lane.command, lent, "ROLLBACK".to_owned());

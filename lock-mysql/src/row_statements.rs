@@ -43,10 +43,13 @@ impl Layout {
         )
     }
 
-    /// Ends the transaction of a take that got no row, and answers the row if there is one.
+    /// Ends the transaction of a take that got no row, and answers for a row that is there whether it was made a
+    /// moment ago, or a lease on it has just ended.
     pub(crate) fn look_for_row(&self, key: &LockKey) -> String {
         let (locks, key) = (&self.locks, self.key(key));
-        format!("ROLLBACK;SELECT k FROM {locks} WHERE k = {key};ROLLBACK")
+        format!(
+            "ROLLBACK;SELECT expires > {NOW} - INTERVAL 1 SECOND FROM {locks} WHERE k = {key};ROLLBACK"
+        )
     }
 
     /// Counts one more grant of a row lock, from the number on that is written down in the row.

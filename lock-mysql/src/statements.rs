@@ -138,10 +138,12 @@ SELECT mine.token FROM {locks} AS locks JOIN {holders} AS mine ON mine.k = locks
 
     /// Makes the row of a key that is new in the table. Its numbers go on where those of a row that was
     /// purged had ended.
+    ///
+    /// One that somebody has made meanwhile is left alone, since it may be locked for as long as the key is held.
     pub(crate) fn create(&self, key: &LockKey) -> String {
         let (locks, key) = (&self.locks, self.key(key));
         format!(
-            "INSERT INTO {locks} (k, token, expires) SELECT {key}, GREATEST(COALESCE(MAX(purged.token), 0), {GRANT_CLOCK}), {NOW} FROM {locks} AS purged WHERE purged.k = {FLOOR_ROW} ON DUPLICATE KEY UPDATE {locks}.mode = {locks}.mode"
+            "INSERT INTO {locks} (k, token, expires) SELECT {key}, GREATEST(COALESCE(MAX(purged.token), 0), {GRANT_CLOCK}), {NOW} FROM {locks} AS purged WHERE purged.k = {FLOOR_ROW} HAVING NOT EXISTS (SELECT 1 FROM {locks} AS made WHERE made.k = {key}) ON DUPLICATE KEY UPDATE {locks}.mode = {locks}.mode"
         )
     }
 

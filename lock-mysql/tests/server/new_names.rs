@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use lock_core::DistributedLock;
+use futures_util::future::join;
+use lock_core::{DistributedLock, LockGuard, LockRequest};
 use lock_testkit::servers::{SqlServer, SqlVendor};
-use lock_testkit::steady;
+use lock_testkit::{assert_excluded, steady};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -67,6 +68,51 @@ fn new_names_have_one_holder_each_and_delay_no_other() {
             };
             assert_eq!(won, NAMES, "{hold:?}");
             assert!(slowest < PROMPT / 5, "{hold:?}: {slowest:?}");
+        }
+    });
+}
+
+/// Two clients whose tries meet while the row is made, with a ttl shorter than a server waits for rows.
+async fn meet(server: &SqlServer, hold: lock_mysql::MySqlHold, shared: bool) {
+    const NAMES: usize = 40;
+    let clients = [connect(server, hold).await, connect(server, hold).await];
+    for number in 0..NAMES {
+        let key = format!("{hold:?} {shared} {number}");
+        let request = if shared {
+            LockRequest::shared(&key)
+        } else {
+            LockRequest::exclusive(&key)
+        };
+        let request = request.expect("a key");
+        let request = request
+            .with_ttl(Duration::from_millis(1500))
+            .without_waiting();
+        let (one, other) = join(
+            clients[0].acquire(request.clone()),
+            clients[1].acquire(request),
+        )
+        .await;
+        let guards: Vec<LockGuard> = [one, other]
+            .into_iter()
+            .filter_map(|tried| tried.expect("no error reaches a caller"))
+            .collect();
+        if shared {
+            assert_eq!(guards.len(), 2, "{key}: readers share");
+        } else {
+            assert_excluded!(guards.len() == 1, "{key}: {}", guards.len());
+        }
+    }
+}
+
+#[test]
+fn tries_that_meet_on_a_new_name_are_told_the_truth() {
+    steady(async || {
+        for vendor in SqlVendor::available() {
+            let server = SqlServer::start(vendor);
+            for hold in BOTH {
+                meet(&server, hold, false).await;
+                meet(&server, hold, true).await;
+            }
         }
     });
 }
