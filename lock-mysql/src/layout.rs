@@ -24,6 +24,8 @@ pub(crate) struct Layout {
     pub(crate) locks: String,
     /// The table of those who hold a key together, as it stands in statements.
     pub(crate) holders: String,
+    /// A name for the client itself, as it stands in statements.
+    pub(crate) me: String,
 }
 
 impl Layout {
@@ -45,6 +47,7 @@ impl Layout {
             table: table.to_owned(),
             locks: format!("{place}`{table}`"),
             holders: format!("{place}`{table}_holders`"),
+            me: hexadecimal(&fastrand::u128(..).to_be_bytes()),
         })
     }
 

@@ -23,6 +23,7 @@ mod error;
 mod grant_clock;
 mod heartbeats;
 mod identity;
+mod key_state;
 mod kill;
 mod layout;
 mod lease;
@@ -40,6 +41,7 @@ mod session;
 mod statements;
 mod table;
 mod tls;
+mod turns;
 mod wire;
 
 pub use config::{MySqlConfig, MySqlHold};

@@ -1,6 +1,6 @@
 //! Who waits for keys that are leased, and looks at all of them together.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,9 +10,11 @@ use tokio::sync::Notify;
 
 use crate::batch::BatchSize;
 use crate::error::Failure;
+use crate::key_state::KeyState;
 use crate::layout::Layout;
 use crate::pool::Pool;
-use crate::session::Fields;
+use crate::server::MAY_WRITE;
+use crate::turns::{PLACE_ENTERED_ANEW, row_beside};
 
 /// How often the poller looks: soon at first, and less often the longer nothing changes.
 const FIRST_PAUSE: Duration = Duration::from_millis(4);
@@ -26,6 +28,9 @@ const LOOK_LIMIT: Duration = Duration::from_secs(2);
 
 /// How many keys are looked at in one packet, at most: MySQL reads the whole table for many more.
 const BATCH: usize = 20_000;
+
+/// How many places are taken in one packet, at most.
+const PLACES: usize = 100;
 
 /// The waiters of a client on one runtime. While there are any, one task looks at their keys.
 pub(crate) struct Poller {
@@ -42,13 +47,26 @@ pub(crate) struct Poller {
 #[derive(Default)]
 struct Waiting {
     keys: HashMap<Vec<u8>, Waiter>,
+    /// The keys whose places are to be given up.
+    left: Vec<Vec<u8>>,
     is_polled: bool,
 }
 
-#[derive(Clone)]
 struct Waiter {
     mode: Mode,
     changed: Arc<Notify>,
+    passed: Passed,
+}
+
+/// Whether others got the key while it was waited for.
+#[derive(Clone, Copy)]
+enum Passed {
+    /// It was not looked at yet.
+    Unknown,
+    /// The last grant is the one with this token.
+    Not(u64),
+    /// They did; when we entered the place beside the key, unless another client is in it.
+    By(u64, Option<Moment>),
 }
 
 impl Poller {
@@ -70,6 +88,7 @@ impl Poller {
         let waiter = Waiter {
             mode,
             changed: Arc::clone(&changed),
+            passed: Passed::Unknown,
         };
         let mut waiting = self.lock();
         waiting.keys.insert(key.clone(), waiter);
@@ -95,41 +114,100 @@ impl Poller {
         }
     }
 
-    /// Looks at all keys and wakes those whose time has come; how long the others have to wait at most.
-    async fn look(&self) -> Result<Option<Duration>> {
-        let waiting: Vec<(Vec<u8>, Waiter)> = {
-            let waiting = self.lock();
-            let entries = waiting.keys.iter();
-            entries
-                .map(|(key, waiter)| (key.clone(), waiter.clone()))
-                .collect()
-        };
-        let (mut soonest, mut rest) = (None, waiting.as_slice());
-        while !rest.is_empty() {
+    /// Looks at all keys and wakes those whose time has come.
+    async fn look(&self) -> Result<Seen> {
+        let keys: Vec<Vec<u8>> = self.lock().keys.keys().cloned().collect();
+        let (mut seen, mut rest) = (Seen::default(), keys.as_slice());
+        let (mut places, mut kept) = (self.places(), HashSet::new());
+        while !rest.is_empty() || !places.is_empty() {
             let (batch, later) = rest.split_at(self.batch.get().min(rest.len()));
-            let keys = batch.iter().map(|(key, _)| key.as_slice());
+            let mut statements = std::mem::take(&mut places);
             let sent = Clock::Boot.now();
-            let answer = match self.pool.ask(self.layout.look(keys), LOOK_LIMIT).await {
+            if !batch.is_empty() {
+                let keys = batch.iter().map(Vec::as_slice);
+                statements.push(self.layout.look(keys));
+            }
+            let answer = match self.pool.ask(statements.join(";"), LOOK_LIMIT).await {
                 Ok(answer) => answer,
                 Err(Failure::TooLarge(_)) if self.batch.halve(batch.len()) => continue,
                 Err(failure) => return Err(failure.into_error()),
             };
             self.heard.note(sent);
-            let mut held = HashMap::new();
+            let mut states = HashMap::new();
             for row in answer.rows() {
-                held.insert(row.value::<Vec<u8>>(0)?, KeyState::read(&row)?);
-            }
-            for (key, waiter) in batch {
-                let state = held.get(key);
-                match state.and_then(|state| state.left_for(waiter.mode)) {
-                    Some(left) => soonest = Some(soonest.map_or(left, |soonest| left.min(soonest))),
-                    None => waiter.changed.notify_one(),
+                let name: Vec<u8> = row.value(0)?;
+                match row_beside(&name) {
+                    Some(row) => drop(kept.insert(row.to_vec())),
+                    None => drop(states.insert(name, KeyState::read(&row)?)),
                 }
             }
+            self.note(batch, &states, &kept, &mut seen);
             rest = later;
         }
         *self.lock_looked() = Clock::Boot.now();
-        Ok(soonest)
+        Ok(seen)
+    }
+
+    /// What is to be said of places, in statements.
+    fn places(&self) -> Vec<String> {
+        let mut waiting = self.lock();
+        let left = std::mem::take(&mut waiting.left);
+        let mut statements: Vec<String> = left
+            .iter()
+            .map(|row| self.layout.give_up_place(row))
+            .collect();
+        let now = Clock::Boot.now();
+        for (row, waiter) in &mut waiting.keys {
+            if let Passed::By(_, entered) = &mut waiter.passed
+                && entered.is_none_or(|entered| now.since(entered) >= PLACE_ENTERED_ANEW)
+                && statements.len() < PLACES
+            {
+                *entered = Some(now);
+                statements.push(self.layout.enter_place(row, waiter.mode));
+            }
+        }
+        if !statements.is_empty() {
+            statements.insert(0, MAY_WRITE.to_owned());
+        }
+        let entered = waiting.keys.iter();
+        let entered = entered.filter(|(_, waiter)| waiter.may_have_place());
+        let entered: Vec<&[u8]> = entered
+            .map(|(row, _)| row.as_slice())
+            .take(PLACES)
+            .collect();
+        if !entered.is_empty() {
+            statements.push(self.layout.look_at_places(&entered));
+        }
+        statements
+    }
+
+    /// Takes note of how keys are that were looked at.
+    fn note(
+        &self,
+        rows: &[Vec<u8>],
+        states: &HashMap<Vec<u8>, KeyState>,
+        kept: &HashSet<Vec<u8>>,
+        seen: &mut Seen,
+    ) {
+        let mut waiting = self.lock();
+        for row in rows {
+            let Some(waiter) = waiting.keys.get_mut(row) else {
+                continue;
+            };
+            let state = states.get(row);
+            let was_passed = waiter.was_passed(state.map_or(0, |state| state.token));
+            let is_kept = kept.contains(row);
+            seen.is_next |= was_passed && is_kept;
+            if let (Passed::By(_, entered), false) = (&mut waiter.passed, is_kept) {
+                *entered = None;
+            }
+            match state.and_then(|state| state.left_for(waiter.mode)) {
+                Some(left) => {
+                    seen.soonest = Some(seen.soonest.map_or(left, |soonest| left.min(soonest)))
+                }
+                None => waiter.changed.notify_one(),
+            }
+        }
     }
 
     /// Whether it has looked at all keys a moment ago.
@@ -146,31 +224,34 @@ impl Poller {
     }
 }
 
-/// What the table says of a key.
-struct KeyState {
-    mode: String,
-    left: Duration,
-    permits: u64,
+/// What a look at all keys has shown.
+#[derive(Default)]
+struct Seen {
+    /// When the next holder expires.
+    soonest: Option<Duration>,
+    /// Whether a key that others just got is kept for us from now on.
+    is_next: bool,
 }
 
-impl KeyState {
-    fn read(row: &Fields<'_>) -> Result<Self> {
-        let left: i64 = row.value(2)?;
-        Ok(Self {
-            mode: row.value(1)?,
-            left: Duration::from_micros(u64::try_from(left).unwrap_or(0)),
-            permits: u64::try_from(row.value::<i64>(3)?).unwrap_or(0),
-        })
+impl Waiter {
+    /// Takes note of the last grant's token; whether others got the key since the last look.
+    fn was_passed(&mut self, token: u64) -> bool {
+        let (last, taken) = match self.passed {
+            Passed::Unknown => {
+                self.passed = Passed::Not(token);
+                return false;
+            }
+            Passed::Not(last) => (last, None),
+            Passed::By(last, taken) => (last, taken),
+        };
+        if token > last {
+            self.passed = Passed::By(token, taken);
+        }
+        token > last
     }
 
-    /// How long someone who wants it in `mode` has to wait at most; `None` when it can be had.
-    fn left_for(&self, mode: Mode) -> Option<Duration> {
-        let room = match mode {
-            Mode::Exclusive => false,
-            Mode::Shared => self.mode == "s",
-            Mode::Permit { of } => self.mode == "p" && self.permits < u64::from(of.get()),
-        };
-        (!room && !self.left.is_zero()).then_some(self.left)
+    fn may_have_place(&self) -> bool {
+        matches!(self.passed, Passed::By(_, Some(_)))
     }
 }
 
@@ -189,11 +270,14 @@ impl Polling {
             if self.is_over() {
                 return;
             }
-            let soonest = looked.unwrap_or_else(|error| {
+            let seen = looked.unwrap_or_else(|error| {
                 tracing::debug!(%error, "cannot look at the keys that are waited for");
-                None
+                Seen::default()
             });
-            let next = soonest.map_or(pause, |left| pause.min(left)).max(took);
+            if seen.is_next {
+                pause = FIRST_PAUSE;
+            }
+            let next = seen.soonest.map_or(pause, |left| pause.min(left)).max(took);
             pause = (pause * 2).min(LONGEST_PAUSE);
             // Both arms are cancel safe: a notification that is missed stays for the next turn.
             tokio::select! {
@@ -208,7 +292,7 @@ impl Polling {
 
     fn is_over(&self) -> bool {
         let mut waiting = self.0.lock();
-        waiting.is_polled = !waiting.keys.is_empty();
+        waiting.is_polled = !waiting.keys.is_empty() || !waiting.left.is_empty();
         !waiting.is_polled
     }
 }
@@ -246,8 +330,14 @@ impl Drop for Watcher {
     fn drop(&mut self) {
         let mut waiting = self.poller.lock();
         let is_ours = |waiter: &Waiter| Arc::ptr_eq(&waiter.changed, &self.changed);
-        if waiting.keys.get(&self.key).is_some_and(is_ours) {
-            waiting.keys.remove(&self.key);
+        if !waiting.keys.get(&self.key).is_some_and(is_ours) {
+            return;
+        }
+        let waiter = waiting.keys.remove(&self.key);
+        if waiter.is_some_and(|waiter| waiter.may_have_place()) {
+            waiting.left.push(std::mem::take(&mut self.key));
+            drop(waiting);
+            self.poller.entered.notify_one();
         }
     }
 }

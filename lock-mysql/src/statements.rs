@@ -12,6 +12,7 @@ use lock_core::{HoldId, LockKey, Mode};
 
 use crate::grant_clock::GRANT_CLOCK;
 use crate::layout::{FLOOR_ROW, Layout, microseconds, owner};
+use crate::turns::letter;
 
 pub(crate) const NOW: &str = "UTC_TIMESTAMP(6)";
 
@@ -73,11 +74,12 @@ impl Layout {
     /// The time may be that from before a wait for the row. A hold that expired during the wait then
     /// counts as one until it is asked for again, and ours begins no earlier than it was asked for.
     fn take_exclusive(&self, hold: &HoldId) -> String {
+        let is_kept = self.is_kept(hold.key(), hold.mode());
         let (locks, key, owner) = (&self.locks, self.key(hold.key()), owner(hold.owner()));
         let ttl = microseconds(hold.store_ttl());
         format!(
             "INSERT INTO {locks} (k, token, expires)
-SELECT k, token, expires FROM {locks} AS free WHERE k = {key} AND ({FREE} OR owner = {owner} OR LAST_INSERT_ID(IF({DOUBTFUL}, {IN_DOUBT}, token)) = 0) FOR UPDATE
+SELECT k, token, expires FROM {locks} AS free WHERE k = {key} AND ({FREE} AND NOT {is_kept} OR owner = {owner} OR LAST_INSERT_ID(IF({DOUBTFUL}, {IN_DOUBT}, token)) = 0) FOR UPDATE
 ON DUPLICATE KEY UPDATE mode = 'x', token = LAST_INSERT_ID(IF({locks}.owner <=> {owner} AND {locks}.expires > {NOW}, {locks}.token, GREATEST({locks}.token + 1, {GRANT_CLOCK}))), owner = {owner}, ttl = {ttl}, expires = {NOW} + INTERVAL {ttl} MICROSECOND"
         )
     }
@@ -88,18 +90,14 @@ ON DUPLICATE KEY UPDATE mode = 'x', token = LAST_INSERT_ID(IF({locks}.owner <=> 
         let (locks, holders) = (&self.locks, &self.holders);
         let (key, owner) = (self.key(hold.key()), owner(hold.owner()));
         let ttl = microseconds(hold.store_ttl());
-        let mode = match hold.mode() {
-            Mode::Exclusive => 'x',
-            Mode::Shared => 's',
-            Mode::Permit { .. } => 'p',
-        };
+        let (mode, is_kept) = (letter(hold.mode()), self.is_kept(hold.key(), hold.mode()));
         format!(
             "SELECT mode <> '{mode}' AND {DOUBTFUL} FROM {locks} WHERE k = {key} FOR UPDATE;
 DELETE FROM {holders} WHERE k = {key} AND expires <= {NOW};
 UPDATE {holders} SET expires = {NOW} + INTERVAL {ttl} MICROSECOND WHERE k = {key} AND owner = {owner};
 INSERT INTO {holders} (k, owner, token, ttl, expires)
 SELECT k, {owner}, GREATEST(token + 1, {GRANT_CLOCK}), {ttl}, {NOW} + INTERVAL {ttl} MICROSECOND FROM {locks} AS locks
-WHERE k = {key} AND ({FREE} OR {room})
+WHERE k = {key} AND ({FREE} OR {room}) AND NOT {is_kept}
 ON DUPLICATE KEY UPDATE {holders}.ttl = {holders}.ttl;
 UPDATE {locks} AS locks STRAIGHT_JOIN {holders} AS mine ON mine.k = locks.k AND mine.owner = {owner}
 SET locks.expires = IF(locks.mode = 'x' AND locks.owner IS NULL, mine.expires, GREATEST(locks.expires, mine.expires)), locks.mode = '{mode}', locks.owner = NULL, locks.token = GREATEST(locks.token, mine.token)
@@ -219,14 +217,14 @@ COMMIT"
         }
     }
 
-    /// Looks at keys that are waited for: mode, microseconds until the last holder expires, and how
-    /// many permits are held.
+    /// Looks at keys that are waited for: mode, microseconds until the last holder expires, how many permits
+    /// are held, and the token of the last grant.
     pub(crate) fn look<'a>(&self, keys: impl Iterator<Item = &'a [u8]>) -> String {
         let (locks, holders) = (&self.locks, &self.holders);
         let keys: Vec<String> = keys.map(crate::layout::hexadecimal).collect();
         let (last, keys) = (self.last_end(), keys.join(", "));
         format!(
-            "SELECT k, mode, IF({FREE}, 0, GREATEST(TIMESTAMPDIFF(MICROSECOND, {NOW}, COALESCE(IF(mode = 'x', expires, {last}), {NOW})), 0)), IF(mode = 'p', (SELECT COUNT(*) FROM {holders} AS theirs WHERE theirs.k = locks.k AND theirs.expires > {NOW}), 0) FROM {locks} AS locks WHERE k IN ({keys})"
+            "SELECT k, mode, IF({FREE}, 0, GREATEST(TIMESTAMPDIFF(MICROSECOND, {NOW}, COALESCE(IF(mode = 'x', expires, {last}), {NOW})), 0)), IF(mode = 'p', (SELECT COUNT(*) FROM {holders} AS theirs WHERE theirs.k = locks.k AND theirs.expires > {NOW}), 0), token FROM {locks} AS locks WHERE k IN ({keys})"
         )
     }
 }

@@ -62,6 +62,8 @@ pub enum Group {
     Cancellation,
     /// Shared holds and permits.
     Modes,
+    /// Clients that want the same key all the time take turns.
+    Turns,
     /// A client that is shut down leaves nothing behind.
     Shutdown,
     /// Tokens grow.
@@ -79,6 +81,7 @@ impl fmt::Display for Group {
             Self::Delay => "delay",
             Self::Cancellation => "cancellation",
             Self::Modes => "modes",
+            Self::Turns => "turns",
             Self::Shutdown => "shutdown",
             Self::Fencing => "fencing",
             Self::Residue => "residue",

@@ -107,6 +107,12 @@ macro_rules! __for_every_case {
                 a_crashed_reader_frees_only_itself: [Shared, Crash],
                 a_crashed_permit_comes_back: [Permits, Crash],
             }
+            Turns turns {
+                clients_take_turns: [],
+                a_writer_gets_in_between_readers: [Shared],
+                a_reader_gets_in_between_writers: [Shared],
+                permits_and_writers_take_turns: [Permits],
+            }
             Fencing fencing {
                 tokens_grow_over_clients: [],
                 tokens_grow_over_new_clients: [],

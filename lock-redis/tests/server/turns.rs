@@ -2,15 +2,12 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use lock_core::{DistributedLock, DistributedLockExt, LockGuard, LockRequest, Wait};
 use lock_redis::RedisLock;
 use lock_testkit::servers::RedisServer;
-use lock_testkit::{eventually, steady};
-use tokio::task::JoinSet;
+use lock_testkit::steady;
 use tokio::time::Instant;
 
 use crate::connect;
@@ -21,100 +18,6 @@ async fn take(locks: &RedisLock, request: &LockRequest) -> LockGuard {
     let request = request.clone().with_wait(Wait::within(PROMPT));
     let guard = locks.acquire(request).await.expect("the server runs");
     guard.expect("nobody starves")
-}
-
-/// Tasks of one client that take the same key again and again, until they are dropped.
-struct Crowd {
-    turns: Arc<AtomicU64>,
-    _tasks: JoinSet<()>,
-}
-
-impl Crowd {
-    async fn of(server: &RedisServer, request: &LockRequest, size: usize) -> Self {
-        let locks = connect(server.url()).await;
-        let (turns, mut tasks) = (Arc::<AtomicU64>::default(), JoinSet::new());
-        for _ in 0..size {
-            let (locks, request, turns) = (locks.clone(), request.clone(), Arc::clone(&turns));
-            tasks.spawn(async move {
-                loop {
-                    let guard = take(&locks, &request).await;
-                    // Long enough for the others of this crowd to come before it goes.
-                    tokio::time::sleep(Duration::from_millis(1)).await;
-                    guard.release().await.expect("the server runs");
-                    turns.fetch_add(1, Ordering::Relaxed);
-                }
-            });
-        }
-        Self {
-            turns,
-            _tasks: tasks,
-        }
-    }
-
-    /// Waits until it has had so many turns more.
-    async fn has_turns(&self, more: u64) {
-        let begun = self.turns.load(Ordering::Relaxed);
-        eventually(PROMPT, "turns of the crowd", || async {
-            self.turns.load(Ordering::Relaxed) >= begun + more
-        })
-        .await;
-    }
-}
-
-/// Another client gets its turns soon, while a crowd wants the key all the time, and takes none from the crowd.
-async fn gets_its_turns(crowd: LockRequest, other: LockRequest) {
-    const TURNS: u32 = 10;
-    let server = RedisServer::start();
-    let crowd = Crowd::of(&server, &crowd, 4).await;
-    crowd.has_turns(10).await;
-    let locks = connect(server.url()).await;
-    let begin = Instant::now();
-    for _ in 0..TURNS {
-        take(&locks, &other)
-            .await
-            .release()
-            .await
-            .expect("the server runs");
-    }
-    let took = begin.elapsed();
-    assert!(
-        took < Duration::from_secs(1) * TURNS / 4,
-        "{took:?} for {TURNS} turns"
-    );
-    crowd.has_turns(10).await;
-}
-
-#[test]
-fn a_writer_gets_in_between_readers_that_never_end() {
-    steady(async || {
-        let (readers, writer) = (LockRequest::shared("k"), LockRequest::exclusive("k"));
-        gets_its_turns(readers.unwrap(), writer.unwrap()).await;
-    });
-}
-
-#[test]
-fn a_reader_gets_in_between_writers_that_never_end() {
-    steady(async || {
-        let (writers, reader) = (LockRequest::exclusive("k"), LockRequest::shared("k"));
-        gets_its_turns(writers.unwrap(), reader.unwrap()).await;
-    });
-}
-
-#[test]
-fn permits_and_other_modes_take_turns() {
-    steady(async || {
-        let permits = || LockRequest::permit("k", 8).unwrap();
-        gets_its_turns(permits(), LockRequest::exclusive("k").unwrap()).await;
-        gets_its_turns(LockRequest::shared("k").unwrap(), permits()).await;
-    });
-}
-
-#[test]
-fn another_process_gets_in_between_writers_that_never_end() {
-    steady(async || {
-        let exclusive = || LockRequest::exclusive("k").unwrap();
-        gets_its_turns(exclusive(), exclusive()).await;
-    });
 }
 
 /// Its place is forgotten when its turn has come and gone.

@@ -14,5 +14,6 @@ mod readers;
 mod removed;
 pub(crate) mod residue;
 pub(crate) mod shutdown;
+pub(crate) mod turns;
 pub(crate) mod waiting;
 mod woken;

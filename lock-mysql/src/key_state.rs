@@ -1,0 +1,38 @@
+//! How a key is that is waited for.
+
+use std::time::Duration;
+
+use lock_core::{Mode, Result};
+
+use crate::session::Fields;
+
+/// What the table says of a key.
+pub(crate) struct KeyState {
+    mode: String,
+    left: Duration,
+    permits: u64,
+    /// Of the last grant.
+    pub(crate) token: u64,
+}
+
+impl KeyState {
+    pub(crate) fn read(row: &Fields<'_>) -> Result<Self> {
+        let left: i64 = row.value(2)?;
+        Ok(Self {
+            mode: row.value(1)?,
+            left: Duration::from_micros(u64::try_from(left).unwrap_or(0)),
+            permits: u64::try_from(row.value::<i64>(3)?).unwrap_or(0),
+            token: row.value(4)?,
+        })
+    }
+
+    /// How long someone who wants it in `mode` has to wait at most; `None` when it can be had.
+    pub(crate) fn left_for(&self, mode: Mode) -> Option<Duration> {
+        let room = match mode {
+            Mode::Exclusive => false,
+            Mode::Shared => self.mode == "s",
+            Mode::Permit { of } => self.mode == "p" && self.permits < u64::from(of.get()),
+        };
+        (!room && !self.left.is_zero()).then_some(self.left)
+    }
+}

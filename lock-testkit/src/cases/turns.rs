@@ -1,0 +1,78 @@
+//! Clients that want the same key all the time, in the same mode and in others, take turns.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use lock_core::{LockRequest, Mode, Wait};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use crate::bench::{Bench, permit};
+use crate::client::release;
+use crate::eventually::{eventually, within};
+
+/// Enough that chance alone does not give them all.
+const TURNS: u64 = 5;
+
+/// While tasks of one client take the key again and again, another client gets it soon each time that it
+/// wants it, and the first one gets on, too.
+async fn take_turns(bench: &Bench, busy: LockRequest, tasks: usize, other: LockRequest) {
+    let [busy_client, patient] = bench.clients().await;
+    let (grants, mut running) = (Arc::<AtomicU64>::default(), JoinSet::new());
+    for _ in 0..tasks {
+        let (client, grants) = (busy_client.clone(), Arc::clone(&grants));
+        let request = busy.clone().with_wait(Wait::Forever);
+        running.spawn(async move {
+            loop {
+                let guard = client.acquire(request.clone()).await.expect("no end");
+                // Long enough for the others of this client to come before it goes.
+                sleep(Duration::from_millis(1)).await;
+                release(guard).await;
+                grants.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+    }
+    let goes_on = async || {
+        let goal = grants.load(Ordering::Relaxed) + TURNS;
+        let is_there = || async { goal <= grants.load(Ordering::Relaxed) };
+        eventually(bench.prompt(), "the busy client at work", is_there).await;
+    };
+    goes_on().await;
+    let turns = async {
+        for _ in 0..TURNS {
+            let request = other.clone().with_wait(Wait::Forever);
+            release(patient.acquire(request).await.expect("no end")).await;
+        }
+    };
+    let what = "turns of a client while another one takes the key again and again";
+    within(bench.prompt(), what, turns).await;
+    goes_on().await;
+}
+
+pub(crate) async fn clients_take_turns(bench: Bench) {
+    take_turns(&bench, bench.exclusive("k"), 1, bench.exclusive("k")).await;
+}
+
+pub(crate) async fn a_writer_gets_in_between_readers(bench: Bench) {
+    let readers = bench.request("k", Mode::Shared);
+    take_turns(&bench, readers, 4, bench.exclusive("k")).await;
+}
+
+pub(crate) async fn a_reader_gets_in_between_writers(bench: Bench) {
+    let reader = bench.request("k", Mode::Shared);
+    take_turns(
+        &bench,
+        bench.exclusive("one"),
+        1,
+        bench.request("one", Mode::Shared),
+    )
+    .await;
+    take_turns(&bench, bench.exclusive("k"), 4, reader).await;
+}
+
+pub(crate) async fn permits_and_writers_take_turns(bench: Bench) {
+    let permits = || bench.request("k", permit(8));
+    take_turns(&bench, permits(), 4, bench.exclusive("k")).await;
+    take_turns(&bench, bench.exclusive("k"), 1, permits()).await;
+}
