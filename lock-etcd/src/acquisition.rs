@@ -185,7 +185,9 @@ impl<'a> Acquisition<'a> {
             let mut ticket = background.waits.enter(&place.queue, own, seen.take());
             drop(turn.take());
             let told = self.until_told(&mut ticket, &place).await;
-            if let Some(sent) = ticket.checked() {
+            if !matches!(told, Woken::By(Told::Next))
+                && let Some(sent) = ticket.checked()
+            {
                 self.attempts.refused(sent);
             }
             drop(ticket);

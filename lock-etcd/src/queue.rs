@@ -68,11 +68,11 @@ impl Queue {
         })
     }
 
-    /// Claims by when they were created, as they were in this revision; their keys are these numbers.
+    /// Claims as they were in this revision: when they were created, their keys and modes.
     #[cfg(test)]
-    pub(crate) fn of(revision: i64, claims: &[(i64, Mode)]) -> Self {
-        let entry = |(created, mode): &(i64, Mode)| Entry {
-            key: created.to_string().into_bytes(),
+    pub(crate) fn of(revision: i64, claims: &[(i64, &str, Mode)]) -> Self {
+        let entry = |(created, key, mode): &(i64, &str, Mode)| Entry {
+            key: key.as_bytes().to_vec(),
             mode: *mode,
             created: *created,
             lease: 1,

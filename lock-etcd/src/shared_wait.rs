@@ -207,7 +207,9 @@ impl SharedWait {
             .zip(found)
             .filter(|(_, (_, is_there))| !is_there);
         for (look, (now, _)) in gone {
-            state.claims.remove(&look.key, *now);
+            // Not one that has the same key by now.
+            state.claims.remove(&look.key, look.created + 1);
+            state.heard = state.heard.max(*now);
         }
         let (Some(own), Some((_, is_there))) = (looks.first(), found.first()) else {
             return;
@@ -308,50 +310,4 @@ impl State {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use lock_core::Mode::{Exclusive, Shared};
-
-    fn enter(wait: &Arc<SharedWait>, created: i64, seen: Queue) -> oneshot::Receiver<Told> {
-        let (tell, told) = oneshot::channel();
-        let key = Arc::from(created.to_string());
-        wait.enter(created, Waiter { key, tell }, Some(seen));
-        told
-    }
-
-    #[test]
-    fn a_list_that_was_overtaken_is_no_error() {
-        let wait = SharedWait::new("queue");
-        let first = &[(1, Exclusive), (2, Exclusive)];
-        let _told = enter(&wait, 2, Queue::of(2, first));
-        wait.doubt();
-        let (before, sent) = (wait.revision(), Clock::Boot.now());
-        let all = &[(1, Exclusive), (2, Exclusive), (3, Exclusive)];
-        let _told = enter(&wait, 3, Queue::of(3, all));
-        wait.note_list(Queue::of(2, first), before, sent).unwrap();
-        assert!(matches!(wait.advance(), Step::Watch(Blocker::One(_, 1), 3)));
-    }
-
-    #[test]
-    fn a_list_of_a_store_that_went_back_is_an_error() {
-        let wait = SharedWait::new("queue");
-        let claims = &[(1, Exclusive), (2, Exclusive)];
-        let _told = enter(&wait, 2, Queue::of(2, claims));
-        let (before, sent) = (wait.revision(), Clock::Boot.now());
-        let past = Queue::of(1, &[(1, Exclusive)]);
-        wait.note_list(past, before, sent).unwrap_err();
-    }
-
-    #[test]
-    fn what_was_heard_is_not_forgotten_for_what_was_seen_before() {
-        let wait = SharedWait::new("queue");
-        let mut first = enter(&wait, 2, Queue::of(2, &[(1, Exclusive), (2, Shared)]));
-        wait.note_gone(b"1", 4);
-        assert!(matches!(wait.advance(), Step::End));
-        assert!(matches!(first.try_recv(), Ok(Told::Next)));
-        // The answer to its take has been on its way for longer than the news.
-        let seen = Queue::of(3, &[(1, Exclusive), (2, Shared), (3, Shared)]);
-        let _second = enter(&wait, 3, seen);
-        assert!(matches!(wait.advance(), Step::List(_)));
-    }
-}
+mod tests;
