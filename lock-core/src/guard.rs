@@ -75,12 +75,11 @@ impl LockGuard {
         if self.place.is_some() {
             return self;
         }
-        if let Some(lost) = place.forfeiter() {
-            self.hold.on_loss(move || lost.forfeit());
-            // It may have been lost before anybody listened.
-            if self.hold.look().is_err() {
-                place.forfeit();
-            }
+        let lost = place.forfeiter();
+        self.hold.on_loss(move || lost.forfeit());
+        // It may have been lost before anybody listened.
+        if self.hold.look().is_err() {
+            place.forfeit();
         }
         self.place = Some(place);
         self

@@ -26,12 +26,14 @@ impl SlowWaits {
     /// Whether the waits for `key` may be told of `now`; then they may not for a while.
     fn may_tell(&self, key: &LockKey, now: Moment) -> bool {
         let mut told = locked(&self.0);
-        told.retain(|_, at| now.since(*at) < PAUSE);
-        let is_first = !told.contains_key(key);
-        if is_first {
-            told.insert(key.clone(), now);
+        let is_recent = |at: &Moment| now.since(*at) < PAUSE;
+        if told.get(key).is_some_and(is_recent) {
+            return false;
         }
-        is_first
+        // Only then, since a crowd of waiters asks twice a second each.
+        told.retain(|_, at| is_recent(at));
+        told.insert(key.clone(), now);
+        true
     }
 }
 

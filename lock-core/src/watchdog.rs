@@ -178,7 +178,7 @@ impl Watchdog {
             unpolled: None,
         });
         match state.sleeper {
-            Sleeper::For(planned) if planned <= pause => {}
+            Sleeper::For(planned) if planned <= pause => drop(state),
             Sleeper::For(_) => {
                 drop(state);
                 self.rounds.sooner.notify_one();

@@ -25,8 +25,8 @@ const REST_MAX: Duration = Duration::from_millis(10);
 /// - **Shared**: readers with the same ttl and lock delay that wait while one of them claims share its grant,
 ///   each with a guard and a token of its own. The lock is given back when the last of these guards has
 ///   ended, and its loss is the loss of them all. No reader joins what is already granted.
-/// - **Permits**: each permit is a grant of its own, and one more is claimed while anybody waits. A permit is
-///   handed on as an exclusive lock is.
+/// - **Permits**: each permit is a grant of its own, and one more is claimed while anybody waits. None is handed on,
+///   since its token would be less than those of permits that were granted after it.
 ///
 /// Within a process all waiters of a key are served in order of arrival, whatever their mode: neither
 /// readers nor writers can shut each other out. Only what asks without waiting passes them by. It trades the

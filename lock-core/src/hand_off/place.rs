@@ -9,24 +9,17 @@ use super::slot::Slot;
 use crate::LockKey;
 use crate::hold::Hold;
 
-/// The tie between a hold and the queue that it came from.
+/// The tie between an exclusive hold and the queue that it came from.
 ///
-/// While an exclusive hold has it nobody of this process claims the key on the store; dropping it lets the
-/// next waiter do so. Beside a permit the next waiter has its claim on the store already.
+/// While it is there nobody of this process claims the key on the store; dropping it lets the next waiter do so.
 #[derive(Debug)]
 pub(crate) struct Place {
     queues: Arc<Queues>,
     key: LockKey,
-    kind: Kind,
+    /// Of the hold.
+    number: u64,
     /// When the hold was won.
     since: Instant,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Kind {
-    /// With the number of the hold.
-    Exclusive(u64),
-    Permit,
 }
 
 /// Lets the next waiter claim the key when a hold is lost, although its guard is still there.
@@ -37,19 +30,11 @@ pub(crate) struct Forfeiter {
 }
 
 impl Place {
-    pub(super) fn exclusive(queues: &Arc<Queues>, key: &LockKey, number: u64) -> Self {
-        Self::new(queues, key, Kind::Exclusive(number))
-    }
-
-    pub(super) fn permit(queues: &Arc<Queues>, key: &LockKey) -> Self {
-        Self::new(queues, key, Kind::Permit)
-    }
-
-    fn new(queues: &Arc<Queues>, key: &LockKey, kind: Kind) -> Self {
+    pub(super) fn new(queues: &Arc<Queues>, key: &LockKey, number: u64) -> Self {
         Self {
             queues: Arc::clone(queues),
             key: key.clone(),
-            kind,
+            number,
             since: Instant::now(),
         }
     }
@@ -60,17 +45,12 @@ impl Place {
         if self.since.elapsed() >= self.queues.budget || !hold.is_fresh() {
             return None;
         }
-        match self.kind {
-            Kind::Exclusive(number) => self.queues.next_for_hold(&self.key, number, hold),
-            Kind::Permit => self.queues.next_for_permit(&self.key, hold),
-        }
+        self.queues.next_for_hold(&self.key, self.number, hold)
     }
 
     /// Says that the guard at this place has ended, although its release may take a while.
     pub(crate) fn gives_up(&self) {
-        if let Kind::Exclusive(number) = self.kind {
-            self.queues.hold_ended(&self.key, number);
-        }
+        self.queues.hold_ended(&self.key, self.number);
     }
 
     /// Puts a waiter back that was taken out for nothing.
@@ -80,29 +60,23 @@ impl Place {
 
     /// Lets the next waiter claim the key.
     pub(crate) fn forfeit(&self) {
-        if let Some(forfeiter) = self.forfeiter() {
-            forfeiter.forfeit();
-        }
+        self.forfeiter().forfeit();
     }
 
-    pub(crate) fn forfeiter(&self) -> Option<Forfeiter> {
-        match self.kind {
-            Kind::Exclusive(number) => Some(Forfeiter {
-                queues: Arc::clone(&self.queues),
-                key: self.key.clone(),
-                number,
-            }),
-            Kind::Permit => None,
+    pub(crate) fn forfeiter(&self) -> Forfeiter {
+        Forfeiter {
+            queues: Arc::clone(&self.queues),
+            key: self.key.clone(),
+            number: self.number,
         }
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        if let Kind::Exclusive(number) = self.kind {
-            let rests_until = Instant::now() + self.queues.rest;
-            self.queues.hold_left(&self.key, number, Some(rests_until));
-        }
+        let rests_until = Instant::now() + self.queues.rest;
+        self.queues
+            .hold_left(&self.key, self.number, Some(rests_until));
     }
 }
 

@@ -16,6 +16,8 @@ pub(super) struct Queue<W> {
     waiters: VecDeque<W>,
     /// How many waiters have lapsed since the others were looked for.
     lapses: u32,
+    /// The last driver has borne an outage in vain, as those behind it have.
+    pub(super) is_silent: bool,
 }
 
 #[derive(Debug)]
@@ -64,6 +66,7 @@ impl<W: Waits> Queue<W> {
             turn: Turn::Driver(driver),
             waiters: VecDeque::new(),
             lapses: 0,
+            is_silent: false,
         }
     }
 
@@ -145,7 +148,12 @@ impl<W: Waits> Queue<W> {
 
     /// Takes out the readers that share a grant of what the driver `wants`, `most` at most: those that
     /// nobody of another mode came before.
-    pub(super) fn sharers(&mut self, wants: Wants, most: usize) -> Vec<W> {
+    pub(super) fn sharers(
+        &mut self,
+        wants: Wants,
+        most: usize,
+        may: impl Fn(&W) -> bool,
+    ) -> Vec<W> {
         let shared = |waiter: &W| waiter.has_gone() || waiter.wants().mode == Mode::Shared;
         let readers = self
             .waiters
@@ -158,7 +166,7 @@ impl<W: Waits> Queue<W> {
             if waiter.has_gone() {
                 continue;
             }
-            if waiter.wants() == wants && sharers.len() < most {
+            if waiter.wants() == wants && sharers.len() < most && may(&waiter) {
                 sharers.push(waiter);
             } else {
                 others.push_back(waiter);
@@ -265,7 +273,7 @@ mod tests {
         let mut queue = queue("rstast");
         queue.waiters[1].1 = Mode::Shared;
         let shared: String = queue
-            .sharers(wants(Mode::Shared), 1)
+            .sharers(wants(Mode::Shared), 1, |_| true)
             .iter()
             .map(|waiter| waiter.0)
             .collect();

@@ -187,15 +187,18 @@ impl Queues {
             // It has lapsed just now: a hold like any other.
             return guard.holding_at_most(driver.max_hold());
         };
+        queue.is_silent = false;
         if driver.wants.mode == Mode::Exclusive {
             let number = self.holds.fetch_add(1, Ordering::Relaxed);
             queue.hold(number);
             drop(queues);
             let guard = guard.holding_at_most(driver.max_hold());
-            return guard.at(Place::exclusive(self, &driver.key, number));
+            return guard.at(Place::new(self, &driver.key, number));
         }
         let sharers = match driver.wants.mode {
-            Mode::Shared => queue.sharers(driver.wants, SHARERS_MAX),
+            Mode::Shared => queue.sharers(driver.wants, SHARERS_MAX, |slot| {
+                is_at_home(guard.hold(), slot)
+            }),
             Mode::Exclusive | Mode::Permit { .. } => Vec::new(),
         };
         let next = next_driver(queue, None);
@@ -206,13 +209,10 @@ impl Queues {
         if let Some(next) = next {
             next.notify();
         }
-        match driver.wants.mode {
-            Mode::Shared if !sharers.is_empty() => self.share(driver, guard, sharers),
-            Mode::Permit { .. } => guard
-                .holding_at_most(driver.max_hold())
-                .at(Place::permit(self, &driver.key)),
-            Mode::Shared | Mode::Exclusive => guard.holding_at_most(driver.max_hold()),
+        if sharers.is_empty() {
+            return guard.holding_at_most(driver.max_hold());
         }
+        self.share(driver, guard, sharers)
     }
 
     fn share(&self, driver: &Slot, guard: LockGuard, sharers: Vec<Arc<Slot>>) -> LockGuard {
@@ -246,37 +246,6 @@ impl Queues {
         None
     }
 
-    /// The next waiter, if it may have the permit that a guard gives up. It is the driver, and what it has
-    /// claimed goes on for the waiter after it.
-    pub(super) fn next_for_permit(&self, key: &LockKey, hold: &Hold) -> Option<Arc<Slot>> {
-        let mut queues = locked(&self.by_key);
-        let queue = queues.get_mut(key)?;
-        let driver = queue.driver()?;
-        if driver.wants != wants_of(hold) || !is_at_home(hold, driver) {
-            return None;
-        }
-        let driver = Arc::clone(driver);
-        if !driver.end_drive(State::Waits) {
-            return None;
-        }
-        let next = next_driver(queue, None);
-        if next.is_none() {
-            queues.remove(key);
-        }
-        drop(queues);
-        let claim = driver.take_idle_claim();
-        if let Some(next) = next {
-            // What was begun on another runtime needs that runtime's timers and sockets.
-            if next.wants == driver.wants && next.runtime_id() == driver.runtime_id() {
-                next.put_claim(claim);
-            } else {
-                drop(claim);
-            }
-            next.notify();
-        }
-        Some(driver)
-    }
-
     /// Whether the store refuses such a request whoever asks: then it does so at once.
     pub(super) fn is_refused(&self, request: &LockRequest) -> bool {
         self.capabilities.check(request).is_err()
@@ -300,6 +269,20 @@ impl Queues {
         }
     }
 
+    /// Whether the store was away when the driver before gave up.
+    pub(super) fn is_silent(&self, key: &LockKey) -> bool {
+        locked(&self.by_key)
+            .get(key)
+            .is_some_and(|queue| queue.is_silent)
+    }
+
+    /// Notes whether `driver` gave up because the store was away.
+    pub(super) fn note_outage(&self, driver: &Slot, is_silent: bool) {
+        if let Some(queue) = locked(&self.by_key).get_mut(&driver.key) {
+            queue.is_silent = is_silent;
+        }
+    }
+
     /// Puts a waiter back at the head of its queue.
     pub(super) fn put_back(&self, slot: Arc<Slot>) {
         let mut queues = locked(&self.by_key);
@@ -307,7 +290,10 @@ impl Queues {
             queue.put_back(slot);
             return;
         }
-        let _gone = slot.set(State::Drives(None));
+        if slot.set(State::Drives(None)).is_some() {
+            // It has gone meanwhile, and nobody else waits.
+            return;
+        }
         queues.insert(slot.key.clone(), Queue::new(Arc::clone(&slot)));
         drop(queues);
         slot.notify();
@@ -347,3 +333,6 @@ impl fmt::Debug for Queues {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

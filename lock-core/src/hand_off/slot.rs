@@ -128,23 +128,9 @@ impl Slot {
         outcome
     }
 
-    /// Takes the claim out, to be dropped or to be driven by another waiter.
+    /// Takes the claim out, to be dropped.
     pub(super) fn take_claim(&self) -> Option<ClaimFuture> {
         locked(&self.claim).take()
-    }
-
-    /// Goes on with a claim that another waiter began.
-    pub(super) fn put_claim(&self, claim: Option<ClaimFuture>) {
-        let mut own = locked(&self.claim);
-        // One that it has begun by itself just now is as good.
-        if own.is_none() {
-            *own = claim;
-        }
-    }
-
-    /// Like [`take_claim`](Self::take_claim), but leaves it to its driver if that is polling it.
-    pub(super) fn take_idle_claim(&self) -> Option<ClaimFuture> {
-        self.claim.try_lock().ok()?.take()
     }
 
     /// Sets the state of a waiter that has not gone; returns what was to be set if it has.
@@ -157,16 +143,6 @@ impl Slot {
         drop(state);
         drop(old);
         None
-    }
-
-    /// Sets the state to `new` if it is the driver's.
-    pub(super) fn end_drive(&self, new: State) -> bool {
-        let mut state = locked(&self.state);
-        let drives = matches!(*state, State::Drives(_));
-        if drives {
-            *state = new;
-        }
-        drives
     }
 
     /// Tells a waiter that only waits of an error. It counts as gone in its queue.
@@ -242,10 +218,15 @@ impl Watched for Slot {
 
     fn limit(&self) -> Duration {
         let ttl = self.wants.ttl;
-        if self.is_driving() && !self.is_followed.load(Ordering::Relaxed) {
-            watchdog::limit_alone(ttl, self.lapses())
+        if !self.is_driving() {
+            return watchdog::limit(ttl);
+        }
+        let alone = watchdog::limit_alone(ttl, self.lapses());
+        if self.is_followed.load(Ordering::Relaxed) {
+            // Those behind may be polled as rarely, and then nobody would ever get anything.
+            alone.min(Duration::from_secs(1))
         } else {
-            watchdog::limit(ttl)
+            alone
         }
     }
 

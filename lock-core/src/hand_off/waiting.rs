@@ -16,8 +16,6 @@ pub(super) struct Waiting<'a> {
     queues: &'a Arc<Queues>,
     request: &'a LockRequest,
     slot: Arc<Slot>,
-    /// Whether the claim that is polled was begun by another waiter.
-    is_foreign: bool,
     /// Only where the wait has an end, since most have none.
     timer: Option<Pin<Box<Sleep>>>,
 }
@@ -40,7 +38,6 @@ impl<'a> Waiting<'a> {
             queues,
             request,
             slot: queues.arrive(request, slot::now(), 0),
-            is_foreign: true,
             timer,
         }
     }
@@ -96,14 +93,8 @@ impl<'a> Waiting<'a> {
     }
 
     /// Polls the claim, until it is decided or no concern of ours any more.
-    fn drive(&mut self, rests_until: Option<Instant>) -> Poll<Result<Option<LockGuard>>> {
-        let mut is_foreign = self.is_foreign;
-        let begin = || {
-            is_foreign = false;
-            self.claim(rests_until)
-        };
-        let claimed = self.slot.poll_claim(begin);
-        self.is_foreign = is_foreign;
+    fn drive(&self, rests_until: Option<Instant>) -> Poll<Result<Option<LockGuard>>> {
+        let claimed = self.slot.poll_claim(|| self.claim(rests_until));
         let Poll::Ready(claimed) = claimed else {
             return Poll::Pending;
         };
@@ -111,13 +102,9 @@ impl<'a> Waiting<'a> {
             Ok(Some(guard)) => Poll::Ready(Ok(Some(self.queues.granted(&self.slot, guard)))),
             // What we have by now comes from elsewhere.
             Ok(None) | Err(_) if !self.slot.is_driving() => Poll::Pending,
-            // The wait of the waiter that began it was shorter.
-            Ok(None) if is_foreign && !is_over(self.request.wait()) => {
-                self.slot.notify_unwatched();
-                Poll::Pending
-            }
             Ok(None) => Poll::Ready(Ok(None)),
             Err(error) => {
+                self.queues.note_outage(&self.slot, error.is_retryable());
                 self.fail_others(&error);
                 Poll::Ready(Err(error))
             }
@@ -128,7 +115,13 @@ impl<'a> Waiting<'a> {
         let locks = Arc::clone(&self.queues.locks);
         let mut request = self.request.clone();
         request.max_hold = None;
-        request.arrived = Some(self.slot.arrived);
+        // Nobody may have asked the store for long: that it is away is known only of whoever has.
+        let is_silent = self.queues.is_silent(&self.slot.key);
+        request.arrived = Some(if is_silent {
+            self.slot.arrived
+        } else {
+            slot::now()
+        });
         Box::pin(async move {
             if let Some(rested) = rests_until {
                 let ends = request.wait().deadline();
@@ -166,13 +159,5 @@ fn leave(slot: &Arc<Slot>) {
             drop(slot.take_claim());
             drop(other);
         }
-    }
-}
-
-fn is_over(wait: Wait) -> bool {
-    match wait {
-        Wait::Forever => false,
-        Wait::No => true,
-        Wait::Until(ends) => ends <= Instant::now(),
     }
 }

@@ -2,6 +2,7 @@
 //! not polled.
 
 mod modes;
+mod patient;
 mod permits;
 mod shared;
 mod slow;

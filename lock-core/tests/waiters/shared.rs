@@ -8,6 +8,7 @@ use lock_core::{
     DistributedLock, DistributedLockExt, HoldState, LockGuard, LockKey, LockRequest, LossReason,
     Released,
 };
+use lock_testkit::block_thread;
 use tokio::time::{Instant, sleep};
 
 const BUDGET: Duration = Duration::from_millis(10);
@@ -188,4 +189,38 @@ async fn a_shutdown_ends_all_of_them() {
         assert_eq!(guard.lost().await, LossReason::Closed);
     }
     assert!(store.memory.claims().is_empty());
+}
+
+/// Where holds are kept by the caller, no reader depends on the runtime of another one.
+#[test]
+fn readers_of_several_runtimes_keep_their_locks_when_one_runtime_ends() {
+    use tokio::runtime::Builder;
+    let [one, two] = [(); 2].map(|()| {
+        Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap()
+    });
+    let (store, locks) = counted(BUDGET);
+    let locks: Arc<dyn DistributedLock> = Arc::new(locks);
+    let other = store.memory.new_client();
+    let request = shared().with_ttl(Duration::from_millis(600));
+    let writer = two.block_on(other.lock("k")).unwrap();
+    let spawn = |runtime: &tokio::runtime::Runtime| {
+        let (locks, request) = (Arc::clone(&locks), request.clone());
+        let task = runtime.spawn(async move { granted(locks.acquire(request).await) });
+        // Until it waits.
+        block_thread(Duration::from_millis(50));
+        task
+    };
+    let (first, second) = (spawn(&one), spawn(&two));
+    two.block_on(async { drop(writer) });
+    let first = two.block_on(first).unwrap();
+    let second = two.block_on(second).unwrap();
+    assert!(first.is_held() && second.is_held());
+    drop(first);
+    drop(one);
+    block_thread(Duration::from_secs(1));
+    assert!(second.is_held(), "lost: {:?}", second.state());
 }

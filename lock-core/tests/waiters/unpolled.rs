@@ -231,3 +231,30 @@ async fn in_memory_nobody_is_held_up_by_a_claim_that_is_not_polled() {
         drop(granted(resting.await));
     }
 }
+
+/// As above, two of them.
+#[test]
+fn two_futures_that_are_polled_rarely_get_a_free_lock_in_the_end() {
+    steady(async || {
+        for [locks, _] in both() {
+            let mut rare = [acquire(&locks, exclusive()), acquire(&locks, exclusive())];
+            let begin = Instant::now();
+            let mut polls = 0;
+            let guard = 'granted: loop {
+                for one in &mut rare {
+                    if let Some(outcome) = poll(one) {
+                        break 'granted granted(outcome);
+                    }
+                }
+                polls += 1;
+                assert!(
+                    polls < 60,
+                    "a free lock, and never granted in {:?}",
+                    begin.elapsed()
+                );
+                sleep(LIMIT * 3).await;
+            };
+            assert!(guard.is_held());
+        }
+    });
+}

@@ -12,8 +12,8 @@ use crate::bench::{Bench, permit};
 use crate::client::release;
 use crate::eventually::{eventually, within};
 
-/// Enough that chance alone does not give them all.
-const TURNS: u64 = 5;
+/// Enough that chance alone does not give them all in time.
+const TURNS: u64 = 20;
 
 /// While tasks of one client take the key again and again, another client gets it soon each time that it
 /// wants it, and the first one gets on, too.
@@ -46,7 +46,7 @@ async fn take_turns(bench: &Bench, busy: LockRequest, tasks: usize, other: LockR
         }
     };
     let what = "turns of a client while another one takes the key again and again";
-    within(bench.prompt(), what, turns).await;
+    within(bench.prompt() / 2, what, turns).await;
     goes_on().await;
 }
 

@@ -1,0 +1,45 @@
+//! Waiters that go while something is on its way to them.
+
+use super::*;
+use crate::hand_off::slot::now;
+use crate::{KeeperHome, MemoryLock};
+
+/// `hand_on` takes a waiter out, sees that its hold was lost just now, by which the queue is over, and puts the
+/// waiter back, which has been dropped meanwhile.
+#[tokio::test]
+async fn a_waiter_that_has_gone_is_not_put_back_as_the_driver() {
+    let watchdog = Watchdog::new(KeeperHome::caller());
+    let budget = Duration::from_secs(1);
+    let queues = Queues::new(
+        Arc::new(MemoryLock::new()),
+        budget,
+        Duration::ZERO,
+        watchdog,
+    );
+    let queues = Arc::new(queues);
+    let request = LockRequest::exclusive("k").unwrap();
+    let holder = queues.arrive(&request, now(), 0);
+    locked(&queues.by_key)
+        .get_mut(&request.key)
+        .unwrap()
+        .hold(7);
+    let waiter = queues.arrive(&request, now(), 0);
+    // Place::next_waiter
+    let taken = locked(&queues.by_key)
+        .get_mut(&request.key)
+        .unwrap()
+        .next_alike(waiter.wants);
+    // Hold::next_turn sees the loss: Forfeiter::forfeit
+    queues.hold_left(&request.key, 7, None);
+    // Meanwhile on another thread: the waiter's future is dropped.
+    drop(waiter.leave());
+    // Place::put_back
+    queues.put_back(taken.unwrap());
+    drop(holder);
+    // Whoever comes now is first.
+    let next = queues.arrive(&request, now(), 0);
+    assert!(
+        next.is_driving(),
+        "waits behind nobody for ever: {queues:?}"
+    );
+}

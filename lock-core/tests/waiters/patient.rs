@@ -1,0 +1,112 @@
+//! Runtimes and stores that are slow, and are no reason to give up.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use crate::support::{Plain, acquire, granted, poll};
+use lock_core::{DistributedLock, DistributedLockExt, HandOff, LockRequest};
+use lock_testkit::{block_thread, steady};
+use tokio::runtime::Builder;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+
+fn exclusive() -> LockRequest {
+    LockRequest::exclusive("k").expect("a key")
+}
+
+/// A store whose answers come from another thread, as those of etcd, ZooKeeper and MySQL do.
+#[derive(Debug)]
+struct Elsewhere(Plain, tokio::runtime::Handle);
+
+struct Aborting<T>(tokio::task::JoinHandle<T>);
+
+impl<T> Drop for Aborting<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+#[lock_core::async_trait]
+impl DistributedLock for Elsewhere {
+    fn capabilities(&self) -> lock_core::Capabilities {
+        self.0.capabilities()
+    }
+    fn keeper(&self) -> Option<&lock_core::Keeper> {
+        self.0.keeper()
+    }
+    async fn acquire(
+        &self,
+        request: LockRequest,
+    ) -> lock_core::Result<Option<lock_core::LockGuard>> {
+        let plain = self.0.clone();
+        let mut work = Aborting(self.1.spawn(async move { plain.acquire(request).await }));
+        (&mut work.0).await.expect("no panic")
+    }
+}
+
+/// A runtime whose only worker is kept busy for 200 ms at a time, and five waiters on it for a free lock.
+#[test]
+fn waiters_on_a_slow_runtime_are_served() {
+    for handed in [false, true] {
+        let there = Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        let plain = Elsewhere(Plain::new(), there.handle().clone());
+        let locks: Arc<dyn DistributedLock> = match handed {
+            false => Arc::new(plain),
+            true => Arc::new(HandOff::new(Arc::new(plain), HandOff::DEFAULT_BUDGET)),
+        };
+        let slow = Builder::new_current_thread().enable_all().build().unwrap();
+        slow.block_on(async {
+            let mut busy = JoinSet::new();
+            busy.spawn(async {
+                loop {
+                    block_thread(Duration::from_millis(200));
+                    tokio::task::yield_now().await;
+                }
+            });
+            let begin = Instant::now();
+            let mut tasks = JoinSet::new();
+            for _ in 0..5 {
+                let locks = Arc::clone(&locks);
+                tasks.spawn(async move { drop(locks.lock("k").await.unwrap()) });
+            }
+            let mut served = 0;
+            while let Ok(Some(_)) =
+                tokio::time::timeout_at(begin + Duration::from_secs(20), tasks.join_next()).await
+            {
+                served += 1;
+            }
+            assert_eq!(served, 5, "handed: {handed}");
+        });
+    }
+}
+
+/// A wait without an end rides out an outage of half a minute, also where nobody had to ask the store before it.
+#[test]
+fn a_quiet_store_is_not_taken_for_one_that_is_away() {
+    steady(async || {
+        let plain = Plain::new();
+        let locks: Arc<dyn DistributedLock> = Arc::new(plain.handed_on());
+        let ttl = Duration::from_secs(2);
+        let held = locks.acquire(exclusive().with_ttl(ttl)).await;
+        let held = granted(held);
+        let mut waiting = acquire(&locks, exclusive());
+        assert!(poll(&mut waiting).is_none());
+        // The hold is renewed meanwhile; nobody asks for anything else.
+        let early = tokio::time::timeout(Duration::from_secs(31), &mut waiting).await;
+        assert!(early.is_err() && held.is_held());
+        plain.store().is_away.store(true, Ordering::SeqCst);
+        let after_the_loss = async {
+            held.lost().await;
+            sleep(Duration::from_secs(2)).await;
+        };
+        tokio::select! {
+            outcome = &mut waiting => panic!("gave up at once: {outcome:?}"),
+            () = after_the_loss => {}
+        }
+    });
+}
