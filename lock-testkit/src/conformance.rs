@@ -112,6 +112,8 @@ macro_rules! __for_every_case {
                 a_writer_gets_in_between_readers: [Shared],
                 a_reader_gets_in_between_writers: [Shared],
                 permits_and_writers_take_turns: [Permits],
+                a_writer_that_has_gone_keeps_no_reader_out: [Shared],
+                a_writer_that_has_gone_keeps_no_permit_back: [Permits],
             }
             Fencing fencing {
                 tokens_grow_over_clients: [],

@@ -8,6 +8,7 @@ use lock_core::{LockRequest, Mode, Wait};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
+use crate::assert_excluded;
 use crate::bench::{Bench, permit};
 use crate::client::release;
 use crate::eventually::{eventually, within};
@@ -75,4 +76,27 @@ pub(crate) async fn permits_and_writers_take_turns(bench: Bench) {
     let permits = || bench.request("k", permit(8));
     take_turns(&bench, permits(), 4, bench.exclusive("k")).await;
     take_turns(&bench, bench.exclusive("k"), 1, permits()).await;
+}
+
+/// Its wait ends, and whoever else waits gets in beside the holder.
+async fn goes(bench: &Bench, beside: LockRequest) {
+    let [holder, writer, other] = bench.clients().await;
+    let held = holder.take(&beside).await;
+    let brief = bench
+        .exclusive("k")
+        .waiting_at_most(Duration::from_millis(100));
+    let waited = within(bench.prompt(), "the end of a wait", writer.acquire(brief)).await;
+    assert_excluded!(waited.is_none(), "a writer in beside {:?}", beside.mode);
+    let waiting = other.acquire(beside.with_wait(Wait::Forever));
+    let what = "somebody in beside the holder after a writer has gone";
+    drop(within(bench.prompt(), what, waiting).await.expect("no end"));
+    drop(held);
+}
+
+pub(crate) async fn a_writer_that_has_gone_keeps_no_reader_out(bench: Bench) {
+    goes(&bench, bench.request("k", Mode::Shared)).await;
+}
+
+pub(crate) async fn a_writer_that_has_gone_keeps_no_permit_back(bench: Bench) {
+    goes(&bench, bench.request("k", permit(8))).await;
 }

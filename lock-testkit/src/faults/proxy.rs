@@ -38,8 +38,16 @@ pub struct Proxy {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Whether to listen, and whom to tell when that is done.
-type Order = (bool, std::sync::mpsc::Sender<()>);
+/// What to do, and whom to tell when that is done.
+type Order = (What, std::sync::mpsc::Sender<()>);
+
+#[derive(Debug)]
+enum What {
+    Refuse,
+    Accept,
+    /// New connections lead to this server.
+    LeadTo(String),
+}
 
 impl Proxy {
     /// A proxy in front of the server on `port`, which does not have to run yet.
@@ -48,7 +56,7 @@ impl Proxy {
     ///
     /// When the operating system gives no port or no thread.
     pub fn before(port: u16) -> Self {
-        Self::before_server(format!("{}:{port}", Ipv4Addr::LOCALHOST))
+        Self::before_server(on_loopback(port))
     }
 
     /// A proxy in front of a server anywhere, `host:port`, which does not have to run yet.
@@ -105,7 +113,7 @@ impl Proxy {
     ///
     /// When the proxy has failed before.
     pub fn refuse(&self) {
-        self.listen(false);
+        self.order(What::Refuse);
     }
 
     /// Takes new connections again. Returns when it does.
@@ -114,14 +122,24 @@ impl Proxy {
     ///
     /// When another process has taken the port meanwhile.
     pub fn accept(&self) {
-        self.listen(true);
+        self.order(What::Accept);
     }
 
-    fn listen(&self, whether: bool) {
+    /// Leads new connections to the server on `port`, as a switchover behind a proxy or a name does. Those
+    /// that are open stay where they are. Returns when it does.
+    ///
+    /// # Panics
+    ///
+    /// When the proxy has failed before.
+    pub fn lead_to(&self, port: u16) {
+        self.order(What::LeadTo(on_loopback(port)));
+    }
+
+    fn order(&self, what: What) {
         let (done, outcome) = std::sync::mpsc::channel();
         if let Some(orders) = &self.orders {
             // A thread that has ended does not answer, which is told below.
-            let _ended = orders.send((whether, done));
+            let _ended = orders.send((what, done));
         }
         outcome.recv().expect("the proxy listens on its port");
     }
@@ -136,6 +154,10 @@ impl Drop for Proxy {
             eprintln!("the proxy on port {} has panicked", self.port);
         }
     }
+}
+
+fn on_loopback(port: u16) -> String {
+    format!("{}:{port}", Ipv4Addr::LOCALHOST)
 }
 
 /// Listens before the thread runs, and without a runtime, which the caller may be in already.
@@ -165,7 +187,7 @@ async fn listen_again(own: SocketAddr) -> TcpListener {
 
 async fn run(
     board: Arc<Board>,
-    server: String,
+    mut server: String,
     listener: StdListener,
     mut orders: UnboundedReceiver<Order>,
 ) {
@@ -175,11 +197,12 @@ async fn run(
     loop {
         tokio::select! {
             order = orders.recv() => {
-                let Some((whether, done)) = order else { return };
-                if !whether {
-                    listener = None;
-                } else if listener.is_none() {
-                    listener = Some(listen_again(own).await);
+                let Some((what, done)) = order else { return };
+                match what {
+                    What::Refuse => listener = None,
+                    What::Accept if listener.is_some() => {}
+                    What::Accept => listener = Some(listen_again(own).await),
+                    What::LeadTo(other) => server = other,
                 }
                 // Whoever ordered it waits for the answer.
                 let _told = done.send(());

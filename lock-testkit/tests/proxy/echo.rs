@@ -19,7 +19,7 @@ const SILENCE: Duration = Duration::from_millis(80);
 #[derive(Clone)]
 pub(crate) struct Echo {
     pub(crate) port: u16,
-    received: Arc<AtomicUsize>,
+    pub(crate) received: Arc<AtomicUsize>,
     pub(crate) closed: Arc<AtomicUsize>,
 }
 

@@ -226,6 +226,18 @@ fn new_connections_are_refused_and_the_old_ones_stay() {
 }
 
 #[test]
+fn new_connections_lead_to_another_server_and_the_old_ones_stay() {
+    let (old, new) = (Echo::start(), Echo::start());
+    let proxy = Proxy::before(old.port);
+    let mut client = connect(&proxy);
+    is_echoed(&mut client, "a");
+    proxy.lead_to(new.port);
+    is_echoed(&mut connect(&proxy), "b");
+    assert!(new.received.load(Ordering::SeqCst) > 0);
+    is_echoed(&mut client, "still there");
+}
+
+#[test]
 fn a_server_that_is_not_there_is_told_and_dropping_closes_everything() {
     let nobody = Proxy::before(1);
     is_reset(&mut connect(&nobody));
