@@ -240,10 +240,20 @@ impl Client {
             Some(Err(error)) => return Err(error),
             None => {}
         }
-        // It may be slow only. Both are cancel safe: they are sent whoever has gone.
+        // It may be slow only. Both are sent whoever has gone, and who finds nothing may have come second.
+        let mut elsewhere = pin!(self.release_elsewhere(&call));
         tokio::select! {
-            Ok(answer) = asking => released(&answer),
-            outcome = self.release_elsewhere(&call) => outcome,
+            answer = asking.as_mut() => match answer {
+                Ok(Value::Int(0)) | Err(_) => elsewhere.await,
+                Ok(answer) => released(&answer),
+            },
+            outcome = elsewhere.as_mut() => match outcome {
+                Ok(Released::AlreadyLost) => match self.patrol.within(RELEASE_LIMIT / 9, asking).await {
+                    Some(Ok(answer)) => released(&answer),
+                    Some(Err(_)) | None => outcome,
+                },
+                outcome => outcome,
+            },
         }
     }
 

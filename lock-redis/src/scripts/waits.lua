@@ -11,17 +11,30 @@ local function server_ms()
   return now[1] * 1000 + math.floor(now[2] / 1000)
 end
 
--- Who waits, until when the first has its turn, and when it is to be given one. One that has let it pass is forgotten.
+-- Who waits, until when the first has its turn, and when it is to be given one. One that has let it pass is forgotten, and
+-- so is one that has not asked for long: others who ask do not keep its place.
 local function waiting(text)
-  local line = {}
+  local words, line = {}, { asked = {} }
   for word in string.gmatch(text or '', '%S+') do
-    line[#line + 1] = word
+    words[#words + 1] = word
   end
-  local turn_ends = tonumber(table.remove(line, 1) or 0) or 0
-  local due = tonumber(table.remove(line, 1) or 0) or 0
-  if turn_ends > 0 and turn_ends <= server_ms() then
-    table.remove(line, 1)
+  local turn_ends = tonumber(table.remove(words, 1) or 0) or 0
+  local due = tonumber(table.remove(words, 1) or 0) or 0
+  if #words == 0 then return line, 0, due end
+  local now = server_ms()
+  -- A turn that ends far ahead was given before the clock was set back.
+  if turn_ends > 0 and (turn_ends <= now or turn_ends > now + KEPT_MS) then
+    table.remove(words, 1)
     turn_ends = 0
+  end
+  for place, word in ipairs(words) do
+    local who, asked = string.match(word, '^([^@]+)@(%d+)$')
+    if who and math.abs(now - tonumber(asked)) < KEPT_MS then
+      line[#line + 1] = who
+      line.asked[who] = asked
+    elseif place == 1 then
+      turn_ends = 0
+    end
   end
   return line, turn_ends, due
 end
@@ -31,8 +44,11 @@ local function note_waiting(waits, line, turn_ends, due)
   if #line == 0 then
     redis.call('DEL', waits)
   else
-    local text = string.format('%.0f %.0f ', turn_ends, due) .. table.concat(line, ' ')
-    redis.pcall('SET', waits, text, 'PX', KEPT_MS)
+    local words = { string.format('%.0f %.0f', turn_ends, due) }
+    for _, who in ipairs(line) do
+      words[#words + 1] = who .. '@' .. line.asked[who]
+    end
+    redis.pcall('SET', waits, table.concat(words, ' '), 'PX', KEPT_MS)
   end
 end
 
@@ -75,6 +91,7 @@ local function line_up(waits, who)
   if not place_of(line, who) and #line < 64 then
     line[#line + 1] = who
   end
+  line.asked[who] = string.format('%.0f', server_ms())
   note_waiting(waits, line, turn_ends, due)
 end
 

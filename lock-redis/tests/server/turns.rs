@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use lock_core::{DistributedLock, DistributedLockExt, LockGuard, LockRequest, Wait};
+use lock_core::{DistributedLock, DistributedLockExt, LockGuard, LockRequest, Released, Wait};
 use lock_redis::RedisLock;
 use lock_testkit::servers::RedisServer;
 use lock_testkit::steady;
@@ -117,5 +117,24 @@ fn scripts_touch_no_key_that_they_do_not_name() {
         server.client().command(&["ECHO", "the end"]).unwrap();
         let monitored: Vec<String> = lines.take_while(|line| !line.contains("the end")).collect();
         assert_keys_are_declared(&monitored);
+    });
+}
+
+/// It is sent over a second connection meanwhile, and one of the two finds nothing.
+#[test]
+fn a_release_on_a_server_that_stood_still_is_told_for_what_it_is() {
+    steady(async || {
+        let server = RedisServer::start();
+        let locks = connect(server.url()).await;
+        for _ in 0..12 {
+            let guard = locks.lock("k").await.unwrap();
+            server.freeze();
+            let thawing = async {
+                tokio::time::sleep(Duration::from_millis(600)).await;
+                server.thaw();
+            };
+            let (released, ()) = tokio::join!(guard.release(), thawing);
+            assert_eq!(released.unwrap(), Released::Released);
+        }
     });
 }
