@@ -33,6 +33,9 @@ const LAST: Duration = Duration::from_secs(5);
 /// How long one attempt at one server may take.
 const ATTEMPT_LIMIT: Duration = Duration::from_secs(3);
 
+/// How long to wait for the end of the short session that has asked.
+const CLOSING_LIMIT: Duration = Duration::from_millis(500);
+
 /// What goes on with the sessions of a client.
 #[derive(Debug)]
 pub(crate) struct Reattaching {
@@ -157,8 +160,13 @@ impl Reattaching {
         session: &Weak<Session>,
     ) -> Result<Arc<Connection>, Failure> {
         let probe = self.wire.connect(server, link.asked(), None).await?;
-        let given = probe.ready()?.timeout().min(link.asked());
+        let (given, closed) = {
+            let probe = probe.ready()?;
+            (probe.timeout().min(link.asked()), probe.end())
+        };
         self.limit(session, given);
+        // Its connection may be the only one that the server has left for this address.
+        let _state = tokio::time::timeout(CLOSING_LIMIT, closed.reached()).await;
         let info = Some(link.session());
         let connection = self.wire.connect(server, link.asked(), info).await?;
         // The driver forgets which state the session has seen, and another member may be behind it.

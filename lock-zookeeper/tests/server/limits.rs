@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use lock_core::{DistributedLock, ErrorKind, LockGuard, LockRequest, Mode};
+use lock_testkit::faults::Proxy;
 use lock_testkit::servers::ZooKeeperServer;
 use lock_testkit::{assert_excluded, eventually, steady};
+use lock_zookeeper::zookeeper_client::Client;
 use lock_zookeeper::{ZooKeeperConfig, ZooKeeperLock};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
@@ -106,5 +108,44 @@ fn where_no_connection_is_left_the_next_shorter_session_is_used() {
         drop(used_up);
         long.release().await.unwrap();
         short.release().await.unwrap();
+    });
+}
+
+/// The connection that was lost is the room for the next one.
+#[test]
+fn a_session_goes_on_where_its_address_has_all_its_connections() {
+    steady(async || {
+        const LIMIT: u64 = 8;
+        let server = ZooKeeperServer::start_with(&[
+            "tickTime=500",
+            "maxSessionTimeout=6000",
+            "maxClientCnxns=8",
+        ]);
+        let proxy = Proxy::before(server.member(0).port());
+        let config = ZooKeeperConfig::new(format!("127.0.0.1:{}", proxy.port()));
+        let locks = ZooKeeperLock::connect(config).await.unwrap();
+        let guard = take(&locks, wanted("k", Duration::from_secs(6))).await;
+        // That of connect is closed when it was idle for ten seconds.
+        eventually(3 * PROMPT, "one session is left", || async {
+            proxy.all().open() == 1
+        })
+        .await;
+        let mut others = Vec::new();
+        for _ in 0..LIMIT {
+            let connector = Client::connector()
+                .with_session_timeout(Duration::from_secs(6))
+                .with_fail_eagerly();
+            match connector.connect(&server.address()).await {
+                Ok(other) => others.push(other),
+                Err(_full) => break,
+            }
+        }
+        assert_eq!(proxy.all().open(), 1);
+        assert!(guard.is_held());
+        proxy.all().cut();
+        let lost = timeout(Duration::from_secs(10), guard.lost()).await;
+        assert!(lost.is_err(), "{lost:?}, although there is room for it");
+        drop(others);
+        guard.release().await.unwrap();
     });
 }
