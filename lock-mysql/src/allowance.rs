@@ -55,6 +55,18 @@ impl Allowance {
             .any(|other| is_spare(other) && other.close_idle())
     }
 
+    /// Closes what is idle in all pools.
+    pub(crate) fn forget_idle(&self) {
+        let pools: Vec<_> = {
+            let pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
+            pools
+                .iter()
+                .filter_map(|(pool, _)| pool.upgrade())
+                .collect()
+        };
+        pools.iter().for_each(|pool| pool.forget_idle());
+    }
+
     fn others(&self, pool: &Pool) -> Vec<Arc<Pool>> {
         let pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
         let others = pools.iter().filter_map(|(pool, _)| pool.upgrade());

@@ -85,6 +85,8 @@ impl<S: Fn(&Lent) -> String> Errand<'_, S> {
                 Err(Failure::Failed(error)) if used && error.is_retryable() && !over => {
                     self.pool.forget_idle();
                 }
+                // Those that were idle are closed by now.
+                Err(Failure::ReadOnly(_)) if used && !over => {}
                 Err(failure) => return Err(failure),
                 Ok(answer) => {
                     return Ok(Answered { sent, answer });

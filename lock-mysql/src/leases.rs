@@ -93,7 +93,7 @@ impl Client {
         match errand.run(patience).await {
             Ok(answered) => Ok(taken(hold, new, &answered)?),
             Err(Failure::Locked) => Ok(Taken::Held),
-            Err(Failure::NoTable(missing)) => {
+            Err(Failure::NoTable(missing)) if !new => {
                 Box::pin(self.restore_tables(missing)).await?;
                 Ok(Taken::New)
             }

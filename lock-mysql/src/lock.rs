@@ -218,8 +218,7 @@ impl<'a> Acquisition<'a> {
             MySqlHold::Lease => Box::pin(client.take_lease(claim.id(), left, patience)).await,
             MySqlHold::Row => {
                 let wait = wait.then_some(left);
-                let taken = Box::pin(client.take_row(&claim, wait, patience)).await;
-                taken.map_err(Failure::from)
+                Box::pin(client.take_row(&claim, wait, patience)).await
             }
         };
         match answer {

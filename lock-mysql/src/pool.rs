@@ -273,6 +273,12 @@ impl Lent {
         self.clean = true;
     }
 
+    /// Says that its server may not grant any more: neither it nor those that are idle beside it are lent again.
+    pub(crate) fn demoted(&mut self) {
+        self.clean = false;
+        self.pool.allowance.forget_idle();
+    }
+
     /// Says that nobody may have it any more.
     pub(crate) fn spoil(&mut self) {
         self.clean = false;

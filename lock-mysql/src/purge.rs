@@ -69,7 +69,7 @@ impl Purge {
     pub(crate) async fn run(mut self) {
         let pause = (self.after / 8).clamp(SOONEST, LATEST);
         let behind = self.after.max(pause * 8).max(BEHIND_MIN);
-        let mut done = Clock::Boot.now();
+        let (mut done, mut was_denied) = (Clock::Boot.now(), false);
         loop {
             // Drawn anew each time, so that clients that started together do not all look at once.
             tokio::time::sleep(Backoff::new(pause, pause).next_pause()).await;
@@ -77,15 +77,16 @@ impl Purge {
             if self.pool.strong_count() == 0 {
                 return;
             }
+            let is_denied = matches!(&outcome, Err(error) if error.kind() == ErrorKind::Denied);
             if let Err(error) = &outcome {
-                if error.kind() == ErrorKind::Denied {
-                    tracing::warn!(%error, "mysql: unused keys stay in the table, since this user may not delete rows: purge them offline as documented, or set purge_after to none");
-                    return;
+                if is_denied && !was_denied {
+                    tracing::warn!(%error, "mysql: unused keys stay in the table while this user may not delete rows: allow it, purge them offline as documented, or set purge_after to none");
                 }
                 tracing::debug!(%error, "mysql: unused keys are not purged, trying again");
             }
+            was_denied = is_denied;
             let now = Clock::Boot.now();
-            let (took, is_behind) = (now.since(done), now.since(done) > behind);
+            let (took, is_behind) = (now.since(done), !is_denied && now.since(done) > behind);
             if is_behind {
                 tracing::warn!(
                     table = %self.layout.table,
@@ -93,7 +94,7 @@ impl Purge {
                     HumanDuration(took)
                 );
             }
-            if outcome.is_ok() || is_behind {
+            if outcome.is_ok() || is_denied || is_behind {
                 done = now;
             }
         }
@@ -160,7 +161,9 @@ impl Purge {
             let keys = locked.rows().map(literal).collect::<Result<Vec<_>>>()?;
             let delete = self.delete(&keys, wait_timeout);
             let (mut session, deleted) = Request::new(&pool, session, delete).await;
-            session.wait_timeout = wait_timeout;
+            if deleted.is_ok() {
+                session.wait_timeout = wait_timeout;
+            }
             deleted.map(|_| ())
         };
         match pool.patrol.within(LIMIT * 2, removing).await {

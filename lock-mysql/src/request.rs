@@ -44,7 +44,10 @@ impl Request {
         let exchange = async move {
             let mut lent = lent;
             let answer = lent.ask(&statements).await;
-            if is_answer(&answer) && (closes || answer.is_err()) {
+            if matches!(answer, Err(Failure::ReadOnly(_))) && lent.used {
+                // Another server may be the primary by now, and a new connection leads to it.
+                lent.demoted();
+            } else if is_answer(&answer) && (closes || answer.is_err()) {
                 lent.clean();
             }
             (lent, answer)

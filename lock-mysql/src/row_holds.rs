@@ -50,7 +50,7 @@ impl Client {
         claim: &Claim,
         wait: Option<Duration>,
         patience: Duration,
-    ) -> Result<Option<Won>> {
+    ) -> Result<Option<Won>, Failure> {
         let hold = claim.id();
         self.settled(hold.owner(), patience).await?;
         let mut taken = self.ask_for_row(claim, wait, patience).await?;
@@ -69,7 +69,7 @@ impl Client {
             taken = match Box::pin(self.commit_row(statements, patience)).await {
                 // Whoever has locked it may have made it meanwhile, and share it.
                 Ok(()) | Err(Failure::Locked) => self.ask_for_row(claim, wait, patience).await?,
-                Err(failure) => return Err(failure.into_error()),
+                Err(failure) => return Err(failure),
             };
         }
         if matches!(taken, Taken::Fresh) {
@@ -79,7 +79,7 @@ impl Client {
             Taken::Granted { won, .. } => Some(won),
             // One that is purged the moment it was made is as good as held: one asks again.
             Taken::Held | Taken::Leased | Taken::Doubtful | Taken::New | Taken::Fresh => None,
-            Taken::Refused(setting) => return Err(takes_no_writes(&setting)),
+            Taken::Refused(setting) => return Err(Failure::ReadOnly(takes_no_writes(&setting))),
         })
     }
 
@@ -131,7 +131,12 @@ impl Client {
         } else {
             let ending = Request::new(&lane.command, lent, "ROLLBACK".to_owned());
             // It goes on by itself if it takes longer.
-            let _ended = self.patrol.within(patience, ending).await;
+            let ended = self.patrol.within(patience, ending).await;
+            if let (Taken::Refused(_), Some((mut lent, _))) = (&taken, ended)
+                && lent.used
+            {
+                lent.demoted();
+            }
         }
         Ok(taken)
     }

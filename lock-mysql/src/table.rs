@@ -50,9 +50,10 @@ impl Layout {
             Some(database) => format!("'{database}'"),
             None => "DATABASE()".to_owned(),
         };
+        let tables = format!("'{0}', '{0}_holders'", self.table);
+        // Names that differ in case only are the same here, and other tables on most servers.
         let of = format!(
-            "TABLE_SCHEMA = {schema} AND TABLE_NAME IN ('{0}', '{0}_holders')",
-            self.table
+            "TABLE_SCHEMA = {schema} AND TABLE_NAME IN ({tables}) AND (@@lower_case_table_names <> 0 OR CAST(TABLE_NAME AS BINARY) IN ({tables}))"
         );
         format!(
             "SELECT TABLE_NAME, LOWER(COLUMN_NAME), LOWER(COLUMN_TYPE), CAST(COALESCE(CHARACTER_OCTET_LENGTH, 0) AS UNSIGNED) FROM information_schema.COLUMNS WHERE {of};

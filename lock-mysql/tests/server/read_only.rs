@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use lock_core::{DistributedLock, ErrorKind, LockGuard, LockRequest, LossReason, Mode, Wait};
-use lock_mysql::{MySqlHold, MySqlLock};
+use lock_mysql::{MySqlConfig, MySqlHold, MySqlLock};
+use lock_testkit::faults::Proxy;
 use lock_testkit::servers::{SqlServer, SqlVendor};
 use lock_testkit::steady;
 use tokio::time::{Instant, timeout};
 
-use crate::{BOTH, LONG, PROMPT, connect, exclusive, take, take_soon};
+use crate::{BOTH, LONG, PROMPT, connect, connect_with, exclusive, take, take_soon};
 
 /// By what a server can be demoted without a restart.
 fn settings(vendor: SqlVendor) -> &'static [&'static str] {
@@ -117,6 +118,31 @@ fn a_server_that_was_demoted_grants_nothing_to_whoever_asks() {
                     set(&server, "read_only", 0);
                 }
                 drop(take_soon(&locks, exclusive("known", LONG)).await);
+            }
+        }
+    });
+}
+
+/// Its connections to the old one stay open, as they do behind a proxy or a name whose address changes.
+#[test]
+fn a_client_finds_the_new_primary_after_a_switchover() {
+    steady(async || {
+        for vendor in SqlVendor::available() {
+            let (old, new) = (SqlServer::start(vendor), SqlServer::start(vendor));
+            for hold in BOTH {
+                let proxy = Proxy::before(old.port());
+                let [from, to] = [old.port(), proxy.port()].map(|port| format!(":{port}"));
+                let config = MySqlConfig::new(old.url().replace(&from, &to)).with_hold(hold);
+                let locks = connect_with(config).await;
+                let guard = take(&locks, "k", LONG).await;
+                guard.release().await.expect("it runs");
+                set(&old, "read_only", 1);
+                proxy.lead_to(new.port());
+                let request = exclusive("k", LONG).with_wait(Wait::within(PROMPT / 2));
+                let granted = locks.acquire(request).await;
+                set(&old, "read_only", 0);
+                let guard = granted.unwrap_or_else(|error| panic!("{vendor:?} {hold:?}: {error}"));
+                guard.expect("free").release().await.expect("it runs");
             }
         }
     });

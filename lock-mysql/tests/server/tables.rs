@@ -1,9 +1,11 @@
 //! Tables that cannot hold locks are told at connect, and not when two hold one.
 
-use lock_core::ErrorKind;
+use lock_core::{DistributedLock, ErrorKind};
 use lock_mysql::{MySqlConfig, MySqlLock};
 use lock_testkit::servers::{SqlServer, SqlVendor};
 use lock_testkit::steady;
+
+use crate::{LONG, connect_with, exclusive};
 
 const LOCKS: &str = include_str!("../../src/locks.sql");
 const HOLDERS: &str = include_str!("../../src/locks_holders.sql");
@@ -56,6 +58,20 @@ fn unfit_tables_are_told_with_what_is_wrong() {
             create(&server, LOCKS, HOLDERS);
             let config = MySqlConfig::new(server.url()).without_creating_tables();
             MySqlLock::connect(config).await.expect("as documented");
+        }
+    });
+}
+
+#[test]
+fn a_table_of_another_case_is_not_taken_for_ours() {
+    steady(async || {
+        for vendor in SqlVendor::available() {
+            let server = SqlServer::start(vendor);
+            for table in ["LOCKS", "locks"] {
+                let locks = connect_with(MySqlConfig::new(server.url()).with_table(table)).await;
+                let tried = locks.acquire(exclusive("k", LONG)).await;
+                assert!(tried.expect("it runs").is_some(), "{vendor:?}: {table}");
+            }
         }
     });
 }
