@@ -13,6 +13,10 @@ impl Store for Memory {
         Arc::new(self.0.new_client())
     }
 
+    fn takes_turns(&self) -> bool {
+        true
+    }
+
     async fn residue(&self) -> Vec<String> {
         self.0.claims()
     }

@@ -276,10 +276,10 @@ impl<'a> Acquisition<'a> {
         let client = &self.lock.client;
         let queue = match client.take(&standing.place, take, left()).await {
             Ok(queue) => queue,
-            Err(Failure::Refused(error)) => {
+            Err(Failure::Refused(refusal)) => {
                 // Dropped armed, since an earlier request of the same claim may be on its way.
-                if !is_lease_missing(&error) {
-                    return Err(Failure::Refused(error).into());
+                if !is_lease_missing(&refusal.error) {
+                    return Err(refusal.into());
                 }
                 self.lease_was_missing = true;
                 return Err(lease_ended());

@@ -169,7 +169,7 @@ impl Client {
             outcome
         });
         let answer = asking.await.inspect_err(|failure| {
-            if matches!(failure, Failure::Refused(error) if is_lease_missing(error)) {
+            if matches!(failure, Failure::Refused(refusal) if is_lease_missing(&refusal.error)) {
                 place.lease.note_missing(lease);
             }
         })?;

@@ -208,23 +208,53 @@ pub(crate) enum Failure {
     /// Nothing has come of it, but it may once we have logged in again.
     LoggedOut(Error),
     /// A server has refused it: nothing has come of it.
-    Refused(EtcdError),
+    Refused(Refusal),
     /// It, or its answer, was too large for whoever was to read it. Nothing more comes of it.
-    TooLarge(EtcdError),
+    TooLarge(Refusal),
     /// It was sent, and what has come of it is unknown.
     Unknown(Error),
+}
+
+/// What a server has said, and which one.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    pub(crate) error: EtcdError,
+    server: Option<String>,
+}
+
+impl Refusal {
+    fn at(self, server: &str) -> Self {
+        Self {
+            server: Some(server.to_owned()),
+            ..self
+        }
+    }
+}
+
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Self {
+        let error = translate(refusal.error);
+        match refusal.server {
+            Some(server) => error.with_server(server),
+            None => error,
+        }
+    }
 }
 
 impl Failure {
     /// What a driver error about a request that was sent says.
     pub(crate) fn of(error: EtcdError) -> Self {
         let is_open = classify(&error).0 == ErrorKind::Unavailable;
+        let refusal = |error| Refusal {
+            error,
+            server: None,
+        };
         if is_login_outdated(&error) {
             Self::LoggedOut(translate(error))
         } else if is_too_large(&error) {
-            Self::TooLarge(error)
+            Self::TooLarge(refusal(error))
         } else if is_answer(&error) && !is_open || is_lease_missing(&error) {
-            Self::Refused(error)
+            Self::Refused(refusal(error))
         } else {
             Self::Unknown(translate(error))
         }
@@ -237,7 +267,8 @@ impl Failure {
             Self::NotSent(error) => Self::NotSent(named(error)),
             Self::LoggedOut(error) => Self::LoggedOut(named(error)),
             Self::Unknown(error) => Self::Unknown(named(error)),
-            Self::Refused(_) | Self::TooLarge(_) => self,
+            Self::Refused(refusal) => Self::Refused(refusal.at(server)),
+            Self::TooLarge(refusal) => Self::TooLarge(refusal.at(server)),
         }
     }
 
@@ -256,7 +287,7 @@ impl From<Failure> for Error {
     fn from(failure: Failure) -> Self {
         match failure {
             Failure::NotSent(error) | Failure::LoggedOut(error) | Failure::Unknown(error) => error,
-            Failure::Refused(error) | Failure::TooLarge(error) => translate(error),
+            Failure::Refused(refusal) | Failure::TooLarge(refusal) => refusal.into(),
         }
     }
 }

@@ -79,7 +79,7 @@ impl Granting {
             }
             // An answer was lost on the way, and the repetition found what it had granted. How long it
             // lives is not known, but that it was asked for no earlier than this.
-            Err(Failure::Refused(error)) if is_lease_known(&error) => asked,
+            Err(Failure::Refused(refusal)) if is_lease_known(&refusal.error) => asked,
             Err(failure) => {
                 let link = Arc::clone(&self.link);
                 link.runtime().clone().spawn(async move {

@@ -111,7 +111,7 @@ pub(crate) async fn revoke(link: &Arc<Link>, lease: i64, within: Duration) {
         };
         match link.ask(LIMIT, revoking).await {
             Ok(_) => return,
-            Err(Failure::Refused(error)) if is_lease_missing(&error) => return,
+            Err(Failure::Refused(refusal)) if is_lease_missing(&refusal.error) => return,
             Err(failure) => {
                 let left = ends.since(Clock::Boot.now());
                 let error = lock_core::Error::from(failure);

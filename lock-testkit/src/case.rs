@@ -109,6 +109,8 @@ pub enum Need {
     Fair,
     /// [`Capabilities::push`](lock_core::Capabilities::push).
     Push,
+    /// [`Store::takes_turns`](crate::Store::takes_turns).
+    Turns,
     /// [`Store::remove`](crate::Store::remove).
     Remove,
     /// [`Store::crash`](crate::Store::crash).

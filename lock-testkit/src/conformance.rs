@@ -108,10 +108,10 @@ macro_rules! __for_every_case {
                 a_crashed_permit_comes_back: [Permits, Crash],
             }
             Turns turns {
-                clients_take_turns: [],
-                a_writer_gets_in_between_readers: [Shared],
-                a_reader_gets_in_between_writers: [Shared],
-                permits_and_writers_take_turns: [Permits],
+                clients_take_turns: [Turns],
+                a_writer_gets_in_between_readers: [Shared, Turns],
+                a_reader_gets_in_between_writers: [Shared, Turns],
+                permits_and_writers_take_turns: [Permits, Turns],
                 a_writer_that_has_gone_keeps_no_reader_out: [Shared],
                 a_writer_that_has_gone_keeps_no_permit_back: [Permits],
             }

@@ -153,6 +153,7 @@ async fn perform(case: Case, store: Arc<dyn Store>, seed: u64) -> Outcome {
     let promised = [
         (Need::Fair, capabilities.fair),
         (Need::Push, capabilities.push),
+        (Need::Turns, store.takes_turns()),
     ];
     for (need, declared) in promised {
         if case.needs(need) && !declared {

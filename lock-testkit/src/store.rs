@@ -65,6 +65,12 @@ pub trait Store: Send + Sync + 'static {
         }
     }
 
+    /// Whether clients that want the same key all the time get it in turns, however often one of them asks.
+    /// Default: no, as where waiters ask now and then and whoever asks first gets it.
+    fn takes_turns(&self) -> bool {
+        false
+    }
+
     /// The ttl for cases that watch a lease being renewed or lost. Default: 1 second.
     ///
     /// Shorter is faster, but a busy machine must be able to renew at a third of it. Where the

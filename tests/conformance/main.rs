@@ -45,6 +45,10 @@ mod memory {
             polylock::connect(&self.url).await.expect("always there")
         }
 
+        fn takes_turns(&self) -> bool {
+            true
+        }
+
         async fn residue(&self) -> Vec<String> {
             self.store.claims()
         }

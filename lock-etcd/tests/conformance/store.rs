@@ -111,6 +111,10 @@ impl Store for EtcdStore {
         (self.connect)(self.cluster(), &self.namespace).await
     }
 
+    fn takes_turns(&self) -> bool {
+        true
+    }
+
     async fn residue(&self) -> Vec<String> {
         let keys = self.keys(&format!("{}/", self.namespace)).await;
         let texts = keys.iter().map(|claim| claim.key_str().map(str::to_owned));

@@ -65,6 +65,7 @@ fn what_the_role_does_not_allow_is_denied_and_not_busy() {
         ];
         for error in refusals {
             assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+            assert!(error.server().is_some(), "{error}");
         }
     });
 }

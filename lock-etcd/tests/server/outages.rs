@@ -134,6 +134,7 @@ fn servers_that_are_full_refuse_with_advice_and_take_releases() {
         let error = locks.acquire(request).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
         assert!(error.to_string().contains("quota"), "{error}");
+        assert!(error.server().is_some(), "{error}");
         tokio::time::sleep(TTL).await;
         assert!(guard.is_held(), "renewals need no room");
         guard.release().await.unwrap();

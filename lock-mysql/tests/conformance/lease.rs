@@ -47,6 +47,10 @@ impl Store for LeaseStore {
         connect(self.place.config(self.server()), &self.namespace).await
     }
 
+    fn takes_turns(&self) -> bool {
+        true
+    }
+
     async fn residue(&self) -> Vec<String> {
         let held = format!(
             "LIKE '{}:%' AND expires > UTC_TIMESTAMP(6)",

@@ -53,6 +53,10 @@ impl Store for RowStore {
         connect(config, &self.namespace).await
     }
 
+    fn takes_turns(&self) -> bool {
+        true
+    }
+
     async fn residue(&self) -> Vec<String> {
         let ours = format!("LIKE '{}:%'", self.namespace.replace('_', "\\_"));
         let rows = format!("SELECT HEX(k) FROM {} WHERE k {ours}", self.place.locks());

@@ -72,6 +72,10 @@ impl Store for RedisStore {
         (self.connect)(self.server(), &self.namespace).await
     }
 
+    fn takes_turns(&self) -> bool {
+        true
+    }
+
     async fn residue(&self) -> Vec<String> {
         let keys = self
             .admin()

@@ -47,7 +47,7 @@ async fn take_turns(bench: &Bench, busy: LockRequest, tasks: usize, other: LockR
         }
     };
     let what = "turns of a client while another one takes the key again and again";
-    within(bench.prompt() / 2, what, turns).await;
+    within(bench.prompt(), what, turns).await;
     goes_on().await;
 }
 

@@ -81,6 +81,10 @@ bites! {
     }
     FavoursTheHolder {
         waiting::a_busy_client_starves_nobody: "a client served while another one",
+        turns::clients_take_turns: "turns of a client",
+        turns::a_writer_gets_in_between_readers: "turns of a client",
+        turns::a_reader_gets_in_between_writers: "turns of a client",
+        turns::permits_and_writers_take_turns: "turns of a client",
     }
     WaitsInTheDoor {
         waiting::a_waiter_blocks_no_other_key: "an answer to a request",
@@ -179,6 +183,8 @@ bites! {
     }
     KeepsPlacesOfWhoGaveUp {
         residue::given_up_waits_leave_nothing: "waiters left",
+        turns::a_writer_that_has_gone_keeps_no_reader_out: "after a writer has gone",
+        turns::a_writer_that_has_gone_keeps_no_permit_back: "after a writer has gone",
     }
     CleanUpOvertakes {
         lease::what_is_dropped_on_a_frozen_store_is_undone: "left on the store",

@@ -38,6 +38,10 @@ impl Store for Shelf {
         Arc::new(self.new_client())
     }
 
+    fn takes_turns(&self) -> bool {
+        true
+    }
+
     async fn residue(&self) -> Vec<String> {
         match self.server.fault {
             Fault::ShowsNothing => Vec::new(),

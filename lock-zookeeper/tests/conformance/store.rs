@@ -119,6 +119,10 @@ impl Store for ZooKeeperStore {
     }
 
     /// Claims only: the nodes that they were in go a second later, see the tests of the server.
+    fn takes_turns(&self) -> bool {
+        true
+    }
+
     async fn residue(&self) -> Vec<String> {
         let admin = self.admin_up_to_date().await;
         let (mut left, mut below) = (Vec::new(), vec![self.chroot.clone()]);
