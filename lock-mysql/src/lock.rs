@@ -244,20 +244,21 @@ impl<'a> Acquisition<'a> {
         }
     }
 
-    /// A row that somebody else keeps locked looks from here like a server that does not answer. The
-    /// claim stays armed in any case: what was sent may still be granted.
+    /// A row that somebody else keeps locked looks from here like a server that does not answer; a row lock may
+    /// be our own, whose answer was lost. The claim stays armed in any case: what was sent may still be granted.
     async fn doubt(&mut self, begun: Moment, failure: Failure) -> Result<Option<LockGuard>> {
         let client = &self.lock.client;
         let is_told = matches!(failure, Failure::Blocked(_) | Failure::ReadOnly(_));
+        let is_silence = matches!(failure, Failure::NoAnswer(_) | Failure::Working(_));
         let error = failure.into_error();
         let grace = self.attempts.grace(client.heard.last());
         let is_locked = Box::pin(client.is_locked(&self.request.key, grace));
-        if error.is_retryable() && !is_told && is_locked.await {
+        if client.hold == MySqlHold::Lease && error.is_retryable() && !is_told && is_locked.await {
             self.attempts.refused(begun);
             self.outlocked = self.attempts.is_over();
             return Ok(None);
         }
-        if is_told {
+        if is_told || (!is_silence && self.told.is_none()) {
             self.told = Some(error.clone());
         }
         // The last attempt of a wait has little time, and what the server has said is worth more than its silence.

@@ -69,6 +69,9 @@ impl Client {
             taken = match Box::pin(self.commit_row(statements, patience)).await {
                 // Whoever has locked it may have made it meanwhile, and share it.
                 Ok(()) | Err(Failure::Locked) => self.ask_for_row(claim, wait, patience).await?,
+                Err(Failure::NoAnswer(_)) if self.is_locked(hold.key(), patience).await => {
+                    self.ask_for_row(claim, wait, patience).await?
+                }
                 Err(failure) => return Err(failure),
             };
         }
