@@ -70,7 +70,7 @@ pub struct Config {
     /// the ttl, or what the backend can give; `hold = "row"` on MySQL has none.
     #[serde(default, deserialize_with = "duration::deserialize")]
     pub lock_delay: Option<Duration>,
-    /// How long a lock or a permit may be handed on between waiters of this process before it goes
+    /// How long an exclusive lock may be handed on between waiters of this process before it goes
     /// back to the store, see [`HandOff`](crate::HandOff). Default: 10 ms; `0s`: not at all, which keeps the order
     /// among processes on stores that have one.
     #[serde(default, deserialize_with = "duration::deserialize")]

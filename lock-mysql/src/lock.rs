@@ -28,8 +28,8 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(5);
 
 /// Locks on one MySQL (8.0 or later) or MariaDB (10.6 or later) server.
 ///
-/// Waiters of one process are served in order; among processes whoever asks first after a release gets
-/// the lock.
+/// Waiters of one process are served in order. Processes take turns: with leases a waiter that others pass by
+/// has the key kept for it, and row locks have the server's own queue.
 ///
 /// A request without a wait fails when the server has not answered within two seconds (a third of the
 /// ttl, if that is less). A wait rides out a server that cannot be reached until the wait ends; one
