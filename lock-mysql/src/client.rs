@@ -161,7 +161,13 @@ impl Client {
             created.map_err(|error| error.with_operation("create the tables"))?;
             description = ask(self.layout.describe_tables()).await?;
         }
-        self.layout.check_tables(&description)
+        match self.layout.check_tables(&description) {
+            // Somebody may have created them between two statements of the description.
+            Err(_) => self
+                .layout
+                .check_tables(&ask(self.layout.describe_tables()).await?),
+            Ok(()) => Ok(()),
+        }
     }
 
     /// Asks what may wait for others who change tables.

@@ -14,7 +14,10 @@ use crate::client::release;
 use crate::eventually::{eventually, within};
 
 /// Enough that chance alone does not give them all in time.
-const TURNS: u64 = 20;
+const TURNS: u64 = 10;
+
+/// How long the busy client holds: far longer than the key is free in between.
+const BUSY: Duration = Duration::from_millis(20);
 
 /// While tasks of one client take the key again and again, another client gets it soon each time that it
 /// wants it, and the first one gets on, too.
@@ -27,8 +30,7 @@ async fn take_turns(bench: &Bench, busy: LockRequest, tasks: usize, other: LockR
         running.spawn(async move {
             loop {
                 let guard = client.acquire(request.clone()).await.expect("no end");
-                // Long enough for the others of this client to come before it goes.
-                sleep(Duration::from_millis(1)).await;
+                sleep(BUSY).await;
                 release(guard).await;
                 grants.fetch_add(1, Ordering::Relaxed);
             }
@@ -52,7 +54,8 @@ async fn take_turns(bench: &Bench, busy: LockRequest, tasks: usize, other: LockR
 }
 
 pub(crate) async fn clients_take_turns(bench: Bench) {
-    take_turns(&bench, bench.exclusive("k"), 1, bench.exclusive("k")).await;
+    take_turns(&bench, bench.exclusive("one"), 1, bench.exclusive("one")).await;
+    take_turns(&bench, bench.exclusive("k"), 4, bench.exclusive("k")).await;
 }
 
 pub(crate) async fn a_writer_gets_in_between_readers(bench: Bench) {
