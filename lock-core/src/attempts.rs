@@ -1,7 +1,8 @@
 //! What an acquisition remembers that asks its store again and again, and what it makes of errors.
 
+use std::fmt;
 use std::future::Future;
-use std::sync::Mutex;
+use std::sync::{Mutex, Weak};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -25,6 +26,30 @@ const LATE_MAX: u32 = 20;
 /// How long a wait that has no end of its own rides out a store that cannot be reached.
 pub(crate) const OUTAGE_LIMIT: Duration = Duration::from_secs(30);
 
+/// Who waits behind an acquisition, and is cut off from the store for as long as it is.
+pub(crate) trait Behind: Send + Sync {
+    /// Takes note that nothing was heard of the store since `heard`, as `error` says.
+    fn cut_off(&self, error: &Error, heard: Moment);
+}
+
+/// Those behind, who are told while the acquisition rides an outage out.
+#[derive(Clone)]
+pub(crate) struct Followers(pub(crate) Weak<dyn Behind>);
+
+impl PartialEq for Followers {
+    fn eq(&self, other: &Self) -> bool {
+        Weak::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Followers {}
+
+impl fmt::Debug for Followers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Followers")
+    }
+}
+
 /// The attempts of one acquisition, for stores that keep no queue: until when to go on, how long to
 /// wait for each answer, and which errors to ride out.
 ///
@@ -47,6 +72,7 @@ pub struct Attempts {
     late: u32,
     /// When the present attempt began.
     asked: Mutex<Moment>,
+    followers: Option<Followers>,
 }
 
 impl Attempts {
@@ -66,6 +92,7 @@ impl Attempts {
             ttl: request.ttl(),
             late: 0,
             asked: Mutex::new(Clock::Boot.now()),
+            followers: request.followers.clone(),
         }
     }
 
@@ -138,6 +165,9 @@ impl Attempts {
             return Err(error);
         }
         tracing::debug!(%error, "trying again");
+        if let Some(behind) = self.followers.as_ref().and_then(|all| all.0.upgrade()) {
+            behind.cut_off(&error, heard);
+        }
         self.troubled = true;
         Ok(None)
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::attempts::Followers;
 use crate::{Error, ErrorKind, LockKey, Moment, Result};
 
 /// The ttl of a request that names none, and of a client configured without one: 30 seconds.
@@ -145,6 +146,8 @@ pub struct LockRequest {
     pub lock_delay: Option<Duration>,
     /// Since when its waiter has waited, if that was before it was asked for.
     pub(crate) arrived: Option<Moment>,
+    /// Who waits behind it in this process.
+    pub(crate) followers: Option<Followers>,
 }
 
 impl LockRequest {
@@ -158,6 +161,7 @@ impl LockRequest {
             max_hold: None,
             lock_delay: None,
             arrived: None,
+            followers: None,
         }
     }
 

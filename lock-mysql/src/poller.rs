@@ -171,10 +171,7 @@ impl Poller {
         }
         let entered = waiting.keys.iter();
         let entered = entered.filter(|(_, waiter)| waiter.may_have_place());
-        let entered: Vec<&[u8]> = entered
-            .map(|(row, _)| row.as_slice())
-            .take(PLACES)
-            .collect();
+        let entered: Vec<&[u8]> = entered.map(|(row, _)| row.as_slice()).take(BATCH).collect();
         if !entered.is_empty() {
             statements.push(self.layout.look_at_places(&entered));
         }

@@ -148,6 +148,25 @@ impl Client {
         let limit = holds.iter().map(HoldId::ttl).min().unwrap_or(REPLY_LIMIT) / 4;
         let ends = Clock::Boot.now().plus(limit);
         let background = self.background.here()?;
+        match self.renew_over(&background, holds, ends).await {
+            // It had broken before; on a new connection it is just as good.
+            Err(error)
+                if error.is_retryable()
+                    && background.current().is_none()
+                    && Clock::Boot.now() < ends =>
+            {
+                self.renew_over(&background, holds, ends).await
+            }
+            outcome => outcome,
+        }
+    }
+
+    async fn renew_over(
+        &self,
+        background: &Arc<Link>,
+        holds: &[HoldId],
+        ends: Moment,
+    ) -> Result<Vec<Renewal>> {
         let connection = background.connection().await?;
         let calls: Vec<Call> = holds.iter().map(|hold| self.layout.renew(hold)).collect();
         let mut renewals = Vec::with_capacity(holds.len());
@@ -155,7 +174,7 @@ impl Client {
             let go = &left[..script::one_go(left)];
             let sent = Clock::Boot.now();
             let answers = match self
-                .renew_in_one_go(go, &background, &connection, ends)
+                .renew_in_one_go(go, background, &connection, ends)
                 .await
             {
                 Ok(answers) => answers,

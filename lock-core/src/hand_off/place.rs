@@ -1,6 +1,7 @@
 //! What ties a guard to the queue of its key, so that its hold can be handed on.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -74,14 +75,14 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let rests_until = Instant::now() + self.queues.rest;
         self.queues
-            .hold_left(&self.key, self.number, Some(rests_until));
+            .hold_left(&self.key, self.number, self.since.elapsed());
     }
 }
 
 impl Forfeiter {
     pub(crate) fn forfeit(&self) {
-        self.queues.hold_left(&self.key, self.number, None);
+        self.queues
+            .hold_left(&self.key, self.number, Duration::ZERO);
     }
 }

@@ -16,6 +16,8 @@ pub(super) struct Queue<W> {
     waiters: VecDeque<W>,
     /// How many waiters have lapsed since the others were looked for.
     lapses: u32,
+    /// For how long this process has held the key since it last stayed away from the store for others.
+    spent: Duration,
     /// The last driver has borne an outage in vain, as those behind it have.
     pub(super) is_silent: bool,
 }
@@ -66,6 +68,7 @@ impl<W: Waits> Queue<W> {
             turn: Turn::Driver(driver),
             waiters: VecDeque::new(),
             lapses: 0,
+            spent: Duration::ZERO,
             is_silent: false,
         }
     }
@@ -131,6 +134,16 @@ impl<W: Waits> Queue<W> {
             number,
             ended: false,
         };
+    }
+
+    /// Counts that the key was `held` so long; returns whether that spends the `budget`, which begins anew then.
+    pub(super) fn spend(&mut self, held: Duration, budget: Duration) -> bool {
+        self.spent = self.spent.saturating_add(held);
+        let is_spent = self.spent >= budget;
+        if is_spent {
+            self.spent = Duration::ZERO;
+        }
+        is_spent
     }
 
     /// Makes the next waiter the driver. Without one the queue is over, and is to be removed.
@@ -280,6 +293,15 @@ mod tests {
         assert_eq!(shared, "s");
         let left: String = queue.waiters.iter().map(|waiter| waiter.0).collect();
         assert_eq!(left, "tast");
+    }
+
+    #[test]
+    fn a_budget_is_spent_by_all_holds_together_and_begins_anew() {
+        let mut queue = queue("a");
+        let spends: Vec<_> = [4, 0, 5, 1, 4, 20]
+            .map(|held| queue.spend(Duration::from_millis(held), Duration::from_millis(10)))
+            .into();
+        assert_eq!(spends, [false, false, false, true, false, true]);
     }
 
     #[test]

@@ -113,7 +113,7 @@ impl Queues {
 
     /// Lets the next waiter drive after `driver`, which does not any more.
     pub(super) fn driver_left(&self, driver: &Slot) {
-        self.pass_from(&driver.key, None, |queue| {
+        self.pass_from(&driver.key, Duration::ZERO, |queue| {
             queue
                 .driver()
                 .is_some_and(|other| std::ptr::eq(Arc::as_ptr(other), driver))
@@ -142,9 +142,10 @@ impl Queues {
         there.iter().for_each(Slot::notify);
     }
 
-    /// Lets the next waiter claim `key`, not before `rests_until`, after the exclusive hold `number`.
-    pub(super) fn hold_left(&self, key: &LockKey, number: u64, rests_until: Option<Instant>) {
-        self.pass_from(key, rests_until, |queue| queue.belongs_to(number));
+    /// Lets the next waiter claim `key` after the exclusive hold `number`, which this process `held` so long: after a
+    /// rest when that spent the budget.
+    pub(super) fn hold_left(&self, key: &LockKey, number: u64, held: Duration) {
+        self.pass_from(key, held, |queue| queue.belongs_to(number));
     }
 
     /// Says that the exclusive hold `number` has ended, although its release may take a while.
@@ -154,17 +155,13 @@ impl Queues {
         }
     }
 
-    fn pass_from(
-        &self,
-        key: &LockKey,
-        rests_until: Option<Instant>,
-        is_it: impl Fn(&Queue<Arc<Slot>>) -> bool,
-    ) {
+    fn pass_from(&self, key: &LockKey, held: Duration, is_it: impl Fn(&Queue<Arc<Slot>>) -> bool) {
         let mut queues = locked(&self.by_key);
         let Some(queue) = queues.get_mut(key).filter(|queue| is_it(queue)) else {
             return;
         };
-        let next = next_driver(queue, rests_until);
+        let rests = queue.spend(held, self.budget) && !self.rest.is_zero();
+        let next = next_driver(queue, rests.then(|| Instant::now() + self.rest));
         if next.is_none() {
             queues.remove(key);
         }
@@ -251,14 +248,14 @@ impl Queues {
         self.capabilities.check(request).is_err()
     }
 
-    /// Tells those that wait behind `driver` without an end, for as long as waits outlast an outage, of
-    /// the `error` that it gave up for.
-    pub(super) fn fail_outlasted(&self, driver: &Slot, error: &Error) {
+    /// Tells those that wait behind `driver` without an end of the `error` that it met, if they have waited for as
+    /// long as waits outlast an outage since the store was `heard`.
+    pub(super) fn fail_outlasted(&self, driver: &Slot, error: &Error, heard: Moment) {
         let now = Clock::Boot.now();
         let queues = locked(&self.by_key);
         let behind = queues.get(&driver.key).into_iter().flat_map(Queue::waiters);
         let outlasted = |slot: &&Arc<Slot>| {
-            slot.wait == Wait::Forever && now.since(slot.arrived) > OUTAGE_LIMIT
+            slot.wait == Wait::Forever && now.since(slot.arrived.max(heard)) > OUTAGE_LIMIT
         };
         let outlasted: Vec<_> = behind.filter(outlasted).map(Arc::clone).collect();
         drop(queues);

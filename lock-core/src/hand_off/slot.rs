@@ -4,7 +4,7 @@ use std::fmt;
 use std::mem::replace;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use super::queue::{Waits, Wants};
 use super::queues::Queues;
 use super::shared::SharedGrant;
+use crate::attempts::{Behind, Followers};
 use crate::sync::locked;
 use crate::watchdog::{self, Polling, Progress, Watched};
 use crate::{Clock, Error, LockGuard, LockKey, LockRequest, Moment, Result, Wait};
@@ -155,6 +156,12 @@ impl Slot {
         waits
     }
 
+    /// Whoever waits behind this one, and is told of the outages that it rides out.
+    pub(super) fn followers(slot: &Arc<Self>) -> Followers {
+        let weak: Weak<Self> = Arc::downgrade(slot);
+        Followers(weak)
+    }
+
     pub(super) fn is_driving(&self) -> bool {
         matches!(*locked(&self.state), State::Drives(_))
     }
@@ -188,6 +195,12 @@ impl Slot {
             Some(State::Given(guard)) => Some(guard),
             Some(_) => None,
         }
+    }
+}
+
+impl Behind for Slot {
+    fn cut_off(&self, error: &Error, heard: Moment) {
+        self.queues.fail_outlasted(self, error, heard);
     }
 }
 

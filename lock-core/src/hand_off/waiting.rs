@@ -115,6 +115,7 @@ impl<'a> Waiting<'a> {
         let locks = Arc::clone(&self.queues.locks);
         let mut request = self.request.clone();
         request.max_hold = None;
+        request.followers = Some(Slot::followers(&self.slot));
         // Nobody may have asked the store for long: that it is away is known only of whoever has.
         let is_silent = self.queues.is_silent(&self.slot.key);
         request.arrived = Some(if is_silent {
@@ -135,7 +136,8 @@ impl<'a> Waiting<'a> {
     /// that have waited for as long need not find out one by one.
     fn fail_others(&self, error: &Error) {
         if self.request.wait() == Wait::Forever && error.is_retryable() {
-            self.queues.fail_outlasted(&self.slot, error);
+            self.queues
+                .fail_outlasted(&self.slot, error, self.slot.arrived);
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::support::{Plain, acquire, granted, poll};
-use lock_core::{DistributedLock, DistributedLockExt, HandOff, LockRequest};
+use lock_core::{DistributedLock, DistributedLockExt, ErrorKind, HandOff, LockRequest};
 use lock_testkit::{block_thread, steady};
 use tokio::runtime::Builder;
 use tokio::task::JoinSet;
@@ -108,5 +108,32 @@ fn a_quiet_store_is_not_taken_for_one_that_is_away() {
             outcome = &mut waiting => panic!("gave up at once: {outcome:?}"),
             () = after_the_loss => {}
         }
+    });
+}
+
+/// Each bears an outage for its own half minute, whoever is before it and for how long.
+#[test]
+fn a_wait_without_an_end_does_not_outlast_an_outage_behind_one_that_has_an_end() {
+    steady(async || {
+        let plain = Plain::new();
+        let locks: Arc<dyn DistributedLock> = Arc::new(plain.handed_on());
+        plain.store().is_away.store(true, Ordering::SeqCst);
+        let mut first = acquire(
+            &locks,
+            exclusive().waiting_at_most(Duration::from_secs(120)),
+        );
+        assert!(poll(&mut first).is_none());
+        let begin = Instant::now();
+        let second = locks.lock("k");
+        let outcome = tokio::select! {
+            outcome = &mut first => panic!("it was to wait for longer: {outcome:?}"),
+            outcome = second => outcome,
+        };
+        let (error, took) = (outcome.expect_err("away"), begin.elapsed());
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        let own = Duration::from_secs(30)..Duration::from_secs(33);
+        assert!(own.contains(&took), "{took:?}");
+        plain.store().is_away.store(false, Ordering::SeqCst);
+        drop(granted(first.await));
     });
 }

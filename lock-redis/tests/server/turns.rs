@@ -14,6 +14,9 @@ use crate::connect;
 
 const PROMPT: Duration = Duration::from_secs(20);
 
+/// Where it stands who waits for `k`.
+const WAITS: &[u8] = b"k\xffwaits";
+
 async fn take(locks: &RedisLock, request: &LockRequest) -> LockGuard {
     let request = request.clone().with_wait(Wait::within(PROMPT));
     let guard = locks.acquire(request).await.expect("the server runs");
@@ -34,6 +37,68 @@ fn a_waiter_that_has_gone_holds_nobody_up() {
         ours.lock("k").await.unwrap().release().await.unwrap();
         let took = begin.elapsed();
         assert!(took < Duration::from_millis(300), "{took:?}");
+    });
+}
+
+/// Until when the first of those who wait for `k` has its turn, in ms of the server's clock; 0: it has none.
+fn turn_ends(server: &RedisServer) -> u64 {
+    let waits = server.client().command(&[b"GET".as_slice(), WAITS]);
+    let text = waits.expect("the server runs").text().unwrap_or_default();
+    let first = text.split(' ').next().unwrap_or_default();
+    first.parse().unwrap_or_default()
+}
+
+/// Has a process stand there that waits for `k` exclusively, has for long, and is not to ask again.
+fn a_writer_waits(server: &RedisServer) {
+    let time = server.client().command(&["TIME"]).expect("the server runs");
+    let now: u64 = time.texts()[0].parse().expect("a number");
+    let line = format!("0 1 xsomebody@{}", now * 1000);
+    let set = [b"SET".as_slice(), WAITS, line.as_bytes()];
+    server.client().command(&set).expect("the server runs");
+}
+
+#[test]
+fn no_reader_and_no_permit_joins_while_a_writer_waits() {
+    steady(async || {
+        let server = RedisServer::start();
+        let (ours, theirs) = (connect(server.url()).await, connect(server.url()).await);
+        for request in [LockRequest::shared("k"), LockRequest::permit("k", 8)].map(Result::unwrap) {
+            let held = take(&ours, &request).await;
+            let beside = || theirs.acquire(request.clone().without_waiting());
+            let joined = beside().await.unwrap();
+            assert!(joined.is_some(), "{:?} joins nobody", request.mode);
+            joined.unwrap().release().await.unwrap();
+            a_writer_waits(&server);
+            assert!(beside().await.unwrap().is_none(), "{:?}", request.mode);
+            // It has gone.
+            let joined = take(&theirs, &request).await;
+            for guard in [held, joined] {
+                guard.release().await.unwrap();
+            }
+        }
+    });
+}
+
+#[test]
+fn a_key_that_is_given_back_is_kept_for_who_has_waited_long() {
+    steady(async || {
+        let server = RedisServer::start();
+        let locks = connect(server.url()).await;
+        let requests = [
+            LockRequest::exclusive("k"),
+            LockRequest::shared("k"),
+            LockRequest::permit("k", 8),
+        ];
+        for request in requests.map(Result::unwrap) {
+            let held = take(&locks, &request).await;
+            a_writer_waits(&server);
+            held.release().await.unwrap();
+            assert!(turn_ends(&server) > 0, "{:?}", request.mode);
+            let begin = Instant::now();
+            take(&locks, &request).await.release().await.unwrap();
+            let took = begin.elapsed();
+            assert!(took < Duration::from_millis(300), "{took:?}");
+        }
     });
 }
 
