@@ -187,7 +187,12 @@ impl fmt::Debug for Config {
         let mut shown = f.debug_struct("Config");
         shown.field("url", &redacted(&self.url));
         for field in &FIELDS {
-            shown.field(field.name, field.show(self));
+            let value = field.show(self);
+            // A private key that was set in the place of its file's name.
+            match format!("{value:?}").contains("-----BEGIN") {
+                true => shown.field(field.name, &"***"),
+                false => shown.field(field.name, value),
+            };
         }
         if !self.locks.is_empty() {
             shown.field("locks", &self.locks);

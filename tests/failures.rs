@@ -188,15 +188,16 @@ fn sources(package: &str, target: &str) -> Vec<PathBuf> {
 
 /// Whether the function of a test is in the file of its module, in or below one of `places`.
 fn is_written(places: &[PathBuf], path: &str) -> bool {
-    let path = path.replace("::tests::", "::");
     let function = format!("fn {}(", path.rsplit("::").next().unwrap_or_default());
     let file = match path.rsplit_once("::") {
         Some((module, _)) => format!("{}.rs", module.replace("::", "/")),
         None => "main.rs".into(),
     };
+    // The tests of a module are in its file, or in one of their own.
+    let beside = file.replace("/tests.rs", ".rs");
     let files = places
         .iter()
-        .flat_map(|place| [place.join(&file), place.clone()]);
+        .flat_map(|place| [place.join(&file), place.join(&beside), place.clone()]);
     files
         .filter_map(|file| fs::read_to_string(file).ok())
         .any(|text| text.contains(&function))

@@ -15,8 +15,8 @@ use crate::{Error, ErrorKind, Result};
 /// - On the process's keeper thread ([`thread`](Self::thread)), which has a runtime of its own: an
 ///   application that blocks its workers or drops its runtime stops neither renewals nor releases.
 /// - On the runtime of whoever acquires ([`caller`](Self::caller)): no extra thread, but a blocked
-///   runtime renews nothing (the holder is told in time), and what is dropped together with its
-///   runtime is freed by the ttl.
+///   runtime renews nothing (the holder is told in time), what is dropped together with its runtime is
+///   freed by the ttl, and a waiter on a runtime that nobody drives may keep others of its client waiting.
 #[derive(Clone)]
 pub struct KeeperHome(Home);
 

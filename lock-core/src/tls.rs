@@ -1,6 +1,7 @@
 //! Which certificates a connection is made with.
 
-use std::path::PathBuf;
+use std::fmt;
+use std::path::{Path, PathBuf};
 
 use crate::{Error, ErrorKind, Result};
 
@@ -15,7 +16,7 @@ use crate::{Error, ErrorKind, Result};
 ///     .with_client_certificate("/etc/locks/client.pem", "/etc/locks/client.key");
 /// assert!(tls.check().is_ok());
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Tls {
     /// The certificates of the authorities that the server's certificate may come from, and no
@@ -57,21 +58,26 @@ impl Tls {
     /// The name of a setting that is given, as it is written in configurations; `None` when all are
     /// left out.
     pub fn first_given(&self) -> Option<&'static str> {
-        let settings = [
-            ("tls_ca", &self.ca),
-            ("tls_cert", &self.cert),
-            ("tls_key", &self.key),
-        ];
-        let given = settings.iter().find(|(_, path)| path.is_some());
-        given.map(|(name, _)| *name)
+        let given = self.settings().into_iter().find(|(_, path)| path.is_some());
+        given.map(|(name, _)| name)
     }
 
     /// Looks whether the settings fit together; no file is read.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Config`] for a certificate without its key, or a key without its certificate.
+    /// [`ErrorKind::Config`] for a certificate without its key, a key without its certificate, and for PEM text in the
+    /// place of the file's name, which may be the private key and is not repeated.
     pub fn check(&self) -> Result<()> {
+        let is_text = |(_, path): &(_, Option<&Path>)| path.is_some_and(is_pem);
+        if let Some((name, _)) = self.settings().into_iter().find(is_text) {
+            return Err(Error::new(
+                ErrorKind::Config,
+                format!(
+                    "{name} is PEM text itself: write it to a file, and set {name} to the file's path"
+                ),
+            ));
+        }
         let (given, missing) = match (&self.cert, &self.key) {
             (Some(_), None) => ("tls_cert", "tls_key"),
             (None, Some(_)) => ("tls_key", "tls_cert"),
@@ -82,6 +88,30 @@ impl Tls {
             format!("{given} is set without {missing}: set both, or neither"),
         ))
     }
+
+    fn settings(&self) -> [(&'static str, Option<&Path>); 3] {
+        [
+            ("tls_ca", self.ca.as_deref()),
+            ("tls_cert", self.cert.as_deref()),
+            ("tls_key", self.key.as_deref()),
+        ]
+    }
+}
+
+/// Shows no PEM text, which may be a private key that was set in the place of its file's name.
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Tls");
+        for (name, path) in self.settings() {
+            let path = path.map(|path| if is_pem(path) { Path::new("***") } else { path });
+            shown.field(name, &path);
+        }
+        shown.finish()
+    }
+}
+
+fn is_pem(path: &Path) -> bool {
+    path.to_string_lossy().contains("-----BEGIN")
 }
 
 #[cfg(test)]
@@ -105,6 +135,17 @@ mod tests {
         );
         let error = no_cert.check().unwrap_err().to_string();
         assert!(error.contains("tls_key is set without tls_cert"), "{error}");
+    }
+
+    #[test]
+    fn the_text_of_a_key_in_the_place_of_its_file_is_refused_and_not_shown() {
+        let text = "-----BEGIN PRIVATE KEY-----\nsecret\n-----END PRIVATE KEY-----";
+        let tls = Tls::new().with_client_certificate("c", text);
+        let error = tls.check().unwrap_err();
+        assert!(error.to_string().contains("tls_key is PEM text"), "{error}");
+        for shown in [format!("{error} {error:?}"), format!("{tls:?}")] {
+            assert!(!shown.contains("secret"), "{shown}");
+        }
     }
 
     #[test]

@@ -34,7 +34,7 @@ const LAST: Duration = Duration::from_secs(5);
 const ATTEMPT_LIMIT: Duration = Duration::from_secs(3);
 
 /// How long to wait for the end of the short session that has asked.
-const CLOSING_LIMIT: Duration = Duration::from_millis(500);
+pub(crate) const CLOSING_LIMIT: Duration = Duration::from_millis(500);
 
 /// What goes on with the sessions of a client.
 #[derive(Debug)]

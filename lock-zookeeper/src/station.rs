@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use lock_core::{Clock, Error, ErrorKind, Moment, Patrol, Result, TTL_RANGE};
+use lock_core::{Backoff, Clock, Error, ErrorKind, Moment, Patrol, Result, TTL_RANGE};
 use tokio::runtime::Handle;
 use tokio::sync::Mutex as FairMutex;
 use tokio::sync::mpsc::unbounded_channel;
@@ -16,7 +16,7 @@ use crate::error::{BACKEND, no_answer};
 use crate::link::{Link, State};
 use crate::parents::Parents;
 use crate::places::Places;
-use crate::reattaching::Reattaching;
+use crate::reattaching::{CLOSING_LIMIT, Reattaching};
 use crate::session::Session;
 use crate::watches::tell_of_removals;
 use crate::wire::too_short;
@@ -65,7 +65,18 @@ struct Slot {
 impl Terms {
     /// How long a session lives that is to live for `ttl`.
     async fn negotiated(&self, ttl: Duration) -> Result<Duration> {
-        Ok(self.connect(ttl).await?.timeout())
+        let ends = Clock::Boot.now().plus(CLOSING_LIMIT);
+        let mut backoff = Backoff::new(Duration::from_millis(5), CLOSING_LIMIT / 5);
+        loop {
+            match self.connect(ttl).await {
+                Ok(probe) => return Ok(probe.timeout()),
+                // The server may have one connection left for this address, and not have closed the last probe's yet.
+                Err(error) if error.is_retryable() && Clock::Boot.now() < ends => {
+                    tokio::time::sleep(backoff.next_pause()).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     /// Opens a session for `ttl`.
@@ -139,7 +150,7 @@ impl Station {
     pub(crate) async fn bounds(&self) -> Result<RangeInclusive<Duration>> {
         let terms = self.terms.clone();
         let asking = async move {
-            // One after the other, for one connection more than those that stay.
+            // One after the other: an address may be allowed few connections.
             let shortest = terms.negotiated(SHORTEST_TTL).await?;
             let longest = terms.negotiated(*TTL_RANGE.end()).await?;
             Ok(shortest.max(SHORTEST_TTL)..=longest)

@@ -37,13 +37,15 @@ impl Keys {
     }
 
     /// The same, each time with something else that is wrong.
-    pub(crate) fn mistakes(&self, url: &str) -> [String; 5] {
+    pub(crate) fn mistakes(&self, url: &str) -> [String; 6] {
         [
             url.to_owned(),
             self.shown_in(&url.replace(ENCODED, WRONG)),
             self.with_key(url, &self.own.cert),
             self.with_key(url, &self.truncated),
             self.with_key(url, &self.garbled),
+            // The text itself, as people write it who have it in a variable.
+            self.with_key(url, Path::new(&percent_encoded(&self.key))),
         ]
     }
 
@@ -58,4 +60,9 @@ impl Keys {
             assert!(!text.contains(&line[8..]), "the private key: {text}");
         }
     }
+}
+
+/// So that it can stand in a url.
+fn percent_encoded(text: &str) -> String {
+    text.bytes().map(|byte| format!("%{byte:02X}")).collect()
 }

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use lock_core::{DistributedLock, ErrorKind};
+use lock_core::{DistributedLock, ErrorKind, Wait};
 use lock_mysql::MySqlHold;
 use lock_testkit::servers::SqlVendor;
 use lock_testkit::steady;
-use tokio::time::Instant;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout};
 
 use crate::bed::{BOTH, Bed, modes, request, take, take_and_release};
 
@@ -106,4 +107,43 @@ fn a_request_that_is_cut_off_anywhere_leaves_nothing_and_repeats_no_token() {
             }
         }
     });
+}
+
+/// The server answers, but later than within a third of the ttl.
+#[test]
+fn a_wait_whose_ttl_is_short_for_the_way_to_the_server_ends_with_an_error() {
+    steady(async || {
+        let bed = Bed::new(SqlVendor::MariaDb);
+        let [leases, rows] = BOTH.map(|hold| waits_with_a_short_ttl(&bed, hold));
+        tokio::join!(leases, rows);
+    });
+}
+
+async fn waits_with_a_short_ttl(bed: &Bed, hold: MySqlHold) {
+    let locks = bed.client(hold).await;
+    let patient = request(
+        &format!("{hold:?}"),
+        lock_core::Mode::Exclusive,
+        crate::LONG,
+    );
+    take_and_release(&locks, &patient).await;
+    let late = Duration::from_millis(400);
+    bed.proxy.all().to_client().delay(late);
+    let others = locks.clone();
+    let mut answered = JoinSet::new();
+    answered.spawn(async move {
+        loop {
+            take_and_release(&others, &patient).await;
+        }
+    });
+    let brief = request(
+        &format!("{hold:?} brief"),
+        lock_core::Mode::Exclusive,
+        Duration::from_secs(1),
+    );
+    let waiting = locks.acquire(brief.with_wait(Wait::Forever));
+    let outcome = timeout(Duration::from_secs(90), waiting).await;
+    let error = outcome.expect("it ends").expect_err("too late for it");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(error.to_string().contains("longer ttl"), "{error}");
 }

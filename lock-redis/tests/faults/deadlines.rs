@@ -6,6 +6,7 @@ use std::time::Duration;
 use lock_core::{DistributedLock, ErrorKind, LossReason, Released};
 use lock_redis::RedisLock;
 use lock_testkit::{eventually, steady};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
 use crate::bed::{Bed, exclusive, in_all_modes, lost, take, try_take, valid_until};
@@ -235,5 +236,37 @@ fn one_renewal_that_hangs_loses_nothing() {
             "the silent connection was never given up"
         );
         assert_eq!(guard.release().await.unwrap(), Released::Released);
+    });
+}
+
+/// The server answers, but later than within a third of the ttl.
+#[test]
+fn a_wait_whose_ttl_is_short_for_the_way_to_the_server_ends_with_an_error() {
+    steady(async || {
+        let bed = Bed::new();
+        let locks = bed.client().await;
+        take(&locks, &exclusive("other", LONG))
+            .await
+            .release()
+            .await
+            .unwrap();
+        bed.proxy
+            .all()
+            .to_client()
+            .delay(Duration::from_millis(250));
+        let others = locks.clone();
+        let mut answered = JoinSet::new();
+        answered.spawn(async move {
+            loop {
+                let guard = take(&others, &exclusive("other", LONG)).await;
+                guard.release().await.expect("it is answered");
+            }
+        });
+        let brief = exclusive("k", Duration::from_millis(600));
+        let outcome = timeout(Duration::from_secs(60), locks.acquire(brief)).await;
+        let error = outcome.expect("it ends").expect_err("too late for it");
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        assert!(error.to_string().contains("longer ttl"), "{error}");
+        answered.abort_all();
     });
 }

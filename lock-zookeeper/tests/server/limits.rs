@@ -111,6 +111,33 @@ fn where_no_connection_is_left_the_next_shorter_session_is_used() {
     });
 }
 
+/// Sessions for questions are closed before the next one is opened, and the server may be slow to notice.
+#[test]
+fn one_connection_beside_its_session_is_enough_to_connect() {
+    steady(async || {
+        let server = ZooKeeperServer::start_with(&["tickTime=500", "maxClientCnxns=8"]);
+        let mut used_up = use_up(&server).await;
+        let room = used_up.split_off(used_up.len() - 2);
+        for stream in &room {
+            stream.set_zero_linger().unwrap();
+        }
+        drop(room);
+        let others = u64::try_from(used_up.len()).unwrap();
+        for _ in 0..10 {
+            eventually(PROMPT, "two connections are left", || async {
+                // One of them asks this.
+                let open = server.member(0).figure("zk_num_alive_connections");
+                open.is_some_and(|open| open <= others + 1)
+            })
+            .await;
+            let locks = ZooKeeperLock::connect(ZooKeeperConfig::new(server.address()));
+            let locks = locks.await.unwrap();
+            locks.shutdown(PROMPT).await.unwrap();
+        }
+        drop(used_up);
+    });
+}
+
 /// The connection that was lost is the room for the next one.
 #[test]
 fn a_session_goes_on_where_its_address_has_all_its_connections() {
