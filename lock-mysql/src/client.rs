@@ -35,9 +35,6 @@ const KEEPING_CONNECTIONS: u32 = 3;
 /// waits for the disk, and for others who create them.
 const PREPARE_LIMIT: Duration = Duration::from_secs(5);
 
-/// How long the server is given to say what keeps a request that it has not answered.
-const SILENCE_LIMIT: Duration = Duration::from_millis(500);
-
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) hold: MySqlHold,
@@ -249,29 +246,6 @@ impl Client {
         })
     }
 
-    /// Asks why the request on `connection` was not answered within `limit`. That has to be done while the request
-    /// is under way.
-    pub(crate) async fn silence(&self, connection: &Identity, limit: Duration) -> Failure {
-        let Ok(station) = self.station() else {
-            return Failure::NoAnswer(limit);
-        };
-        let asking = async {
-            let lent = station.keeping.lend(SILENCE_LIMIT).await?;
-            let request = Request::new(&station.keeping, lent, connection.state());
-            request.await.1
-        };
-        let Some(Ok(answer)) = self.patrol.within(SILENCE_LIMIT, asking).await else {
-            return Failure::NoAnswer(limit);
-        };
-        let state = answer.rows().next().map(|row| row.value::<String>(0));
-        match state {
-            // So servers say it of all locks but those of rows, and of commits that a disk or a replica keeps.
-            Some(Ok(state)) if is_blocked(&state) => Failure::Blocked(state),
-            Some(Ok(_)) => Failure::Working(limit),
-            Some(Err(_)) | None => Failure::NoAnswer(limit),
-        }
-    }
-
     /// Waits until nothing that was asked for `owner` goes on in the background.
     pub(crate) async fn settled(&self, owner: OwnerId, limit: Duration) -> Result<()> {
         let Some(settled) = self.unsettled.settled(owner) else {
@@ -282,10 +256,6 @@ impl Client {
             None => Err(no_answer(limit)),
         }
     }
-}
-
-fn is_blocked(state: &str) -> bool {
-    state.starts_with("Waiting for ") || state.to_ascii_lowercase().contains("commit")
 }
 
 fn lanes(

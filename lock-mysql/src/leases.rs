@@ -59,7 +59,8 @@ impl Client {
         if matches!(taken, Taken::Doubtful) {
             let lane = self.lane()?;
             let settle = format!("{MAY_WRITE};{}", self.layout.settle(hold.key()));
-            match Box::pin(lane.background.ask(settle, patience)).await {
+            let settling = self.ask_for(hold.owner(), &lane.background, settle, patience);
+            match Box::pin(settling).await {
                 Ok(_) => taken = self.ask_for_lease(hold, false, wait, patience).await?,
                 Err(Failure::Locked) => {}
                 Err(failure) => return Err(failure),
@@ -92,7 +93,10 @@ impl Client {
         };
         match errand.run(patience).await {
             Ok(answered) => Ok(taken(hold, new, &answered)?),
-            Err(Failure::Locked) => Ok(Taken::Held),
+            Err(Failure::Locked) => match self.what_blocks_others().await {
+                Some(state) => Err(Failure::Blocked(state)),
+                None => Ok(Taken::Held),
+            },
             Err(Failure::NoTable(missing)) if !new => {
                 Box::pin(self.restore_tables(missing)).await?;
                 Ok(Taken::New)

@@ -38,6 +38,7 @@ mod row_statements;
 mod rows;
 mod server;
 mod session;
+mod silence;
 mod statements;
 mod table;
 mod tls;

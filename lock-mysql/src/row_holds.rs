@@ -1,10 +1,11 @@
 //! Holds that are row locks: a transaction that stays open.
 
+use std::future::pending;
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use lock_core::{
-    Claim, Clock, HoldId, LossReason, Mode, Moment, OwnerId, Released, Renewal, Result,
+    Backoff, Claim, Clock, HoldId, LossReason, Mode, Moment, OwnerId, Released, Renewal, Result,
 };
 
 use crate::client::{Client, Won};
@@ -52,6 +53,7 @@ impl Client {
         patience: Duration,
     ) -> Result<Option<Won>, Failure> {
         let hold = claim.id();
+        let ends = Clock::Boot.now().plus(patience);
         self.settled(hold.owner(), patience).await?;
         let mut taken = self.ask_for_row(claim, wait, patience).await?;
         if matches!(taken, Taken::New | Taken::Doubtful) {
@@ -66,16 +68,28 @@ impl Client {
                     format!("{tried};{create}")
                 }
             };
-            taken = match Box::pin(self.commit_row(statements, patience)).await {
+            taken = match Box::pin(self.commit_row(hold, statements, patience)).await {
                 // Whoever has locked it may have made it meanwhile, and share it.
                 Ok(()) | Err(Failure::Locked) => self.ask_for_row(claim, wait, patience).await?,
-                Err(Failure::NoAnswer(_)) if self.is_locked(hold.key(), patience).await => {
+                Err(Failure::NoAnswer(_) | Failure::Working(_))
+                    if self.is_locked(hold.key(), patience).await =>
+                {
                     self.ask_for_row(claim, wait, patience).await?
                 }
                 Err(failure) => return Err(failure),
             };
         }
         if matches!(taken, Taken::Fresh) {
+            taken = self.ask_for_row(claim, wait, patience).await?;
+        }
+        let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(200));
+        while matches!(taken, Taken::New) && Clock::Boot.now() < ends {
+            // Somebody is making it, which takes a moment unless that is blocked.
+            let pause = backoff.next_pause();
+            self.patrol.within(pause, pending::<()>()).await;
+            if let Some(state) = self.what_blocks_others().await {
+                return Err(Failure::Blocked(state));
+            }
             taken = self.ask_for_row(claim, wait, patience).await?;
         }
         Ok(match taken {
@@ -87,9 +101,15 @@ impl Client {
     }
 
     /// Writes the row and commits it at once, so that others can lock it, too.
-    async fn commit_row(&self, statements: String, limit: Duration) -> Result<(), Failure> {
+    async fn commit_row(
+        &self,
+        hold: &HoldId,
+        statements: String,
+        limit: Duration,
+    ) -> Result<(), Failure> {
         let pool = &self.lane()?.background;
-        let written = pool.ask(format!("{MAY_WRITE};{statements}"), limit).await;
+        let statements = format!("{MAY_WRITE};{statements}");
+        let written = self.ask_for(hold.owner(), pool, statements, limit).await;
         written.map(|_| ())
     }
 
@@ -148,9 +168,8 @@ impl Client {
     /// row. It is committed before anybody sees it.
     async fn number(&self, hold: &HoldId, recorded: u64, limit: Duration) -> Result<u64> {
         let pool = &self.lane()?.background;
-        let counted = pool
-            .ask(self.layout.count(hold.key(), recorded), limit)
-            .await;
+        let count = self.layout.count(hold.key(), recorded);
+        let counted = self.ask_for(hold.owner(), pool, count, limit).await;
         let counted = counted.map_err(Failure::into_error)?;
         let number = counted.rows().next();
         number

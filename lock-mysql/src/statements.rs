@@ -91,8 +91,10 @@ ON DUPLICATE KEY UPDATE mode = 'x', token = LAST_INSERT_ID(IF({locks}.owner <=> 
         let (key, owner) = (self.key(hold.key()), owner(hold.owner()));
         let ttl = microseconds(hold.store_ttl());
         let (mode, is_kept) = (letter(hold.mode()), self.is_kept(hold.key(), hold.mode()));
+        let reach = self.reach_holders();
         format!(
-            "SELECT mode <> '{mode}' AND {DOUBTFUL} FROM {locks} WHERE k = {key} FOR UPDATE;
+            "{reach};
+SELECT mode <> '{mode}' AND {DOUBTFUL} FROM {locks} WHERE k = {key} FOR UPDATE;
 DELETE FROM {holders} WHERE k = {key} AND expires <= {NOW};
 UPDATE {holders} SET expires = {NOW} + INTERVAL {ttl} MICROSECOND WHERE k = {key} AND owner = {owner};
 INSERT INTO {holders} (k, owner, token, ttl, expires)
@@ -104,6 +106,12 @@ SET locks.expires = IF(locks.mode = 'x' AND locks.owner IS NULL, mine.expires, G
 WHERE locks.k = {key} AND (locks.mode <> 'x' OR locks.owner IS NULL OR locks.expires <= {NOW});
 SELECT mine.token FROM {locks} AS locks JOIN {holders} AS mine ON mine.k = locks.k WHERE locks.k = {key} AND locks.mode = '{mode}' AND mine.owner = {owner}"
         )
+    }
+
+    /// Waits here where somebody blocks the table of holders. Further on a row would be locked already, and
+    /// to others it would look as if the key were held.
+    fn reach_holders(&self) -> String {
+        format!("SELECT k FROM {} WHERE FALSE FOR UPDATE", self.holders)
     }
 
     /// Makes a key free whose holders are all dead, although none of them has given it back.
@@ -203,12 +211,14 @@ COMMIT"
     pub(crate) fn release(&self, hold: &HoldId) -> String {
         let (locks, holders) = (&self.locks, &self.holders);
         let (key, owner) = (self.key(hold.key()), owner(hold.owner()));
+        let reach = self.reach_holders();
         match hold.mode() {
             Mode::Exclusive => format!(
                 "UPDATE {locks} SET owner = NULL, expires = {NOW} WHERE k = {key} AND owner = {owner} AND expires > {NOW}"
             ),
             Mode::Shared | Mode::Permit { .. } => format!(
                 "START TRANSACTION;
+{reach};
 SELECT k FROM {locks} WHERE k = {key} FOR UPDATE;
 DELETE FROM {holders} WHERE k = {key} AND owner = {owner};
 UPDATE {locks} SET expires = COALESCE((SELECT MAX(expires) FROM {holders} WHERE k = {key}), {NOW}), mode = IF(EXISTS (SELECT 1 FROM {holders} WHERE k = {key}), mode, 'x') WHERE k = {key} AND mode <> 'x';

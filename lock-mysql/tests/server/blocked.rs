@@ -52,7 +52,10 @@ fn begin(server: &SqlServer, statements: &str) -> SqlSession {
 
 async fn assert_blocked(locks: &MySqlLock, request: LockRequest, word: &str) {
     let answer = locks.acquire(request.clone()).await;
-    let error = answer.expect_err("a blocked table is no lock that is held");
+    let error = match answer {
+        Ok(told) => panic!("a blocked table is no lock that is held: {request:?} {told:?}"),
+        Err(error) => error,
+    };
     let text = error.to_string();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{text}");
     assert!(text.contains(word), "{request:?}: {text}");
@@ -132,6 +135,65 @@ fn a_backup_that_blocks_commits_is_told_to_leases() {
         backup.run("BACKUP STAGE END");
         drop(take_soon(&leases, exclusive("free", LONG)).await);
     });
+}
+
+/// Nobody is told that the key is held because somebody else waits behind the same block with the row locked.
+#[test]
+fn tries_that_meet_behind_a_block_all_say_so() {
+    const HOLDERS: [(&str, &str); 2] = [
+        ("LOCK TABLES locks_holders WRITE", "UNLOCK TABLES"),
+        ("LOCK TABLES locks_holders READ", "UNLOCK TABLES"),
+    ];
+    const COMMITS: (&str, &str) = (
+        "BACKUP STAGE START; BACKUP STAGE BLOCK_COMMIT",
+        "BACKUP STAGE END",
+    );
+    steady(async || {
+        for vendor in SqlVendor::available() {
+            let server = SqlServer::start(vendor);
+            for block in HOLDERS {
+                all_say_so(&server, MySqlHold::Lease, block, &together()).await;
+            }
+            if vendor == SqlVendor::MariaDb {
+                let [shared, permit] = together();
+                let leases = [exclusive("k", LONG), shared.clone(), permit];
+                all_say_so(&server, MySqlHold::Lease, COMMITS, &leases).await;
+                let rows = [exclusive("new", LONG), shared];
+                all_say_so(&server, MySqlHold::Row, COMMITS, &rows).await;
+            }
+        }
+    });
+}
+
+fn together() -> [LockRequest; 2] {
+    let requests = [LockRequest::shared("k"), LockRequest::permit("k", 2)];
+    requests.map(|request| request.expect("a key").with_ttl(LONG).without_waiting())
+}
+
+/// Two clients at once, and each of them again. A row lock writes a row that is new only.
+async fn all_say_so(
+    server: &SqlServer,
+    hold: MySqlHold,
+    (block, unblock): (&str, &str),
+    requests: &[LockRequest],
+) {
+    let (ours, theirs) = (connect(server, hold).await, connect(server, hold).await);
+    for (number, request) in requests.iter().enumerate() {
+        let mut request = request.clone();
+        let name = format!("{hold:?} {block} {number}");
+        request.key = name.as_str().try_into().expect("a key");
+        if hold == MySqlHold::Lease {
+            drop(take_soon(&ours, request.clone()).await);
+        }
+        let mut blocker = begin(server, block);
+        tokio::join!(
+            assert_blocked(&ours, request.clone(), "blocked"),
+            assert_blocked(&theirs, request.clone(), "blocked"),
+        );
+        assert_blocked(&ours, request.clone(), "blocked").await;
+        blocker.run(unblock);
+        drop(take_soon(&theirs, request).await);
+    }
 }
 
 #[test]

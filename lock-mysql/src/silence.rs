@@ -1,0 +1,88 @@
+//! Why the server does not answer, or says that a row is locked.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lock_core::{OwnerId, Result};
+
+use crate::client::Client;
+use crate::errand::Errand;
+use crate::error::Failure;
+use crate::identity::Identity;
+use crate::pool::{Lent, Pool};
+use crate::request::Request;
+use crate::session::Answer;
+
+/// How long the server is given to say what keeps a request that it has not answered.
+const SILENCE_LIMIT: Duration = Duration::from_millis(500);
+
+/// What connections of this user wait for, those that have done so for a second or more: nobody else's are seen without
+/// a privilege.
+const STATES: &str = "SELECT STATE FROM information_schema.PROCESSLIST WHERE STATE <> '' AND TIME >= 1 AND DB = DATABASE()";
+
+impl Client {
+    /// Asks on `pool` what could be asked in vain, for `owner`.
+    pub(crate) async fn ask_for(
+        &self,
+        owner: OwnerId,
+        pool: &Arc<Pool>,
+        statements: String,
+        limit: Duration,
+    ) -> Result<Answer, Failure> {
+        let errand = Errand {
+            pool,
+            first: None,
+            owner: Some((owner, self)),
+            queue: limit,
+            statements: |_: &Lent| statements.clone(),
+        };
+        Ok(errand.run(limit).await?.answer)
+    }
+
+    /// Asks why the request on `connection` was not answered within `limit`. That has to be done while the request
+    /// is under way.
+    pub(crate) async fn silence(&self, connection: &Identity, limit: Duration) -> Failure {
+        let Some(answer) = self.inquire(connection.state()).await else {
+            return Failure::NoAnswer(limit);
+        };
+        let state = answer.rows().next().map(|row| row.value::<String>(0));
+        match state {
+            // So servers say it of all locks but those of rows, and of commits that a disk or a replica keeps.
+            Some(Ok(state)) if is_blocked(&state) => Failure::Blocked(state),
+            Some(Ok(_)) => Failure::Working(limit),
+            Some(Err(_)) | None => Failure::NoAnswer(limit),
+        }
+    }
+
+    /// What may keep whoever has a row locked from committing, in the server's words: it holds no key yet, or not any
+    /// more.
+    pub(crate) async fn what_blocks_others(&self) -> Option<String> {
+        let answer = self.inquire(STATES.to_owned()).await?;
+        let states = answer.rows().filter_map(|row| row.value::<String>(0).ok());
+        let mut blocked = states.filter(|state| keeps_commits(state));
+        blocked.next()
+    }
+
+    async fn inquire(&self, statement: String) -> Option<Answer> {
+        let keeping = &self.station().ok()?.keeping;
+        let asking = async {
+            let lent = keeping.lend(SILENCE_LIMIT).await?;
+            Request::new(keeping, lent, statement).await.1
+        };
+        self.patrol.within(SILENCE_LIMIT, asking).await?.ok()
+    }
+}
+
+/// Whether this is a wait for another lock than that of a row.
+fn is_blocked(state: &str) -> bool {
+    state.starts_with("Waiting for ") || keeps_commits(state)
+}
+
+/// Whether this is a wait in which a transaction keeps the rows that it has locked: its statements have locked the tables
+/// before.
+fn keeps_commits(state: &str) -> bool {
+    let state = state.to_ascii_lowercase();
+    ["commit", "backup lock", "read lock", " ack"]
+        .iter()
+        .any(|words| state.contains(words))
+}
