@@ -272,15 +272,16 @@ fn lanes(
     };
     let (home, rows) = (home.clone(), Arc::clone(rows));
     PerRuntime::new(driver, move |runtime| {
-        let background = home.handle().unwrap_or_else(|_| runtime.clone());
+        let here = home.handle().unwrap_or_else(|_| runtime.clone());
         let pool_of = |wire: &Wire, size| {
-            let driven = Driven::by(runtime, &background);
+            let driven = Driven::by(runtime, &here);
             Pool::new(wire.clone(), patrol.clone(), driven, size)
         };
+        let background = pool_of(&wire, BACKGROUND_CONNECTIONS);
         Arc::new(Lane {
             command: pool_of(&takes, size),
-            background: pool_of(&wire, BACKGROUND_CONNECTIONS),
-            heartbeats: Heartbeats::new(Arc::clone(&rows), runtime),
+            heartbeats: Heartbeats::new(Arc::clone(&rows), runtime, &background),
+            background,
         })
     })
 }

@@ -1,13 +1,16 @@
 //! When the heartbeats of held row locks are due.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lock_core::{Clock, Moment, OwnerId};
+use lock_core::{Clock, Moment, OwnerId, Result};
 use tokio::runtime::Handle;
 
+use crate::error::Failure;
+use crate::identity::Identity;
+use crate::pool::Pool;
 use crate::rows::Rows;
 
 /// How often the connection of each held row lock is tried.
@@ -16,10 +19,18 @@ use crate::rows::Rows;
 /// frees the row at once, and grants it to the next one. Breaks if: the holder's process gets no turn.
 const INTERVAL: Duration = Duration::from_millis(500);
 
+/// How long a heartbeat may stay without an answer before the server is asked over another connection whether it has
+/// that one.
+const SILENT: Duration = Duration::from_millis(400);
+
+/// How long that answer may take.
+const INQUIRY_LIMIT: Duration = Duration::from_millis(300);
+
 /// The timetable of the row locks that are held on one runtime. While there are any, one task attends to them.
 pub(crate) struct Heartbeats {
     rows: Arc<Rows>,
     runtime: Handle,
+    others: Arc<Pool>,
     timetable: Mutex<Timetable>,
 }
 
@@ -31,8 +42,10 @@ struct Timetable {
 }
 
 impl Heartbeats {
-    pub(crate) fn new(rows: Arc<Rows>, runtime: &Handle) -> Arc<Self> {
+    /// For the locks that are held on `runtime`; the server is asked about them over connections of `others`.
+    pub(crate) fn new(rows: Arc<Rows>, runtime: &Handle, others: &Arc<Pool>) -> Arc<Self> {
         Arc::new(Self {
+            others: Arc::clone(others),
             rows,
             runtime: runtime.clone(),
             timetable: Mutex::default(),
@@ -69,6 +82,26 @@ impl Heartbeats {
         (due, None)
     }
 
+    /// Ends the locks whose connections the server does not have any more, although nobody has told us: it was started
+    /// anew, or another one has its address, and may grant the same rows.
+    async fn inquire(&self, silent: Vec<(OwnerId, Identity)>) {
+        let question = Identity::look_for(silent.iter().map(|(_, connection)| connection));
+        let mut answer = self.others.ask(question.clone(), INQUIRY_LIMIT).await;
+        if matches!(answer, Err(Failure::NoAnswer(_))) {
+            // What was idle may be as silent, and is closed by now.
+            answer = self.others.ask(question, INQUIRY_LIMIT).await;
+        }
+        let Ok(answer) = answer else { return };
+        let found: Result<HashSet<Vec<u8>>> = answer.rows().map(|row| row.value(0)).collect();
+        let Ok(found) = found else { return };
+        for (owner, connection) in silent {
+            if !connection.is_among(&found) {
+                self.rows
+                    .died(owner, "the server does not have its connection");
+            }
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Timetable> {
         self.timetable
             .lock()
@@ -94,6 +127,13 @@ impl Attending {
                     return;
                 }
                 (false, _) => {}
+            }
+            let silent = heartbeats.rows.silent(&due, SILENT);
+            if !silent.is_empty() {
+                let asking = Arc::clone(&heartbeats);
+                heartbeats
+                    .runtime
+                    .spawn(async move { asking.inquire(silent).await });
             }
             for owner in due {
                 let beating = heartbeats.rows.beat(owner, &heartbeats.runtime);

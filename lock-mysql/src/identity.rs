@@ -1,5 +1,6 @@
 //! Which connection it is, also when the server has started anew and numbers its connections anew.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use lock_core::{Clock, Moment};
@@ -33,6 +34,22 @@ impl Identity {
             peer: peer.into(),
             opened: Clock::Boot.now(),
         }
+    }
+
+    /// Answers which of these connections the server has: their numbers and where they come from, and 0 with what it says
+    /// of itself.
+    pub(crate) fn look_for<'a>(connections: impl Iterator<Item = &'a Self>) -> String {
+        let numbers: Vec<String> = connections.map(|one| one.number.to_string()).collect();
+        format!(
+            "SELECT CAST(CONCAT_WS(' ', 0, {SERVER}) AS BINARY) UNION ALL SELECT CAST(CONCAT_WS(' ', ID, HOST) AS BINARY) FROM information_schema.PROCESSLIST WHERE ID IN ({})",
+            numbers.join(", ")
+        )
+    }
+
+    /// Whether this connection is among those `found`, as [`look_for`](Self::look_for) answers them.
+    pub(crate) fn is_among(&self, found: &HashSet<Vec<u8>>) -> bool {
+        let has = |number, text: &str| found.contains(format!("{number} {text}").as_bytes());
+        has(0, &self.server) && has(self.number, &self.peer)
     }
 
     /// Answers what the connection is doing, in the server's words.

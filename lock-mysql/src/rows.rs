@@ -24,6 +24,8 @@ struct Row {
     connection: Identity,
     /// Absent while a heartbeat is under way on it, and once it is being released.
     session: Option<Lent>,
+    /// When the last heartbeat was sent.
+    beat: Moment,
     is_released: bool,
     is_dead: bool,
     /// How long a heartbeat waits for its answer.
@@ -64,6 +66,7 @@ impl Rows {
         let row = Row {
             connection: session.identity.clone(),
             session: Some(session),
+            beat: sent,
             is_released: false,
             is_dead: false,
             limit: hold.ttl(),
@@ -88,9 +91,9 @@ impl Rows {
         let row = rows.get_mut(&owner);
         let row = row.filter(|row| !row.is_released && !row.is_dead)?;
         if let Some(mut session) = row.session.take() {
-            let (rows, limit) = (Arc::clone(self), row.limit);
+            let (rows, limit, sent) = (Arc::clone(self), row.limit, Clock::Boot.now());
+            row.beat = sent;
             runtime.spawn(async move {
-                let sent = Clock::Boot.now();
                 match tokio::time::timeout(limit, heartbeat(&mut session)).await {
                     Ok(Ok(())) => rows.put_back(owner, session, sent),
                     Ok(Err(error)) => rows.died(owner, &error.to_string()),
@@ -101,6 +104,21 @@ impl Rows {
         Some(row.heard.subscribe())
     }
 
+    /// The connections of these locks whose heartbeats were not answered for so long.
+    pub(crate) fn silent(&self, owners: &[OwnerId], since: Duration) -> Vec<(OwnerId, Identity)> {
+        let (rows, now) = (self.lock(), Clock::Boot.now());
+        let is_silent = |row: &Row| {
+            let waits = row.session.is_none() && !row.is_released && !row.is_dead;
+            waits && now.since(row.beat) >= since
+        };
+        let rows = owners
+            .iter()
+            .filter_map(|owner| Some((*owner, rows.get(owner)?)));
+        rows.filter(|(_, row)| is_silent(row))
+            .map(|(owner, row)| (owner, row.connection.clone()))
+            .collect()
+    }
+
     fn put_back(&self, owner: OwnerId, session: Lent, sent: Moment) {
         // Whoever releases it meanwhile waits for it.
         if let Some(row) = self.lock().get_mut(&owner) {
@@ -109,7 +127,7 @@ impl Rows {
         }
     }
 
-    fn died(&self, owner: OwnerId, why: &str) {
+    pub(crate) fn died(&self, owner: OwnerId, why: &str) {
         let loss = match self.lock().get_mut(&owner) {
             Some(row) => {
                 row.is_dead = true;

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use lock_core::Mode;
+use lock_core::{LossReason, Mode};
 use lock_mysql::MySqlHold;
 use lock_testkit::servers::SqlVendor;
 use lock_testkit::{eventually, steady};
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::PROMPT;
 use crate::bed::{Bed, request, take};
@@ -49,5 +49,45 @@ fn leases_outlive_connections_that_die_silently() {
             // Its answer may be one of those that do not arrive.
             drop(take(&locks, &request).await);
         }
+    });
+}
+
+/// As behind the address of a host that has died: its successor knows nothing of the lock.
+#[test]
+fn a_row_lock_whose_connection_died_silently_together_with_its_server_is_told_soon() {
+    steady(async || {
+        const TTL: Duration = Duration::from_secs(30);
+        for vendor in SqlVendor::available() {
+            let bed = Bed::new(vendor);
+            let locks = bed.client(MySqlHold::Row).await;
+            let others = bed.direct(MySqlHold::Row).await;
+            let request = request("k", Mode::Exclusive, TTL);
+            let held = take(&locks, &request).await;
+            silence_all_so_far(&bed);
+            bed.server.restart();
+            let next = take(&others, &request).await;
+            let told = timeout(Duration::from_secs(3), held.lost()).await;
+            assert_eq!(told.expect("far sooner than its ttl"), LossReason::Removed);
+            assert!(next.is_held());
+        }
+    });
+}
+
+/// Nobody else has the row, since the server is there and has the connection.
+#[test]
+fn a_row_lock_outlives_heartbeats_that_are_late() {
+    steady(async || {
+        const TTL: Duration = Duration::from_secs(6);
+        let bed = Bed::new(SqlVendor::MariaDb);
+        let locks = bed.client(MySqlHold::Row).await;
+        let held = take(&locks, &request("k", Mode::Exclusive, TTL)).await;
+        bed.proxy.all().to_client().delay(Duration::from_secs(1));
+        sleep(TTL).await;
+        assert!(
+            held.is_held(),
+            "lost although its server has its connection"
+        );
+        bed.proxy.all().pass();
+        held.release().await.expect("it runs");
     });
 }
