@@ -16,6 +16,10 @@ const SETTLING_LIMIT: Duration = Duration::from_millis(2500);
 /// How long a release waits on each of the two connections.
 const RELEASE_LIMIT: Duration = Duration::from_secs(1);
 
+/// How long a release waits on the connection of its take, whose runtime nobody may drive, before another one is asked,
+/// too.
+const HEAD_START: Duration = Duration::from_millis(50);
+
 impl Client {
     /// Gives a hold or a place in a queue back.
     pub(crate) async fn release(&self, hold: &HoldId) -> Result<Released> {
@@ -75,7 +79,12 @@ impl Client {
         };
         let in_doubt = || place.stray();
         let mut asking = pin!(lane.ask_noting(RELEASE_LIMIT * 2, deleting, in_doubt));
-        match lane.within(RELEASE_LIMIT, asking.as_mut()).await {
+        let patience = match place.is_doubtful() {
+            true => RELEASE_LIMIT,
+            // Nothing of it is on its way there.
+            false => HEAD_START,
+        };
+        match lane.within(patience, asking.as_mut()).await {
             Some(Err(failure)) if failure.is_retryable() => {
                 return self.delete_elsewhere(place, deleting).await;
             }

@@ -100,6 +100,17 @@ impl<W: Waits> Queue<W> {
         matches!(self.turn, Turn::Holder { ended: false, .. })
     }
 
+    /// The exclusive hold that has ended and is on its way back to the store, if those here wait for that.
+    pub(super) fn ended(&self) -> Option<u64> {
+        match self.turn {
+            Turn::Holder {
+                number,
+                ended: true,
+            } => Some(number),
+            Turn::Holder { .. } | Turn::Driver(_) => None,
+        }
+    }
+
     pub(super) fn belongs_to(&self, number: u64) -> bool {
         matches!(self.turn, Turn::Holder { number: holder, .. } if holder == number)
     }

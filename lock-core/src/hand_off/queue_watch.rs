@@ -1,11 +1,12 @@
-//! Looks now and then at how long the waiters of a key have waited.
+//! Looks now and then at how long the waiters of a key have waited, and for what.
 
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use super::queues::Queues;
 use super::slot::Slot;
 use crate::LockKey;
+use crate::sync::locked;
 use crate::watchdog::{self, Progress, Watched};
 
 /// One look after the other, as long as anybody waits for the key.
@@ -13,6 +14,8 @@ pub(super) struct QueueWatch {
     queues: Weak<Queues>,
     key: LockKey,
     limit: Duration,
+    /// The release that they waited for at the last look.
+    ended: Mutex<Option<u64>>,
 }
 
 impl QueueWatch {
@@ -22,6 +25,7 @@ impl QueueWatch {
             queues: Arc::downgrade(queues),
             key: waiter.key.clone(),
             limit: watchdog::limit(waiter.wants.ttl),
+            ended: Mutex::default(),
         });
         queues.watchdog.probe(&watch, waiter.runtime.as_ref());
         watch
@@ -45,7 +49,8 @@ impl Watched for QueueWatch {
 
     fn probe(self: Arc<Self>) {
         if let Some(queues) = self.queues.upgrade() {
-            queues.note_waits(&self.key);
+            let before = *locked(&self.ended);
+            *locked(&self.ended) = queues.look_after(&self.key, before);
         }
     }
 }

@@ -91,19 +91,31 @@ impl Queues {
         slot
     }
 
-    /// Tells the log if the waiters of `key` wait for too long, and looks no more when there are none.
-    pub(super) fn note_waits(&self, key: &LockKey) {
+    /// Tells the log if the waiters of `key` wait for too long; `false` when nobody waits.
+    pub(super) fn note_wait(&self, key: &LockKey) -> bool {
         let queues = locked(&self.by_key);
         let first = queues.get(key).and_then(Queue::first);
         let arrived = first.map(|first| first.arrived);
         drop(queues);
-        let Some(arrived) = arrived else {
-            let watch = locked(&self.watches).remove(key);
-            return drop(watch);
-        };
-        if let Some(keeper) = self.locks.keeper() {
+        if let (Some(arrived), Some(keeper)) = (arrived, self.locks.keeper()) {
             keeper.note_wait(key, arrived);
         }
+        arrived.is_some()
+    }
+
+    /// Looks after those who wait for `key`; returns the exclusive hold whose release they wait for, if any. Where that is
+    /// the one of the look `before`, whoever awaits the release may not be polled, and the next one claims.
+    pub(super) fn look_after(&self, key: &LockKey, before: Option<u64>) -> Option<u64> {
+        let ended = locked(&self.by_key).get(key).and_then(Queue::ended);
+        if let Some(number) = ended.filter(|_| ended == before) {
+            self.hold_left(key, number, Duration::ZERO);
+        }
+        if self.note_wait(key) {
+            return ended;
+        }
+        let watch = locked(&self.watches).remove(key);
+        drop(watch);
+        None
     }
 
     /// Whether a guard of this process holds `key` exclusively.

@@ -270,6 +270,8 @@ impl Watched for Slot {
     }
 
     fn probe(self: Arc<Self>) {
+        // The only waiter of its process has nobody else who would tell of it.
+        self.queues.note_wait(&self.key);
         self.notify();
     }
 }

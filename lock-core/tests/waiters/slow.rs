@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::support::{LONG, Plain};
-use lock_core::{DistributedLock, DistributedLockExt, LockRequest};
+use lock_core::{DistributedLock, DistributedLockExt, HandOff, LockRequest, MemoryLock};
 use lock_testkit::steady;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
@@ -80,15 +80,28 @@ fn a_wait_behind_a_guard_of_its_own_client_is_told_of_once_after_five_seconds() 
                 waiting.spawn(async move { locks.acquire(request).await });
             }
         }
+        // The only waiter of its client, behind a reader of its own.
+        let upgraded = format!("upgraded/{number}");
+        let memory: Arc<dyn DistributedLock> = Arc::new(HandOff::new(
+            Arc::new(MemoryLock::new()),
+            HandOff::DEFAULT_BUDGET,
+        ));
+        held.push(memory.lock_shared(&upgraded).await.unwrap());
+        let (locks, request) = (
+            Arc::clone(&memory),
+            LockRequest::exclusive(&upgraded).unwrap(),
+        );
+        waiting.spawn(async move { locks.acquire(request).await });
         let begin = Instant::now();
-        while about("guard of this client").is_empty()
+        while about(&upgraded).is_empty()
+            || about("guard of this client").is_empty()
             || about(&format!("bare/{number}")).is_empty()
             || about(&format!("handed/{number}")).is_empty()
         {
             assert!(begin.elapsed() < LONG, "not told");
             sleep(Duration::from_millis(50)).await;
         }
-        for name in ["bare", "handed"] {
+        for name in ["bare", "handed", "upgraded"] {
             let lines = about(&format!("{name}/{number}"));
             assert_eq!(lines.len(), 1, "{lines:?}");
             assert!(lines[0].contains("guard of this client"), "{lines:?}");

@@ -258,3 +258,19 @@ fn two_futures_that_are_polled_rarely_get_a_free_lock_in_the_end() {
         }
     });
 }
+
+/// As that of a branch that `select!` keeps while another one runs.
+#[test]
+fn a_release_that_is_not_polled_keeps_nobody_waiting() {
+    steady(async || {
+        for [locks, _] in both() {
+            let guard = locks.lock("k").await.unwrap();
+            let token = guard.token();
+            let mut release = Box::pin(guard.release());
+            assert!(poll(&mut release).is_none(), "its answer takes a moment");
+            let next = timeout(LONG, locks.lock("k")).await.expect("held up");
+            assert!(next.unwrap().token() > token);
+            release.await.unwrap();
+        }
+    });
+}

@@ -11,6 +11,7 @@ use lock_testkit::servers::EtcdCluster;
 use lock_testkit::{eventually, steady};
 use tokio::runtime::Builder;
 use tokio::task::spawn_blocking;
+use tokio::time::Instant;
 
 use crate::{PROMPT, connect, lock_for};
 
@@ -84,4 +85,28 @@ fn who_asks_for_a_lease_and_gets_no_turn_holds_nobody_up() {
         assert!(matches!(guard, Ok(Some(_))), "{guard:?}");
         drop(first);
     });
+}
+
+/// The ordinary program without async parts of its own.
+#[test]
+fn a_guard_that_is_dropped_outside_of_its_runtime_frees_its_key_at_once() {
+    const ROUNDS: usize = 10;
+    let cluster = EtcdCluster::start(1);
+    let [own, others] = [(); 2].map(|()| {
+        let runtime = Builder::new_current_thread().enable_all().build();
+        runtime.expect("a runtime")
+    });
+    let locks = own.block_on(connect(cluster.url()));
+    let other = others.block_on(connect(cluster.url()));
+    let mut slow = 0;
+    for _ in 0..ROUNDS {
+        let guard = own.block_on(lock_for(&locks, "k", TTL));
+        let begin = Instant::now();
+        drop(guard);
+        let next = others.block_on(other.lock("k")).expect("it runs");
+        slow += usize::from(begin.elapsed() > Duration::from_millis(400));
+        drop(next);
+        own.block_on(locks.lock("k")).map(drop).expect("it runs");
+    }
+    assert!(slow < ROUNDS / 2, "{slow} of {ROUNDS} came late");
 }
