@@ -30,7 +30,8 @@ pub enum Mode {
     /// A semaphore: this claim is let in while fewer than `of` permits are held.
     ///
     /// Each claim counts against its own `of`, so that the limit can be changed by changing the
-    /// callers, one after the other.
+    /// callers, one after the other. Until all have changed, on stores that keep no queue (Redis, leases on
+    /// MySQL) one of a smaller number waits for as long as those of a greater one keep the key too full for it.
     Permit {
         /// How many permits may be held at once, this one included.
         of: NonZeroU32,

@@ -35,6 +35,7 @@ mod purge;
 mod request;
 mod row_holds;
 mod row_statements;
+mod row_takes;
 mod rows;
 mod server;
 mod session;

@@ -12,6 +12,7 @@ use lock_core::{
 
 use crate::client::Client;
 use crate::error::{BACKEND, Failure};
+use crate::row_takes::RowWait;
 use crate::{MySqlConfig, MySqlHold};
 
 /// How long an answer may take, if nothing shorter applies: longer than InnoDB waits for a row.
@@ -122,6 +123,8 @@ struct Acquisition<'a> {
     outlocked: bool,
     /// What the server has said last of why it grants nothing.
     told: Option<Error>,
+    /// How a row is waited for next.
+    row_wait: RowWait,
 }
 
 impl<'a> Acquisition<'a> {
@@ -133,6 +136,7 @@ impl<'a> Acquisition<'a> {
             claim: Some(lock.keeper.claim(request)?),
             outlocked: false,
             told: None,
+            row_wait: RowWait::begin(),
         })
     }
 
@@ -217,8 +221,11 @@ impl<'a> Acquisition<'a> {
         let answer = match client.hold {
             MySqlHold::Lease => Box::pin(client.take_lease(claim.id(), left, patience)).await,
             MySqlHold::Row => {
-                let wait = wait.then_some(left);
-                Box::pin(client.take_row(&claim, wait, patience)).await
+                self.row_wait.left = left;
+                let wait = wait.then_some(self.row_wait);
+                let taking = Box::pin(client.take_row(&claim, wait, patience));
+                self.row_wait = wait.map_or(self.row_wait, |wait| wait.next(claim.id().ttl()));
+                taking.await
             }
         };
         match answer {

@@ -1,254 +1,21 @@
-//! Holds that are row locks: a transaction that stays open.
+//! Holds that are row locks: they are kept by heartbeats, and released.
 
-use std::future::pending;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lock_core::{
-    Backoff, Claim, Clock, HoldId, LossReason, Mode, Moment, OwnerId, Released, Renewal, Result,
-};
+use lock_core::{HoldId, LossReason, OwnerId, Released, Renewal, Result};
 
-use crate::client::{Client, Won};
-use crate::error::{Failure, blocked, no_answer, unexpected};
-use crate::grant_clock::grant_number;
-use crate::pool::Lent;
-use crate::request::Request;
-use crate::row_statements::whole_seconds;
+use crate::client::Client;
+use crate::error::no_answer;
 use crate::rows::{Heard, Releasing};
-use crate::server::{MAY_WRITE, takes_no_writes};
-use crate::session::Answer;
 
-/// How long InnoDB waits for a row before we ask again.
-const SLICE: Duration = Duration::from_secs(1);
+/// How long a renewal waits for the answer to a heartbeat, at most.
+const HEARTBEAT_LIMIT: Duration = Duration::from_secs(1);
 
 /// How long a release waits for its answer on each connection.
 const RELEASE_LIMIT: Duration = Duration::from_millis(450);
 
-/// What the server said of a row.
-enum Taken {
-    Granted {
-        won: Won,
-        recorded: u64,
-    },
-    Held,
-    /// It is ours now, and a lease of somebody's that we have to respect.
-    Leased,
-    /// Its row says that holders of a lease are dead who may not be.
-    Doubtful,
-    /// The table does not know the key yet.
-    New,
-    /// It was locked, perhaps only by whoever was making it.
-    Fresh,
-    /// The server may not grant just now, by this setting.
-    Refused(String),
-}
-
 impl Client {
-    /// Asks for the row once; the grant's number, or `None` while it is locked. With `wait`, InnoDB
-    /// waits for it, at most so long and a second at most.
-    pub(crate) async fn take_row(
-        &self,
-        claim: &Claim,
-        wait: Option<Duration>,
-        patience: Duration,
-    ) -> Result<Option<Won>, Failure> {
-        let hold = claim.id();
-        let ends = Clock::Boot.now().plus(patience);
-        self.settled(hold.owner(), patience).await?;
-        let mut taken = self.ask_for_row(claim, wait, patience).await?;
-        if matches!(taken, Taken::New | Taken::Doubtful) {
-            let statements = match taken {
-                Taken::Doubtful => self.layout.settle(hold.key()),
-                // Somebody may be making it, in a transaction that lasts.
-                _ => {
-                    let (tried, create) = (
-                        self.layout.try_row(hold.key()),
-                        self.layout.create(hold.key()),
-                    );
-                    format!("{tried};{create}")
-                }
-            };
-            taken = match Box::pin(self.commit_row(hold, statements, patience)).await {
-                // Whoever has locked it may have made it meanwhile, and share it.
-                Ok(()) | Err(Failure::Locked) => self.ask_for_row(claim, wait, patience).await?,
-                Err(Failure::NoAnswer(_) | Failure::Working(_))
-                    if self.is_locked(hold.key(), patience).await =>
-                {
-                    self.ask_for_row(claim, wait, patience).await?
-                }
-                Err(failure) => return Err(failure),
-            };
-        }
-        if matches!(taken, Taken::Fresh) {
-            taken = self.ask_for_row(claim, wait, patience).await?;
-        }
-        let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(200));
-        while matches!(taken, Taken::New) && Clock::Boot.now() < ends {
-            // Somebody is making it, which takes a moment unless that is blocked.
-            let pause = backoff.next_pause();
-            self.patrol.within(pause, pending::<()>()).await;
-            if let Some(state) = self.what_blocks_others().await {
-                return Err(Failure::Blocked(state));
-            }
-            taken = self.ask_for_row(claim, wait, patience).await?;
-        }
-        Ok(match taken {
-            Taken::Granted { won, .. } => Some(won),
-            // One that is purged the moment it was made is as good as held: one asks again.
-            Taken::Held | Taken::Leased | Taken::Doubtful | Taken::New | Taken::Fresh => None,
-            Taken::Refused(setting) => return Err(Failure::ReadOnly(takes_no_writes(&setting))),
-        })
-    }
-
-    /// Writes the row and commits it at once, so that others can lock it, too.
-    async fn commit_row(
-        &self,
-        hold: &HoldId,
-        statements: String,
-        limit: Duration,
-    ) -> Result<(), Failure> {
-        let pool = &self.lane()?.background;
-        let statements = format!("{MAY_WRITE};{statements}");
-        let written = self.ask_for(hold.owner(), pool, statements, limit).await;
-        written.map(|_| ())
-    }
-
-    async fn ask_for_row(
-        &self,
-        claim: &Claim,
-        wait: Option<Duration>,
-        patience: Duration,
-    ) -> Result<Taken> {
-        let (hold, lane) = (claim.id(), self.lane()?);
-        let Some((mut lent, answer, mut sent)) = self.lock_row(hold, wait, patience).await? else {
-            return Ok(Taken::Held);
-        };
-        let mut taken = taken(&answer, lent.sysdate_moves, sent)?;
-        if let Taken::Granted { won, recorded } = &mut taken {
-            let behind = won.grant <= *recorded;
-            if behind {
-                won.grant = Box::pin(self.number(hold, *recorded, patience)).await?;
-            }
-            if Clock::Boot.now().since(sent) > hold.ttl() / 6 {
-                // The server counts from the last statement on, and so do we.
-                sent = Clock::Boot.now();
-                let beating = self.ask_in(hold, lent, "DO 0".to_owned(), patience);
-                lent = beating.await.map_err(Failure::into_error)?.0;
-                won.sent = sent;
-            }
-            let is_old = behind || won.grant.saturating_sub(*recorded) > self.token_age_max;
-            let record = (is_old && hold.mode() == Mode::Exclusive).then_some(won.grant);
-            self.rows.enter(hold, lent, sent, record, claim.loss());
-            lane.heartbeats.enter(hold.owner());
-        } else if matches!(taken, Taken::New) && wait.is_none() {
-            let looking = self.layout.look_for_row(hold.key());
-            let looking = Request::new(&lane.command, lent, looking);
-            let Some((_, looked)) = self.patrol.within(patience, looking).await else {
-                return Err(no_answer(patience));
-            };
-            let looked = looked.map_err(Failure::into_error)?;
-            if let Some(row) = looked.rows().next() {
-                let is_fresh = row.value(0)?;
-                return Ok(if is_fresh { Taken::Fresh } else { Taken::Held });
-            }
-        } else {
-            let ending = Request::new(&lane.command, lent, "ROLLBACK".to_owned());
-            // It goes on by itself if it takes longer.
-            let ended = self.patrol.within(patience, ending).await;
-            if let (Taken::Refused(_), Some((mut lent, _))) = (&taken, ended)
-                && lent.used
-            {
-                lent.demoted();
-            }
-        }
-        Ok(taken)
-    }
-
-    /// A number for a grant while the server's clock stands behind the one that is written down in the
-    /// row. It is committed before anybody sees it.
-    async fn number(&self, hold: &HoldId, recorded: u64, limit: Duration) -> Result<u64> {
-        let pool = &self.lane()?.background;
-        let count = self.layout.count(hold.key(), recorded);
-        let counted = self.ask_for(hold.owner(), pool, count, limit).await;
-        let counted = counted.map_err(Failure::into_error)?;
-        let number = counted.rows().next();
-        number
-            .ok_or_else(|| unexpected("without a number"))?
-            .value(0)
-    }
-
-    /// Has the server lock the row, if it can be had; when it was asked, too. A connection that the
-    /// server had closed while it was idle shows only when it is used: then it is asked again on a new
-    /// one.
-    async fn lock_row(
-        &self,
-        hold: &HoldId,
-        wait: Option<Duration>,
-        patience: Duration,
-    ) -> Result<Option<(Lent, Answer, Moment)>> {
-        let lane = self.lane()?;
-        let (limit, cut_off) = match wait {
-            // Its end is not the server's fault.
-            Some(wait) if wait < SLICE => (wait, true),
-            Some(_) => (SLICE + patience, false),
-            None => (patience, false),
-        };
-        let ends = Clock::Boot.now().plus(limit + patience);
-        loop {
-            let left = ends.since(Clock::Boot.now());
-            let lending = lane.command.lend(wait.unwrap_or_default());
-            let Some(lent) = self.patrol.within(left, lending).await else {
-                return Err(no_answer(limit + patience));
-            };
-            let mut lent = lent?;
-            let (used, sent) = (lent.used, Clock::Boot.now());
-            let statements = self.layout.take_row(hold, &lent, wait.is_some());
-            // Also when the row is refused: the first statement sets it all the same.
-            lent.wait_timeout = whole_seconds(hold.ttl());
-            return match self.ask_in(hold, lent, statements, limit).await {
-                Ok((lent, answer)) => Ok(Some((lent, answer, sent))),
-                Err(Failure::Failed(error))
-                    if used && error.is_retryable() && Clock::Boot.now() < ends =>
-                {
-                    lane.command.forget_idle();
-                    continue;
-                }
-                Err(Failure::NoTable(missing)) if Clock::Boot.now() < ends => {
-                    Box::pin(self.restore_tables(missing)).await?;
-                    continue;
-                }
-                Err(Failure::Working(_)) if cut_off => Ok(None),
-                // Locked rows are left out where they are not waited for.
-                Err(Failure::Locked) if wait.is_none() => {
-                    Err(blocked("Lock wait timeout exceeded"))
-                }
-                Err(Failure::Locked | Failure::Deadlock) => Ok(None),
-                Err(failure) => Err(failure.into_error()),
-            };
-        }
-    }
-
-    /// Asks within a transaction that stays open. It is ended on the server when nobody waits for the
-    /// answer any more, or it would stay in the row's queue.
-    async fn ask_in(
-        &self,
-        hold: &HoldId,
-        lent: Lent,
-        statements: String,
-        limit: Duration,
-    ) -> Result<(Lent, Answer), Failure> {
-        let pool = &self.lane()?.command;
-        let kill = self.kill(&lent.identity)?;
-        let connection = lent.identity.clone();
-        let mut request = Request::leaving_open(pool, lent, statements)
-            .of(hold.owner(), &self.unsettled)
-            .interrupted_after(Duration::ZERO, kill);
-        match self.patrol.within(limit, &mut request).await {
-            Some((lent, answer)) => Ok((lent, answer?)),
-            None => Err(Box::pin(self.silence(&connection, limit)).await),
-        }
-    }
-
     /// Sends a heartbeat on each hold's connection and waits for the answers.
     pub(crate) async fn renew_rows(&self, holds: &[HoldId]) -> Result<Vec<Renewal>> {
         let lane = self.lane()?;
@@ -259,7 +26,7 @@ impl Client {
                 return Renewal::Lost(LossReason::Removed);
             };
             // A connection that does not answer must not keep the answers of others from being told.
-            let limit = (ttl / 8).min(SLICE);
+            let limit = (ttl / 8).min(HEARTBEAT_LIMIT);
             match self.patrol.within(limit, heard.changed()).await {
                 Some(Ok(())) => {}
                 Some(Err(_)) => return Renewal::Lost(LossReason::Removed),
@@ -315,33 +82,4 @@ impl Client {
             Released::AlreadyLost
         })
     }
-}
-
-/// Reads what was answered: the row, and the clock in it or behind it.
-fn taken(answer: &Answer, clock_in_row: bool, sent: Moment) -> Result<Taken> {
-    let Some(row) = answer.nth_back(usize::from(!clock_in_row))?.first() else {
-        return Ok(Taken::New);
-    };
-    let (recorded, leased) = (row.value(0)?, row.value::<i64>(1)?);
-    if let Some(setting) = row.value(2)? {
-        return Ok(Taken::Refused(setting));
-    }
-    match leased {
-        0 => {}
-        1 => return Ok(Taken::Leased),
-        _ => return Ok(Taken::Doubtful),
-    }
-    let clock: i64 = if clock_in_row {
-        row.value(3)?
-    } else {
-        let clock = answer.nth_back(0)?.first();
-        clock
-            .ok_or_else(|| unexpected("without a time"))?
-            .value(0)?
-    };
-    let won = Won {
-        grant: grant_number(clock),
-        sent,
-    };
-    Ok(Taken::Granted { won, recorded })
 }

@@ -15,16 +15,18 @@ impl Layout {
     /// has: with the row where the server can, else by a statement of its own. What it said when the
     /// statement was begun is older than the grants that others have had since.
     ///
-    /// Without `wait`, a row that is locked is left out of the answer, since the error that servers have for it
-    /// is on MariaDB also that for a table that is blocked.
-    pub(crate) fn take_row(&self, hold: &HoldId, session: &Session, wait: bool) -> String {
-        let timeout = whole_seconds(hold.ttl());
-        let timeout = if session.wait_timeout == timeout {
-            String::new()
-        } else {
-            format!("SET SESSION wait_timeout = {timeout};")
-        };
-        let lock = match (hold.mode(), session.is_mariadb, wait) {
+    /// With `wait`, it is waited for as long. Without, a row that is locked is left out of the answer, since the error that
+    /// servers have for it is on MariaDB also that for a table that is blocked.
+    ///
+    /// The session has its new timeouts also when the row is refused: the first statement sets them all the same.
+    pub(crate) fn take_row(
+        &self,
+        hold: &HoldId,
+        session: &mut Session,
+        wait: Option<Duration>,
+    ) -> String {
+        let timeouts = session.set_timeouts(whole_seconds(hold.ttl()), wait.map(whole_seconds));
+        let lock = match (hold.mode(), session.is_mariadb, wait.is_some()) {
             (Mode::Exclusive, _, true) => "FOR UPDATE",
             (Mode::Exclusive, _, false) => "FOR UPDATE SKIP LOCKED",
             (_, true, false) => "LOCK IN SHARE MODE SKIP LOCKED",
@@ -37,7 +39,7 @@ impl Layout {
             (String::new(), format!(";SELECT {GRANT_CLOCK_US} AS clock"))
         };
         format!(
-            "{timeout}SELECT token, (NOT ({FREE})) + ({DOUBTFUL}) AS leased, {REFUSAL} AS refusal{clock} FROM {} WHERE k = {} {lock}{afterwards}",
+            "{timeouts}SELECT token, (NOT ({FREE})) + ({DOUBTFUL}) AS leased, {REFUSAL} AS refusal{clock} FROM {} WHERE k = {} {lock}{afterwards}",
             self.locks,
             self.key(hold.key())
         )

@@ -11,6 +11,9 @@ use crate::allowance::Opened;
 use crate::error::{Failure, failure, too_large, unexpected};
 use crate::identity::Identity;
 
+/// How long a session waits for a row that is locked at first, in seconds.
+const LOCK_WAIT: u64 = 1;
+
 /// A connection that is ready for the next request. Dropping it closes it, which ends its transaction.
 pub(crate) struct Session {
     connection: MySqlConnection,
@@ -18,6 +21,8 @@ pub(crate) struct Session {
     pub(crate) identity: Identity,
     /// How long the server leaves it alone while nothing is asked, in seconds.
     pub(crate) wait_timeout: u64,
+    /// How long the server waits for a row that is locked, in seconds.
+    lock_wait: u64,
     /// MariaDB and MySQL have different words for some things.
     pub(crate) is_mariadb: bool,
     /// Whether a statement can read the clock after it has got its locks.
@@ -52,6 +57,7 @@ impl Session {
             connection,
             identity: Identity::new(0, "", ""),
             wait_timeout: 0,
+            lock_wait: LOCK_WAIT,
             is_mariadb: false,
             sysdate_moves: false,
             packet_max: usize::MAX,
@@ -67,6 +73,16 @@ impl Session {
         session.sysdate_moves = row.value::<bool>(5)?;
         session.packet_max = usize::try_from(row.value::<u64>(6)?).unwrap_or(usize::MAX);
         Ok(session)
+    }
+
+    /// What sets how long the server leaves the session alone, and how long it waits for a row, in seconds.
+    pub(crate) fn set_timeouts(&mut self, idle: u64, row: Option<u64>) -> String {
+        let row = row.unwrap_or(self.lock_wait);
+        if (self.wait_timeout, self.lock_wait) == (idle, row) {
+            return String::new();
+        }
+        (self.wait_timeout, self.lock_wait) = (idle, row);
+        format!("SET SESSION wait_timeout = {idle}, innodb_lock_wait_timeout = {row};")
     }
 
     /// Has it counted by `opened` as long as it is open.

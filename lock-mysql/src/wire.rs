@@ -20,12 +20,12 @@ use crate::tls;
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 
 /// How every session is set up, whatever the server's defaults are: no locks on the gaps between rows,
-/// nothing truncated silently, row locks waited for in slices of a second and other locks for longer than any request,
+/// nothing truncated silently, row locks waited for in slices of a second at first and other locks for longer than any request,
 /// so that the error for both means a row, no limit on what is selected nor on how long it takes,
 /// and (only MariaDB has these) open transactions left alone as long as their sessions are, and a row locked as it is
 /// now, whatever it was when the transaction began.
 const SET_UP: &str = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE;
-SET SESSION autocommit = 1, completion_type = 'NO_CHAIN', sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', innodb_lock_wait_timeout = 1, lock_wait_timeout = 10, sql_select_limit = 18446744073709551615, group_concat_max_len = 1024, sql_big_selects = 1, sql_safe_updates = 0 /*!80000 , max_execution_time = 0 */ /*M!100300 , max_statement_time = 0, idle_transaction_timeout = 0, idle_readonly_transaction_timeout = 0, idle_write_transaction_timeout = 0 */ /*M!110602 , innodb_snapshot_isolation = 0 */";
+SET SESSION autocommit = 1, completion_type = 'NO_CHAIN', sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', innodb_lock_wait_timeout = 1, lock_wait_timeout = 20, sql_select_limit = 18446744073709551615, group_concat_max_len = 1024, sql_big_selects = 1, sql_safe_updates = 0 /*!80000 , max_execution_time = 0 */ /*M!100300 , max_statement_time = 0, idle_transaction_timeout = 0, idle_readonly_transaction_timeout = 0, idle_write_transaction_timeout = 0 */ /*M!110602 , innodb_snapshot_isolation = 0 */";
 
 /// What it takes to open a session. Without `Debug`, since that of the options shows the password.
 #[derive(Clone)]

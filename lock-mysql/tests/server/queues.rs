@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use lock_core::LockRequest;
 use lock_mysql::MySqlHold;
 use lock_testkit::servers::{SqlServer, SqlVendor};
 use lock_testkit::{eventually, steady};
-use tokio::time::timeout;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
 
 use crate::{LONG, PROMPT, connect, exclusive, take, take_soon};
 
@@ -51,5 +53,34 @@ fn the_next_in_line_goes_into_the_servers_queue_at_once() {
         assert_eq!(selects(&server) - before, 1);
         second.release().await.expect("the server runs");
         third.await.release().await.expect("the server runs");
+    });
+}
+
+/// They hold for longer than the server waits for a row at first, and there is always one.
+#[test]
+fn a_writer_gets_in_between_readers_that_hold_for_long() {
+    const HOLD: Duration = Duration::from_secs(3);
+    steady(async || {
+        for vendor in SqlVendor::available() {
+            let server = SqlServer::start(vendor);
+            let mut readers = JoinSet::new();
+            for late in [Duration::ZERO, HOLD / 2] {
+                let locks = connect(&server, MySqlHold::Row).await;
+                let shared = LockRequest::shared("k").expect("a key").with_ttl(LONG);
+                readers.spawn(async move {
+                    sleep(late).await;
+                    loop {
+                        let guard = take_soon(&locks, shared.clone()).await;
+                        sleep(HOLD).await;
+                        guard.release().await.expect("the server runs");
+                    }
+                });
+            }
+            sleep(HOLD).await;
+            let writer = connect(&server, MySqlHold::Row).await;
+            let waiting = take_soon(&writer, exclusive("k", LONG));
+            let guard = timeout(HOLD * 6, waiting).await.expect("it starves");
+            assert!(guard.is_held());
+        }
     });
 }
