@@ -135,11 +135,26 @@ fn has_password(authority: &str) -> bool {
 }
 
 /// `url` without its password, its query and its fragment, which may hold one.
+///
+/// What other programs take for a connection string may have its password anywhere.
 pub(crate) fn redacted(url: &str) -> String {
+    if let Some(foreign) = foreign_part(url) {
+        // Before an @ everything may be a part of a password.
+        let shown = match url[foreign..].contains('@') {
+            true => &url[..url.find("://").map_or(0, |at| at + 3)],
+            false => &url[..foreign],
+        };
+        return format!("{}***", redacted(shown));
+    }
     let start = url.find("://").map_or(0, |at| at + 3);
     // A password may hold an unescaped `@`, `/` or `?`: rather hide too much than too little.
     let host = url[start..].rfind('@').map_or(start, |at| start + at + 1);
+    // Redis takes what stands alone there for a user, and people write the password.
+    let is_redis = ["redis://", "rediss://"]
+        .iter()
+        .any(|scheme| url.starts_with(scheme));
     let user = match url[start..host].split(':').next() {
+        Some(_) if host > start && is_redis && !url[start..host].contains(':') => "***@".to_owned(),
         Some(user) if host > start => format!("{}:***@", user.trim_end_matches('@')),
         _ => String::new(),
     };
@@ -156,6 +171,27 @@ pub(crate) fn redacted(url: &str) -> String {
         None => (rest, ""),
     };
     format!("{}{user}{location}{hidden}", &url[..start])
+}
+
+/// Where the words of another program's connection string begin, such as `;password=`.
+fn foreign_part(url: &str) -> Option<usize> {
+    let before_query = &url[..url.find('?').unwrap_or(url.len())];
+    if !url.contains("://") && before_query.contains('=') {
+        return Some(0);
+    }
+    let words = before_query.match_indices([';', ',', '(']);
+    words.map(|(at, _)| at).find(|at| {
+        before_query[*at..].starts_with(['(', ';']) || is_assignment(&before_query[at + 1..])
+    })
+}
+
+/// Whether a text begins with a word that something is assigned to.
+fn is_assignment(text: &str) -> bool {
+    let word = text.split('=').next().unwrap_or_default();
+    word.len() < text.len()
+        && word
+            .bytes()
+            .all(|byte| byte.is_ascii_alphabetic() || byte == b' ')
 }
 
 #[cfg(test)]
@@ -212,6 +248,22 @@ mod tests {
             ("u:secret", "u:***"),
             ("etcd://h:1,u:se", "etcd://h:***"),
             ("redis://[::1]:6379/0", "redis://[::1]:6379/0"),
+            ("Server=h;Uid=u;Pwd=secret;Database=d", "***"),
+            ("host=h port=1 password=secret", "***"),
+            ("h:6379,password=secret,ssl=true", "***"),
+            ("redis://h:6379,password=secret", "redis://h:6379***"),
+            (
+                "jdbc:mysql://h/d;user=u;password=secret",
+                "jdbc:mysql://h/d***",
+            ),
+            (
+                "jdbc:mysql://address=(host=h)(password=secret)/d",
+                "jdbc:mysql://address=***",
+            ),
+            ("redis://user:12;secret@host", "redis://***"),
+            ("redis://h:6379,password=sec@ret", "redis://***"),
+            ("redis://secret@host", "redis://***@host"),
+            ("mysql://user@host/d", "mysql://user:***@host/d"),
             ("etcd://h1:2379,h2:2379", "etcd://h1:2379,h2:2379"),
         ] {
             assert_eq!(redacted(url), shown);

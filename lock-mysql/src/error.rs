@@ -21,6 +21,8 @@ pub(crate) enum Failure {
     Gone,
     /// The server lets us have no further connection.
     Refused(Error),
+    /// The same for this hour, also when others are closed.
+    UsedUp(Error),
     /// The server takes no writes just now. Its connections are as good as before.
     ReadOnly(Error),
     /// The server did not answer in time.
@@ -126,6 +128,7 @@ pub(crate) fn translate(error: sqlx::Error) -> Error {
         sqlx::Error::Database(database) => match refusing_setting(database.as_ref()) {
             Some(setting) => return takes_no_writes(setting),
             None if takes_no_write(database.as_ref()) => READ_ONLY,
+            None if is_quota(database.as_ref()) => QUOTA,
             None => by_number(number(database.as_ref())),
         },
         sqlx::Error::Io(io) => lock_tls::meaning(io).unwrap_or(UNREACHABLE),
@@ -159,6 +162,9 @@ pub(crate) fn translate(error: sqlx::Error) -> Error {
 /// The outcome of an attempt to connect that did not succeed.
 pub(crate) fn connect_failure(error: sqlx::Error) -> Failure {
     match &error {
+        sqlx::Error::Database(database) if is_quota(database.as_ref()) => {
+            Failure::UsedUp(translate(error))
+        }
         sqlx::Error::Database(database) if NO_CONNECTION.contains(&number(database.as_ref())) => {
             Failure::Refused(translate(error))
         }
@@ -190,6 +196,7 @@ impl Failure {
         match self {
             Self::Failed(error)
             | Self::Refused(error)
+            | Self::UsedUp(error)
             | Self::ReadOnly(error)
             | Self::NoTable(error)
             | Self::TooLarge(error) => error,
@@ -222,7 +229,8 @@ const DEADLOCK: u16 = 1213;
 const RECORD_CHANGED: u16 = 1020;
 const NO_SUCH_THREAD: u16 = 1094;
 /// Too many connections: in all, of this user by the server's setting, and by that of the user.
-const NO_CONNECTION: [u16; 3] = [1040, 1203, 1226];
+const NO_CONNECTION: [u16; 3] = [1040, 1203, USER_LIMIT];
+const USER_LIMIT: u16 = 1226;
 const TABLE_READ_ONLY: u16 = 1036;
 const OPTION_PREVENTS: u16 = 1290;
 const READ_ONLY_TRANSACTION: u16 = 1792;
@@ -233,6 +241,11 @@ const PACKET_TOO_LARGE: u16 = 1153;
 const UNREACHABLE: (ErrorKind, &str) = (
     ErrorKind::Unavailable,
     "check that the server runs and is reachable",
+);
+
+const QUOTA: (ErrorKind, &str) = (
+    ErrorKind::Unavailable,
+    "the user's quota of this hour is used up: raise it (ALTER USER ... WITH ...), or use another user",
 );
 
 const READ_ONLY: (ErrorKind, &str) = (
@@ -267,11 +280,25 @@ fn takes_no_write(error: &dyn DatabaseError) -> bool {
     }
 }
 
+/// Whether the user has done too much in this hour, so that it makes no room to close connections.
+fn is_quota(error: &dyn DatabaseError) -> bool {
+    number(error) == USER_LIMIT && !error.message().contains("max_user_connections")
+}
+
 fn by_number(number: u16) -> (ErrorKind, &'static str) {
     match number {
-        1044 | 1045 | 1130 | 1142 | 1143 | 1227 | 1370 | 1396 | 1698 | 1820 | 1862 | 3118 => (
+        1044 | 1045 | 1130 | 1142 | 1143 | 1227 | 1370 | 1396 | 1698 | 1820 | 1862 | 3118
+        | 3955 | 4150 | 4151 => (
             ErrorKind::Denied,
             "check user and password in the url, and the user's rights on database and tables",
+        ),
+        1129 => (
+            ErrorKind::Unavailable,
+            "the server blocks this host after connections that failed: run mysqladmin flush-hosts, or raise max_connect_errors",
+        ),
+        1021 | 1114 | 1206 => (
+            ErrorKind::Unavailable,
+            "the server has no room left on its disk, in the table or for locks: make some",
         ),
         1049 => (
             ErrorKind::Config,

@@ -111,6 +111,12 @@ impl Pool {
                         refusal = Some(error);
                         continue;
                     }
+                    Err(Failure::UsedUp(error)) if self.holds_back() => {
+                        ends = begun.plus(limit.max(REFUSED_LIMIT));
+                        permit.forget();
+                        refusal = Some(error);
+                        continue;
+                    }
                     Err(failure) => return Err(failure.into_error()),
                 },
             };
@@ -145,17 +151,7 @@ impl Pool {
             self.let_close().await;
             return Clock::Boot.now() < ends;
         }
-        let is_held_back = {
-            let mut held_back = self
-                .held_back
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            held_back.1 = Clock::Boot.now();
-            let hold_back = self.allowance.opened(self) > 0 && held_back.0 + 1 < self.size;
-            held_back.0 += u32::from(hold_back);
-            hold_back
-        };
-        if is_held_back {
+        if self.holds_back() {
             permit.forget();
             return true;
         }
@@ -170,6 +166,18 @@ impl Pool {
             self.let_close().await;
         }
         Clock::Boot.now() < ends
+    }
+
+    /// Counts one permit as held back, where others of this pool are open.
+    fn holds_back(&self) -> bool {
+        let mut held_back = self
+            .held_back
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        held_back.1 = Clock::Boot.now();
+        let hold_back = self.allowance.opened(self) > 0 && held_back.0 + 1 < self.size;
+        held_back.0 += u32::from(hold_back);
+        hold_back
     }
 
     /// Gives the server time to notice that a connection was closed.

@@ -146,6 +146,7 @@ fn is_answer(answer: &Result<Answer, Failure>) -> bool {
             | Failure::Working(_)
             | Failure::Blocked(_)
             | Failure::Refused(_)
+            | Failure::UsedUp(_)
             | Failure::TooLarge(_),
         ) => false,
         Err(Failure::Failed(error)) => !error.is_retryable(),

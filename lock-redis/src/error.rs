@@ -40,6 +40,22 @@ fn classify(error: &RedisError) -> (ErrorKind, &'static str) {
             "the server has no database of that number; choose one below its setting `databases`, which is 16 by default",
         );
     }
+    let says = |words: &[&str]| {
+        let detail = error.detail().unwrap_or_default();
+        words.iter().all(|word| detail.contains(word))
+    };
+    if says(&["unknown command", "HELLO"]) {
+        return (
+            ErrorKind::Unsupported,
+            "the server, or a proxy before it, speaks RESP2 only: polylock needs Redis 6 or later, or Valkey, with HELLO",
+        );
+    }
+    if says(&["Unknown Redis command called from"]) {
+        return (
+            ErrorKind::Unsupported,
+            "the server does not have a command that locks need: look for rename-command in its configuration",
+        );
+    }
     let is_denied = |detail: &str| DENIED_IN_SCRIPTS.iter().any(|words| detail.contains(words));
     if error.detail().is_some_and(is_denied) {
         return DENIED;
@@ -60,7 +76,13 @@ fn classify(error: &RedisError) -> (ErrorKind, &'static str) {
                 "the server refuses writes; look at its log",
             );
         }
-        Some("BUSY" | "LOADING" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "NOREPLICAS") => {
+        Some("NOREPLICAS") => {
+            return (
+                ErrorKind::Unavailable,
+                "the server has fewer replicas than min-replicas-to-write: start them, or lower it",
+            );
+        }
+        Some("BUSY" | "LOADING" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN") => {
             return (ErrorKind::Unavailable, "the server is not ready; try again");
         }
         Some("FOREIGN" | "WRONGTYPE") => {

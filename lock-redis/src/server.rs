@@ -80,6 +80,31 @@ fn step(last: Reading, reading: Reading) -> Option<(&'static str, Duration)> {
     (i128::from(step) > tolerated).then(|| (direction, Duration::from_micros(step)))
 }
 
+/// What the scripts ask for; operators rename commands so that nobody has them.
+const COMMANDS: [&str; 19] = [
+    "GET",
+    "SET",
+    "MGET",
+    "DEL",
+    "INCRBY",
+    "PEXPIRE",
+    "PEXPIREAT",
+    "PERSIST",
+    "PTTL",
+    "TYPE",
+    "TIME",
+    "ZADD",
+    "ZREM",
+    "ZRANGE",
+    "ZRANGEBYSCORE",
+    "ZSCORE",
+    "ZCARD",
+    "HSET",
+    "HGET",
+];
+
+const MISSING: &str = include_str!("scripts/missing.lua");
+
 /// A script that needs no key. What a server says about others may have bytes in it that the driver cannot read.
 const NOTHING: &str = "return 1";
 
@@ -92,13 +117,23 @@ pub(crate) async fn check(mut connection: MultiplexedConnection) -> Result<Optio
     requests.cmd("HELLO");
     requests.cmd("EVAL").arg(NOTHING).arg(0);
     requests.cmd("EVALSHA").arg(hash).arg(0);
-    let answers: RedisResult<[RedisResult<Value>; 3]> = requests.query_async(&mut connection).await;
-    let [hello, eval, evalsha] = answers.map_err(translate)?;
+    requests.cmd("EVAL").arg(MISSING).arg(0).arg(&COMMANDS);
+    let answers: RedisResult<[RedisResult<Value>; 4]> = requests.query_async(&mut connection).await;
+    let [hello, eval, evalsha, missing] = answers.map_err(translate)?;
     // One that does not say what it is shows it by what it answers to other requests.
     let hello = hello.unwrap_or(Value::Nil);
     check_mode(&hello)?;
     for (name, answer) in [("EVAL", eval), ("EVALSHA", evalsha)] {
         answer.map_err(|error| without_scripts(name, error))?;
+    }
+    let missing: Vec<String> = missing
+        .and_then(|answer| Ok(redis::from_redis_value(answer)?))
+        .unwrap_or_default();
+    if !missing.is_empty() {
+        return Err(unsupported(format!(
+            "the server does not have {}, which locks need: look for rename-command in its configuration",
+            missing.join(", ")
+        )));
     }
     Ok(field(&hello, "version"))
 }

@@ -127,3 +127,29 @@ fn a_user_who_is_refused_from_now_on_is_told_so_at_once() {
         }
     });
 }
+
+/// Nothing is under way then that the next try would have to wait for.
+#[test]
+fn a_take_that_is_denied_leaves_nothing_to_clean_up() {
+    steady(async || {
+        for vendor in SqlVendor::available() {
+            let server = SqlServer::start(vendor);
+            drop(connect_with(MySqlConfig::new(server.url())).await);
+            server.execute("CREATE USER ro@'127.0.0.1'; GRANT SELECT ON locks.* TO ro@'127.0.0.1'");
+            let url = format!("mysql://ro@127.0.0.1:{}/locks", server.port());
+            let locks = connect_with(MySqlConfig::new(url)).await;
+            let begun = Instant::now();
+            for _ in 0..3 {
+                let error = locks.acquire(exclusive("k", LONG)).await;
+                let error = error.expect_err("it may not write");
+                assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+            }
+            assert!(
+                begun.elapsed() < Duration::from_millis(1500),
+                "{:?}",
+                begun.elapsed()
+            );
+            locks.shutdown(PROMPT).await.expect("nothing is under way");
+        }
+    });
+}

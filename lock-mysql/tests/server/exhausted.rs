@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lock_core::{DistributedLock, DistributedLockExt, ErrorKind, Released, Wait};
+use futures_util::future::join_all;
+use lock_core::{DistributedLock, DistributedLockExt, ErrorKind, LockGuard, Released, Wait};
 use lock_mysql::{MySqlConfig, MySqlHold, MySqlLock};
 use lock_testkit::servers::{SqlServer, SqlVendor};
 use lock_testkit::steady;
@@ -140,6 +141,28 @@ fn a_connection_that_comes_back_is_waited_for_where_the_server_allows_no_other()
             let (next, released) = tokio::join!(waiting, releasing);
             assert_eq!(released.expect("the server runs"), Released::Released);
             assert!(held.iter().all(lock_core::LockGuard::is_held), "{next:?}");
+        }
+    });
+}
+
+/// A further connection is refused for the rest of the hour, also when others are closed.
+#[test]
+fn a_quota_of_the_hour_costs_no_connection_that_is_open() {
+    steady(async || {
+        for vendor in SqlVendor::available() {
+            let server = SqlServer::start(vendor);
+            server.execute("CREATE USER q@'127.0.0.1' WITH MAX_CONNECTIONS_PER_HOUR 6; GRANT ALL ON locks.* TO q@'127.0.0.1'");
+            let url = format!("mysql://q@127.0.0.1:{}/locks", server.port());
+            let locks = connect_with(MySqlConfig::new(url)).await;
+            for _ in 0..2 {
+                let taking =
+                    (0..20).map(|number| take_soon(&locks, exclusive(&format!("k{number}"), LONG)));
+                let held = join_all(taking).await;
+                let releasing = held.into_iter().map(LockGuard::release);
+                for released in join_all(releasing).await {
+                    assert_eq!(released.expect("some are open"), Released::Released);
+                }
+            }
         }
     });
 }

@@ -121,6 +121,17 @@ fn a_server_without_scripts_is_refused_by_the_name_of_the_command() {
             let named = format!("does not let us run {command},");
             assert!(error.to_string().contains(&named), "{error}");
         }
+        for command in ["PEXPIRE", "TIME", "ZSCORE", "SET"] {
+            let server = RedisServer::start_with(&["--rename-command", command, ""]);
+            let error = refusal(server.url()).await;
+            assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+            let named = format!("does not have {command},");
+            assert!(error.to_string().contains(&named), "{error}");
+        }
+        let server = RedisServer::start_with(&["--rename-command", "HELLO", ""]);
+        let error = refusal(server.url()).await;
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+        assert!(error.to_string().contains("RESP2"), "{error}");
         // Nobody needs it.
         let server = RedisServer::start();
         let locks = connect(user_without(&server, "-script")).await;

@@ -1,0 +1,11 @@
+-- ARGV: names of commands
+-- Answers those that the server does not have. None has all its arguments here, but TIME, so none does anything.
+local missing = {}
+for _, name in ipairs(ARGV) do
+  local answer = redis.pcall(name)
+  local problem = type(answer) == 'table' and answer.err or ''
+  if string.find(problem, 'Unknown Redis command', 1, true) then
+    missing[#missing + 1] = name
+  end
+end
+return missing
