@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use futures_util::future::join_all;
-use lock_core::{DistributedLock, DistributedLockExt, ErrorKind, LockGuard, Released, Wait};
+use lock_core::{DistributedLock, DistributedLockExt, ErrorKind, Released, Wait};
 use lock_mysql::{MySqlConfig, MySqlHold, MySqlLock};
 use lock_testkit::servers::{SqlServer, SqlVendor};
 use lock_testkit::steady;
@@ -145,24 +144,24 @@ fn a_connection_that_comes_back_is_waited_for_where_the_server_allows_no_other()
     });
 }
 
-/// A further connection is refused for the rest of the hour, also when others are closed.
+/// Other limits of a user have the same number, and are not about connections.
 #[test]
-fn a_quota_of_the_hour_costs_no_connection_that_is_open() {
+fn a_quota_of_the_hour_is_told_as_one() {
     steady(async || {
         for vendor in SqlVendor::available() {
             let server = SqlServer::start(vendor);
-            server.execute("CREATE USER q@'127.0.0.1' WITH MAX_CONNECTIONS_PER_HOUR 6; GRANT ALL ON locks.* TO q@'127.0.0.1'");
+            drop(connect_with(MySqlConfig::new(server.url())).await);
+            server.execute("CREATE USER q@'127.0.0.1' WITH MAX_UPDATES_PER_HOUR 3; GRANT ALL ON locks.* TO q@'127.0.0.1'");
             let url = format!("mysql://q@127.0.0.1:{}/locks", server.port());
             let locks = connect_with(MySqlConfig::new(url)).await;
-            for _ in 0..2 {
-                let taking =
-                    (0..20).map(|number| take_soon(&locks, exclusive(&format!("k{number}"), LONG)));
-                let held = join_all(taking).await;
-                let releasing = held.into_iter().map(LockGuard::release);
-                for released in join_all(releasing).await {
-                    assert_eq!(released.expect("some are open"), Released::Released);
-                }
+            let mut refused = None;
+            for number in 0..10 {
+                let request = exclusive(&format!("k{number}"), LONG);
+                refused = refused.or(locks.acquire(request).await.err());
             }
+            let error = refused.expect("three updates are used up");
+            assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+            assert!(error.to_string().contains("quota of this hour"), "{error}");
         }
     });
 }
