@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use lock_core::{HoldId, Released, Result};
 
+use tokio::runtime::Handle;
+
 use crate::client::Client;
 use crate::error::Failure;
 use crate::place::Place;
@@ -79,10 +81,11 @@ impl Client {
         };
         let in_doubt = || place.stray();
         let mut asking = pin!(lane.ask_noting(RELEASE_LIMIT * 2, deleting, in_doubt));
-        let patience = match place.is_doubtful() {
+        let is_at_home = Handle::try_current().is_ok_and(|here| here.id() == hold.runtime());
+        let patience = match place.is_doubtful() || is_at_home {
             true => RELEASE_LIMIT,
-            // Nothing of it is on its way there.
-            false => HEAD_START,
+            // Nothing of it is on its way there, where perhaps nobody hears the answer.
+            false => (lane.heard().latency * 4).clamp(HEAD_START, RELEASE_LIMIT),
         };
         match lane.within(patience, asking.as_mut()).await {
             Some(Err(failure)) if failure.is_retryable() => {

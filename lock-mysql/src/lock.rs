@@ -245,9 +245,10 @@ impl<'a> Acquisition<'a> {
                 Ok(None)
             }
             Err(failure) => {
-                let is_final = matches!(&failure, Failure::Failed(error) if !error.is_retryable());
-                if is_final && client.hold == MySqlHold::Lease {
-                    // The server has said so, and has rolled back what it had done: nothing is to be cleaned up.
+                let is_denied =
+                    matches!(&failure, Failure::Failed(error) if error.kind() == ErrorKind::Denied);
+                if is_denied && client.hold == MySqlHold::Lease {
+                    // The server has rolled back what it had done: nothing is to be cleaned up.
                     claim.refused();
                 }
                 self.claim = Some(claim);
