@@ -24,6 +24,7 @@ use crate::connection::Connection;
 use crate::line::Line;
 use crate::link::Link;
 use crate::node::{Answer, Joined, Node};
+use crate::weight::requests;
 
 /// How many travel together at most: other sessions wait meanwhile.
 const BATCH_MAX: usize = 256;
@@ -188,11 +189,11 @@ impl Batches {
             Ok(connection) => connection,
             Err(error) => return refuse(claims, removals, &error),
         };
-        if !removals.is_empty() {
+        for removals in requests(removals, BATCH_MAX, |removal| removal.path.len()) {
             self.start(remove(Arc::clone(&connection), removals));
         }
-        if !claims.is_empty() {
-            self.start(join(connection, self.acls, claims));
+        for claims in requests(claims, BATCH_MAX, |claim| claim.lock.len()) {
+            self.start(join(Arc::clone(&connection), self.acls, claims));
         }
     }
 

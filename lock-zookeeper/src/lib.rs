@@ -68,6 +68,7 @@ mod tls;
 mod ttl_class;
 mod waiting;
 mod watches;
+mod weight;
 mod wire;
 
 pub use config::ZooKeeperConfig;

@@ -12,12 +12,13 @@ use crate::node::{Answer, Node};
 use crate::places::Place;
 use crate::session::Session;
 use crate::watches::Watched;
+use crate::weight::requests;
 
 /// How many nodes of a batch begin to be watched. That takes a request for each, which costs as much as dozens of nodes
 /// that are read together: of many holds that were granted together, all are watched after some renewals.
 const WATCHES_AT_ONCE: usize = 8;
 
-/// How many nodes are read together, so that question and answer are far from a megabyte.
+/// How many nodes are read together, so that the answer is far from a megabyte.
 const READ_AT_ONCE: usize = 500;
 
 /// A hold that is to be renewed, and where it is, if anywhere.
@@ -146,7 +147,7 @@ async fn read<'a>(sought: &[Sought<'a>]) -> Vec<(Sought<'a>, Option<Answer<bool>
     for session in sessions(sought.iter().map(|sought| sought.place)) {
         let is_there = |sought: &&Sought<'_>| Arc::ptr_eq(&sought.place.session, session);
         let there: Vec<Sought<'a>> = sought.iter().filter(is_there).copied().collect();
-        let batches = there.chunks(READ_AT_ONCE).map(<[_]>::to_vec);
+        let batches = requests(there, READ_AT_ONCE, |sought| sought.node.path.len());
         reading.extend(batches.map(|batch| async move {
             let nodes: Vec<&Node> = batch.iter().map(|sought| &**sought.node).collect();
             let answers = session.have(&nodes).await;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use lock_core::{DistributedLock, ErrorKind, LockGuard, LockRequest, Mode};
 use lock_testkit::faults::Proxy;
 use lock_testkit::servers::ZooKeeperServer;
@@ -10,7 +11,7 @@ use lock_zookeeper::zookeeper_client::Client;
 use lock_zookeeper::{ZooKeeperConfig, ZooKeeperLock};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::{PROMPT, connect, request, take};
 
@@ -174,5 +175,27 @@ fn a_session_goes_on_where_its_address_has_all_its_connections() {
         assert!(lost.is_err(), "{lost:?}, although there is room for it");
         drop(others);
         guard.release().await.unwrap();
+    });
+}
+
+/// Servers close the connection of a request that is larger than they allow.
+#[test]
+fn requests_fit_where_servers_allow_little() {
+    const HOLDS: usize = 1_000;
+    steady(async || {
+        let server = ZooKeeperServer::start_with(&["-Djute.maxbuffer=16384"]);
+        let locks = ZooKeeperLock::connect(ZooKeeperConfig::new(server.address())).await;
+        let locks = locks.expect("the server runs");
+        let taking = (0..HOLDS).map(|number| {
+            let key = format!("a/name/of/forty/characters/in/all/{number:06}");
+            take(&locks, wanted(&key, Duration::from_secs(5)))
+        });
+        let held = join_all(taking).await;
+        sleep(Duration::from_secs(8)).await;
+        let lost = held.iter().filter(|guard| !guard.is_held()).count();
+        assert_eq!(lost, 0, "of {HOLDS}");
+        for released in join_all(held.into_iter().map(LockGuard::release)).await {
+            released.expect("the server runs");
+        }
     });
 }

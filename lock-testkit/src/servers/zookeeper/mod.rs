@@ -56,7 +56,7 @@ impl ZooKeeperServer {
     }
 
     /// Starts one server with more lines in its `zoo.cfg`, such as `tickTime=2000`, which win over the
-    /// usual ones.
+    /// usual ones. Those that begin with `-D` are properties for Java, such as `-Djute.maxbuffer=16384`.
     ///
     /// # Panics
     ///

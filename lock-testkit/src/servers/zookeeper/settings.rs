@@ -79,6 +79,8 @@ pub(super) struct Settings {
     ensemble: Vec<(u16, u16)>,
     purpose: Purpose,
     lines: Vec<String>,
+    /// Settings that are none of `zoo.cfg`.
+    properties: Vec<String>,
 }
 
 impl Settings {
@@ -92,13 +94,16 @@ impl Settings {
     ) -> Vec<Self> {
         let alone = count == 1;
         let ensemble: Vec<(u16, u16)> = (0..count).map(|_| (port(), port())).collect();
+        let lines = lines.iter().map(|line| (*line).to_owned());
+        let (properties, lines): (Vec<_>, Vec<_>) = lines.partition(|line| line.starts_with("-D"));
         let settings = |number| Self {
             tls_port: secure.map(|_| port()),
             secure: secure.cloned(),
             number,
             ensemble: if alone { Vec::new() } else { ensemble.clone() },
             purpose,
-            lines: lines.iter().map(|line| (*line).to_owned()).collect(),
+            lines: lines.clone(),
+            properties: properties.clone(),
         };
         (1..=count).map(settings).collect()
     }
@@ -151,6 +156,7 @@ impl Settings {
         if self.purpose == Purpose::Tests {
             arguments.extend(PROMPT_CONTAINERS.map(str::to_owned));
         }
+        arguments.extend_from_slice(&self.properties);
         arguments.push("org.apache.zookeeper.server.quorum.QuorumPeerMain".to_owned());
         arguments.push(directory.join("zoo.cfg").display().to_string());
         arguments
