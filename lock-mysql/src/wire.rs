@@ -98,6 +98,7 @@ impl Wire {
         let told = |error: Error| error.with_server(self.server()).with_operation("connect");
         opened.map_err(|failure| match failure {
             Failure::Refused(error) => Failure::Refused(told(error)),
+            Failure::UsedUp(error) => Failure::UsedUp(told(error)),
             failure => told(failure.into_error()).into(),
         })
     }

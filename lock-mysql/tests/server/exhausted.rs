@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use lock_core::{DistributedLock, DistributedLockExt, ErrorKind, Released, Wait};
 use lock_mysql::{MySqlConfig, MySqlHold, MySqlLock};
 use lock_testkit::servers::{SqlServer, SqlVendor};
@@ -162,6 +163,25 @@ fn a_quota_of_the_hour_is_told_as_one() {
             let error = refused.expect("three updates are used up");
             assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
             assert!(error.to_string().contains("quota of this hour"), "{error}");
+        }
+    });
+}
+
+/// A further connection is refused for the rest of the hour, and those that are open come back soon.
+#[test]
+fn takes_wait_for_open_connections_where_those_of_the_hour_are_used_up() {
+    steady(async || {
+        for vendor in SqlVendor::available() {
+            let server = SqlServer::start(vendor);
+            drop(connect_with(MySqlConfig::new(server.url())).await);
+            server.execute("CREATE USER q@'127.0.0.1' WITH MAX_CONNECTIONS_PER_HOUR 6; GRANT ALL ON locks.* TO q@'127.0.0.1'");
+            let url = format!("mysql://q@127.0.0.1:{}/locks", server.port());
+            let locks = connect_with(MySqlConfig::new(url)).await;
+            let taking =
+                (0..20).map(|number| locks.acquire(exclusive(&format!("k{number}"), LONG)));
+            for answer in join_all(taking).await {
+                drop(answer.expect("some are open").expect("free"));
+            }
         }
     });
 }
