@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::{HoldId, Released, Result};
-
 use tokio::runtime::Handle;
 
 use crate::client::Client;
