@@ -4,7 +4,7 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{Backoff, Clock, Moment, OwnerId};
+use lock_core::{Backoff, Clock, ErrorKind, Moment, OwnerId};
 
 use crate::client::Client;
 use crate::error::Failure;
@@ -45,12 +45,18 @@ impl<S: Fn(&Lent) -> String> Errand<'_, S> {
         let mut ends = None;
         let patrol = &self.pool.patrol;
         let mut backoff = Backoff::new(Duration::from_millis(1), Duration::from_millis(20));
+        let mut is_in_doubt = false;
         loop {
             let left = ends.unwrap_or(queue_ends).since(Clock::Boot.now());
             let session = match self.first.take() {
                 Some(session) => session,
                 None => match patrol.within(left, self.pool.lend(left)).await {
-                    Some(session) => session?,
+                    Some(Ok(session)) => session,
+                    // Nothing was sent.
+                    Some(Err(error)) if error.kind() == ErrorKind::Denied && !is_in_doubt => {
+                        return Err(Failure::Denied(error));
+                    }
+                    Some(Err(error)) => return Err(error.into()),
                     None => return Err(Failure::NoAnswer(left)),
                 },
             };
@@ -77,6 +83,7 @@ impl<S: Fn(&Lent) -> String> Errand<'_, S> {
                 return Err(failure);
             };
             let over = Clock::Boot.now() >= ends;
+            is_in_doubt |= matches!(&answer, Err(Failure::Failed(error)) if error.is_retryable());
             match answer {
                 Err(Failure::Deadlock) if !over => {
                     // Whoever releases may be in no runtime, which would have no timer either.
@@ -87,6 +94,8 @@ impl<S: Fn(&Lent) -> String> Errand<'_, S> {
                 }
                 // Those that were idle are closed by now.
                 Err(Failure::ReadOnly(_)) if used && !over => {}
+                // What was sent before, over the connection that broke, may have been done.
+                Err(Failure::Denied(error)) if is_in_doubt => return Err(error.into()),
                 Err(failure) => return Err(failure),
                 Ok(answer) => {
                     return Ok(Answered { sent, answer });

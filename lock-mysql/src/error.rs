@@ -35,6 +35,8 @@ pub(crate) enum Failure {
     Working(Duration),
     /// The statement waits for another lock than that of a row, which is this in the server's words.
     Blocked(String),
+    /// The server does not let the user connect, or do that, and has done nothing of it.
+    Denied(Error),
     /// All else.
     Failed(Error),
 }
@@ -187,7 +189,12 @@ pub(crate) fn failure(error: sqlx::Error) -> Failure {
             _ => {}
         }
     }
-    Failure::Failed(translate(error))
+    let is_of_server = matches!(error, sqlx::Error::Database(_));
+    let error = translate(error);
+    match error.kind() {
+        ErrorKind::Denied if is_of_server => Failure::Denied(error),
+        _ => Failure::Failed(error),
+    }
 }
 
 impl Failure {
@@ -199,7 +206,8 @@ impl Failure {
             | Self::UsedUp(error)
             | Self::ReadOnly(error)
             | Self::NoTable(error)
-            | Self::TooLarge(error) => error,
+            | Self::TooLarge(error)
+            | Self::Denied(error) => error,
             Self::Locked => Error::new(
                 ErrorKind::Unavailable,
                 "another transaction has the row locked: end it, or try again",

@@ -245,10 +245,8 @@ impl<'a> Acquisition<'a> {
                 Ok(None)
             }
             Err(failure) => {
-                let is_denied =
-                    matches!(&failure, Failure::Failed(error) if error.kind() == ErrorKind::Denied);
-                if is_denied && client.hold == MySqlHold::Lease {
-                    // The server has rolled back what it had done: nothing is to be cleaned up.
+                if matches!(failure, Failure::Denied(_)) {
+                    // Nothing is to be cleaned up. After any other failure what was sent may have been granted.
                     claim.refused();
                 }
                 self.claim = Some(claim);
@@ -258,7 +256,8 @@ impl<'a> Acquisition<'a> {
     }
 
     /// A row that somebody else keeps locked looks from here like a server that does not answer; a row lock may
-    /// be our own, whose answer was lost. The claim stays armed in any case: what was sent may still be granted.
+    /// be our own, whose answer was lost. The claim stays armed unless the server has denied it: what was sent may
+    /// still be granted.
     async fn doubt(&mut self, begun: Moment, failure: Failure) -> Result<Option<LockGuard>> {
         let client = &self.lock.client;
         let is_told = matches!(failure, Failure::Blocked(_) | Failure::ReadOnly(_));

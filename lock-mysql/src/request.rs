@@ -138,7 +138,8 @@ fn is_answer(answer: &Result<Answer, Failure>) -> bool {
             | Failure::Deadlock
             | Failure::Gone
             | Failure::ReadOnly(_)
-            | Failure::NoTable(_),
+            | Failure::NoTable(_)
+            | Failure::Denied(_),
         ) => true,
         // The server closes the connection behind a packet that is too large.
         Err(

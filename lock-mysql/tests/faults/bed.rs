@@ -83,7 +83,7 @@ impl Bed {
     }
 }
 
-async fn connect(url: String, hold: MySqlHold) -> MySqlLock {
+pub(crate) async fn connect(url: String, hold: MySqlHold) -> MySqlLock {
     let config = MySqlConfig::new(url).with_hold(hold);
     MySqlLock::connect(config).await.expect("the server runs")
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_executor::block_on;
-use lock_core::{DistributedLock, LockRequest, Mode, Released, Wait};
+use lock_core::{DistributedLock, ErrorKind, LockRequest, Mode, Released, Wait};
 use lock_mysql::{MySqlHold, MySqlLock};
 use lock_testkit::faults::Connections;
 use lock_testkit::servers::SqlVendor;
@@ -12,7 +12,7 @@ use tokio::runtime::{Builder, Handle};
 use tokio::task::{block_in_place, spawn_blocking};
 use tokio::time::Instant;
 
-use crate::bed::{BOTH, Bed, modes, request, take, take_and_release};
+use crate::bed::{BOTH, Bed, connect, modes, request, take, take_and_release};
 use crate::{LONG, PROMPT};
 
 /// The server's lease has to last as long as the client believes, which counts it from the request
@@ -90,6 +90,37 @@ fn an_attempt_on_a_connection_that_goes_silent_leaves_nothing() {
                 assert!(answer.is_err(), "{answer:?}");
                 bed.empties().await;
             }
+        }
+    });
+}
+
+#[test]
+fn a_grant_that_went_unheard_is_given_back_although_the_take_is_denied_when_it_is_sent_again() {
+    steady(async || {
+        for vendor in SqlVendor::available() {
+            let bed = Bed::new(vendor);
+            drop(bed.direct(MySqlHold::Lease).await);
+            // Rights on tables, since a change of those on a database counts for later connections only.
+            bed.server.execute("CREATE USER app@'127.0.0.1'; GRANT SELECT, INSERT, UPDATE, DELETE ON locks.locks TO app@'127.0.0.1'; GRANT SELECT ON locks.locks_holders TO app@'127.0.0.1'");
+            let url = format!("mysql://app@127.0.0.1:{}/locks", bed.proxy.port());
+            let locks = connect(url, MySqlHold::Lease).await;
+            let request = request("k", Mode::Exclusive, LONG);
+            take_and_release(&locks, &request).await;
+            bed.proxy.all().to_client().lose();
+            let denied = async {
+                let granted = || async { bed.expires_in("k") > Duration::ZERO };
+                eventually(PROMPT, "the server has granted it", granted).await;
+                let revoke = "REVOKE INSERT, UPDATE ON locks.locks FROM app@'127.0.0.1'";
+                bed.server.execute(revoke);
+                bed.proxy.all().reset();
+                bed.proxy.all().pass();
+            };
+            let (answer, ()) = tokio::join!(locks.acquire(request), denied);
+            let error = answer.expect_err("it may not any more");
+            assert_eq!(error.kind(), ErrorKind::Denied, "{vendor:?}: {error}");
+            let grant = "GRANT INSERT, UPDATE ON locks.locks TO app@'127.0.0.1'";
+            bed.server.execute(grant);
+            bed.empties().await;
         }
     });
 }

@@ -153,3 +153,20 @@ fn a_take_that_is_denied_leaves_nothing_to_clean_up() {
         }
     });
 }
+
+#[test]
+fn takes_that_need_a_connection_are_denied_at_once_each_time() {
+    steady(async || {
+        for vendor in SqlVendor::available() {
+            let server = SqlServer::start(vendor);
+            let locks = connect_with(MySqlConfig::new(plain_user(&server))).await;
+            server.execute("ALTER USER app@'127.0.0.1' IDENTIFIED BY 'another'");
+            for _ in 0..2 {
+                let asking = timeout(Duration::from_secs(1), locks.acquire(exclusive("k", LONG)));
+                let answer = asking.await.expect("it is told at once");
+                let error = answer.expect_err("it may not any more");
+                assert_eq!(error.kind(), ErrorKind::Denied, "{vendor:?}: {error}");
+            }
+        }
+    });
+}
