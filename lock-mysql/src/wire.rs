@@ -129,6 +129,14 @@ fn server_at(url: &str) -> Result<MySqlConnectOptions> {
     // The rest of a password with a slash would pass for the database, which servers quote in errors.
     let (_, location) = url.split_once("://").unwrap_or_default();
     let (_, database) = location.split_once('/').unwrap_or_default();
+    if database
+        .strip_suffix('/')
+        .is_some_and(|name| !name.contains(['/', '@']))
+    {
+        return Err(config_error(
+            "the url ends with a / behind the database: leave it out",
+        ));
+    }
     if database.contains(['/', '@']) {
         return Err(config_error(
             "the url has more than a database behind the host: write / as %2F and @ as %40 in user and password",
@@ -182,6 +190,7 @@ mod tests {
             ("mysql://u@h/d#hush", "%23"),
             ("mysql://u:1/hush@h/d", "%2F and @ as %40"),
             ("mysql://u@h/d/hush", "more than a database"),
+            ("mysql://u:hush@h/d/", "ends with a / behind the database"),
             ("mysql://u:hush@h", "names no database"),
             ("mysql://u:hush@h/", "names no database"),
             ("mysql://h/hush", "names no user"),

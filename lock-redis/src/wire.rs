@@ -72,7 +72,10 @@ impl Wire {
 
     /// Where connections go, as `host:port`.
     pub(crate) fn server(&self) -> String {
-        self.info.addr().to_string()
+        match self.info.addr() {
+            ConnectionAddr::Tcp(host, port) if host.contains(':') => format!("[{host}]:{port}"),
+            address => address.to_string(),
+        }
     }
 
     /// Opens a connection on the runtime of the caller, which has to outlive it.
@@ -177,12 +180,14 @@ fn check(config: &RedisConfig) -> Result<bool> {
                 "the url has a / or ? before its @: in user and password write / as %2F, ? as %3F and @ as %40",
             ));
         }
-        if authority
-            .rsplit('@')
-            .next()
-            .unwrap_or_default()
-            .contains(',')
-        {
+        let host = authority.rsplit('@').next().unwrap_or_default();
+        let is_of_address = |c: char| c.is_ascii_hexdigit() || ":.".contains(c);
+        if host.matches(':').count() > 1 && host.chars().all(is_of_address) {
+            return Err(config_error(
+                "an IPv6 address stands in brackets: redis://[::1]:6379",
+            ));
+        }
+        if host.contains(',') {
             return Err(config_error(
                 "the url names several servers, and locks on two servers exclude nobody: name one, the master",
             ));
@@ -267,6 +272,29 @@ fn config_error(message: impl Into<std::borrow::Cow<'static, str>>) -> Error {
 impl fmt::Debug for Wire {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Nothing else of it, since it holds the password.
-        self.info.addr().to_string().fmt(f)
+        self.server().fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_ipv6_address_is_shown_in_brackets_and_needs_them() {
+        for (url, server) in [
+            ("redis://[::1]:6380", "[::1]:6380"),
+            ("redis://u:p@[::1]/0", "[::1]:6379"),
+            ("redis://127.0.0.1", "127.0.0.1:6379"),
+        ] {
+            let wire = Wire::new(&RedisConfig::new(url)).unwrap();
+            assert_eq!(wire.server(), server);
+            assert!(format!("{wire:?}").contains(server));
+        }
+        for url in ["redis://::1:6379", "redis://u:p:q@::1"] {
+            let error = Wire::new(&RedisConfig::new(url)).map(drop).unwrap_err();
+            assert!(error.to_string().contains("in brackets"), "{error}");
+        }
+        assert!(Wire::new(&RedisConfig::new("redis://u:p:q@h:1")).is_ok());
     }
 }

@@ -51,7 +51,13 @@ impl Backend {
 }
 
 /// Schemes that other programs use for stores that are ours by another name.
-const OTHER_NAMES: [(&str, &str); 9] = [
+const OTHER_NAMES: [(&str, &str); 15] = [
+    ("mysql2", "mysql"),
+    ("mysql+pymysql", "mysql"),
+    ("mysql+mysqldb", "mysql"),
+    ("mysql+asyncmy", "mysql"),
+    ("mariadb+pymysql", "mysql"),
+    ("etcd3", "etcd"),
     ("mariadb", "mysql"),
     ("mariadbs", "mysqls"),
     ("valkey", "redis"),
@@ -63,11 +69,37 @@ const OTHER_NAMES: [(&str, &str); 9] = [
     ("redis+tls", "rediss"),
 ];
 
+const BY_STORE: &str =
+    "write the scheme of the store, such as redis:// or etcd://, or rediss:// or etcds:// for TLS";
+const NO_SENTINEL: &str =
+    "Redis Sentinel is not supported yet: write redis:// and the address of the master";
+const NO_CLUSTER: &str =
+    "Redis Cluster is not supported yet: write redis:// and the address of a single server";
+
+/// Schemes that name no store of ours, and what to write then.
+const ADVICE: [(&str, &str); 9] = [
+    ("http", BY_STORE),
+    ("https", BY_STORE),
+    ("tcp", BY_STORE),
+    ("redis+sentinel", NO_SENTINEL),
+    ("rediss+sentinel", NO_SENTINEL),
+    ("redis-sentinel", NO_SENTINEL),
+    ("sentinel", NO_SENTINEL),
+    ("redis+cluster", NO_CLUSTER),
+    ("redis-cluster", NO_CLUSTER),
+];
+
 fn unknown_scheme(scheme: &str) -> Error {
     if let Some((_, ours)) = OTHER_NAMES.iter().find(|(other, _)| *other == scheme) {
         return Error::new(
             ErrorKind::Config,
             format!("the lock url begins with {scheme}://: write {ours}:// instead"),
+        );
+    }
+    if let Some((_, advice)) = ADVICE.iter().find(|(other, _)| *other == scheme) {
+        return Error::new(
+            ErrorKind::Config,
+            format!("the lock url begins with {scheme}://: {advice}"),
         );
     }
     let known: Vec<&str> = Backend::ALL
@@ -101,4 +133,25 @@ pub(crate) fn not_compiled_in(backend: Backend, scheme: &str) -> Error {
             env!("CARGO_PKG_VERSION")
         ),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn schemes_of_other_programs_are_told_with_what_to_write() {
+        for (scheme, advice) in [
+            ("mysql2", "begins with mysql2://: write mysql:// instead"),
+            ("mysql+pymysql", "write mysql:// instead"),
+            ("etcd3", "write etcd:// instead"),
+            ("http", "write the scheme of the store"),
+            ("tcp", "such as redis:// or etcd://"),
+            ("redis+sentinel", "not supported yet: write redis://"),
+        ] {
+            let error = Backend::of(scheme).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Config, "{error}");
+            assert!(error.to_string().contains(advice), "{error}");
+        }
+    }
 }
