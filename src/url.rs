@@ -134,64 +134,62 @@ fn has_password(authority: &str) -> bool {
     })
 }
 
-/// `url` without its password, its query and its fragment, which may hold one.
-///
-/// What other programs take for a connection string may have its password anywhere.
-pub(crate) fn redacted(url: &str) -> String {
-    if let Some(foreign) = foreign_part(url) {
-        // Before an @ everything may be a part of a password.
-        let shown = match url[foreign..].contains('@') {
-            true => &url[..url.find("://").map_or(0, |at| at + 3)],
-            false => &url[..foreign],
-        };
-        return format!("{}***", redacted(shown));
-    }
-    let start = url.find("://").map_or(0, |at| at + 3);
-    // A password may hold an unescaped `@`, `/` or `?`: rather hide too much than too little.
-    let host = url[start..].rfind('@').map_or(start, |at| start + at + 1);
-    // Redis takes what stands alone there for a user, and people write the password.
-    let is_redis = ["redis://", "rediss://"]
-        .iter()
-        .any(|scheme| url.starts_with(scheme));
-    let user = match url[start..host].split(':').next() {
-        Some(_) if host > start && is_redis && !url[start..host].contains(':') => "***@".to_owned(),
-        Some(user) if host > start => format!("{}:***@", user.trim_end_matches('@')),
-        _ => String::new(),
+/// Characters behind which urls of other programs hold settings, which may be passwords.
+const BEFORE_SETTINGS: [char; 7] = ['?', '#', ';', ',', '&', '(', ' '];
+
+/// Returns the first place behind which a setting of a name and a value begins.
+fn find_setting(text: &str) -> Option<usize> {
+    let is_setting = |text: &str| {
+        let name = text.split_once('=').map_or("", |(name, _)| name.trim());
+        let is_of_name = |c: char| c.is_ascii_alphanumeric() || "_-. ".contains(c);
+        !name.is_empty() && name.chars().all(is_of_name)
     };
-    let rest = &url[host..];
-    let authority = &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())];
-    if host == start && has_password(authority) {
+    text.match_indices(BEFORE_SETTINGS)
+        .map(|(at, _)| at)
+        .find(|at| is_setting(&text[at + 1..]))
+}
+
+/// `url` without its password, its query and its fragment, which may hold one.
+pub(crate) fn redacted(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or_default();
+    let scheme_of_jdbc = scheme.strip_prefix("jdbc:").unwrap_or(scheme);
+    let is_scheme = |c: char| c.is_ascii_alphanumeric() || "+-.:".contains(c);
+    if scheme.is_empty() || !scheme_of_jdbc.chars().all(is_scheme) {
+        // Without a scheme there is no telling what is a password.
+        return if url.is_empty() { "" } else { "***" }.to_owned();
+    }
+    // A password may hold an unescaped `@`, `/` or `?`: rather hide too much than too little.
+    let host = rest.rfind('@').map_or(0, |at| at + 1);
+    let (userinfo, rest) = rest.split_at(host);
+    if find_setting(userinfo).is_some() {
+        return format!("{scheme}://***");
+    }
+    let lower = scheme.to_ascii_lowercase();
+    let is_redis = ["redis", "valkey", "keydb"]
+        .iter()
+        .any(|of| lower.starts_with(of));
+    let user = match userinfo.split_once(':') {
+        Some((user, _)) => format!("{user}:***@"),
+        None if userinfo.is_empty() => String::new(),
+        // On Redis it is most often a password without the colon that goes before it.
+        None if is_redis => "***@".to_owned(),
+        None => format!("{}:***@", userinfo.trim_end_matches('@')),
+    };
+    let hidden_from = [rest.find(['?', '#']), find_setting(rest)];
+    let shown = hidden_from.into_iter().flatten().min();
+    let authority = rest[..shown.unwrap_or(rest.len())].split('/').next();
+    let authority = authority.unwrap_or_default();
+    if userinfo.is_empty() && has_password(authority) {
         // The @ and the host were forgotten, so this is a user and a password.
         let user = authority.split(':').next().unwrap_or_default();
-        return format!("{}{user}:***", &url[..start]);
+        return format!("{scheme}://{user}:***");
     }
-    let (location, hidden) = match rest.find(['?', '#']) {
+    let (location, hidden) = match shown {
         Some(end) if end + 1 < rest.len() => (&rest[..=end], "***"),
         Some(end) => (&rest[..end], ""),
         None => (rest, ""),
     };
-    format!("{}{user}{location}{hidden}", &url[..start])
-}
-
-/// Where the words of another program's connection string begin, such as `;password=`.
-fn foreign_part(url: &str) -> Option<usize> {
-    let before_query = &url[..url.find('?').unwrap_or(url.len())];
-    if !url.contains("://") && before_query.contains('=') {
-        return Some(0);
-    }
-    let words = before_query.match_indices([';', ',', '(']);
-    words.map(|(at, _)| at).find(|at| {
-        before_query[*at..].starts_with(['(', ';']) || is_assignment(&before_query[at + 1..])
-    })
-}
-
-/// Whether a text begins with a word that something is assigned to.
-fn is_assignment(text: &str) -> bool {
-    let word = text.split('=').next().unwrap_or_default();
-    word.len() < text.len()
-        && word
-            .bytes()
-            .all(|byte| byte.is_ascii_alphabetic() || byte == b' ')
+    format!("{scheme}://{user}{location}{hidden}")
 }
 
 #[cfg(test)]
@@ -234,7 +232,7 @@ mod tests {
             ("redis://user:secret@host/0", "redis://user:***@host/0"),
             ("redis://:secret@host", "redis://:***@host"),
             ("redis://user:se/cr@et@host", "redis://user:***@host"),
-            ("user:secret@host", "user:***@host"),
+            ("user:secret@host", "***"),
             ("redis://user:top?secret@host", "redis://user:***@host"),
             (
                 "unix:///run/redis.sock?pass=secret",
@@ -245,26 +243,47 @@ mod tests {
             ("memory://?", "memory://"),
             ("mysql://u:secret", "mysql://u:***"),
             ("mysql://u:secret/db?ttl=1s", "mysql://u:***"),
-            ("u:secret", "u:***"),
+            ("u:secret", "***"),
             ("etcd://h:1,u:se", "etcd://h:***"),
             ("redis://[::1]:6379/0", "redis://[::1]:6379/0"),
+            ("etcd://h1:2379,h2:2379", "etcd://h1:2379,h2:2379"),
+            ("mysql://app@h/db", "mysql://app:***@h/db"),
+            ("redis://secret@h", "redis://***@h"),
+            ("VALKEY://secret@h", "VALKEY://***@h"),
+            ("redis://user:12;secret@host", "redis://user:***@host"),
+            ("", ""),
+        ] {
+            assert_eq!(redacted(url), shown);
+        }
+    }
+
+    #[test]
+    fn passwords_in_urls_of_other_programs_are_hidden() {
+        for (url, shown) in [
             ("Server=h;Uid=u;Pwd=secret;Database=d", "***"),
             ("host=h port=1 password=secret", "***"),
             ("h:6379,password=secret,ssl=true", "***"),
-            ("redis://h:6379,password=secret", "redis://h:6379***"),
+            ("password=secret;url=redis://h", "***"),
+            ("\"redis://u:secret@h\"", "***"),
+            ("redis://h:6379,password=secret", "redis://h:6379,***"),
+            ("redis://h,ssl=true,password=se@cret", "redis://***"),
+            ("mysql://h/d;password=secret", "mysql://h/d;***"),
+            ("mysql://h/d&password=secret", "mysql://h/d&***"),
+            ("mysql://h/d?password=se@cret", "mysql://***"),
+            ("mysql://h:1/d;user=u;password=se@cret", "mysql://***"),
+            ("unix:///run/r.sock?pass=se@cret", "unix://***"),
             (
                 "jdbc:mysql://h/d;user=u;password=secret",
-                "jdbc:mysql://h/d***",
+                "jdbc:mysql://h/d;***",
             ),
             (
                 "jdbc:mysql://address=(host=h)(password=secret)/d",
-                "jdbc:mysql://address=***",
+                "jdbc:mysql://address=(***",
             ),
-            ("redis://user:12;secret@host", "redis://***"),
-            ("redis://h:6379,password=sec@ret", "redis://***"),
-            ("redis://secret@host", "redis://***@host"),
-            ("mysql://user@host/d", "mysql://user:***@host/d"),
-            ("etcd://h1:2379,h2:2379", "etcd://h1:2379,h2:2379"),
+            (
+                "jdbc:mysql:loadbalance://u:secret@h1,h2/d",
+                "jdbc:mysql:loadbalance://u:***@h1,h2/d",
+            ),
         ] {
             assert_eq!(redacted(url), shown);
         }

@@ -56,7 +56,25 @@ fn mistakes(port: u16) -> Vec<String> {
     .to_vec()
 }
 
+/// Connection strings of other programs.
+fn foreign(port: u16) -> Vec<String> {
+    let at = format!("127.0.0.1:{port}");
+    [
+        format!("{at},password={WRONG},ssl=true"),
+        format!("redis://{at},password={WRONG}"),
+        format!("redis://{WRONG}@{at}"),
+        format!("Server=127.0.0.1;Uid=u;Pwd={WRONG};Database=d"),
+        format!("host=127.0.0.1 port={port} password={WRONG}"),
+        format!("jdbc:mysql://{at}/d;user=u;password={WRONG}"),
+        format!("jdbc:mysql://address=(host=h)(user=u)(password={WRONG})/d"),
+    ]
+    .to_vec()
+}
+
 async fn make_every_mistake(printed: &Printed, port: u16) {
+    for url in foreign(port) {
+        printed.show_refusal(&url).await;
+    }
     for url in mistakes(port) {
         printed.show_refusal(&url).await;
         printed.show(&RedisConfig::new(&url));
