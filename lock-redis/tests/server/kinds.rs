@@ -121,7 +121,7 @@ fn a_server_without_scripts_is_refused_by_the_name_of_the_command() {
             let named = format!("does not let us run {command},");
             assert!(error.to_string().contains(&named), "{error}");
         }
-        for command in ["PEXPIRE", "TIME", "ZSCORE", "SET"] {
+        for command in ["PEXPIRE", "TIME", "ZSCORE", "SET", "HDEL"] {
             let server = RedisServer::start_with(&["--rename-command", command, ""]);
             let error = refusal(server.url()).await;
             assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
