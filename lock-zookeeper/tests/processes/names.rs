@@ -14,7 +14,7 @@ fn used_names_leave_neither_memory_nor_nodes_behind() {
     steady(async || {
         /// What an allocator may do for itself, and the names of the last second, in kilobytes. A name
         /// alone has 200 bytes, and its path stands in several places.
-        const NOISE: usize = 2_000;
+        const NOISE: usize = 4_000;
         let server = ZooKeeperServer::start();
         let admin = Client::connect(&server.address()).await.unwrap();
         let wanted = request("k", Mode::Exclusive);
