@@ -10,9 +10,7 @@ use lock_core::{
 
 use zookeeper_client::Error as ZooKeeperError;
 
-use crate::error::{
-    BACKEND, is_end_of_session, is_loss_of_connection, no_answer, no_claim, translate,
-};
+use crate::error::{BACKEND, is_end_of_session, is_loss_of_connection, no_claim, translate};
 use crate::lock::ZooKeeperLock;
 use crate::node::Answer;
 use crate::stand::{Look, Stand};
@@ -145,7 +143,7 @@ impl<'a> Acquisition<'a> {
             Ok(before.is_some())
         };
         let looked = patrol.within(limit, looking).await;
-        looked.ok_or_else(|| no_answer(limit))?
+        looked.ok_or_else(|| self.lock.client.weights.no_answer(limit))?
     }
 
     /// One look, answered in time; the guard, if nobody is in the way.
@@ -153,7 +151,8 @@ impl<'a> Acquisition<'a> {
         let limit = self.patience();
         let patrol = self.lock.client.patrol.clone();
         let step = patrol.within(limit, self.step(watch, doubt)).await;
-        let Some(look) = step.unwrap_or_else(|| Err(no_answer(limit)))? else {
+        let no_answer = || self.lock.client.weights.no_answer(limit);
+        let Some(look) = step.unwrap_or_else(|| Err(no_answer()))? else {
             return Ok(None);
         };
         let guard = match self.stand.take() {

@@ -24,10 +24,14 @@ use crate::connection::Connection;
 use crate::line::Line;
 use crate::link::Link;
 use crate::node::{Answer, Joined, Node};
-use crate::weight::requests;
+use crate::weight::{REQUEST_MAX, Weight};
 
 /// How many travel together at most: other sessions wait meanwhile.
 const BATCH_MAX: usize = 256;
+
+/// How many bytes one look at lines has. It goes behind a request for each claim, so larger ones save little; and each claim
+/// whose connection ends has to be looked for by itself.
+const LOOK_MAX: usize = 4 * 1024;
 
 /// From a runtime that has ended. Whoever hears it asks again.
 const NO_ANSWER: ZooKeeperError = ZooKeeperError::ConnectionLoss;
@@ -116,7 +120,8 @@ impl Batches {
         };
         // The last answer first, so that one wakes up once.
         let children = connection.answer(listing).await;
-        let node = made(&start, connection.answer(creating).await);
+        let weight = Weight::of([&*start]);
+        let node = made(&start, connection.answer_to(weight, creating).await);
         let line = children.map(|children| Arc::new(Line::new(children)));
         Joined { node, line }
     }
@@ -139,7 +144,7 @@ impl Batches {
             self.send(&mut gathered);
             connection.client().delete(path, None)
         };
-        was_there(connection.answer(removing).await)
+        was_there(connection.answer_to(Weight::of([path]), removing).await)
     }
 
     /// Sends what has gathered, so that whatever is sent next is behind it.
@@ -189,10 +194,13 @@ impl Batches {
             Ok(connection) => connection,
             Err(error) => return refuse(claims, removals, &error),
         };
-        for removals in requests(removals, BATCH_MAX, |removal| removal.path.len()) {
+        let weights = self.link.weights();
+        for removals in weights.cut(removals, BATCH_MAX, REQUEST_MAX, |removal| {
+            removal.path.len()
+        }) {
             self.start(remove(Arc::clone(&connection), removals));
         }
-        for claims in requests(claims, BATCH_MAX, |claim| claim.lock.len()) {
+        for claims in weights.cut(claims, BATCH_MAX, LOOK_MAX, |claim| claim.lock.len()) {
             self.start(join(Arc::clone(&connection), self.acls, claims));
         }
     }
@@ -258,7 +266,8 @@ async fn remove(connection: Arc<Connection>, removals: Vec<Removal>) {
             Err(MultiWriteError::RequestFailed { source }) => Err(source),
         }
     };
-    match connection.answer(all_removed).await {
+    let weight = Weight::of(removals.iter().map(|removal| &*removal.path));
+    match connection.answer_to(weight, all_removed).await {
         Ok(true) => removals
             .into_iter()
             .for_each(|removal| removal.asker.tell(Ok(true))),
@@ -286,7 +295,10 @@ async fn join(connection: Arc<Connection>, acls: Acls<'static>, claims: Vec<Clai
         .iter()
         .map(|claim| connection.client().create(&claim.start, &[], &options))
         .collect();
-    let creating = creating.into_iter().map(|asking| connection.answer(asking));
+    let creating = creating.into_iter().zip(&claims).map(|(asking, claim)| {
+        let weight = Weight::of([&*claim.start]);
+        connection.answer_to(weight, asking)
+    });
     let locks: HashSet<Arc<str>> = claims.iter().map(|claim| Arc::clone(&claim.lock)).collect();
     let lines = look(&connection, locks).await;
     let created = join_all(creating).await;
@@ -310,7 +322,8 @@ async fn look(connection: &Connection, locks: HashSet<Arc<str>>) -> Answer<Lines
     for lock in &locks {
         looking.add_get_children(lock)?;
     }
-    let answers = connection.answer(looking.commit()).await?;
+    let weight = Weight::of(locks.iter().map(|lock| &**lock));
+    let answers = connection.answer_to(weight, looking.commit()).await?;
     let lines = locks.into_iter().zip(answers).filter_map(|(lock, answer)| {
         let line = match answer {
             MultiReadResult::Children { children } => Ok(Arc::new(Line::new(children))),

@@ -11,7 +11,7 @@ use lock_core::{
 use zookeeper_client::Error as ZooKeeperError;
 
 use crate::ZooKeeperConfig;
-use crate::error::{BACKEND, config_error, no_answer, translate};
+use crate::error::{BACKEND, config_error, translate};
 use crate::known::Known;
 use crate::layout::Layout;
 use crate::parents::Parents;
@@ -22,6 +22,7 @@ use crate::removal::remove;
 use crate::session::Session;
 use crate::station::{OPENING_LIMIT, Station, Terms};
 use crate::ttl_class::class;
+use crate::weight::Weights;
 use crate::wire::Wire;
 
 /// How long a release waits for its answer, so that it ends within a second.
@@ -44,6 +45,7 @@ pub(crate) struct Client {
     shortened: Known<Duration>,
     /// Which nodes of unknown clients were seen to be claims.
     claims: Known<String>,
+    pub(crate) weights: Arc<Weights>,
 }
 
 impl Client {
@@ -74,6 +76,7 @@ impl Client {
             version: None,
             shortened: Known::default(),
             claims: Known::default(),
+            weights: Arc::clone(&wire.weights),
             stations: PerRuntime::new(home.clone(), move |runtime| {
                 Station::new(terms.clone(), runtime.clone())
             }),
@@ -147,7 +150,7 @@ impl Client {
             .update(hold.owner(), |place| place.released = Some(begun));
         let removing = remove(&place);
         let removed = self.patrol.within(RELEASE_LIMIT, removing).await;
-        match removed.unwrap_or_else(|| Err(no_answer(RELEASE_LIMIT))) {
+        match removed.unwrap_or_else(|| Err(self.weights.no_answer(RELEASE_LIMIT))) {
             Ok(true) => {
                 self.left(hold.owner());
                 Ok(Released::Released)

@@ -7,6 +7,7 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -20,7 +21,9 @@ use zookeeper_client::{
     StateWatcher, WatchedEvent,
 };
 
+use crate::error::{is_end_of_session, is_loss_of_connection};
 use crate::node::Answer;
+use crate::weight::{Weight, Weights};
 
 /// The driver's task, which reads and writes.
 type Driving = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -31,6 +34,9 @@ pub(crate) struct Connection {
     ended: watch::Receiver<Option<SessionState>>,
     task: AbortHandle,
     runtime: Handle,
+    weights: Arc<Weights>,
+    /// Set once its end was counted against the requests that were under way.
+    is_told: AtomicBool,
     /// Dropped after all watchers: they panic when they outlive the driver's task.
     _stopped: Arc<Stopped>,
 }
@@ -45,6 +51,7 @@ impl Connection {
         connector: Connector,
         server: &str,
         secure: bool,
+        weights: &Arc<Weights>,
     ) -> Answer<Arc<Self>> {
         let spawned = Spawned::default();
         // The driver's futures are large.
@@ -75,6 +82,8 @@ impl Connection {
             ended,
             task,
             runtime,
+            weights: Arc::clone(weights),
+            is_told: AtomicBool::new(false),
             _stopped: stopped,
         }))
     }
@@ -110,6 +119,28 @@ impl Connection {
             },
             _state = self.end().reached() => Err(ZooKeeperError::ConnectionLoss),
         }
+    }
+
+    /// Like [answer](Self::answer), and notes whether servers take requests of this weight.
+    pub(crate) async fn answer_to<T>(
+        &self,
+        weight: Weight,
+        asking: impl Future<Output = Answer<T>>,
+    ) -> Answer<T> {
+        let answer = self.answer(asking).await;
+        match &answer {
+            Err(error) if is_loss_of_connection(error) => {
+                self.weights.lost(weight, &self.is_told);
+            }
+            Err(error) if is_end_of_session(error) => {}
+            Ok(_) | Err(_) => self.weights.answered(weight),
+        }
+        answer
+    }
+
+    /// What requests may weigh.
+    pub(crate) fn weights(&self) -> &Arc<Weights> {
+        &self.weights
     }
 
     /// Closes the connection, and leaves the session as it is.

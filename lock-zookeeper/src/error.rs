@@ -19,6 +19,15 @@ pub(crate) fn no_answer(limit: Duration) -> Error {
     .with_backend(BACKEND)
 }
 
+/// Connections end again and again with a request that cannot be made smaller.
+pub(crate) fn too_large(kind: ErrorKind, bytes: usize) -> Error {
+    Error::new(
+        kind,
+        format!("servers close the connection each time with a request of about {bytes} bytes: raise jute.maxbuffer of the servers, or use shorter keys, namespace and chroot"),
+    )
+    .with_backend(BACKEND)
+}
+
 /// A node below a lock that never goes by itself, although its name is that of a claim.
 pub(crate) fn no_claim(path: &str) -> Error {
     Error::new(

@@ -9,6 +9,7 @@ use zookeeper_client::{Error as ZooKeeperError, SessionInfo};
 
 use crate::connection::{Connection, End};
 use crate::node::Answer;
+use crate::weight::Weights;
 
 /// A server that dies may not have told the leader of the last heartbeats: those of half a tick, which is
 /// at most a quarter of the shortest session there is, and not more than this with any tick up to 4 s.
@@ -28,6 +29,7 @@ pub(crate) enum State {
 pub(crate) struct Link {
     session: SessionInfo,
     asked: Duration,
+    weights: Arc<Weights>,
     connection: Mutex<Option<Arc<Connection>>>,
     /// In milliseconds.
     timeout: AtomicU64,
@@ -40,6 +42,7 @@ impl Link {
         Self {
             session: connection.client().session().clone(),
             asked,
+            weights: Arc::clone(connection.weights()),
             timeout: AtomicU64::new(in_milliseconds(connection.timeout())),
             connection: Mutex::new(Some(connection)),
             state: watch::Sender::new(State::Connected),
@@ -52,6 +55,11 @@ impl Link {
 
     pub(crate) fn asked(&self) -> Duration {
         self.asked
+    }
+
+    /// What requests may weigh.
+    pub(crate) fn weights(&self) -> &Weights {
+        &self.weights
     }
 
     /// How long the session lives without a sign of life, as its present server has it.

@@ -18,6 +18,7 @@ pub(crate) async fn remove(place: &Place) -> Result<bool> {
             // Whatever was in it has gone with it.
             Err(_) if place.session.has_ended() => return Ok(false),
             Err(error) if is_loss_of_connection(&error) => {
+                place.session.weights().check(&place.lock)?;
                 place.session.settled().await;
                 // Whoever limits this has to get a turn, whatever the answers are.
                 tokio::task::yield_now().await;

@@ -7,12 +7,12 @@ use lock_core::{Clock, HoldId, LossReason, Renewal, Result};
 
 use crate::client::Client;
 use crate::connection::Watcher;
-use crate::error::{is_end_of_session, no_answer};
+use crate::error::is_end_of_session;
 use crate::node::{Answer, Node};
 use crate::places::Place;
 use crate::session::Session;
 use crate::watches::Watched;
-use crate::weight::requests;
+use crate::weight::REQUEST_MAX;
 
 /// How many nodes of a batch begin to be watched. That takes a request for each, which costs as much as dozens of nodes
 /// that are read together: of many holds that were granted together, all are watched after some renewals.
@@ -63,7 +63,7 @@ impl Client {
         let confirming = join_all(sessions.iter().map(|session| session.confirm()));
         let asking = join(confirming, self.find(&due));
         let answers = self.patrol.within(limit, asking).await;
-        let (confirmed, found) = answers.ok_or_else(|| no_answer(limit))?;
+        let (confirmed, found) = answers.ok_or_else(|| self.weights.no_answer(limit))?;
         if confirmed.iter().any(Result::is_ok) {
             self.heard.note(sent);
         }
@@ -147,7 +147,10 @@ async fn read<'a>(sought: &[Sought<'a>]) -> Vec<(Sought<'a>, Option<Answer<bool>
     for session in sessions(sought.iter().map(|sought| sought.place)) {
         let is_there = |sought: &&Sought<'_>| Arc::ptr_eq(&sought.place.session, session);
         let there: Vec<Sought<'a>> = sought.iter().filter(is_there).copied().collect();
-        let batches = requests(there, READ_AT_ONCE, |sought| sought.node.path.len());
+        let weights = session.weights();
+        let batches = weights.cut(there, READ_AT_ONCE, REQUEST_MAX, |sought| {
+            sought.node.path.len()
+        });
         reading.extend(batches.map(|batch| async move {
             let nodes: Vec<&Node> = batch.iter().map(|sought| &**sought.node).collect();
             let answers = session.have(&nodes).await;

@@ -4,7 +4,6 @@
 //! are answered in order: so requests are sent one behind the other and then waited for together, and a
 //! clean-up that is sent later cannot overtake what it cleans up. What has [gathered](Batches) goes before that.
 
-use std::iter;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -24,6 +23,7 @@ use crate::looks::Looks;
 use crate::node::{Answer, Joined, Node};
 use crate::shared_watches::{SharedWatches, Watching};
 use crate::watches::Watched;
+use crate::weight::{Weight, Weights};
 
 /// What is in the containers that we make. A server does not tell which nodes are containers, and those
 /// of others are not ours to remove.
@@ -148,6 +148,11 @@ impl Session {
         joined
     }
 
+    /// What requests may weigh.
+    pub(crate) fn weights(&self) -> &Weights {
+        self.link.weights()
+    }
+
     pub(crate) fn looks(&self) -> &Looks {
         &self.looks
     }
@@ -156,7 +161,7 @@ impl Session {
     pub(crate) async fn list(&self, lock: &str) -> Answer<Vec<String>> {
         let connection = self.link.current()?;
         let listing = connection.client().list_children(lock);
-        connection.answer(listing).await
+        connection.answer_to(Weight::of([lock]), listing).await
     }
 
     /// When the members have confirmed the session, if that is lately enough for a hold in it.
@@ -171,7 +176,7 @@ impl Session {
         let connection = self.link.current()?;
         let syncing = connection.client().sync("/");
         let listing = connection.client().list_children(lock);
-        let children = connection.answer(listing).await;
+        let children = connection.answer_to(Weight::of([lock]), listing).await;
         connection.answer(syncing).await.and(children)
     }
 
@@ -181,7 +186,7 @@ impl Session {
         let connection = self.link.current()?;
         let confirming = self.confirm_over(&connection);
         let listing = connection.client().list_children(lock);
-        let children = connection.answer(listing).await;
+        let children = connection.answer_to(Weight::of([lock]), listing).await;
         confirming.await.and(children)
     }
 
@@ -260,7 +265,8 @@ impl Session {
     /// Whether each of `nodes` is there, asked in one request; `None` for those that may not be read, for which one may
     /// still [look](Self::has).
     pub(crate) async fn have(&self, nodes: &[&Node]) -> Vec<Option<Answer<bool>>> {
-        match self.read(nodes.iter().map(|node| &*node.path)).await {
+        let paths: Vec<&str> = nodes.iter().map(|node| &*node.path).collect();
+        match self.read(&paths).await {
             Ok(answers) if answers.len() == nodes.len() => {
                 let answers = nodes.iter().zip(answers);
                 answers
@@ -282,18 +288,19 @@ impl Session {
         }
     }
 
-    async fn read(&self, paths: impl Iterator<Item = &str>) -> Answer<Vec<MultiReadResult>> {
+    async fn read(&self, paths: &[&str]) -> Answer<Vec<MultiReadResult>> {
         let connection = self.link.current()?;
         let mut reading = connection.client().new_multi_reader();
         for path in paths {
             reading.add_get_data(path)?;
         }
-        connection.answer(reading.commit()).await
+        let weight = Weight::of(paths.iter().copied());
+        connection.answer_to(weight, reading.commit()).await
     }
 
     /// Whether its server reads several nodes in one request, as those before version 3.6 do not.
     pub(crate) async fn reads_together(&self) -> Answer<()> {
-        self.read(iter::once("/")).await.map(drop)
+        self.read(&["/"]).await.map(drop)
     }
 
     /// Has a hold told of what happens to its node.

@@ -129,10 +129,9 @@ impl<'a> Stand<'a> {
         let Known::There(node) = &self.node else {
             return None;
         };
-        let now = Clock::Boot.now();
         let (confirmed, line) = session.looks().seen_since(&self.lock, self.seen)?;
         let index = line.position(node.name())?;
-        let is_new = now.since(confirmed) < DOUBT;
+        let is_new = Clock::Boot.now().since(confirmed) < DOUBT;
         let waits = blocker(line.modes(), index).is_some();
         (is_new && waits).then(|| Look {
             confirmed,
@@ -368,7 +367,9 @@ impl<'a> Stand<'a> {
                 self.start_over()?;
                 Ok(None)
             }
-            Err(error) if is_loss_of_connection(&error) => Ok(None),
+            Err(error) if is_loss_of_connection(&error) => {
+                session.weights().check(&self.lock).map(|()| None)
+            }
             Err(error) => Err(translate(error)),
         }
     }

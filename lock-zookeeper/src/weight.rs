@@ -1,49 +1,257 @@
-//! How much one request may weigh.
+//! How much requests may weigh.
+//!
+//! A server closes the connection of a request that is larger than its `jute.maxbuffer`, and says so in its log only. The
+//! session goes on over another connection, on which the same request would end the same way. Answers are not limited.
 
-/// How many bytes a request has at most. Servers close the connection of one that is larger than their `jute.maxbuffer`: a
-/// megabyte by default, and some ten thousand bytes where operators have lowered it.
-const REQUEST_MAX: usize = 8 * 1024;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use lock_core::{Error, ErrorKind, Result};
+
+use crate::error::{no_answer, too_large};
+
+/// How many bytes a request has at most: far less than a megabyte, which servers allow by default, and more than the
+/// largest batches have where paths are short.
+pub(crate) const REQUEST_MAX: usize = 64 * 1024;
+
+/// Requests up to this size are not blamed for the end of their connection, and are not made smaller.
+const BLAMELESS: usize = 1024;
+
+/// After how many connections in a row a batch is made smaller. One may end for any reason.
+const TO_HALVE: u32 = 2;
+
+/// After how many a request that cannot be made smaller is given up.
+const TO_GIVE_UP: u32 = 3;
 
 /// What an operation takes beside its path.
 const BESIDE: usize = 32;
 
-/// Parts of `items` that fit into a request each, with `most` items at most. A `path` is what one weighs.
-pub(crate) fn requests<T>(
-    items: Vec<T>,
+/// What the name of a claim takes at most.
+const CLAIM_NAME: usize = 128;
+
+/// The size of one request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Weight {
+    bytes: usize,
+    operations: usize,
+}
+
+impl Weight {
+    /// Returns the weight of a request with operations on `paths`.
+    pub(crate) fn of<'a>(paths: impl IntoIterator<Item = &'a str>) -> Self {
+        let nothing = Self {
+            bytes: 0,
+            operations: 0,
+        };
+        paths.into_iter().fold(nothing, |so_far, path| Self {
+            bytes: so_far.bytes + path.len() + BESIDE,
+            operations: so_far.operations + 1,
+        })
+    }
+}
+
+/// The size of requests that the servers of a client are known to take.
+#[derive(Debug)]
+pub(crate) struct Weights(Mutex<Known>);
+
+#[derive(Debug)]
+struct Known {
     most: usize,
-    path: impl Fn(&T) -> usize,
-) -> impl Iterator<Item = Vec<T>> {
-    let mut items = items.into_iter().peekable();
-    std::iter::from_fn(move || {
-        let (mut part, mut weight) = (vec![items.next()?], 0);
-        weight += part.first().map_or(0, |first| path(first) + BESIDE);
-        while part.len() < most
-            && let Some(next) = items.next_if(|next| {
-                weight += path(next) + BESIDE;
-                weight <= REQUEST_MAX
-            })
-        {
-            part.push(next);
+    suspect: Option<Suspect>,
+}
+
+/// The heaviest request that was under way when its connection ended.
+#[derive(Clone, Copy, Debug)]
+struct Suspect {
+    bytes: usize,
+    /// How many connections in a row, with no answer to a request of that size in between.
+    connections: u32,
+}
+
+impl Default for Weights {
+    fn default() -> Self {
+        Self(Mutex::new(Known {
+            most: REQUEST_MAX,
+            suspect: None,
+        }))
+    }
+}
+
+impl Weights {
+    /// Parts of `items` that fit into a request each, with `most` items and `bytes` at most. A `path` is what one weighs.
+    pub(crate) fn cut<T>(
+        &self,
+        items: Vec<T>,
+        most: usize,
+        bytes: usize,
+        path: impl Fn(&T) -> usize,
+    ) -> impl Iterator<Item = Vec<T>> {
+        let limit = self.known().most.min(bytes);
+        let mut items = items.into_iter().peekable();
+        std::iter::from_fn(move || {
+            let (mut part, mut weight) = (vec![items.next()?], 0);
+            weight += part.first().map_or(0, |first| path(first) + BESIDE);
+            while part.len() < most
+                && let Some(next) = items.next_if(|next| {
+                    weight += path(next) + BESIDE;
+                    weight <= limit
+                })
+            {
+                part.push(next);
+            }
+            Some(part)
+        })
+    }
+
+    /// Notes that a server has taken a request.
+    pub(crate) fn answered(&self, weight: Weight) {
+        let mut known = self.known();
+        known
+            .suspect
+            .take_if(|suspect| weight.bytes >= suspect.bytes);
+    }
+
+    /// Notes that a connection ended while a request was under way; `is_told` once that was counted for it.
+    pub(crate) fn lost(&self, weight: Weight, is_told: &AtomicBool) {
+        if weight.bytes <= BLAMELESS {
+            return;
         }
-        Some(part)
-    })
+        let mut known = self.known();
+        let is_first = !is_told.swap(true, Ordering::SeqCst);
+        let suspect = match known.suspect {
+            Some(suspect) => Suspect {
+                bytes: suspect.bytes.max(weight.bytes),
+                connections: suspect.connections + u32::from(is_first),
+            },
+            None if is_first => Suspect {
+                bytes: weight.bytes,
+                connections: 1,
+            },
+            // Batches have been made smaller because of this connection.
+            None => return,
+        };
+        known.suspect = Some(suspect);
+        if weight.operations > 1 && suspect.connections >= TO_HALVE {
+            known.most = BLAMELESS.max(known.most.min(suspect.bytes) / 2);
+            known.suspect = None;
+            tracing::info!(
+                bytes = known.most,
+                "zookeeper: connections end with large requests, which are made smaller"
+            );
+        }
+    }
+
+    /// Returns the size of a request that cannot be made smaller, and with which connections end.
+    fn refused(&self) -> Option<usize> {
+        let suspect = self.known().suspect;
+        let refused = suspect.filter(|suspect| suspect.connections >= TO_GIVE_UP);
+        refused.map(|suspect| suspect.bytes)
+    }
+
+    /// Fails where a claim in the line of `lock` cannot be sent again, since connections end with it.
+    pub(crate) fn check(&self, lock: &str) -> Result<()> {
+        let own = lock.len() + CLAIM_NAME + BESIDE;
+        let refused = self.refused().filter(|bytes| *bytes <= own);
+        refused.map_or(Ok(()), |bytes| Err(too_large(ErrorKind::Backend, bytes)))
+    }
+
+    /// Tells what it may mean that no answer came within `limit`.
+    pub(crate) fn no_answer(&self, limit: Duration) -> Error {
+        match self.refused() {
+            // Not that of whoever asks, who may wait for another connection.
+            Some(bytes) => too_large(ErrorKind::Unavailable, bytes),
+            None => no_answer(limit),
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn sizes(weights: &Weights, items: Vec<usize>, most: usize) -> Vec<usize> {
+        let parts = weights.cut(items, most, REQUEST_MAX, |item| *item);
+        parts.map(|part| part.len()).collect()
+    }
+
+    fn batch(bytes: usize) -> Weight {
+        Weight {
+            bytes,
+            operations: 500,
+        }
+    }
+
+    fn single(bytes: usize) -> Weight {
+        Weight {
+            bytes,
+            operations: 1,
+        }
+    }
+
     #[test]
     fn parts_are_cut_by_number_and_by_weight_and_nothing_is_lost() {
-        let sizes = |items: Vec<usize>, most| -> Vec<usize> {
-            requests(items, most, |item| *item)
-                .map(|part| part.len())
-                .collect()
-        };
-        assert_eq!(sizes(vec![10; 7], 3), [3, 3, 1]);
-        assert_eq!(sizes(vec![1024 - BESIDE; 20], 500), [8, 8, 4]);
+        let weights = Weights::default();
+        assert_eq!(sizes(&weights, vec![10; 7], 3), [3, 3, 1]);
+        assert_eq!(sizes(&weights, vec![8192 - BESIDE; 20], 500), [8, 8, 4]);
         // One that is too large goes alone, and the server says what it makes of it.
-        assert_eq!(sizes(vec![10, 100_000, 10], 500), [1, 1, 1]);
-        assert_eq!(sizes(Vec::new(), 500), [0; 0]);
+        assert_eq!(sizes(&weights, vec![10, 100_000, 10], 500), [1, 1, 1]);
+        assert_eq!(sizes(&weights, Vec::new(), 500), [0; 0]);
+        // Claims of ordinary names are read by 500 and removed by 256.
+        assert_eq!(sizes(&weights, vec![95; 1_000], 500), [500, 500]);
+        assert_eq!(sizes(&weights, vec![200; 512], 256), [256, 256]);
+    }
+
+    #[test]
+    fn batches_are_halved_when_two_connections_in_a_row_end_with_them() {
+        let weights = Weights::default();
+        let mut limits = Vec::new();
+        for _ in 0..8 {
+            let limit = weights.known().most;
+            limits.push(limit);
+            // All that is under way on a connection ends with it, in any order.
+            for _ in 0..2 {
+                let is_told = AtomicBool::new(false);
+                weights.lost(batch(limit / 4), &is_told);
+                weights.lost(batch(limit), &is_told);
+            }
+        }
+        assert_eq!(limits[..7], [65536, 32768, 16384, 8192, 4096, 2048, 1024]);
+        assert_eq!(limits[7], BLAMELESS);
+        assert_eq!(weights.refused(), None);
+    }
+
+    #[test]
+    fn a_connection_that_ends_for_another_reason_halves_nothing() {
+        let weights = Weights::default();
+        for _ in 0..10 {
+            weights.lost(batch(50_000), &AtomicBool::new(false));
+            weights.answered(batch(50_000));
+            weights.lost(batch(BLAMELESS), &AtomicBool::new(false));
+            weights.lost(single(100), &AtomicBool::new(false));
+        }
+        assert_eq!(weights.known().most, REQUEST_MAX);
+        assert_eq!(weights.refused(), None);
+    }
+
+    #[test]
+    fn one_that_cannot_be_halved_is_given_up_until_one_like_it_is_answered() {
+        let weights = Weights::default();
+        let lock = "x".repeat(2_000);
+        for is_refused in [false, false, true, true] {
+            weights.lost(single(2_100), &AtomicBool::new(false));
+            weights.answered(single(200));
+            assert_eq!(weights.check(&lock).is_err(), is_refused);
+            assert!(weights.check("/short").is_ok(), "it is not to blame");
+            let told = weights.no_answer(Duration::from_secs(2)).to_string();
+            assert_eq!(told.contains("jute.maxbuffer"), is_refused, "{told}");
+        }
+        assert_eq!(weights.known().most, REQUEST_MAX);
+        weights.answered(batch(4_000));
+        assert!(weights.check(&lock).is_ok());
     }
 }

@@ -15,6 +15,7 @@ use crate::error::{BACKEND, config_error, translate};
 use crate::node::Answer;
 #[cfg(feature = "tls")]
 use crate::tls::Security;
+use crate::weight::Weights;
 
 /// After how long a silent server is given up for another one, if two fifths of the session's timeout
 /// are not less.
@@ -33,6 +34,8 @@ pub(crate) struct Wire {
     auth: Option<String>,
     /// Whether a server wants to know the user before anything else.
     user_comes_first: AtomicBool,
+    /// What requests may weigh, on whichever of the servers.
+    pub(crate) weights: Arc<Weights>,
     #[cfg(feature = "tls")]
     security: Option<Security>,
 }
@@ -65,6 +68,7 @@ impl Wire {
             servers: servers?,
             auth: config.auth.clone(),
             user_comes_first: AtomicBool::new(false),
+            weights: Arc::default(),
             #[cfg(feature = "tls")]
             security: match &config.tls {
                 Some(tls) => Some(Security::new(tls.clone(), &config.servers)?),
@@ -138,13 +142,13 @@ impl Wire {
         #[cfg(not(feature = "tls"))]
         let secure = false;
         let Some(auth) = &self.auth else {
-            let connection = Connection::open(connector, server, secure).await?;
+            let connection = Connection::open(connector, server, secure, &self.weights).await?;
             return Ok(Unready::new(connection, goes_on));
         };
         if !self.user_comes_first.load(Ordering::Relaxed) {
             // Told later where that is possible: some servers answer it before they answer the connection, which
             // the driver does not expect (zookeeper-client 0.11).
-            let opened = Connection::open(connector.clone(), server, secure).await;
+            let opened = Connection::open(connector.clone(), server, secure, &self.weights).await;
             let told = match opened.map(|connection| Unready::new(connection, goes_on)) {
                 Ok(connection) => told_later(connection, auth).await,
                 Err(error) => Err(error),
@@ -156,7 +160,7 @@ impl Wire {
             }
         }
         let connector = connector.with_auth("digest", auth.as_bytes());
-        let connection = Connection::open(connector, server, secure).await?;
+        let connection = Connection::open(connector, server, secure, &self.weights).await?;
         self.user_comes_first.store(true, Ordering::Relaxed);
         Ok(Unready::new(connection, goes_on))
     }

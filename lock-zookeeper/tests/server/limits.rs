@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use futures_util::future::join_all;
-use lock_core::{DistributedLock, ErrorKind, LockGuard, LockRequest, Mode};
+use futures_util::future::{join_all, try_join_all};
+use lock_core::{DistributedLock, ErrorKind, LockGuard, LockRequest, Mode, Released, Wait};
 use lock_testkit::faults::Proxy;
 use lock_testkit::servers::ZooKeeperServer;
 use lock_testkit::{assert_excluded, eventually, steady};
@@ -181,21 +181,73 @@ fn a_session_goes_on_where_its_address_has_all_its_connections() {
 /// Servers close the connection of a request that is larger than they allow.
 #[test]
 fn requests_fit_where_servers_allow_little() {
-    const HOLDS: usize = 1_000;
+    steady(async || holds_fit("-Djute.maxbuffer=16384").await);
+}
+
+#[test]
+fn requests_fit_where_servers_allow_even_less() {
+    steady(async || holds_fit("-Djute.maxbuffer=4096").await);
+}
+
+/// Three renewals of many holds, and their releases.
+async fn holds_fit(setting: &str) {
+    let (_server, held) = hold_many(setting).await;
+    sleep(Duration::from_secs(8)).await;
+    let lost = held.iter().filter(|guard| !guard.is_held()).count();
+    assert_eq!(lost, 0, "of {MANY}");
+    for released in join_all(held.into_iter().map(LockGuard::release)).await {
+        let released = released.expect("the server runs");
+        assert_eq!(released, Released::Released);
+    }
+}
+
+#[test]
+fn releases_fit_before_anything_was_renewed() {
     steady(async || {
-        let server = ZooKeeperServer::start_with(&["-Djute.maxbuffer=16384"]);
-        let locks = ZooKeeperLock::connect(ZooKeeperConfig::new(server.address())).await;
-        let locks = locks.expect("the server runs");
-        let taking = (0..HOLDS).map(|number| {
-            let key = format!("a/name/of/forty/characters/in/all/{number:06}");
-            take(&locks, wanted(&key, Duration::from_secs(5)))
-        });
-        let held = join_all(taking).await;
-        sleep(Duration::from_secs(8)).await;
-        let lost = held.iter().filter(|guard| !guard.is_held()).count();
-        assert_eq!(lost, 0, "of {HOLDS}");
-        for released in join_all(held.into_iter().map(LockGuard::release)).await {
-            released.expect("the server runs");
-        }
+        let (server, held) = hold_many("-Djute.maxbuffer=16384").await;
+        // Some of those that are done lose their answers with the connection, and are told as lost.
+        let released = try_join_all(held.into_iter().map(LockGuard::release)).await;
+        assert_eq!(released.expect("the server runs").len(), MANY);
+        eventually(PROMPT, "no claim is left", || async {
+            server.member(0).figure("zk_ephemerals_count") == Some(0)
+        })
+        .await;
+    });
+}
+
+const MANY: usize = 1_000;
+
+/// Many holds on a server with a property of its own.
+async fn hold_many(setting: &str) -> (ZooKeeperServer, Vec<LockGuard>) {
+    let server = ZooKeeperServer::start_with(&[setting]);
+    let locks = ZooKeeperLock::connect(ZooKeeperConfig::new(server.address())).await;
+    let locks = locks.expect("the server runs");
+    let taking = (0..MANY).map(|number| {
+        let key = format!("a/name/of/forty/characters/in/all/{number:06}");
+        let wanted = wanted(&key, Duration::from_secs(5));
+        // A server that was started just now may be slow.
+        locks.acquire(wanted.with_wait(Wait::within(PROMPT)))
+    });
+    let held = try_join_all(taking).await.expect("the server runs");
+    let held: Vec<LockGuard> = held.into_iter().flatten().collect();
+    assert_eq!(held.len(), MANY);
+    (server, held)
+}
+
+#[test]
+fn a_single_request_that_is_too_large_names_the_limit() {
+    steady(async || {
+        let server = ZooKeeperServer::start_with(&["-Djute.maxbuffer=2048"]);
+        let locks = connect(&server, &"/level-of-a-deep-chroot".repeat(100)).await;
+        let tried = locks.acquire(wanted("k", Duration::from_secs(5)).without_waiting());
+        let error = tried.await.expect_err("the path is too long");
+        assert!(error.to_string().contains("jute.maxbuffer"), "{error}");
+        let waited = locks.acquire(wanted("k", Duration::from_secs(5)));
+        let waited = timeout(PROMPT, waited).await.expect("it does not wait");
+        let error = waited.expect_err("the path is too long");
+        assert!(error.to_string().contains("jute.maxbuffer"), "{error}");
+        let others = connect(&server, "/short").await;
+        let guard = take(&others, wanted("k", Duration::from_secs(5))).await;
+        guard.release().await.expect("the server runs");
     });
 }
