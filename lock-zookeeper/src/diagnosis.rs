@@ -69,8 +69,9 @@ async fn reason(server: &str, is_secure: bool, has_user: bool) -> (ErrorKind, St
                 );
             }
             let user = if has_user { ", and the user" } else { "" };
+            // A connection may have been closed since, which has left room for this question.
             return unavailable(&format!(
-                "the server runs but gives no session: look at its log, and check that most servers of the ensemble run{user}"
+                "the server runs but gives no session: it may have had as many connections as it allows from this address (maxClientCnxns), so close some or raise that; or look at its log, and check that most servers of the ensemble run{user}"
             ));
         }
         Said::Words(words) if words.starts_with(b"This ZooKeeper") => {
@@ -178,5 +179,18 @@ mod tests {
         for told in [ended, reset, both] {
             assert!(told.contains("maxClientCnxns"), "{told}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_server_that_has_room_again_when_it_is_asked_may_have_had_none_before() {
+        let told = told_by(async |mut stream| {
+            let asked = stream.read_u8().await;
+            asked.expect("a question");
+            let answer = stream.write_all(b"Zookeeper version: 3.8.0\n").await;
+            answer.expect("somebody listens");
+        })
+        .await;
+        assert!(told.contains("maxClientCnxns"), "{told}");
+        assert!(told.contains("ensemble"), "{told}");
     }
 }
