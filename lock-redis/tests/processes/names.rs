@@ -15,7 +15,7 @@ fn used_names_leave_no_memory_behind() {
     const NOISE: usize = 1000;
     let server = RedisServer::start();
     let request = request("k", Mode::Exclusive, Duration::from_secs(30));
-    let mut child = Child::start(server.url(), &request, Role::UseNames(10_000));
+    let mut child = Child::start(server.url(), &request, Role::UseNames(8_000));
     child.token();
     let grown = child.growth();
     assert!(grown < NOISE, "{grown} kB more after 8,000 more names");

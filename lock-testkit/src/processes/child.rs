@@ -99,15 +99,15 @@ impl Child {
         self.says().parse().expect("a token")
     }
 
-    /// By how many kilobytes its memory has grown when it has used all names, since the first fifth of them: of a
-    /// child that [uses names](super::Role::UseNames), and has said its token.
+    /// By how many kilobytes its memory has grown with the names that it used after its warm-up: of a child that
+    /// [uses names](super::Role::UseNames), and has said its token.
     ///
     /// # Panics
     ///
     /// When it says nothing for 30 seconds, or something else.
     pub fn growth(&mut self) -> usize {
-        let resident: [usize; PARTS] = [(); PARTS].map(|()| self.says().parse().expect("a number"));
-        resident[PARTS - 1].saturating_sub(resident[0])
+        let resident = [(); PARTS + 1].map(|()| self.says().parse::<usize>().expect("a number"));
+        resident[PARTS].saturating_sub(resident[0])
     }
 
     /// Tells the child to go on, where its role waits for that.

@@ -2,20 +2,35 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
-use lock_core::{DistributedLock, DistributedLockExt};
+use lock_core::{Clock, DistributedLock, DistributedLockExt};
 use tokio::task::JoinSet;
 
 use super::parent::Parent;
 
 /// In how many parts the names are used, so that none takes longer than whoever listens waits.
-pub(super) const PARTS: usize = 5;
+pub(super) const PARTS: usize = 4;
 
-/// Uses `count` names, and says how much memory this process has after each part of them.
+/// For how long names are used before the first look: longer than any store keeps what it knows of one.
+const WARM_UP: Duration = Duration::from_secs(10);
+
+/// How many names the warm-up uses between looks at the clock.
+const AT_ONCE: usize = 200;
+
+/// Uses names for a while, and then `count` more; says how much memory this process has before them and after each part
+/// of them.
 pub(super) async fn use_names<L: DistributedLock>(parent: &Parent, clients: [L; 2], count: usize) {
     let clients = Arc::new(clients);
+    let (began, mut used) = (Clock::Boot.now(), 0);
+    while Clock::Boot.now().since(began) < WARM_UP {
+        use_each(&clients, used..used + AT_ONCE).await;
+        used += AT_ONCE;
+    }
+    parent.say(resident());
     for part in 0..PARTS {
-        use_each(&clients, count * part / PARTS..count * (part + 1) / PARTS).await;
+        let numbers = count * part / PARTS..count * (part + 1) / PARTS;
+        use_each(&clients, used + numbers.start..used + numbers.end).await;
         parent.say(resident());
     }
 }

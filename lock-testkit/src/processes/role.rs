@@ -21,8 +21,9 @@ pub enum Role {
     Abort,
     /// Ends a runtime or the program while the guard is held, or was dropped just now.
     End(Flavor, Ending),
-    /// Gives the lock back and takes this many other names once each, with one client while another
-    /// waits for them. After each fifth of them it says how many kilobytes of memory it has.
+    /// Gives the lock back and takes other names once each, with one client while another waits for them:
+    /// for ten seconds, and then this many more. After the ten seconds, and after each quarter of the
+    /// others, it says how many kilobytes of memory it has.
     UseNames(usize),
 }
 
