@@ -2,19 +2,27 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::sync::Notify;
 
 use crate::pool::Pool;
+use crate::session::Session;
 
 /// All pools of a client, of which one gives up a connection for another that has none.
 #[derive(Default)]
 pub(crate) struct Allowance {
     pools: Mutex<Vec<(Weak<Pool>, Arc<AtomicUsize>)>>,
-    /// How many requests wait for a connection of another pool to be closed.
-    asking: AtomicUsize,
-    closed: Notify,
+    /// In the order in which they came.
+    asking: Mutex<Vec<Arc<Asker>>>,
+}
+
+/// A request that waits for a connection of another pool.
+struct Asker {
+    pool: Arc<Pool>,
+    /// Whether it may open one itself once another was closed.
+    may_open: bool,
+    answered: Notify,
 }
 
 impl Allowance {
@@ -37,13 +45,47 @@ impl Allowance {
         Some(Arc::clone(&entry.1))
     }
 
-    /// Waits until another pool has closed a connection: one that is idle, or else the next that comes back.
-    pub(crate) async fn ask_for_one(&self, pool: &Pool) {
-        let closed = self.closed.notified();
-        let _asking = Asking::of(self);
-        if !self.others(pool).iter().any(|other| other.close_idle()) {
-            closed.await;
+    /// Moves an idle connection of another pool to `pool`; `false` if there is none that it can use.
+    pub(crate) fn take_over(&self, pool: &Arc<Pool>) -> bool {
+        let others = self.others(pool);
+        let Some(session) = others.iter().find_map(|other| other.give(pool)) else {
+            return false;
+        };
+        pool.take_in(session);
+        true
+    }
+
+    /// Waits until another pool has given a connection to `pool`, or, where the server takes another one if `may_open`,
+    /// has closed one: one that is idle, or else the next that comes back.
+    pub(crate) async fn ask_for_one(&self, pool: &Arc<Pool>, may_open: bool) {
+        // Before the look, or what comes back meanwhile would be missed.
+        let asking = Asking::of(self, pool, may_open);
+        let closes_one = || self.others(pool).iter().any(|other| other.close_idle());
+        let has_room = self.take_over(pool) || may_open && closes_one();
+        if !has_room {
+            asking.asker.answered.notified().await;
         }
+    }
+
+    /// Gives what comes back to whoever waits for it; returns it if nobody does. It is closed where nobody can use it who
+    /// waits, but somebody can open another one instead.
+    pub(crate) fn pass_on(&self, session: Session, from: &Pool) -> Option<Session> {
+        let mut asking = self.asking();
+        if asking.is_empty() {
+            return Some(session);
+        }
+        let uses = |asker: &Arc<Asker>| from.can_give(&session, &asker.pool);
+        if let Some(number) = asking.iter().position(uses) {
+            let asker = asking.remove(number);
+            drop(asking);
+            asker.pool.take_in(session);
+            asker.answered.notify_one();
+            return None;
+        }
+        // Dropped by whoever asked, which has it counted as closed.
+        let may_open = asking.iter().any(|asker| asker.may_open);
+        drop(asking);
+        Some(session).filter(|_| !may_open)
     }
 
     /// Closes an idle connection of another pool that the pool can do without; `false` if there is none.
@@ -75,25 +117,41 @@ impl Allowance {
             .collect()
     }
 
-    /// Whether what comes back is better closed.
-    pub(crate) fn is_asked_for_one(&self) -> bool {
-        self.asking.load(Ordering::SeqCst) > 0
+    /// Tells the first who can open another connection that one was closed.
+    fn closed(&self) {
+        let mut asking = self.asking();
+        if let Some(number) = asking.iter().position(|asker| asker.may_open) {
+            asking.remove(number).answered.notify_one();
+        }
+    }
+
+    fn asking(&self) -> MutexGuard<'_, Vec<Arc<Asker>>> {
+        self.asking.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A request that waits for a connection to be closed.
-struct Asking<'a>(&'a Allowance);
+/// A place among those who ask.
+struct Asking<'a> {
+    allowance: &'a Allowance,
+    asker: Arc<Asker>,
+}
 
 impl<'a> Asking<'a> {
-    fn of(allowance: &'a Allowance) -> Self {
-        allowance.asking.fetch_add(1, Ordering::SeqCst);
-        Self(allowance)
+    fn of(allowance: &'a Allowance, pool: &Arc<Pool>, may_open: bool) -> Self {
+        let asker = Arc::new(Asker {
+            pool: Arc::clone(pool),
+            may_open,
+            answered: Notify::new(),
+        });
+        allowance.asking().push(Arc::clone(&asker));
+        Self { allowance, asker }
     }
 }
 
 impl Drop for Asking<'_> {
     fn drop(&mut self) {
-        self.0.asking.fetch_sub(1, Ordering::SeqCst);
+        let mut asking = self.allowance.asking();
+        asking.retain(|asker| !Arc::ptr_eq(asker, &self.asker));
     }
 }
 
@@ -105,23 +163,34 @@ pub(crate) struct Opened {
 
 impl Opened {
     pub(crate) fn in_pool(pool: &Pool) -> Self {
-        let allowance = Arc::clone(&pool.allowance);
-        let count = allowance.count(pool);
-        if let Some(count) = &count {
+        let mut opened = Self {
+            allowance: Arc::clone(&pool.allowance),
+            count: None,
+        };
+        opened.moves_to(pool);
+        opened
+    }
+
+    /// Counts it in another pool from now on.
+    pub(crate) fn moves_to(&mut self, pool: &Pool) {
+        self.leave();
+        self.count = self.allowance.count(pool);
+        if let Some(count) = &self.count {
             count.fetch_add(1, Ordering::SeqCst);
         }
-        Self { allowance, count }
+    }
+
+    fn leave(&mut self) {
+        if let Some(count) = self.count.take() {
+            count.fetch_sub(1, Ordering::SeqCst);
+        }
     }
 }
 
 impl Drop for Opened {
     fn drop(&mut self) {
-        if let Some(count) = &self.count {
-            count.fetch_sub(1, Ordering::SeqCst);
-        }
-        if self.allowance.is_asked_for_one() {
-            self.allowance.closed.notify_one();
-        }
+        self.leave();
+        self.allowance.closed();
     }
 }
 

@@ -262,19 +262,20 @@ impl Client {
     /// Over a connection of the caller's runtime, and where holds are kept when there is none or nobody drives it.
     async fn release_somewhere(&self, hold: &HoldId) -> Result<u64, Failure> {
         let keepers = self.lane_of_keeper()?;
-        let elsewhere = self.release_over(&keepers, hold);
+        // Boxed, or each release would have room for it.
+        let elsewhere = || Box::pin(self.release_over(&keepers, hold));
         let Some(lane) = self.lane().ok().filter(|lane| !Arc::ptr_eq(lane, &keepers)) else {
-            return elsewhere.await;
+            return elsewhere().await;
         };
         let mut here = pin!(self.release_over(&lane, hold));
         // Nobody may drive this runtime just now.
         match self.patrol.within(HEAD_START, here.as_mut()).await {
-            Some(Err(Failure::Failed(error))) if error.is_retryable() => return elsewhere.await,
+            Some(Err(Failure::Failed(error))) if error.is_retryable() => return elsewhere().await,
             Some(outcome) => return outcome,
             None => {}
         }
         // It may be slow only. Who finds nothing may have come second, and the first one is told later.
-        let mut elsewhere = pin!(elsewhere);
+        let mut elsewhere = elsewhere();
         tokio::select! {
             outcome = here.as_mut() => match outcome {
                 Ok(0) => Ok(elsewhere.await.unwrap_or(0)),

@@ -22,6 +22,7 @@ mod errand;
 mod error;
 mod grant_clock;
 mod heartbeats;
+mod held_back;
 mod identity;
 mod key_state;
 mod kill;

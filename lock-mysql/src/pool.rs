@@ -12,6 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::allowance::{Allowance, Opened};
 use crate::error::{BACKEND, Failure, abandoned, no_sockets};
+use crate::held_back::{HeldBack, OPEN_AGAIN, Refusal};
 use crate::session::Session;
 use crate::wire::Wire;
 
@@ -21,9 +22,8 @@ const OPENED_AT_ONCE: usize = 4;
 /// How long even a request that waits for nothing stands in line when the server refuses a further connection.
 const REFUSED_LIMIT: Duration = Duration::from_millis(500);
 
-/// How soon a connection is tried to be opened again, once another one was closed for it or not.
+/// How soon a connection is tried to be opened again, once another one was closed for it.
 const CLOSING_TIME: Duration = Duration::from_millis(5);
-const OPEN_AGAIN: Duration = Duration::from_millis(100);
 
 /// Lends connections, and opens another one when none is idle, up to a limit.
 ///
@@ -39,8 +39,7 @@ pub(crate) struct Pool {
     doors: Arc<Semaphore>,
     idle: Mutex<Vec<Session>>,
     pub(crate) allowance: Arc<Allowance>,
-    /// How many permits are held back because the server refused that many connections, and when it did last.
-    held_back: Mutex<(u32, Moment)>,
+    held_back: HeldBack,
 }
 
 /// Which runtimes the connections of a pool need.
@@ -84,7 +83,7 @@ impl Pool {
             permits: Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS))),
             doors: Arc::new(Semaphore::new(OPENED_AT_ONCE)),
             idle: Mutex::default(),
-            held_back: Mutex::new((0, Clock::Boot.now())),
+            held_back: HeldBack::default(),
         });
         pool.allowance.enter(&pool);
         pool
@@ -101,23 +100,16 @@ impl Pool {
             };
             let (session, used) = match self.take_idle() {
                 Some(session) => (session, true),
-                None => match self.open().await {
+                None => match self.open_unless_refused().await? {
                     Ok(opened) => opened,
-                    Err(Failure::Refused(error)) => {
+                    Err(Refusal { error, may_open }) => {
                         ends = begun.plus(limit.max(REFUSED_LIMIT));
-                        if !Box::pin(self.make_room(permit, ends)).await {
-                            return Err(error);
+                        let error = refusal.insert(error);
+                        if !Box::pin(self.make_room(permit, may_open, ends)).await {
+                            return Err(error.clone());
                         }
-                        refusal = Some(error);
                         continue;
                     }
-                    Err(Failure::UsedUp(error)) if self.holds_back() => {
-                        ends = begun.plus(limit.max(REFUSED_LIMIT));
-                        permit.forget();
-                        refusal = Some(error);
-                        continue;
-                    }
-                    Err(failure) => return Err(failure.into_error()),
                 },
             };
             return Ok(Lent {
@@ -131,7 +123,9 @@ impl Pool {
     }
 
     async fn stand_in_line(&self, ends: Moment) -> Option<OwnedSemaphorePermit> {
-        self.try_more();
+        if self.held_back.give_back() {
+            self.permits.add_permits(1);
+        }
         if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
             return Some(permit);
         }
@@ -145,57 +139,59 @@ impl Pool {
     ///
     /// Where others of this pool are open, their number is what the server allows, so the permit is held back and
     /// the line is that for those. A pool without any has another one give one up, and so has one whose connections
-    /// may all be locks.
-    async fn make_room(&self, permit: OwnedSemaphorePermit, ends: Moment) -> bool {
-        if self.wire.lends_for_long && self.allowance.close_spare(self) {
+    /// may all be locks. Nothing is closed unless another one may be opened for it.
+    async fn make_room(
+        self: &Arc<Self>,
+        permit: OwnedSemaphorePermit,
+        may_open: bool,
+        ends: Moment,
+    ) -> bool {
+        if may_open && self.wire.lends_for_long && self.allowance.close_spare(self) {
             self.let_close().await;
             return Clock::Boot.now() < ends;
         }
-        if self.holds_back() {
+        if self
+            .held_back
+            .hold_back(self.allowance.opened(self), self.size)
+        {
             permit.forget();
             return true;
         }
         let left = ends.since(Clock::Boot.now());
-        let room = self.allowance.ask_for_one(self);
-        if self
-            .patrol
-            .within(left.min(OPEN_AGAIN), room)
-            .await
-            .is_some()
-        {
+        let room = self.allowance.ask_for_one(self, may_open);
+        let answered = self.patrol.within(left.min(OPEN_AGAIN), room).await;
+        if answered.is_some() && self.lock_idle().is_empty() {
             self.let_close().await;
         }
         Clock::Boot.now() < ends
     }
 
-    /// Counts one permit as held back, where others of this pool are open.
-    fn holds_back(&self) -> bool {
-        let mut held_back = self
-            .held_back
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        held_back.1 = Clock::Boot.now();
-        let hold_back = self.allowance.opened(self) > 0 && held_back.0 + 1 < self.size;
-        held_back.0 += u32::from(hold_back);
-        hold_back
-    }
-
     /// Gives the server time to notice that a connection was closed.
     async fn let_close(&self) {
+        self.held_back.forget_refusal();
         self.patrol.within(CLOSING_TIME, pending::<()>()).await;
     }
 
-    /// Allows for one connection more when the server has not refused any for a while.
-    fn try_more(&self) {
-        let mut held_back = self
-            .held_back
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let now = Clock::Boot.now();
-        if held_back.0 > 0 && now.since(held_back.1) > Duration::from_secs(1) {
-            *held_back = (held_back.0 - 1, now);
-            self.permits.add_permits(1);
-        }
+    /// Whether `to` can use a connection of this pool: one that lives where `to` or its background does, and is set up as
+    /// those of `to` are.
+    pub(crate) fn can_give(&self, session: &Session, to: &Self) -> bool {
+        let lives_as_long =
+            [&to.driven.runtime, &to.driven.background].map(|runtime| runtime.id() == session.home);
+        self.wire.lends_for_long == to.wire.lends_for_long && lives_as_long.contains(&true)
+    }
+
+    /// Gives up one that is idle, and that `to` can use.
+    pub(crate) fn give(&self, to: &Self) -> Option<Session> {
+        let mut idle = self.lock_idle();
+        let usable = |session: &Session| !session.is_stale() && self.can_give(session, to);
+        let number = idle.iter().rposition(usable)?;
+        Some(idle.remove(number))
+    }
+
+    /// Has a connection of another pool.
+    pub(crate) fn take_in(&self, mut session: Session) {
+        session.moves_to(self);
+        self.lock_idle().push(session);
     }
 
     /// Closes one that is idle; `false` if there is none.
@@ -231,6 +227,27 @@ impl Pool {
             return None;
         }
         Some(newest)
+    }
+
+    /// Opens a connection, or says what the server said a moment ago when it refused one.
+    async fn open_unless_refused(self: &Arc<Self>) -> Result<Result<(Session, bool), Refusal>> {
+        if let Some(refusal) = self.held_back.last_refusal() {
+            return Ok(Err(refusal));
+        }
+        let refusal = match self.open().await {
+            Ok(opened) => return Ok(Ok(opened)),
+            Err(Failure::Refused(error)) => Refusal {
+                error,
+                may_open: true,
+            },
+            Err(Failure::UsedUp(error)) => Refusal {
+                error,
+                may_open: false,
+            },
+            Err(failure) => return Err(failure.into_error()),
+        };
+        self.held_back.note(refusal.clone());
+        Ok(Err(refusal))
     }
 
     /// Opens a connection in a task of its own, on the runtime where it is to live; or else what came
@@ -313,9 +330,9 @@ impl DerefMut for Lent {
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        let is_wanted_elsewhere = self.pool.allowance.is_asked_for_one();
-        let session = self.session.take();
-        if let Some(session) = session.filter(|_| self.clean && !is_wanted_elsewhere) {
+        let session = self.session.take().filter(|_| self.clean);
+        let unwanted = session.and_then(|session| self.pool.allowance.pass_on(session, &self.pool));
+        if let Some(session) = unwanted {
             self.pool.lock_idle().push(session);
         }
     }

@@ -17,6 +17,9 @@ use crate::session::Answer;
 const SLICE: Duration = Duration::from_secs(1);
 const SLICE_MAX: Duration = Duration::from_secs(8);
 
+/// How long a row that was made a moment ago is asked for again: whoever made it may have it locked only for that, and share it.
+const FRESH_LIMIT: Duration = Duration::from_millis(50);
+
 /// How a row is waited for.
 #[derive(Clone, Copy)]
 pub(crate) struct RowWait {
@@ -109,7 +112,11 @@ impl Client {
             }
             taken = self.ask_for_row(claim, wait, patience).await?;
         }
-        if matches!(taken, Taken::Fresh) {
+        let mut backoff = Backoff::new(Duration::from_millis(1), Duration::from_millis(50));
+        let ends = ends.min(Clock::Boot.now().plus(FRESH_LIMIT));
+        while matches!(taken, Taken::Fresh) && Clock::Boot.now() < ends {
+            let pause = backoff.next_pause();
+            self.patrol.within(pause, pending::<()>()).await;
             taken = self.ask_for_row(claim, wait, patience).await?;
         }
         Ok(match taken {

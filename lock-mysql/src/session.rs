@@ -6,10 +6,12 @@ use futures_util::TryStreamExt;
 use lock_core::{Clock, Error, Moment};
 use sqlx::mysql::{MySqlConnection, MySqlRow};
 use sqlx::{AssertSqlSafe, Decode, Either, Executor, MySql, Row, Type};
+use tokio::runtime::{self, Handle};
 
 use crate::allowance::Opened;
 use crate::error::{Failure, failure, too_large, unexpected};
 use crate::identity::Identity;
+use crate::pool::Pool;
 
 /// How long a session waits for a row that is locked at first, in seconds.
 const LOCK_WAIT: u64 = 1;
@@ -30,8 +32,10 @@ pub(crate) struct Session {
     /// How many bytes a packet may have.
     packet_max: usize,
     idle_since: Moment,
+    /// Where it lives: it dies with that runtime.
+    pub(crate) home: runtime::Id,
     /// Counts it among those that are open.
-    _opened: Option<Opened>,
+    opened: Option<Opened>,
 }
 
 /// What the server answered to one packet: a part for each of its statements.
@@ -62,7 +66,8 @@ impl Session {
             sysdate_moves: false,
             packet_max: usize::MAX,
             idle_since: Clock::Boot.now(),
-            _opened: None,
+            home: Handle::current().id(),
+            opened: None,
         };
         let answer = session.ask(greeting).await?;
         let row = answer.nth_back(0)?.first();
@@ -87,8 +92,15 @@ impl Session {
 
     /// Has it counted by `opened` as long as it is open.
     pub(crate) fn counted(mut self, opened: Opened) -> Self {
-        self._opened = Some(opened);
+        self.opened = Some(opened);
         self
+    }
+
+    /// Has it counted among those of `pool`.
+    pub(crate) fn moves_to(&mut self, pool: &Pool) {
+        if let Some(opened) = &mut self.opened {
+            opened.moves_to(pool);
+        }
     }
 
     /// Sends `statements` in one packet and reads all that is answered. A failure in the middle ends

@@ -60,7 +60,7 @@ impl Layout {
             }
         };
         let create = if new {
-            self.create(hold.key()) + ";"
+            self.create_to_change(hold.key()) + ";"
         } else {
             String::new()
         };
@@ -142,14 +142,26 @@ SELECT mine.token FROM {locks} AS locks JOIN {holders} AS mine ON mine.k = locks
         )
     }
 
-    /// Makes the row of a key that is new in the table. Its numbers go on where those of a row that was
-    /// purged had ended.
-    ///
-    /// One that somebody has made meanwhile is left alone, since it may be locked for as long as the key is held.
+    /// Makes the row of a key that is new in the table. One that somebody has made meanwhile is waited for as by a
+    /// reader: the key may be held, and is shared with readers also while this waits.
     pub(crate) fn create(&self, key: &LockKey) -> String {
+        format!("INSERT IGNORE INTO {}", self.new_row(key))
+    }
+
+    /// Makes the row as [`create`](Self::create) does, and locks it for what follows in the transaction. Two that share a
+    /// row and want to change it would wait for each other.
+    fn create_to_change(&self, key: &LockKey) -> String {
+        let (locks, row) = (&self.locks, self.new_row(key));
+        format!("INSERT INTO {row} ON DUPLICATE KEY UPDATE {locks}.mode = {locks}.mode")
+    }
+
+    /// What is inserted for a key. Its numbers go on where those of a row that was purged had ended.
+    ///
+    /// One that is there already is left alone, since it may be locked for as long as the key is held.
+    fn new_row(&self, key: &LockKey) -> String {
         let (locks, key) = (&self.locks, self.key(key));
         format!(
-            "INSERT INTO {locks} (k, token, expires) SELECT {key}, GREATEST(COALESCE(MAX(purged.token), 0), {GRANT_CLOCK}), {NOW} FROM {locks} AS purged WHERE purged.k = {FLOOR_ROW} HAVING NOT EXISTS (SELECT 1 FROM {locks} AS made WHERE made.k = {key}) ON DUPLICATE KEY UPDATE {locks}.mode = {locks}.mode"
+            "{locks} (k, token, expires) SELECT {key}, GREATEST(COALESCE(MAX(purged.token), 0), {GRANT_CLOCK}), {NOW} FROM {locks} AS purged WHERE purged.k = {FLOOR_ROW} HAVING NOT EXISTS (SELECT 1 FROM {locks} AS made WHERE made.k = {key})"
         )
     }
 

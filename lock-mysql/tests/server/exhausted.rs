@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lock_core::{DistributedLock, DistributedLockExt, ErrorKind, Released, Wait};
+use lock_core::{DistributedLock, DistributedLockExt, ErrorKind, LockGuard, Released, Wait};
 use lock_mysql::{MySqlConfig, MySqlHold, MySqlLock};
 use lock_testkit::servers::{SqlServer, SqlVendor};
 use lock_testkit::steady;
@@ -114,6 +114,33 @@ fn a_client_gets_along_with_the_connections_that_the_server_allows() {
     });
 }
 
+/// A client never gives up a connection that it could not open again, since another client would have it. Row locks need
+/// more than the one that each client has.
+#[test]
+fn clients_share_the_connections_that_the_server_allows() {
+    steady(async || {
+        for vendor in SqlVendor::available() {
+            let server = SqlServer::start(vendor);
+            let url = user(&server, 10);
+            let connecting = (0..4).map(|_| connect_with(MySqlConfig::new(url.clone())));
+            let clients = join_all(connecting).await;
+            let ends = Instant::now() + Duration::from_secs(4);
+            let (mut workers, mut least) = (JoinSet::new(), u32::MAX);
+            for number in 0..60 {
+                let locks = clients[number % 4].clone();
+                workers.spawn(work(locks, format!("k{number}"), ends));
+            }
+            while let Some(turns) = workers.join_next().await {
+                least = least.min(turns.expect("no error"));
+            }
+            assert!(least > 0, "{vendor:?}: someone starved");
+            for locks in clients {
+                locks.shutdown(PROMPT).await.expect("the server runs");
+            }
+        }
+    });
+}
+
 #[test]
 fn a_connection_that_comes_back_is_waited_for_where_the_server_allows_no_other() {
     steady(async || {
@@ -140,7 +167,7 @@ fn a_connection_that_comes_back_is_waited_for_where_the_server_allows_no_other()
             let releasing = held.pop().expect("some").release();
             let (next, released) = tokio::join!(waiting, releasing);
             assert_eq!(released.expect("the server runs"), Released::Released);
-            assert!(held.iter().all(lock_core::LockGuard::is_held), "{next:?}");
+            assert!(held.iter().all(LockGuard::is_held), "{next:?}");
         }
     });
 }
@@ -177,10 +204,14 @@ fn takes_wait_for_open_connections_where_those_of_the_hour_are_used_up() {
             server.execute("CREATE USER q@'127.0.0.1' WITH MAX_CONNECTIONS_PER_HOUR 6; GRANT ALL ON locks.* TO q@'127.0.0.1'");
             let url = format!("mysql://q@127.0.0.1:{}/locks", server.port());
             let locks = connect_with(MySqlConfig::new(url)).await;
-            let taking =
-                (0..20).map(|number| locks.acquire(exclusive(&format!("k{number}"), LONG)));
-            for answer in join_all(taking).await {
-                drop(answer.expect("some are open").expect("free"));
+            for _ in 0..2 {
+                let taking =
+                    (0..20).map(|number| locks.acquire(exclusive(&format!("k{number}"), LONG)));
+                let taken = join_all(taking).await.into_iter();
+                let taken = taken.map(|answer| answer.expect("some are open").expect("free"));
+                for released in join_all(taken.map(LockGuard::release)).await {
+                    assert_eq!(released.expect("some are open"), Released::Released);
+                }
             }
         }
     });

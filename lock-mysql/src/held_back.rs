@@ -1,0 +1,77 @@
+//! How many connections are not opened, since the server refused that many.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use lock_core::{Clock, Error, Moment};
+
+/// How soon a connection is tried to be opened again that was refused.
+pub(crate) const OPEN_AGAIN: Duration = Duration::from_millis(100);
+
+/// How long a server is taken to allow no further connection after it refused one.
+const ALLOWS_AGAIN: Duration = Duration::from_secs(1);
+
+/// What a pool knows of the connections that the server refused.
+#[derive(Default)]
+pub(crate) struct HeldBack(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    permits: u32,
+    /// When the server refused a connection last, and what it said, unless one was closed since.
+    refused: Option<Moment>,
+    refusal: Option<Refusal>,
+}
+
+#[derive(Clone)]
+pub(crate) struct Refusal {
+    pub(crate) error: Error,
+    /// Whether another connection may be opened as soon as one was closed.
+    pub(crate) may_open: bool,
+}
+
+impl HeldBack {
+    /// Notes that the server has refused a connection.
+    pub(crate) fn note(&self, refusal: Refusal) {
+        let mut state = self.state();
+        state.refused = Some(Clock::Boot.now());
+        state.refusal = Some(refusal);
+    }
+
+    /// What the server has said so lately that it would say it again.
+    pub(crate) fn last_refusal(&self) -> Option<Refusal> {
+        let state = self.state();
+        let age = Clock::Boot.now().since(state.refused?);
+        state.refusal.clone().filter(|_| age < OPEN_AGAIN)
+    }
+
+    /// Has the next connection asked for, since another one was closed.
+    pub(crate) fn forget_refusal(&self) {
+        self.state().refusal = None;
+    }
+
+    /// Counts one permit as held back, where others of the pool are `opened`; one of its `size` is left in any case.
+    pub(crate) fn hold_back(&self, opened: usize, size: u32) -> bool {
+        let mut state = self.state();
+        let is_held_back = opened > 0 && state.permits + 1 < size;
+        state.permits += u32::from(is_held_back);
+        is_held_back
+    }
+
+    /// Whether one permit is to be given back, since the server has not refused any connection for a while.
+    pub(crate) fn give_back(&self) -> bool {
+        let mut state = self.state();
+        let now = Clock::Boot.now();
+        let is_over = |refused: Moment| now.since(refused) > ALLOWS_AGAIN;
+        let is_given = state.permits > 0 && state.refused.is_none_or(is_over);
+        if is_given {
+            state.permits -= 1;
+            state.refused = Some(now);
+        }
+        is_given
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
