@@ -6,11 +6,10 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use lock_core::{KeeperPlace, Tls};
+use lock_core::{KeeperPlace, RedactedUrl, Tls};
 use serde::Deserialize;
 
 use crate::fields::FIELDS;
-use crate::url::redacted;
 use crate::{HoldAs, duration, keeper, mysql_settings};
 
 /// Which store holds the locks, and what applies to requests that do not say otherwise.
@@ -185,7 +184,7 @@ impl Config {
 impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Config");
-        shown.field("url", &redacted(&self.url));
+        shown.field("url", &RedactedUrl(&self.url));
         for field in &FIELDS {
             let value = field.show(self);
             // A private key that was set in the place of its file's name.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use lock_core::{KeeperPlace, Namespace, Tls};
+use lock_core::{KeeperPlace, Namespace, RedactedUrl, Tls};
 
 /// Where the members of the cluster are, and what stands before every key on it.
 ///
@@ -68,12 +68,8 @@ impl EtcdConfig {
 
 impl fmt::Debug for EtcdConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The url may hold a password, and not only where one expects it.
-        let (_, rest) = self.url.split_once("://").unwrap_or_default();
-        let hosts = rest.rsplit('@').next().unwrap_or_default();
-        let hosts = hosts.split(['?', '#']).next().unwrap_or_default();
         f.debug_struct("EtcdConfig")
-            .field("hosts", &hosts)
+            .field("url", &RedactedUrl(&self.url))
             .field("namespace", &self.namespace)
             .field("keeper", &self.keeper)
             .field("tls", &self.tls)

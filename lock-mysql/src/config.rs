@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use lock_core::{KeeperPlace, Namespace, Tls};
+use lock_core::{KeeperPlace, Namespace, RedactedUrl, Tls};
 
 /// Where the server is, which table holds the locks, and how.
 ///
@@ -153,13 +153,8 @@ impl MySqlConfig {
 
 impl fmt::Debug for MySqlConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The url may hold a password, and not only where one expects it.
-        let (_, rest) = self.url.split_once("://").unwrap_or_default();
-        // Without an @ what looks like a host may be the user, with the password behind.
-        let (_, host) = rest.rsplit_once('@').unwrap_or_default();
-        let host = host.split(['?', '#']).next().unwrap_or_default();
         f.debug_struct("MySqlConfig")
-            .field("host", &host)
+            .field("url", &RedactedUrl(&self.url))
             .field("namespace", &self.namespace)
             .field("hold", &self.hold)
             .field("table", &self.table)

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use lock_core::{KeeperPlace, Namespace, Tls};
+use lock_core::{KeeperPlace, Namespace, RedactedUrl, Tls};
 
 /// Where the server is, and what stands before every key on it.
 ///
@@ -70,12 +70,8 @@ impl RedisConfig {
 
 impl fmt::Debug for RedisConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The url may hold a password, and not only where one expects it.
-        let (_, rest) = self.url.split_once("://").unwrap_or_default();
-        let host = rest.rsplit('@').next().unwrap_or_default();
-        let host = host.split(['?', '#']).next().unwrap_or_default();
         f.debug_struct("RedisConfig")
-            .field("host", &host)
+            .field("url", &RedactedUrl(&self.url))
             .field("namespace", &self.namespace)
             .field("keeper", &self.keeper)
             .field("tls", &self.tls)

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use lock_core::{KeeperPlace, Namespace, Tls};
+use lock_core::{KeeperPlace, Namespace, RedactedUrl, Tls};
 
 /// Where the ensemble is, and below which node the locks are.
 ///
@@ -83,9 +83,9 @@ impl fmt::Debug for ZooKeeperConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let user = self.auth.as_deref().and_then(|auth| auth.split_once(':'));
         // A user may stand before them by mistake, which is refused later.
-        let servers = self.servers.rsplit('@').next();
+        let url = format!("zookeeper://{}", self.servers);
         f.debug_struct("ZooKeeperConfig")
-            .field("servers", &servers.unwrap_or_default())
+            .field("url", &RedactedUrl(&url))
             .field("chroot", &self.chroot)
             .field("user", &user.map(|(user, _)| user))
             .field("namespace", &self.namespace)
