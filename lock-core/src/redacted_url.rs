@@ -88,7 +88,11 @@ fn redacted(url: &str) -> String {
     let shown = hidden_from.into_iter().flatten().min();
     let authority = rest[..shown.unwrap_or(rest.len())].split('/').next();
     let authority = authority.unwrap_or_default();
-    if userinfo.is_empty() && has_password(authority) {
+    // Nobody reaches MySQL without a user, so what looks like a port there may be a password, too.
+    let may_be_password = lower.contains("mysql") || lower.contains("mariadb");
+    if userinfo.is_empty()
+        && (has_password(authority) || may_be_password && authority.contains(':'))
+    {
         // The @ and the host were forgotten, so this is a user and a password.
         let user = authority.split(':').next().unwrap_or_default();
         return format!("{scheme}://{user}:***");
@@ -123,6 +127,7 @@ mod tests {
             ("memory://?", "memory://"),
             ("mysql://u:secret", "mysql://u:***"),
             ("mysql://u:secret/db?ttl=1s", "mysql://u:***"),
+            ("mysqls://u:1234/d", "mysqls://u:***"),
             ("u:secret", "***"),
             ("etcd://h:1,u:se", "etcd://h:***"),
             ("redis://[::1]:6379/0", "redis://[::1]:6379/0"),

@@ -135,7 +135,7 @@ fn a_url_without_a_host_shows_no_password() {
     for url in [
         "mysql://u:hush",
         "mysql://u:hush/d",
-        "mysqls://hush",
+        "mysqls://u:hush?x",
         "mysql://u:1234",
     ] {
         let shown = format!("{:?}", MySqlConfig::new(url));
