@@ -28,14 +28,14 @@ impl fmt::Debug for RedactedUrl<'_> {
 }
 
 impl RedactedUrl<'_> {
-    /// Whether what stands where hosts do may be a user and a password, with the `@` and the host forgotten.
+    /// Returns whether the `@` and the host seem to be missing, as in `mysql://user:password`.
     pub fn lacks_host(&self) -> bool {
         let rest = self.0.split_once("://").map_or("", |(_, rest)| rest);
         has_password(rest.split('/').next().unwrap_or_default())
     }
 }
 
-/// Whether a host is followed by something that is no port, as in `user:password` without an `@`.
+/// Returns whether a `:` is followed by something that is no port, as in `user:password` without an `@`.
 fn has_password(authority: &str) -> bool {
     authority.split(',').any(|host| {
         let after_address = host.rsplit(']').next().unwrap_or(host);

@@ -20,7 +20,7 @@ pub(crate) struct Allowance {
 /// A request that waits for a connection of another pool.
 struct Asker {
     pool: Arc<Pool>,
-    /// Whether it may open one itself once another was closed.
+    /// The server takes a new connection once another one is closed.
     may_open: bool,
     answered: Notify,
 }
@@ -67,8 +67,8 @@ impl Allowance {
         }
     }
 
-    /// Gives what comes back to whoever waits for it; returns it if nobody does. It is closed where nobody can use it who
-    /// waits, but somebody can open another one instead.
+    /// Gives a connection that comes back to the first request that waits and can use it. Returns it if nobody waits, and
+    /// closes it if those who wait can only open another one instead.
     pub(crate) fn pass_on(&self, session: Session, from: &Pool) -> Option<Session> {
         let mut asking = self.asking();
         if asking.is_empty() {
@@ -82,7 +82,6 @@ impl Allowance {
             asker.answered.notify_one();
             return None;
         }
-        // Dropped by whoever asked, which has it counted as closed.
         let may_open = asking.iter().any(|asker| asker.may_open);
         drop(asking);
         Some(session).filter(|_| !may_open)

@@ -1,4 +1,4 @@
-//! How many connections are not opened, since the server refused that many.
+//! Connections that a pool does not open for a while, since the server has refused them.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
