@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use lock_testkit::{Case, Outcome, Store};
 use polylock::{
-    Backoff, Capabilities, Clock, DistributedLock, FencingToken, HoldId, Keeper, Lease, Line,
-    LockGuard, LockKey, LockRequest, LossReason, Moment, OwnerId, Released, Renewal, Result, Wait,
+    Attempts, Backoff, Capabilities, Clock, DistributedLock, FencingToken, HoldId, Keeper, Lease,
+    Line, LockGuard, LockKey, LockRequest, LossReason, Moment, OwnerId, Released, Renewal, Result,
     async_trait,
 };
 
@@ -113,9 +113,9 @@ impl DistributedLock for ShelfLock {
 
 impl ShelfLock {
     async fn wait(&self, request: &LockRequest) -> Result<Option<LockGuard>> {
-        let wait = request.wait();
+        let mut attempts = Attempts::new(request, Duration::from_secs(1));
         // Waiters of one process are served in order, and only the first of them polls.
-        let Some(_turn) = self.line.enter(&request.key, wait.deadline()).await else {
+        let Some(_turn) = self.line.enter(&request.key, &mut attempts).await? else {
             return Ok(None);
         };
         let mut backoff = Backoff::new(Duration::from_millis(1), Duration::from_millis(20));
@@ -127,13 +127,11 @@ impl ShelfLock {
                 return Ok(claim.granted(FencingToken::from_grant(grant)?, sent, ttl));
             }
             claim.refused();
-            let over = wait
-                .deadline()
-                .is_some_and(|end| end <= tokio::time::Instant::now());
-            if wait == Wait::No || over {
+            if !attempts.waits() || attempts.is_over() {
                 return Ok(None);
             }
-            tokio::time::sleep(backoff.next_pause()).await;
+            let pause = backoff.next_pause();
+            attempts.pause(pause, std::future::pending()).await;
         }
     }
 }

@@ -57,6 +57,13 @@ impl StoreUrl {
                     format!("the lock url has {name:?} twice: leave one of them out"),
                 ));
             }
+            // What stands for bytes that are no text.
+            if name.contains('\u{fffd}') || value.contains('\u{fffd}') {
+                return Err(Error::new(
+                    ErrorKind::Config,
+                    format!("the lock url has % codes in {name:?} that are no text in UTF-8"),
+                ));
+            }
             match Field::named(&name) {
                 // Fields that are set already win over the query.
                 Some(field) => field.fill(config, &name, &value)?,
@@ -171,6 +178,7 @@ mod tests {
             ("jdbc:mysql://h/db", "begins with jdbc: leave that out"),
             ("redis://u:a/b@h", "write / as %2F"),
             ("mysql://u:a+/=@h/db", "write / as %2F"),
+            ("redis://h?namespace=%ff", "\"namespace\" that are no text"),
             ("redis://h?ttl=1s&ttl=2s", "has \"ttl\" twice"),
             ("redis://h?x=1&x=2", "has \"x\" twice"),
             ("h:6379", "has no scheme"),

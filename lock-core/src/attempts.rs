@@ -72,7 +72,7 @@ pub struct Attempts {
     late: u32,
     /// When the present attempt began.
     asked: Mutex<Moment>,
-    followers: Option<Followers>,
+    followers: Vec<Followers>,
 }
 
 impl Attempts {
@@ -92,7 +92,7 @@ impl Attempts {
             ttl: request.ttl(),
             late: 0,
             asked: Mutex::new(Clock::Boot.now()),
-            followers: request.followers.clone(),
+            followers: request.followers.iter().cloned().collect(),
         }
     }
 
@@ -156,20 +156,31 @@ impl Attempts {
         } else {
             self.late = 0;
         }
-        // Those who stood in line behind us were cut off for as long as we.
         let heard = heard.at.max(self.begun);
-        let outlasted = self.ends.is_none() && Clock::Boot.now().since(heard) > OUTAGE_LIMIT;
+        if error.is_retryable() {
+            let behind = self.followers.iter().filter_map(|all| all.0.upgrade());
+            behind.for_each(|behind| behind.cut_off(&error, heard));
+        }
         // It was given its time, and a little more; another attempt would only come later.
         let over = self.is_over() && !self.was_refused_just_now();
-        if !error.is_retryable() || outlasted || over {
+        if !error.is_retryable() || self.outlasts(heard) || over {
             return Err(error);
         }
         tracing::debug!(%error, "trying again");
-        if let Some(behind) = self.followers.as_ref().and_then(|all| all.0.upgrade()) {
-            behind.cut_off(&error, heard);
-        }
         self.troubled = true;
         Ok(None)
+    }
+
+    /// Has those behind told of the outages that are ridden out.
+    pub(crate) fn tell(&mut self, behind: Followers) {
+        if !self.followers.contains(&behind) {
+            self.followers.push(behind);
+        }
+    }
+
+    /// Whether the wait gives up on a store that was last `heard` then.
+    pub(crate) fn outlasts(&self, heard: Moment) -> bool {
+        self.ends.is_none() && Clock::Boot.now().since(heard.max(self.begun)) > OUTAGE_LIMIT
     }
 
     /// Whether the last attempt had no definite answer.

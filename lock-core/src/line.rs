@@ -5,11 +5,12 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-use tokio::sync::{Mutex as FairMutex, OwnedMutexGuard};
-use tokio::time::{Instant, timeout_at};
+use tokio::sync::{Mutex as FairMutex, OwnedMutexGuard, watch};
+use tokio::time::{Instant, sleep_until};
 
-use crate::LockKey;
+use crate::attempts::{Attempts, Behind, Followers};
 use crate::sync::locked;
+use crate::{Error, LockKey, Moment, Result};
 
 /// Lines up the waiters of one client, key by key.
 ///
@@ -23,8 +24,16 @@ pub struct Line {
 /// Who stands in line for one key.
 #[derive(Debug, Default)]
 struct Queue {
-    turns: Arc<FairMutex<()>>,
+    standing: Arc<Standing>,
     places: usize,
+}
+
+/// What those in line for one key wait for.
+#[derive(Debug, Default)]
+struct Standing {
+    turns: Arc<FairMutex<()>>,
+    /// Why the first in line does not reach the store, and when the store was last heard.
+    outage: watch::Sender<Option<(Error, Moment)>>,
 }
 
 impl Line {
@@ -38,36 +47,67 @@ impl Line {
         locked(&self.keys).contains_key(key)
     }
 
-    /// Stands in line for `key` until everybody before has left, or until `ends`; `None` then.
+    /// Stands in line for `key` until everybody before has left, or until the wait ends; `None` then. From
+    /// then on, those behind are told of the outages that `attempts` rides out.
+    ///
+    /// # Errors
+    ///
+    /// Why the store cannot be reached, when the wait has no end of its own and nothing was heard of the store for
+    /// 30 seconds of it.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future gives the place up.
-    pub async fn enter(&self, key: &LockKey, ends: Option<Instant>) -> Option<Turn> {
-        let (place, turns) = self.take_place(key);
-        let turn = turns.lock_owned();
-        let turn = match ends {
-            None => turn.await,
-            Some(ends) => timeout_at(ends, turn).await.ok()?,
+    pub async fn enter(&self, key: &LockKey, attempts: &mut Attempts) -> Result<Option<Turn>> {
+        let (place, standing) = self.take_place(key);
+        let mut outage = standing.outage.subscribe();
+        let outlasted = async {
+            loop {
+                let _news = outage.changed().await;
+                if let Some((error, heard)) = &*outage.borrow_and_update()
+                    && attempts.outlasts(*heard)
+                {
+                    return error.clone();
+                }
+            }
         };
-        Some(Turn {
+        let turn = tokio::select! {
+            biased;
+            turn = Arc::clone(&standing.turns).lock_owned() => turn,
+            error = outlasted => return Err(error),
+            () = end_of(attempts.ends()) => return Ok(None),
+        };
+        let behind: Arc<dyn Behind> = standing;
+        attempts.tell(Followers(Arc::downgrade(&behind)));
+        Ok(Some(Turn {
             _turn: turn,
             _place: place,
-        })
+        }))
     }
-}
 
-impl Line {
-    fn take_place(&self, key: &LockKey) -> (Place, Arc<FairMutex<()>>) {
+    fn take_place(&self, key: &LockKey) -> (Place, Arc<Standing>) {
         let mut keys = locked(&self.keys);
         let queue = keys.entry(key.clone()).or_default();
         queue.places += 1;
-        let turns = Arc::clone(&queue.turns);
+        let standing = Arc::clone(&queue.standing);
         let place = Place {
             line: self.clone(),
             key: key.clone(),
         };
-        (place, turns)
+        (place, standing)
+    }
+}
+
+async fn end_of(wait: Option<Instant>) {
+    match wait {
+        Some(ends) => sleep_until(ends).await,
+        None => std::future::pending().await,
+    }
+}
+
+impl Behind for Standing {
+    fn cut_off(&self, error: &Error, heard: Moment) {
+        self.outage.send_replace(Some((error.clone(), heard)));
     }
 }
 
@@ -108,13 +148,21 @@ impl Drop for Place {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::LockRequest;
+    use std::time::Duration;
+
+    fn attempts() -> Attempts {
+        let request = LockRequest::exclusive("k").unwrap();
+        Attempts::new(&request, Duration::from_secs(1))
+    }
 
     #[tokio::test]
     async fn serves_in_order_and_leaves_nothing_behind() {
         let (line, key) = (Line::new(), LockKey::new("k").unwrap());
-        let first = line.enter(&key, None).await;
-        let mut second = Box::pin(line.enter(&key, None));
-        let mut third = Box::pin(line.enter(&key, None));
+        let [mut of_first, mut of_second, mut of_third] = [attempts(), attempts(), attempts()];
+        let first = line.enter(&key, &mut of_first).await;
+        let mut second = Box::pin(line.enter(&key, &mut of_second));
+        let mut third = Box::pin(line.enter(&key, &mut of_third));
         assert!(futures_poll(&mut second).is_none());
         assert!(futures_poll(&mut third).is_none());
         drop(first);
@@ -123,6 +171,7 @@ mod tests {
         let turn = futures_poll(&mut third).expect("a cancelled waiter passes its turn on");
         assert!(line.is_waited_for(&key));
         drop(turn);
+        drop(third);
         assert!(
             !line.is_waited_for(&key),
             "the line remembers a key that nobody waits for"

@@ -1,6 +1,5 @@
 //! One acquisition: its claim, its place in the queue, and what came of its attempts.
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,9 +24,6 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 /// How long before the end of a wait it has the servers asked once more: then servers that are slow just at the end
 /// are not taken for ones that are gone.
 const BEFORE_THE_END: Duration = Duration::from_millis(240);
-
-/// How long a wait that has no end of its own bears silence, as `Attempts` does.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How many claims a take looks at that does not wait: nearly always enough to see that it is refused.
 const PAGE: i64 = 50;
@@ -118,7 +114,9 @@ impl<'a> Acquisition<'a> {
     /// Stands in the queue until it is our turn, or the wait is over.
     async fn wait(&mut self) -> Result<Option<LockGuard>> {
         let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
-        let mut turn = self.line_up().await?;
+        // Requests may overtake each other on their way, and whoever came first is to stand first.
+        let line = &self.lock.line;
+        let mut turn = line.enter(&self.request.key, &mut self.attempts).await?;
         loop {
             let attempt = self.attempt(self.way_in()?).await.map(Some);
             let goes_on = match self.attempts.note(attempt, self.lane.heard())? {
@@ -135,26 +133,6 @@ impl<'a> Acquisition<'a> {
             };
             if !goes_on {
                 return self.last_word().await;
-            }
-        }
-    }
-
-    /// Waits for those of this client who came before: requests may overtake each other on their way, and
-    /// whoever came first is to stand first.
-    ///
-    /// While nothing is answered each of them takes its time, and those behind are patient for no longer.
-    async fn line_up(&self) -> Result<Option<Turn>> {
-        let (begun, ends) = (Clock::Boot.now(), self.attempts.ends());
-        let mut entering = pin!(self.lock.line.enter(&self.request.key, ends));
-        loop {
-            let heard = self.lane.heard().at.max(begun);
-            tokio::select! {
-                turn = entering.as_mut() => return Ok(turn),
-                () = Clock::Boot.sleep_until(heard.plus(PATIENCE)), if ends.is_none() => {
-                    if self.lane.heard().at <= heard {
-                        return Err(no_answer(PATIENCE));
-                    }
-                }
             }
         }
     }

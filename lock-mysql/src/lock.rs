@@ -146,7 +146,7 @@ impl<'a> Acquisition<'a> {
         }
         let line = &self.lock.line;
         let others_wait = line.is_waited_for(&self.request.key);
-        match line.enter(&self.request.key, self.attempts.ends()).await {
+        match line.enter(&self.request.key, &mut self.attempts).await? {
             Some(turn) => self.wait(turn, others_wait).await,
             None => self.last_word().await,
         }

@@ -157,7 +157,7 @@ impl<'a> Acquisition<'a> {
         let line = &self.lock.line;
         let key = self.lock.client.lock_key(&self.request.key);
         let watcher = self.lock.client.hub.watch(key);
-        match line.enter(&self.request.key, self.attempts.ends()).await {
+        match line.enter(&self.request.key, &mut self.attempts).await? {
             Some(turn) => self.wait(turn, watcher).await,
             None => self.last_word().await,
         }

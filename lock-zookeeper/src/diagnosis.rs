@@ -56,9 +56,7 @@ async fn reason(server: &str, is_secure: bool, has_user: bool) -> (ErrorKind, St
     };
     match heard(&mut stream, DOOR).await {
         Said::Nothing => return unavailable(CLOSES_AT_ONCE),
-        Said::Words(_) => {
-            return unavailable("something else than ZooKeeper answers there: check the port");
-        }
+        Said::Words(words) => return unavailable(&stranger(&words)),
         Said::Silence => {}
     }
     match asked(stream, b"srvr\n").await {
@@ -80,7 +78,7 @@ async fn reason(server: &str, is_secure: bool, has_user: bool) -> (ErrorKind, St
             );
         }
         Said::Words(words) if !is_tls(&words) && !words.starts_with(b"srvr is not") => {
-            return unavailable("something else than ZooKeeper answers there: check the port");
+            return unavailable(&stranger(&words));
         }
         Said::Words(_) | Said::Nothing | Said::Silence => {}
     }
@@ -90,6 +88,16 @@ async fn reason(server: &str, is_secure: bool, has_user: bool) -> (ErrorKind, St
         );
     }
     unavailable("no answer in time: check that most servers of the ensemble run and are reachable")
+}
+
+/// What answers with such words, and where ZooKeeper does.
+fn stranger(words: &[u8]) -> String {
+    let (who, scheme) = match words {
+        [b'-', b'A'..=b'Z', ..] => ("a Redis server", "use redis://, or "),
+        [_, _, _, 0, 0x0a | 0xff, ..] => ("a MySQL server", "use mysql://, or "),
+        _ => ("something else than ZooKeeper", "use "),
+    };
+    format!("{who} answers there: {scheme}the port of ZooKeeper, 2181 by default")
 }
 
 /// Asks a server that speaks plain text for its version, which it may not be willing to tell.

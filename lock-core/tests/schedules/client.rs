@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::{
-    Alarm, Backoff, Capabilities, Clock, DistributedLock, Error, ErrorKind, FencingToken, HoldId,
-    Keeper, Lease, Line, LockGuard, LockRequest, LossReason, Released, Renewal, Result, TokenOrder,
-    Wait, async_trait,
+    Alarm, Attempts, Backoff, Capabilities, Clock, DistributedLock, Error, ErrorKind, FencingToken,
+    HoldId, Keeper, Lease, Line, LockGuard, LockRequest, LossReason, Released, Renewal, Result,
+    TokenOrder, Wait, async_trait,
 };
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
@@ -63,7 +63,8 @@ impl Client {
 
     async fn take(&self, request: &LockRequest) -> Result<Option<LockGuard>> {
         let ends = request.wait().deadline();
-        let Some(_turn) = self.line.enter(&request.key, ends).await else {
+        let mut attempts = Attempts::new(request, Duration::from_secs(1));
+        let Some(_turn) = self.line.enter(&request.key, &mut attempts).await? else {
             return Ok(None);
         };
         let mut backoff = Backoff::new(Duration::from_millis(1), Duration::from_millis(20));

@@ -122,8 +122,7 @@ impl Plain {
 
     async fn take(&self, request: &LockRequest) -> Result<Option<LockGuard>> {
         let mut attempts = Attempts::new(request, Duration::from_secs(1));
-        let ends = attempts.ends();
-        let _turn = self.line.enter(&request.key, ends).await;
+        let _turn = self.line.enter(&request.key, &mut attempts).await?;
         loop {
             let attempt = self.attempt(request).await;
             if !attempts.waits() {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_core::{DistributedLock, LockGuard, LockRequest};
+use lock_core::{DistributedLock, ErrorKind, LockGuard, LockRequest};
 use lock_redis::RedisLock;
 use lock_testkit::{eventually, steady};
 use tokio::task::JoinSet;
@@ -259,5 +259,33 @@ fn ten_thousand_needless_invalidations_a_second_cost_few_attempts() {
         );
         guard.release().await.unwrap();
         let _not_deaf = served(&mut tasks).await;
+    });
+}
+
+/// Whoever is in line behind others was cut off for as long as they, and is told when they are.
+#[test]
+fn all_in_line_give_up_on_a_silent_server_after_thirty_seconds() {
+    steady(async || {
+        const WAITERS: usize = 20;
+        let bed = Bed::new();
+        let (locks, direct) = (bed.client().await, bed.direct().await);
+        let _held = take(&direct, &exclusive("k", LONG * 2)).await;
+        let mut tasks = JoinSet::new();
+        for _ in 0..WAITERS {
+            let locks = locks.clone();
+            tasks.spawn(async move { locks.acquire(exclusive("k", LONG)).await });
+        }
+        tracked(&bed, 1).await;
+        bed.server.freeze();
+        let silent = Instant::now();
+        while let Some(outcome) = tasks.join_next().await {
+            let error = outcome
+                .unwrap()
+                .expect_err("nobody can know that it is free");
+            assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+            let after = silent.elapsed();
+            let own = Duration::from_secs(29)..Duration::from_secs(34);
+            assert!(own.contains(&after), "gave up after {after:?}");
+        }
     });
 }

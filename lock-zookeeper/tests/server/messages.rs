@@ -58,10 +58,22 @@ fn what_is_no_zookeeper_is_told() {
     steady(async || {
         let (redis, _answering) = stranger(b"-ERR unknown command\r\n", false).await;
         let error = refusal(ZooKeeperConfig::new(&redis)).await;
-        assert_says(&error, &redis, "something else than ZooKeeper");
+        assert_says(
+            &error,
+            &redis,
+            "a Redis server answers there: use redis://, or",
+        );
         let (mysql, _answering) = stranger(b"J\0\0\0\x0a8.0.36\0", true).await;
         let error = refusal(ZooKeeperConfig::new(&mysql)).await;
-        assert_says(&error, &mysql, "something else than ZooKeeper");
+        assert_says(
+            &error,
+            &mysql,
+            "a MySQL server answers there: use mysql://, or",
+        );
+        let (http, _answering) = stranger(b"HTTP/1.1 400 Bad Request\r\n\r\n", false).await;
+        let error = refusal(ZooKeeperConfig::new(&http)).await;
+        let advice = "something else than ZooKeeper answers there: use the port of ZooKeeper, 2181";
+        assert_says(&error, &http, advice);
     });
 }
 
