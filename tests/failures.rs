@@ -136,6 +136,16 @@ fn fits(patch: &str) -> Result<(), String> {
             if places != 1 {
                 return Err(format!("{places} places of {path} look like{before}"));
             }
+            // `git apply` takes a change with nothing behind it for the end of the file.
+            let ends_in_context = hunk
+                .lines()
+                .last()
+                .is_some_and(|line| line.starts_with(' '));
+            if !ends_in_context && !text.ends_with(&before) {
+                return Err(format!(
+                    "{path} goes on, without a line of it, behind{before}"
+                ));
+            }
         }
     }
     if hunks == 0 {

@@ -178,7 +178,7 @@ impl Attempts {
         }
     }
 
-    /// Whether the wait gives up on a store that was last `heard` then.
+    /// Whether the wait has lasted too long since the store last answered, at `heard`.
     pub(crate) fn outlasts(&self, heard: Moment) -> bool {
         self.ends.is_none() && Clock::Boot.now().since(heard.max(self.begun)) > OUTAGE_LIMIT
     }

@@ -28,7 +28,7 @@ struct Queue {
     places: usize,
 }
 
-/// What those in line for one key wait for.
+/// The turns of one key, and the news for those who wait for one.
 #[derive(Debug, Default)]
 struct Standing {
     turns: Arc<FairMutex<()>>,

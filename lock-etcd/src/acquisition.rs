@@ -114,7 +114,7 @@ impl<'a> Acquisition<'a> {
     /// Stands in the queue until it is our turn, or the wait is over.
     async fn wait(&mut self) -> Result<Option<LockGuard>> {
         let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
-        // Requests may overtake each other on their way, and whoever came first is to stand first.
+        // Requests can overtake each other on the network; the line keeps the order of arrival.
         let line = &self.lock.line;
         let mut turn = line.enter(&self.request.key, &mut self.attempts).await?;
         loop {

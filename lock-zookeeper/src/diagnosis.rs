@@ -90,7 +90,7 @@ async fn reason(server: &str, is_secure: bool, has_user: bool) -> (ErrorKind, St
     unavailable("no answer in time: check that most servers of the ensemble run and are reachable")
 }
 
-/// What answers with such words, and where ZooKeeper does.
+/// Names the kind of server that says `words`, and the port of ZooKeeper.
 fn stranger(words: &[u8]) -> String {
     let (who, scheme) = match words {
         [b'-', b'A'..=b'Z', ..] => ("a Redis server", "use redis://, or "),

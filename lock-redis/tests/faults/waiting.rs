@@ -262,7 +262,7 @@ fn ten_thousand_needless_invalidations_a_second_cost_few_attempts() {
     });
 }
 
-/// Whoever is in line behind others was cut off for as long as they, and is told when they are.
+/// The silence lasts as long for those at the end of the line as for the first.
 #[test]
 fn all_in_line_give_up_on_a_silent_server_after_thirty_seconds() {
     steady(async || {
@@ -279,9 +279,7 @@ fn all_in_line_give_up_on_a_silent_server_after_thirty_seconds() {
         bed.server.freeze();
         let silent = Instant::now();
         while let Some(outcome) = tasks.join_next().await {
-            let error = outcome
-                .unwrap()
-                .expect_err("nobody can know that it is free");
+            let error = outcome.unwrap().expect_err("the server is silent");
             assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
             let after = silent.elapsed();
             let own = Duration::from_secs(29)..Duration::from_secs(34);
