@@ -189,10 +189,11 @@ fn requests_fit_where_servers_allow_even_less() {
     steady(async || holds_fit("-Djute.maxbuffer=4096").await);
 }
 
-/// Three renewals of many holds, and their releases.
+/// Renewals of many holds, and their releases once requests are as small as the server wants them.
 async fn holds_fit(setting: &str) {
-    let (_server, held) = hold_many(setting).await;
-    sleep(Duration::from_secs(8)).await;
+    let many = hold_many(setting).await;
+    many.until_no_connection_ends().await;
+    let held = many.held;
     let lost = held.iter().filter(|guard| !guard.is_held()).count();
     assert_eq!(lost, 0, "of {MANY}");
     for released in join_all(held.into_iter().map(LockGuard::release)).await {
@@ -204,12 +205,12 @@ async fn holds_fit(setting: &str) {
 #[test]
 fn releases_fit_before_anything_was_renewed() {
     steady(async || {
-        let (server, held) = hold_many("-Djute.maxbuffer=16384").await;
+        let many = hold_many("-Djute.maxbuffer=16384").await;
         // Some of those that are done lose their answers with the connection, and are told as lost.
-        let released = try_join_all(held.into_iter().map(LockGuard::release)).await;
+        let released = try_join_all(many.held.into_iter().map(LockGuard::release)).await;
         assert_eq!(released.expect("the server runs").len(), MANY);
         eventually(PROMPT, "no claim is left", || async {
-            server.member(0).figure("zk_ephemerals_count") == Some(0)
+            many.server.member(0).figure("zk_ephemerals_count") == Some(0)
         })
         .await;
     });
@@ -218,9 +219,32 @@ fn releases_fit_before_anything_was_renewed() {
 const MANY: usize = 1_000;
 
 /// Many holds on a server with a property of its own.
-async fn hold_many(setting: &str) -> (ZooKeeperServer, Vec<LockGuard>) {
+struct Many {
+    server: ZooKeeperServer,
+    proxy: Proxy,
+    held: Vec<LockGuard>,
+}
+
+impl Many {
+    /// Waits until three renewals in a row go over one connection.
+    async fn until_no_connection_ends(&self) {
+        const RENEWALS: Duration = Duration::from_secs(5);
+        for _ in 0..10 {
+            let connections = self.proxy.all().count();
+            sleep(RENEWALS).await;
+            if self.proxy.all().count() == connections {
+                return;
+            }
+        }
+        panic!("connections still end");
+    }
+}
+
+async fn hold_many(setting: &str) -> Many {
     let server = ZooKeeperServer::start_with(&[setting]);
-    let locks = ZooKeeperLock::connect(ZooKeeperConfig::new(server.address())).await;
+    let proxy = Proxy::before(server.member(0).port());
+    let config = ZooKeeperConfig::new(format!("127.0.0.1:{}", proxy.port()));
+    let locks = ZooKeeperLock::connect(config).await;
     let locks = locks.expect("the server runs");
     let taking = (0..MANY).map(|number| {
         let key = format!("a/name/of/forty/characters/in/all/{number:06}");
@@ -231,7 +255,11 @@ async fn hold_many(setting: &str) -> (ZooKeeperServer, Vec<LockGuard>) {
     let held = try_join_all(taking).await.expect("the server runs");
     let held: Vec<LockGuard> = held.into_iter().flatten().collect();
     assert_eq!(held.len(), MANY);
-    (server, held)
+    Many {
+        server,
+        proxy,
+        held,
+    }
 }
 
 #[test]
