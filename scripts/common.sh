@@ -21,6 +21,13 @@ fi
 # Debian keeps some servers where the path of a user does not lead.
 PATH=$PATH:/usr/local/sbin:/usr/sbin
 
+# Says what is done, and does it.
+step() {
+    printf '\n== %s (%ss)\n' "$1" "$SECONDS"
+    shift
+    "$@"
+}
+
 # program:Debian package
 servers='redis-server:redis-server redis-cli:redis-tools openssl:openssl faketime:faketime
     mariadbd:mariadb-server-core mariadb-install-db:mariadb-server-core mariadb:mariadb-client-core

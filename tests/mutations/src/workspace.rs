@@ -1,0 +1,87 @@
+//! A copy of the workspace that may be broken.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::sources::git;
+
+/// The copy. It stays where it is, so that the next run builds only what changed.
+#[derive(Debug)]
+pub(crate) struct Copy {
+    root: PathBuf,
+    pub(crate) tree: PathBuf,
+}
+
+impl Copy {
+    /// Makes the copy in `tree` equal to the workspace at `root`. Files that are equal are not written: cargo tells
+    /// by their times what has changed.
+    pub(crate) fn of(root: &Path, tree: PathBuf) -> Result<Self, String> {
+        let listing = ["ls-files", "--cached", "--others", "--exclude-standard"].map(String::from);
+        let listed = git(root, listing)?;
+        let wanted: BTreeSet<PathBuf> = listed
+            .lines()
+            .map(PathBuf::from)
+            .filter(|file| root.join(file).is_file())
+            .collect();
+        let copy = Self {
+            root: root.to_owned(),
+            tree,
+        };
+        copy.update(&wanted)
+            .map_err(|error| format!("{}: {error}", copy.tree.display()))?;
+        Ok(copy)
+    }
+
+    fn update(&self, wanted: &BTreeSet<PathBuf>) -> io::Result<()> {
+        fs::create_dir_all(&self.tree)?;
+        let mut there = BTreeSet::new();
+        walk(&self.tree, &mut there)?;
+        for file in &there {
+            let file = file.strip_prefix(&self.tree).unwrap_or(file);
+            if !wanted.contains(file) {
+                fs::remove_file(self.tree.join(file))?;
+            }
+        }
+        for file in wanted {
+            let (from, to) = (self.root.join(file), self.tree.join(file));
+            let text = fs::read(&from)?;
+            if fs::read(&to).ok().as_ref() != Some(&text) {
+                if let Some(directory) = to.parent() {
+                    fs::create_dir_all(directory)?;
+                }
+                // With its permissions, but not with its time.
+                fs::copy(&from, &to)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes files of the copy.
+    pub(crate) fn write(&self, files: &BTreeMap<String, String>) -> Result<(), String> {
+        files.iter().try_for_each(|(file, text)| {
+            fs::write(self.tree.join(file), text).map_err(|error| format!("{file}: {error}"))
+        })
+    }
+
+    /// Makes files of the copy equal to those of the workspace again.
+    pub(crate) fn restore(&self, files: &BTreeMap<String, String>) -> Result<(), String> {
+        files.keys().try_for_each(|file| {
+            let copied = fs::copy(self.root.join(file), self.tree.join(file));
+            copied.map(drop).map_err(|error| format!("{file}: {error}"))
+        })
+    }
+}
+
+fn walk(directory: &Path, files: &mut BTreeSet<PathBuf>) -> io::Result<()> {
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            walk(&path, files)?;
+        } else {
+            files.insert(path);
+        }
+    }
+    Ok(())
+}
