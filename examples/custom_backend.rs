@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use lock_testkit::{Case, Outcome, Store};
 use polylock::{
-    Attempts, Backoff, Capabilities, Clock, DistributedLock, FencingToken, HoldId, Keeper, Lease,
-    Line, LockGuard, LockKey, LockRequest, LossReason, Moment, OwnerId, Released, Renewal, Result,
-    async_trait,
+    Backoff, Capabilities, Clock, DistributedLock, FencingToken, HoldId, Keeper, LeaseStore,
+    LocalQueue, LockGuard, LockKey, LockRequest, LossReason, Moment, OwnerId, Released, Renewal,
+    Result, Retry, async_trait,
 };
 
 /// The store.
@@ -50,7 +50,7 @@ impl Shelf {
 }
 
 #[async_trait]
-impl Lease for Shelf {
+impl LeaseStore for Shelf {
     async fn renew(&self, holds: &[HoldId]) -> Result<Vec<Renewal>> {
         let (mut content, sent) = (self.open(), Clock::Runtime.now());
         let renew = |hold: &HoldId| match content.holders.get_mut(hold.key()) {
@@ -85,7 +85,7 @@ impl Lease for Shelf {
 struct ShelfLock {
     shelf: Arc<Shelf>,
     keeper: Keeper,
-    line: Line,
+    line: LocalQueue,
 }
 
 #[async_trait]
@@ -113,7 +113,7 @@ impl DistributedLock for ShelfLock {
 
 impl ShelfLock {
     async fn wait(&self, request: &LockRequest) -> Result<Option<LockGuard>> {
-        let mut attempts = Attempts::new(request, Duration::from_secs(1));
+        let mut attempts = Retry::new(request, Duration::from_secs(1));
         // Waiters of one process are served in order, and only the first of them polls.
         let Some(_turn) = self.line.enter(&request.key, &mut attempts).await? else {
             return Ok(None);
@@ -147,7 +147,7 @@ impl Store for UnderTest {
         Arc::new(ShelfLock {
             shelf,
             keeper,
-            line: Line::new(),
+            line: LocalQueue::new(),
         })
     }
 

@@ -6,7 +6,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use lock_core::{KeeperPlace, RedactedUrl, Tls};
+use lock_core::{KeeperMode, RedactedUrl, Tls};
 use serde::Deserialize;
 
 use crate::fields::FIELDS;
@@ -78,7 +78,7 @@ pub struct Config {
     /// blocks its runtime keeps its locks, or `"caller"`, the runtime that acquired them. Default:
     /// `thread`, except on `memory://`, which has nothing but `caller`.
     #[serde(default, deserialize_with = "keeper::deserialize")]
-    pub keeper: Option<KeeperPlace>,
+    pub keeper: Option<KeeperMode>,
     /// A PEM file with the certificates of the authorities that the server's certificate may come
     /// from. Default: those that the platform trusts. This and the next two belong to schemes with
     /// TLS (`rediss://`, `mysqls://`, `etcds://`, `zookeepers://`) and are an error with others, except

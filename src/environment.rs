@@ -71,7 +71,7 @@ fn unknown_variable(name: &str, field: &str) -> Error {
 mod tests {
     use std::time::Duration;
 
-    use lock_core::KeeperPlace;
+    use lock_core::KeeperMode;
 
     use super::*;
 
@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(config.lock_delay, Some(Duration::from_secs(5)));
         assert_eq!(config.request_wait, Some(Duration::ZERO));
         assert_eq!(config.hand_off, Some(Duration::from_millis(5)));
-        assert_eq!(config.keeper, Some(KeeperPlace::Caller));
+        assert_eq!(config.keeper, Some(KeeperMode::Caller));
         assert_eq!(config.tls_ca, Some("/ca.pem".into()));
         assert_eq!(config.tls_cert, Some("/cert.pem".into()));
         assert_eq!(config.tls_key, Some("/key.pem".into()));

@@ -1,15 +1,15 @@
 //! Where holds are renewed, as people write it: `"thread"` or `"caller"`.
 
-use lock_core::KeeperPlace;
+use lock_core::KeeperMode;
 use serde::de::{Deserialize, Deserializer, Error as DeserializeError};
 
 use crate::{Error, ErrorKind, Result};
 
 /// Reads the value of the setting `name`.
-pub(crate) fn parse(name: &str, text: &str) -> Result<KeeperPlace> {
+pub(crate) fn parse(name: &str, text: &str) -> Result<KeeperMode> {
     match text {
-        "thread" => Ok(KeeperPlace::Thread),
-        "caller" => Ok(KeeperPlace::Caller),
+        "thread" => Ok(KeeperMode::Thread),
+        "caller" => Ok(KeeperMode::Caller),
         _ => Err(Error::new(
             ErrorKind::Config,
             format!(
@@ -22,7 +22,7 @@ pub(crate) fn parse(name: &str, text: &str) -> Result<KeeperPlace> {
 /// For serde: an optional place as text.
 pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
     deserializer: D,
-) -> std::result::Result<Option<KeeperPlace>, D::Error> {
+) -> std::result::Result<Option<KeeperMode>, D::Error> {
     let text = Option::<String>::deserialize(deserializer)?;
     let place = text.map(|text| parse("keeper", &text)).transpose();
     place.map_err(D::Error::custom)

@@ -32,7 +32,7 @@ pub(crate) async fn measure(
     let lives = wanted.into_iter().map(|lock| Life { lock, died: None });
     let headquarters = Arc::new(Headquarters {
         locks,
-        home: Handle::current(),
+        runtime: Handle::current(),
         lives: Mutex::new(lives.collect()),
         waiting: Mutex::default(),
     });
@@ -56,7 +56,7 @@ struct Life {
 struct Headquarters {
     locks: Arc<dyn DistributedLock>,
     /// Where the waiters live: on memory the callers' runtimes are those of the holders.
-    home: Handle,
+    runtime: Handle,
     lives: Mutex<Vec<Life>>,
     waiting: Mutex<JoinSet<Result<(usize, Instant), Problem>>>,
 }
@@ -78,7 +78,7 @@ impl Headquarters {
             guard.release().await?;
             Ok((holder, granted))
         };
-        open(&self.waiting).spawn_on(waiting, &self.home);
+        open(&self.waiting).spawn_on(waiting, &self.runtime);
         tokio::time::sleep(BEFORE_DEATH + later).await;
         Ok(())
     }

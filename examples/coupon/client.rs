@@ -30,7 +30,7 @@ impl Client {
     }
 
     pub(crate) async fn answered(&self, submission: usize) -> Result<(), Problem> {
-        self.done(Call::Answered { submission }).await
+        self.done(Call::LastReply { submission }).await
     }
 
     pub(crate) async fn come_by(&self, point: Point, user: User) -> Result<Mishap, Problem> {

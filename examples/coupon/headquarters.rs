@@ -125,7 +125,7 @@ impl Transport<Call, Reply> for Headquarters {
                 self.all_ready().await;
                 Reply::Done
             }
-            Call::Answered { submission } => {
+            Call::LastReply { submission } => {
                 self.register().record(submission);
                 Reply::Done
             }

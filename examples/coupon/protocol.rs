@@ -21,10 +21,10 @@ pub(crate) enum Call {
     /// Prepared; answered when every instance is.
     Ready,
     /// This submission has its answer.
-    Answered {
+    LastReply {
         submission: usize,
     },
-    /// Does anything go wrong here? Answered when a pause is over.
+    /// Does anything go wrong here? LastReply when a pause is over.
     ComeBy {
         point: Point,
         user: User,

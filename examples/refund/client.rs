@@ -32,7 +32,7 @@ impl Client {
 
     pub(crate) async fn answered(&self, arrival: usize, answer: Answer) -> Result<(), Problem> {
         let from = self.peer;
-        let call = Call::Answered {
+        let call = Call::LastReply {
             from,
             arrival,
             answer,

@@ -194,7 +194,7 @@ impl Transport<Call, Reply> for Headquarters {
                 Reply::Done
             }
             Call::Arrived { from, arrival } => self.arrived(from, arrival),
-            Call::Answered {
+            Call::LastReply {
                 from,
                 arrival,
                 answer,

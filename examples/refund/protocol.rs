@@ -18,7 +18,7 @@ pub(crate) enum Call {
     /// A request has reached its peer.
     Arrived { from: Peer, arrival: usize },
     /// Whoever asked has an answer.
-    Answered {
+    LastReply {
         from: Peer,
         arrival: usize,
         answer: Answer,

@@ -14,7 +14,7 @@ use crate::stage::problem::Problem;
 pub(crate) enum Call {
     /// What is there to do for this worker, which is the process with this id?
     Apply { worker: u32, process: u32 },
-    /// What is to be done besides? Answered when there is something.
+    /// What is to be done besides? LastReply when there is something.
     Orders { worker: u32 },
     /// What is in this register?
     Read { holder: Holder, register: usize },

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::{
-    Attempts, Backoff, Claim, Clock, Error, ErrorKind, FencingToken, HumanDuration, LockGuard,
-    LockRequest, Moment, Released, Result, Turn,
+    Backoff, Claim, Clock, Error, ErrorKind, FencingToken, HumanDuration, LocalTurn, LockGuard,
+    LockRequest, Moment, Released, Result, Retry,
 };
 
 use crate::EtcdLock;
@@ -31,7 +31,7 @@ const PAGE: i64 = 50;
 pub(crate) struct Acquisition<'a> {
     lock: &'a EtcdLock,
     request: &'a LockRequest,
-    attempts: Attempts,
+    attempts: Retry,
     lane: Arc<Link>,
     /// Kept over attempts without a definite answer, so that a resend is known as one, and the place in
     /// the queue stays ours.
@@ -69,7 +69,7 @@ impl<'a> Acquisition<'a> {
         Ok(Self {
             lock,
             request,
-            attempts: Attempts::new(request, REPLY_LIMIT),
+            attempts: Retry::new(request, REPLY_LIMIT),
             lane: lock.client.lane()?,
             standing: None,
             next: None,
@@ -149,7 +149,7 @@ impl<'a> Acquisition<'a> {
     async fn until_it_may_be_our_turn(
         &mut self,
         queue: Queue,
-        turn: &mut Option<Turn>,
+        turn: &mut Option<LocalTurn>,
     ) -> Result<bool> {
         self.next = None;
         let (Some(standing), Some(created)) = (&self.standing, queue.created()) else {

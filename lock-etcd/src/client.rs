@@ -8,7 +8,9 @@ use std::time::Duration;
 use etcd_client::{
     Compare, CompareOp, GetOptions, PutOptions, Txn, TxnOp, TxnOpResponse, TxnResponse,
 };
-use lock_core::{Claim, Clock, HoldId, KeeperHome, Moment, OwnerId, Patrol, PerRuntime, Result};
+use lock_core::{
+    Claim, Clock, Deadlines, HoldId, KeeperRuntime, Moment, OwnerId, PerRuntime, Result,
+};
 
 use crate::EtcdConfig;
 use crate::error::{Failure, is_lease_missing};
@@ -67,18 +69,18 @@ impl Client {
     /// Connects; returns the client and the shortest ttl that the servers give.
     pub(crate) async fn connect(
         config: &EtcdConfig,
-        home: &KeeperHome,
+        keeper_runtime: &KeeperRuntime,
     ) -> Result<(Self, Duration)> {
         let layout = Layout::new(&config.namespace);
         let wire = Arc::new(Wire::new(config, &layout)?);
-        let patrol = Patrol::new(home.clone());
-        let (background_wire, background_patrol) = (Arc::clone(&wire), patrol.clone());
+        let deadlines = Deadlines::new(keeper_runtime.clone());
+        let (background_wire, background_patrol) = (Arc::clone(&wire), deadlines.clone());
         let client = Self {
             layout,
-            command: PerRuntime::new(KeeperHome::caller(), move |runtime| {
-                Link::new(Arc::clone(&wire), patrol.clone(), runtime.clone())
+            command: PerRuntime::new(KeeperRuntime::caller(), move |runtime| {
+                Link::new(Arc::clone(&wire), deadlines.clone(), runtime.clone())
             }),
-            background: PerRuntime::new(home.clone(), move |runtime| {
+            background: PerRuntime::new(keeper_runtime.clone(), move |runtime| {
                 let link = Link::new(
                     Arc::clone(&background_wire),
                     background_patrol.clone(),

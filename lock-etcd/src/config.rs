@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use lock_core::{KeeperPlace, Namespace, RedactedUrl, Tls};
+use lock_core::{KeeperMode, Namespace, RedactedUrl, Tls};
 
 /// Where the members of the cluster are, and what stands before every key on it.
 ///
@@ -26,7 +26,7 @@ pub struct EtcdConfig {
     pub namespace: Namespace,
     /// Where holds are renewed. Default: the keeper thread, so that an application that blocks its
     /// runtime keeps its locks.
-    pub keeper: KeeperPlace,
+    pub keeper: KeeperMode,
     /// The certificates of an `etcds://` connection; with `etcd://` they are an error. Read again for
     /// every new connection, so that they can be replaced while we run. Default: the platform's roots,
     /// no client certificate.
@@ -39,7 +39,7 @@ impl EtcdConfig {
         Self {
             url: url.into(),
             namespace: Namespace::none(),
-            keeper: KeeperPlace::default(),
+            keeper: KeeperMode::default(),
             tls: Tls::new(),
         }
     }
@@ -53,7 +53,7 @@ impl EtcdConfig {
 
     /// Renews holds at `place`.
     #[must_use]
-    pub fn with_keeper(mut self, place: KeeperPlace) -> Self {
+    pub fn with_keeper(mut self, place: KeeperMode) -> Self {
         self.keeper = place;
         self
     }

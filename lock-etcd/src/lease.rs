@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::join_all;
-use lock_core::{HoldId, Lease, LossReason, Released, Renewal, Result};
+use lock_core::{HoldId, LeaseStore, LossReason, Released, Renewal, Result};
 
 use crate::client::Client;
 use crate::place::Place;
@@ -17,7 +17,7 @@ use crate::watches::{News, Watched};
 const LOOK_LIMIT: Duration = Duration::from_secs(1);
 
 #[async_trait]
-impl Lease for Client {
+impl LeaseStore for Client {
     async fn renew(&self, holds: &[HoldId]) -> Result<Vec<Renewal>> {
         let places: Vec<Option<Arc<Place>>> = holds.iter().map(|hold| self.known(hold)).collect();
         let known: Vec<&Arc<Place>> = places.iter().flatten().collect();

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use etcd_client::{Client, Error as EtcdError};
-use lock_core::{Answered, Clock, Heard, Patrol, Result};
+use lock_core::{Clock, Deadlines, LastReply, ReplyStats, Result};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
@@ -27,11 +27,11 @@ const LOGINS: usize = 3;
 /// One connection: opened at the first use, and again after it failed. Many requests share it at once.
 pub(crate) struct Link {
     wire: Arc<Wire>,
-    patrol: Patrol,
+    deadlines: Deadlines,
     /// Where the connection lives. It dies with its runtime.
     runtime: Handle,
     state: Mutex<State>,
-    heard: Heard,
+    heard: ReplyStats,
     batch_size: BatchSize,
 }
 
@@ -74,16 +74,16 @@ impl Connection {
 }
 
 impl Link {
-    pub(crate) fn new(wire: Arc<Wire>, patrol: Patrol, runtime: Handle) -> Arc<Self> {
+    pub(crate) fn new(wire: Arc<Wire>, deadlines: Deadlines, runtime: Handle) -> Arc<Self> {
         Arc::new(Self {
             wire,
-            patrol,
+            deadlines,
             runtime,
             state: Mutex::new(State {
                 connection: Opening::Closed,
                 next: 0,
             }),
-            heard: Heard::new(),
+            heard: ReplyStats::new(),
             batch_size: BatchSize::new(),
         })
     }
@@ -99,7 +99,7 @@ impl Link {
     }
 
     /// What is known of the servers' last answer.
-    pub(crate) fn heard(&self) -> Answered {
+    pub(crate) fn heard(&self) -> LastReply {
         self.heard.last()
     }
 
@@ -115,7 +115,7 @@ impl Link {
 
     /// Waits for `request`, at most for `limit`.
     pub(crate) async fn within<F: Future>(&self, limit: Duration, request: F) -> Option<F::Output> {
-        self.patrol.within(limit, request).await
+        self.deadlines.timeout(limit, request).await
     }
 
     /// Makes a request that may be repeated, and waits at most `limit` for its answer. What one member
@@ -185,7 +185,11 @@ impl Link {
     where
         F: Future<Output = std::result::Result<T, EtcdError>>,
     {
-        let connection = match self.patrol.within(connect_limit, self.connection()).await {
+        let connection = match self
+            .deadlines
+            .timeout(connect_limit, self.connection())
+            .await
+        {
             Some(connection) => connection.map_err(Failure::NotSent)?,
             None => {
                 let error = no_answer(connect_limit);
@@ -195,7 +199,7 @@ impl Link {
         let sent = Clock::Boot.now();
         // The driver's futures are large.
         let asking = Box::pin(request(Arc::clone(&connection.client)));
-        match self.patrol.within(limit, asking).await {
+        match self.deadlines.timeout(limit, asking).await {
             Some(Ok(answer)) => {
                 self.heard.note(sent);
                 Ok(answer)
@@ -293,8 +297,8 @@ impl Link {
         let mut failure = None;
         for member in first..first + self.wire.members() {
             match self
-                .patrol
-                .within(limit, Box::pin(self.wire.open(member)))
+                .deadlines
+                .timeout(limit, Box::pin(self.wire.open(member)))
                 .await
             {
                 Some(Ok(client)) => {

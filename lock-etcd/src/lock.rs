@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::{
-    Capabilities, DistributedLock, Keeper, KeeperHome, Line, LockGuard, LockRequest, Result,
-    TTL_RANGE, TokenOrder,
+    Capabilities, DistributedLock, Keeper, KeeperRuntime, LocalQueue, LockGuard, LockRequest,
+    Result, TTL_RANGE, TokenOrder,
 };
 
 use crate::EtcdConfig;
@@ -34,7 +34,7 @@ pub struct EtcdLock {
     pub(crate) client: Arc<Client>,
     pub(crate) keeper: Keeper,
     /// Those who are about to stand in a queue.
-    pub(crate) line: Line,
+    pub(crate) line: LocalQueue,
 }
 
 impl EtcdLock {
@@ -51,8 +51,8 @@ impl EtcdLock {
     ///
     /// Dropping the future closes the connections.
     pub async fn connect(config: EtcdConfig) -> Result<Self> {
-        let home = KeeperHome::at(config.keeper)?;
-        let (client, shortest) = Client::connect(&config, &home)
+        let keeper_runtime = KeeperRuntime::at(config.keeper)?;
+        let (client, shortest) = Client::connect(&config, &keeper_runtime)
             .await
             .map_err(|error| error.with_operation("connect"))?;
         let client = Arc::new(client);
@@ -66,11 +66,11 @@ impl EtcdLock {
             .with_lock_delay(*TTL_RANGE.end());
         let (server, version) = client.server().await?;
         capabilities.log_connected(&server, version.as_deref());
-        let keeper = Keeper::new(capabilities, Arc::<Client>::clone(&client), home);
+        let keeper = Keeper::new(capabilities, Arc::<Client>::clone(&client), keeper_runtime);
         Ok(Self {
             client,
             keeper,
-            line: Line::new(),
+            line: LocalQueue::new(),
         })
     }
 }

@@ -1,7 +1,7 @@
 //! The claims on one key, in the order in which they came.
 
 use etcd_client::{KeyValue, ResponseHeader, TxnOpResponse, TxnResponse};
-use lock_core::{Error, ErrorKind, Mode, Result, blocker, holders};
+use lock_core::{Error, ErrorKind, Mode, Result, blocking_claim, holders};
 
 use crate::error::{BACKEND, unexpected};
 use crate::layout::mode_of;
@@ -107,7 +107,7 @@ impl Queue {
 
     /// Whether our own claim is there, and holds the key.
     pub(crate) fn is_ours(&self) -> bool {
-        let is_let_in = |own| blocker(&self.modes(), own).is_none();
+        let is_let_in = |own| blocking_claim(&self.modes(), own).is_none();
         !self.is_partial && self.own.is_some_and(is_let_in)
     }
 
@@ -115,14 +115,14 @@ impl Queue {
     pub(crate) fn might_let_in(&self, mode: Mode) -> bool {
         let mut modes = self.modes();
         modes.push(mode);
-        blocker(&modes, modes.len() - 1).is_none()
+        blocking_claim(&modes, modes.len() - 1).is_none()
     }
 
     /// What the claim that was `created` then waits for; `None` when it holds the key, or is not there.
     pub(crate) fn blocker_of(&self, created: i64) -> Option<Blocker> {
         let own = self.claims.iter().position(|one| one.created == created)?;
         let modes = self.modes();
-        let before = blocker(&modes, own)?;
+        let before = blocking_claim(&modes, own)?;
         let both_are_permits = !modes[own].conflicts_with(modes[before]);
         Some(if both_are_permits {
             Blocker::Any

@@ -105,9 +105,9 @@ impl SharedWait {
             return Step::End;
         };
         match state.claims.blocker_of(*created) {
-            Some(blocker) if *created <= state.known_until => {
-                let since = state.seen_in(&blocker);
-                Step::Watch(blocker, since)
+            Some(blocking_claim) if *created <= state.known_until => {
+                let since = state.seen_in(&blocking_claim);
+                Step::Watch(blocking_claim, since)
             }
             _ => Step::List(Arc::clone(&waiter.key)),
         }
@@ -296,10 +296,10 @@ impl State {
     }
 
     /// In which revision the claims were there that keep the first waiter out.
-    fn seen_in(&self, blocker: &Blocker) -> i64 {
+    fn seen_in(&self, blocking_claim: &Blocker) -> i64 {
         let listed = self.claims.revision;
         match &self.seen {
-            Some((seen, now)) if seen == blocker => listed.max(*now),
+            Some((seen, now)) if seen == blocking_claim => listed.max(*now),
             _ => listed,
         }
     }

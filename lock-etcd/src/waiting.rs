@@ -41,7 +41,7 @@ pub(crate) async fn look_after(wait: Arc<SharedWait>, waits: Arc<SharedWaits>) {
             Step::End if watching.waits.end(&watching.wait) => return,
             Step::End => continue,
             Step::List(own) => watching.list(&own).await,
-            Step::Watch(blocker, since) => watching.watch(blocker, since).await,
+            Step::Watch(blocking_claim, since) => watching.watch(blocking_claim, since).await,
         };
         match outcome {
             Ok(()) => pauses = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
@@ -71,25 +71,28 @@ struct Watching {
 enum LookAt {
     /// When a turn to look is to be asked for.
     Pause(Moment),
-    Turn(Moment),
+    LocalTurn(Moment),
 }
 
 impl Watching {
     /// Waits until there is something to be done for the waiters.
-    async fn watch(&mut self, blocker: Blocker, since: i64) -> Result<()> {
-        let is_watched = self.watch.as_ref().is_some_and(|(now, _)| *now == blocker);
+    async fn watch(&mut self, blocking_claim: Blocker, since: i64) -> Result<()> {
+        let is_watched = self
+            .watch
+            .as_ref()
+            .is_some_and(|(now, _)| *now == blocking_claim);
         if !is_watched {
             // The one before goes first: the new one may be told the same.
             self.watch = None;
-            let watch = self.subscribe(&blocker, since)?;
-            self.watch = Some((blocker, watch));
+            let watch = self.subscribe(&blocking_claim, since)?;
+            self.watch = Some((blocking_claim, watch));
         }
         let look_at = self.look_at.unwrap_or_else(|| {
             let pause = self.pauses.next_pause();
             LookAt::Pause(Clock::Boot.now().plus(pause))
         });
         self.look_at = Some(look_at);
-        let (LookAt::Pause(moment) | LookAt::Turn(moment)) = look_at;
+        let (LookAt::Pause(moment) | LookAt::LocalTurn(moment)) = look_at;
         // All are cancel safe: what was not received stays for the next turn.
         tokio::select! {
             Some(news) = self.news.recv() => self.hear(news).await,
@@ -98,16 +101,16 @@ impl Watching {
             }
             () = Clock::Boot.sleep_until(moment) => match look_at {
                 LookAt::Pause(_) => {
-                    self.look_at = Some(LookAt::Turn(self.waits.next_look()));
+                    self.look_at = Some(LookAt::LocalTurn(self.waits.next_look()));
                     Ok(())
                 }
-                LookAt::Turn(_) => self.look().await,
+                LookAt::LocalTurn(_) => self.look().await,
             },
         }
     }
 
-    fn subscribe(&self, blocker: &Blocker, since: i64) -> Result<Subscription> {
-        let watched = match blocker {
+    fn subscribe(&self, blocking_claim: &Blocker, since: i64) -> Result<Subscription> {
+        let watched = match blocking_claim {
             Blocker::One(key, _) => Watched::Key(key.clone()),
             Blocker::Any => Watched::Below(self.wait.queue.clone()),
         };

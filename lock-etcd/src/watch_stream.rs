@@ -152,18 +152,18 @@ impl Watching {
         }
     }
 
-    fn hear(&mut self, heard: Heard) {
+    fn hear(&mut self, heard: StreamEvent) {
         let Some(open) = &mut self.open else {
             return;
         };
         match heard {
-            Heard::Sent => open.note_sent(),
-            Heard::Answer(answer) => {
+            StreamEvent::Sent => open.note_sent(),
+            StreamEvent::Answer(answer) => {
                 open.heard = Clock::Boot.now();
                 open.unanswered.remove(&answer.watch_id());
                 self.note(&answer);
             }
-            Heard::End(why) => {
+            StreamEvent::End(why) => {
                 tracing::debug!(why, "the stream of watches is opened again");
                 self.open = None;
             }
@@ -243,7 +243,7 @@ impl Open {
     }
 }
 
-enum Heard {
+enum StreamEvent {
     /// The next request has been sent.
     Sent,
     Answer(WatchResponse),
@@ -252,7 +252,7 @@ enum Heard {
 
 /// Sends the next request, or waits for an answer, whichever can be done first: a server that waits for us
 /// to read must not have to read from us first.
-async fn next_event(open: &mut Option<Open>, watches: &HashMap<i64, Watch>) -> Heard {
+async fn next_event(open: &mut Option<Open>, watches: &HashMap<i64, Watch>) -> StreamEvent {
     let Some(open) = open else {
         return std::future::pending().await;
     };
@@ -269,19 +269,19 @@ async fn next_event(open: &mut Option<Open>, watches: &HashMap<i64, Watch>) -> H
     };
     tokio::select! {
         answer = open.answers.message() => match answer {
-            Ok(Some(answer)) => Heard::Answer(answer),
-            Ok(None) => Heard::End("the server has ended it"),
+            Ok(Some(answer)) => StreamEvent::Answer(answer),
+            Ok(None) => StreamEvent::End("the server has ended it"),
             Err(error) => {
                 tracing::debug!(%error, "the stream of watches has broken");
-                Heard::End("it has broken")
+                StreamEvent::End("it has broken")
             }
         },
         sent = sending => match sent {
-            Ok(()) => Heard::Sent,
-            Err(_) => Heard::End("it takes no more requests"),
+            Ok(()) => StreamEvent::Sent,
+            Err(_) => StreamEvent::End("it takes no more requests"),
         },
         // A member that is stopped ends nothing.
-        () = open.connection.is_given_up() => Heard::End("its connection was given up"),
+        () = open.connection.is_given_up() => StreamEvent::End("its connection was given up"),
     }
 }
 

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lock_core::{
-    Capabilities, Error, Heard, HumanDuration, KeeperHome, LockKey, Mode, Moment, OwnerId, Patrol,
-    PerRuntime, Result,
+    Capabilities, Deadlines, Error, HumanDuration, KeeperRuntime, LockKey, Mode, Moment, OwnerId,
+    PerRuntime, ReplyStats, Result,
 };
 
 use crate::batch::BatchSize;
@@ -47,12 +47,12 @@ pub(crate) struct Client {
     pub(crate) renewal_batch: BatchSize,
     /// Those whose rows were locked by somebody else when they were to be renewed.
     pub(crate) stalled: Mutex<HashSet<OwnerId>>,
-    pub(crate) patrol: Patrol,
-    pub(crate) heard: Arc<Heard>,
+    pub(crate) deadlines: Deadlines,
+    pub(crate) heard: Arc<ReplyStats>,
     /// How far the token of a row lock may be ahead of the one that is written down in its row.
     pub(crate) token_age_max: u64,
     pub(crate) unsettled: Arc<Unsettled>,
-    home: KeeperHome,
+    keeper_runtime: KeeperRuntime,
     lanes: PerRuntime<Lane>,
     stations: PerRuntime<Station>,
 }
@@ -84,19 +84,27 @@ impl Client {
     /// Opens the first connection, and creates tables that are missing.
     pub(crate) async fn connect(
         config: &MySqlConfig,
-        home: &KeeperHome,
+        keeper_runtime: &KeeperRuntime,
         capabilities: &Capabilities,
     ) -> Result<Self> {
         let layout = Arc::new(Layout::new(config)?);
         let wire = Wire::new(config)?;
         let server = wire.server();
-        let patrol = Patrol::new(home.clone());
+        let deadlines = Deadlines::new(keeper_runtime.clone());
         let (size, purge_after) = (connections(config)?, purge_after(config)?);
         let rows = Arc::default();
-        let lanes = lanes(config.hold, &rows, home, wire.clone(), patrol.clone(), size);
-        let heard = Arc::new(Heard::new());
-        let (laid_out, watch, answers) = (Arc::clone(&layout), patrol.clone(), Arc::clone(&heard));
-        let stations = PerRuntime::new(home.clone(), move |runtime| {
+        let lanes = lanes(
+            config.hold,
+            &rows,
+            keeper_runtime,
+            wire.clone(),
+            deadlines.clone(),
+            size,
+        );
+        let heard = Arc::new(ReplyStats::new());
+        let (laid_out, watch, answers) =
+            (Arc::clone(&layout), deadlines.clone(), Arc::clone(&heard));
+        let stations = PerRuntime::new(keeper_runtime.clone(), move |runtime| {
             let driven = Driven::by(runtime, runtime);
             let pool = |wire, size| Pool::new(wire, watch.clone(), driven.clone(), size);
             let renewing = pool(wire.clone(), RENEWING_CONNECTIONS);
@@ -123,11 +131,11 @@ impl Client {
             creates_tables: config.create_table,
             renewal_batch: BatchSize::new(RENEWAL_BATCH),
             stalled: Mutex::default(),
-            patrol,
+            deadlines,
             heard,
             token_age_max: token_age_max(purge_after),
             unsettled: Arc::default(),
-            home: home.clone(),
+            keeper_runtime: keeper_runtime.clone(),
             lanes,
             stations,
         };
@@ -173,7 +181,7 @@ impl Client {
         let lent = pool.lend(PREPARE_LIMIT).await?;
         let connection = lent.identity.clone();
         let mut request = Request::new(&pool, lent, statements);
-        let answer = match self.patrol.within(PREPARE_LIMIT, &mut request).await {
+        let answer = match self.deadlines.timeout(PREPARE_LIMIT, &mut request).await {
             Some((_, answer)) => answer,
             None => Err(self.silence(&connection, PREPARE_LIMIT).await),
         };
@@ -218,7 +226,7 @@ impl Client {
 
     /// Those that are driven where holds are kept.
     pub(crate) fn lane_of_keeper(&self) -> Result<Arc<Lane>> {
-        Ok(self.lanes.on(&self.home.handle()?))
+        Ok(self.lanes.on(&self.keeper_runtime.handle()?))
     }
 
     /// The connections of the runtime that holds are kept on.
@@ -251,7 +259,7 @@ impl Client {
         let Some(settled) = self.unsettled.settled(owner) else {
             return Ok(());
         };
-        match self.patrol.within(limit, settled).await {
+        match self.deadlines.timeout(limit, settled).await {
             Some(()) => Ok(()),
             None => Err(no_answer(limit)),
         }
@@ -261,21 +269,21 @@ impl Client {
 fn lanes(
     hold: MySqlHold,
     rows: &Arc<Rows>,
-    home: &KeeperHome,
+    keeper_runtime: &KeeperRuntime,
     wire: Wire,
-    patrol: Patrol,
+    deadlines: Deadlines,
     size: u32,
 ) -> PerRuntime<Lane> {
     let (driver, takes) = match hold {
-        MySqlHold::Lease => (KeeperHome::caller(), wire.clone()),
-        MySqlHold::Row => (home.clone(), wire.clone().in_transactions()),
+        MySqlHold::Lease => (KeeperRuntime::caller(), wire.clone()),
+        MySqlHold::Row => (keeper_runtime.clone(), wire.clone().in_transactions()),
     };
-    let (home, rows) = (home.clone(), Arc::clone(rows));
+    let (keeper_runtime, rows) = (keeper_runtime.clone(), Arc::clone(rows));
     PerRuntime::new(driver, move |runtime| {
-        let here = home.handle().unwrap_or_else(|_| runtime.clone());
+        let here = keeper_runtime.handle().unwrap_or_else(|_| runtime.clone());
         let pool_of = |wire: &Wire, size| {
             let driven = Driven::by(runtime, &here);
-            Pool::new(wire.clone(), patrol.clone(), driven, size)
+            Pool::new(wire.clone(), deadlines.clone(), driven, size)
         };
         let background = pool_of(&wire, BACKGROUND_CONNECTIONS);
         Arc::new(Lane {

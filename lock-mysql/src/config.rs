@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use lock_core::{KeeperPlace, Namespace, RedactedUrl, Tls};
+use lock_core::{KeeperMode, Namespace, RedactedUrl, Tls};
 
 /// Where the server is, which table holds the locks, and how.
 ///
@@ -48,7 +48,7 @@ pub struct MySqlConfig {
     pub connections: Option<u32>,
     /// Where holds are renewed. Default: the keeper thread, so that an application that blocks its
     /// runtime keeps its locks.
-    pub keeper: KeeperPlace,
+    pub keeper: KeeperMode,
     /// The certificates of a verified connection. Giving them turns the verification on for
     /// `mysql://`, too. The driver trusts the roots that Mozilla trusts in any case: `ca` adds to
     /// them. Default: also the platform's roots, and no client certificate.
@@ -89,7 +89,7 @@ impl MySqlConfig {
             create_table: true,
             purge_after: Some(Duration::from_secs(24 * 60 * 60)),
             connections: None,
-            keeper: KeeperPlace::default(),
+            keeper: KeeperMode::default(),
             tls: Tls::new(),
         }
     }
@@ -138,7 +138,7 @@ impl MySqlConfig {
 
     /// Renews holds at `place`.
     #[must_use]
-    pub fn with_keeper(mut self, place: KeeperPlace) -> Self {
+    pub fn with_keeper(mut self, place: KeeperMode) -> Self {
         self.keeper = place;
         self
     }

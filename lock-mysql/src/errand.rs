@@ -32,7 +32,7 @@ pub(crate) struct Errand<'a, S> {
 }
 
 /// What came of it.
-pub(crate) struct Answered {
+pub(crate) struct Reply {
     /// When the packet was sent that was answered.
     pub(crate) sent: Moment,
     pub(crate) answer: Answer,
@@ -40,17 +40,17 @@ pub(crate) struct Answered {
 
 impl<S: Fn(&Lent) -> String> Errand<'_, S> {
     /// Asks until it is answered, at most for `limit` once there is a connection.
-    pub(crate) async fn run(mut self, limit: Duration) -> Result<Answered, Failure> {
+    pub(crate) async fn run(mut self, limit: Duration) -> Result<Reply, Failure> {
         let queue_ends = Clock::Boot.now().plus(self.queue.max(limit));
         let mut ends = None;
-        let patrol = &self.pool.patrol;
+        let deadlines = &self.pool.deadlines;
         let mut backoff = Backoff::new(Duration::from_millis(1), Duration::from_millis(20));
         let mut is_in_doubt = false;
         loop {
             let left = ends.unwrap_or(queue_ends).since(Clock::Boot.now());
             let session = match self.first.take() {
                 Some(session) => session,
-                None => match patrol.within(left, self.pool.lend(left)).await {
+                None => match deadlines.timeout(left, self.pool.lend(left)).await {
                     Some(Ok(session)) => session,
                     // Nothing was sent.
                     Some(Err(error)) if error.kind() == ErrorKind::Denied && !is_in_doubt => {
@@ -71,7 +71,7 @@ impl<S: Fn(&Lent) -> String> Errand<'_, S> {
                     .interrupted_after(INTERRUPT_AFTER, client.kill(&identity)?);
             }
             let sent = Clock::Boot.now();
-            let Some((_, answer)) = patrol.within(ends.since(sent), &mut request).await else {
+            let Some((_, answer)) = deadlines.timeout(ends.since(sent), &mut request).await else {
                 let failure = match self.owner {
                     Some((_, client)) => Box::pin(client.silence(&identity, limit)).await,
                     None => Failure::NoAnswer(limit),
@@ -87,7 +87,9 @@ impl<S: Fn(&Lent) -> String> Errand<'_, S> {
             match answer {
                 Err(Failure::Deadlock) if !over => {
                     // Whoever releases may be in no runtime, which would have no timer either.
-                    patrol.within(backoff.next_pause(), pending::<()>()).await;
+                    deadlines
+                        .timeout(backoff.next_pause(), pending::<()>())
+                        .await;
                 }
                 Err(Failure::Failed(error)) if used && error.is_retryable() && !over => {
                     self.pool.forget_idle();
@@ -98,7 +100,7 @@ impl<S: Fn(&Lent) -> String> Errand<'_, S> {
                 Err(Failure::Denied(error)) if is_in_doubt => return Err(error.into()),
                 Err(failure) => return Err(failure),
                 Ok(answer) => {
-                    return Ok(Answered { sent, answer });
+                    return Ok(Reply { sent, answer });
                 }
             }
         }

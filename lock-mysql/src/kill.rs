@@ -52,7 +52,7 @@ impl Kill {
                 break;
             }
             // Whoever releases may be in no runtime, which would have no timer either.
-            self.pool.patrol.within(PAUSE, pending::<()>()).await;
+            self.pool.deadlines.timeout(PAUSE, pending::<()>()).await;
         }
         Ok(was_there)
     }

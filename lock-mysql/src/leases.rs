@@ -9,7 +9,7 @@ use futures_util::future::{join, join_all};
 use lock_core::{Clock, HoldId, LossReason, Mode, OwnerId, Released, Renewal, Result};
 
 use crate::client::{Client, Lane, Won};
-use crate::errand::{Answered, Errand};
+use crate::errand::{Errand, Reply};
 use crate::error::Failure;
 use crate::layout::digits;
 use crate::pool::{Lent, Pool};
@@ -231,7 +231,7 @@ impl Client {
                 Request::new(pool, lent, statements).interrupted_after(Duration::ZERO, kill);
             request.await.1
         };
-        let Some(answer) = self.patrol.within(limit, renewing).await else {
+        let Some(answer) = self.deadlines.timeout(limit, renewing).await else {
             return Err(Failure::NoAnswer(limit));
         };
         let held = owners(&answer?)?;
@@ -269,7 +269,7 @@ impl Client {
         };
         let mut here = pin!(self.release_over(&lane, hold));
         // Nobody may drive this runtime just now.
-        match self.patrol.within(HEAD_START, here.as_mut()).await {
+        match self.deadlines.timeout(HEAD_START, here.as_mut()).await {
             Some(Err(Failure::Failed(error))) if error.is_retryable() => return elsewhere().await,
             Some(outcome) => return outcome,
             None => {}
@@ -284,7 +284,7 @@ impl Client {
             },
             outcome = elsewhere.as_mut() => match outcome {
                 // Ours has been heard, and is answered at once where anybody drives its connection.
-                Ok(0) => match self.patrol.within(HEAD_START, here).await {
+                Ok(0) => match self.deadlines.timeout(HEAD_START, here).await {
                     Some(Ok(found)) => Ok(found),
                     Some(Err(_)) | None => Ok(0),
                 },
@@ -316,7 +316,7 @@ impl Client {
     }
 }
 
-fn taken(hold: &HoldId, new: bool, answered: &Answered) -> Result<Taken> {
+fn taken(hold: &HoldId, new: bool, answered: &Reply) -> Result<Taken> {
     let (sent, answer) = (answered.sent, &answered.answer);
     let granted = |grant| Taken::Granted(Won { grant, sent });
     if hold.mode() == Mode::Exclusive {

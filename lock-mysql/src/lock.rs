@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::{
-    Attempts, Backoff, Capabilities, Claim, DistributedLock, Error, ErrorKind, FencingToken,
-    HumanDuration, Keeper, KeeperHome, Line, LockGuard, LockRequest, Moment, Result, TTL_RANGE,
-    TokenOrder, Turn,
+    Backoff, Capabilities, Claim, DistributedLock, Error, ErrorKind, FencingToken, HumanDuration,
+    Keeper, KeeperRuntime, LocalQueue, LocalTurn, LockGuard, LockRequest, Moment, Result, Retry,
+    TTL_RANGE, TokenOrder,
 };
 
 use crate::client::Client;
@@ -39,7 +39,7 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(5);
 pub struct MySqlLock {
     client: Arc<Client>,
     keeper: Keeper,
-    line: Line,
+    line: LocalQueue,
 }
 
 impl MySqlLock {
@@ -57,14 +57,14 @@ impl MySqlLock {
     ///
     /// Dropping the future closes the connections.
     pub async fn connect(config: MySqlConfig) -> Result<Self> {
-        let home = KeeperHome::at(config.keeper)?;
+        let keeper_runtime = KeeperRuntime::at(config.keeper)?;
         let capabilities = capabilities(config.hold);
-        let client = Arc::new(Client::connect(&config, &home, &capabilities).await?);
-        let keeper = Keeper::new(capabilities, Arc::<Client>::clone(&client), home);
+        let client = Arc::new(Client::connect(&config, &keeper_runtime, &capabilities).await?);
+        let keeper = Keeper::new(capabilities, Arc::<Client>::clone(&client), keeper_runtime);
         Ok(Self {
             client,
             keeper,
-            line: Line::new(),
+            line: LocalQueue::new(),
         })
     }
 }
@@ -116,7 +116,7 @@ impl DistributedLock for MySqlLock {
 struct Acquisition<'a> {
     lock: &'a MySqlLock,
     request: &'a LockRequest,
-    attempts: Attempts,
+    attempts: Retry,
     /// Kept over attempts without a definite answer, so that a resend is known as one.
     claim: Option<Claim>,
     /// Whether the row was still locked when the wait was over.
@@ -132,7 +132,7 @@ impl<'a> Acquisition<'a> {
         Ok(Self {
             lock,
             request,
-            attempts: Attempts::new(request, REPLY_LIMIT),
+            attempts: Retry::new(request, REPLY_LIMIT),
             claim: Some(lock.keeper.claim(request)?),
             outlocked: false,
             told: None,
@@ -153,7 +153,7 @@ impl<'a> Acquisition<'a> {
     }
 
     /// Asks, and waits for the key to become free, until granted or the wait is over.
-    async fn wait(&mut self, _turn: Turn, stood_in_line: bool) -> Result<Option<LockGuard>> {
+    async fn wait(&mut self, _turn: LocalTurn, stood_in_line: bool) -> Result<Option<LockGuard>> {
         // Behind others the row is locked in all likelihood: we had better be in the server's queue when it is free.
         if !(stood_in_line && self.lock.client.hold == MySqlHold::Row)
             && let Some(guard) = self.attempt_and_note(false).await?

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lock_core::{Clock, Heard, Mode, Moment, Result};
+use lock_core::{Clock, Mode, Moment, ReplyStats, Result};
 use tokio::sync::Notify;
 
 use crate::batch::BatchSize;
@@ -36,7 +36,7 @@ const PLACES: usize = 100;
 pub(crate) struct Poller {
     layout: Arc<Layout>,
     pool: Arc<Pool>,
-    heard: Arc<Heard>,
+    heard: Arc<ReplyStats>,
     /// When it looked last and was answered.
     looked: Mutex<Moment>,
     batch: BatchSize,
@@ -70,7 +70,7 @@ enum Passed {
 }
 
 impl Poller {
-    pub(crate) fn new(layout: Arc<Layout>, pool: Arc<Pool>, heard: Arc<Heard>) -> Arc<Self> {
+    pub(crate) fn new(layout: Arc<Layout>, pool: Arc<Pool>, heard: Arc<ReplyStats>) -> Arc<Self> {
         Arc::new(Self {
             layout,
             pool,

@@ -6,7 +6,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lock_core::{Clock, Error, ErrorKind, Moment, Patrol, Result};
+use lock_core::{Clock, Deadlines, Error, ErrorKind, Moment, Result};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
@@ -30,7 +30,7 @@ const CLOSING_TIME: Duration = Duration::from_millis(5);
 /// A connection whose state is in any doubt is not taken back but closed.
 pub(crate) struct Pool {
     pub(crate) wire: Wire,
-    pub(crate) patrol: Patrol,
+    pub(crate) deadlines: Deadlines,
     pub(crate) driven: Driven,
     size: u32,
     permits: Arc<Semaphore>,
@@ -72,12 +72,12 @@ pub(crate) struct Lent {
 }
 
 impl Pool {
-    pub(crate) fn new(wire: Wire, patrol: Patrol, driven: Driven, size: u32) -> Arc<Self> {
+    pub(crate) fn new(wire: Wire, deadlines: Deadlines, driven: Driven, size: u32) -> Arc<Self> {
         let permits = usize::try_from(size).unwrap_or(Semaphore::MAX_PERMITS);
         let pool = Arc::new(Self {
             allowance: Arc::clone(&wire.allowance),
             wire,
-            patrol,
+            deadlines,
             driven,
             size,
             permits: Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS))),
@@ -131,7 +131,7 @@ impl Pool {
         }
         let permit = Arc::clone(&self.permits).acquire_owned();
         let left = ends.since(Clock::Boot.now());
-        self.patrol.within(left, permit).await?.ok()
+        self.deadlines.timeout(left, permit).await?.ok()
     }
 
     /// Waits until it makes sense to ask for a connection again, after the server has refused one; `false` when
@@ -159,7 +159,7 @@ impl Pool {
         }
         let left = ends.since(Clock::Boot.now());
         let room = self.allowance.ask_for_one(self, may_open);
-        let answered = self.patrol.within(left.min(OPEN_AGAIN), room).await;
+        let answered = self.deadlines.timeout(left.min(OPEN_AGAIN), room).await;
         if answered.is_some() && self.lock_idle().is_empty() {
             self.let_close().await;
         }
@@ -169,14 +169,14 @@ impl Pool {
     /// Gives the server time to notice that a connection was closed.
     async fn let_close(&self) {
         self.held_back.forget_refusal();
-        self.patrol.within(CLOSING_TIME, pending::<()>()).await;
+        self.deadlines.timeout(CLOSING_TIME, pending::<()>()).await;
     }
 
     /// Whether `to` can use a connection of this pool: one that lives where `to` or its background does, and is set up as
     /// those of `to` are.
     pub(crate) fn can_give(&self, session: &Session, to: &Self) -> bool {
-        let lives_as_long =
-            [&to.driven.runtime, &to.driven.background].map(|runtime| runtime.id() == session.home);
+        let lives_as_long = [&to.driven.runtime, &to.driven.background]
+            .map(|runtime| runtime.id() == session.opened_on);
         self.wire.lends_for_long == to.wire.lends_for_long && lives_as_long.contains(&true)
     }
 
@@ -261,7 +261,7 @@ impl Pool {
         let (pool, (opened, opening)) = (Arc::clone(self), oneshot::channel());
         let task = self.driven.runtime.spawn(async move {
             let _door = door;
-            let session = pool.wire.open(&pool.patrol).await;
+            let session = pool.wire.open(&pool.deadlines).await;
             let session = session.map(|session| session.counted(Opened::in_pool(&pool)));
             if let Err(Ok(unwanted)) = opened.send(session) {
                 pool.lock_idle().push(unwanted);

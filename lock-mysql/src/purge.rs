@@ -166,7 +166,7 @@ impl Purge {
             }
             deleted.map(|_| ())
         };
-        match pool.patrol.within(LIMIT * 2, removing).await {
+        match pool.deadlines.timeout(LIMIT * 2, removing).await {
             Some(removed) => removed,
             None => Err(no_answer(LIMIT * 2).into()),
         }

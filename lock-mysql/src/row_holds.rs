@@ -7,7 +7,7 @@ use lock_core::{HoldId, LossReason, OwnerId, Released, Renewal, Result};
 
 use crate::client::Client;
 use crate::error::no_answer;
-use crate::rows::{Heard, Releasing};
+use crate::rows::{Heartbeat, Releasing};
 
 /// How long a renewal waits for the answer to a heartbeat, at most.
 const HEARTBEAT_LIMIT: Duration = Duration::from_secs(1);
@@ -27,15 +27,15 @@ impl Client {
             };
             // A connection that does not answer must not keep the answers of others from being told.
             let limit = (ttl / 8).min(HEARTBEAT_LIMIT);
-            match self.patrol.within(limit, heard.changed()).await {
+            match self.deadlines.timeout(limit, heard.changed()).await {
                 Some(Ok(())) => {}
                 Some(Err(_)) => return Renewal::Lost(LossReason::Removed),
                 None => return Renewal::Unknown,
             }
             let heard = *heard.borrow_and_update();
             match heard {
-                Heard::At(sent) => Renewal::Held { sent, ttl },
-                Heard::Dead => Renewal::Lost(LossReason::Removed),
+                Heartbeat::At(sent) => Renewal::Held { sent, ttl },
+                Heartbeat::Dead => Renewal::Lost(LossReason::Removed),
             }
         });
         Ok(join_all(renewals).await)
@@ -49,7 +49,7 @@ impl Client {
         if releasing.session.is_some() {
             return Some(releasing);
         }
-        let _answered = self.patrol.within(RELEASE_LIMIT, heard.changed()).await;
+        let _answered = self.deadlines.timeout(RELEASE_LIMIT, heard.changed()).await;
         self.rows.release(owner)
     }
 
@@ -62,7 +62,7 @@ impl Client {
         if let Some(session) = &mut releasing.session {
             let statements = self.layout.release_row(hold, releasing.record);
             let ending = session.ask(&statements);
-            if let Some(Ok(_)) = self.patrol.within(RELEASE_LIMIT, ending).await {
+            if let Some(Ok(_)) = self.deadlines.timeout(RELEASE_LIMIT, ending).await {
                 session.clean();
                 self.rows.forget(hold.owner());
                 return Ok(Released::Released);
@@ -71,7 +71,7 @@ impl Client {
         }
         let kill = self.kill(&releasing.connection)?;
         let ending = kill.until_gone();
-        let Some(ended) = self.patrol.within(RELEASE_LIMIT, ending).await else {
+        let Some(ended) = self.deadlines.timeout(RELEASE_LIMIT, ending).await else {
             return Err(no_answer(RELEASE_LIMIT));
         };
         let was_there = ended?;

@@ -106,7 +106,7 @@ impl Client {
         while matches!(taken, Taken::New) && Clock::Boot.now() < ends {
             // Somebody is making it, which takes a moment unless that is blocked.
             let pause = backoff.next_pause();
-            self.patrol.within(pause, pending::<()>()).await;
+            self.deadlines.timeout(pause, pending::<()>()).await;
             if let Some(state) = self.what_blocks_others().await {
                 return Err(Failure::Blocked(state));
             }
@@ -116,7 +116,7 @@ impl Client {
         let ends = ends.min(Clock::Boot.now().plus(FRESH_LIMIT));
         while matches!(taken, Taken::Fresh) && Clock::Boot.now() < ends {
             let pause = backoff.next_pause();
-            self.patrol.within(pause, pending::<()>()).await;
+            self.deadlines.timeout(pause, pending::<()>()).await;
             taken = self.ask_for_row(claim, wait, patience).await?;
         }
         Ok(match taken {
@@ -170,7 +170,7 @@ impl Client {
         } else if matches!(taken, Taken::New) && wait.is_none() {
             let looking = self.layout.look_for_row(hold.key());
             let looking = Request::new(&lane.command, lent, looking);
-            let Some((_, looked)) = self.patrol.within(patience, looking).await else {
+            let Some((_, looked)) = self.deadlines.timeout(patience, looking).await else {
                 return Err(no_answer(patience));
             };
             let looked = looked.map_err(Failure::into_error)?;
@@ -181,7 +181,7 @@ impl Client {
         } else {
             let ending = Request::new(&lane.command, lent, "ROLLBACK".to_owned());
             // It goes on by itself if it takes longer.
-            let ended = self.patrol.within(patience, ending).await;
+            let ended = self.deadlines.timeout(patience, ending).await;
             if let (Taken::Refused(_), Some((mut lent, _))) = (&taken, ended)
                 && lent.used
             {
@@ -226,7 +226,7 @@ impl Client {
             let lending = lane
                 .command
                 .lend(wait.map_or(Duration::ZERO, |wait| wait.left));
-            let Some(lent) = self.patrol.within(left, lending).await else {
+            let Some(lent) = self.deadlines.timeout(left, lending).await else {
                 return Err(no_answer(limit + patience));
             };
             let mut lent = lent?;
@@ -271,7 +271,7 @@ impl Client {
         let mut request = Request::leaving_open(pool, lent, statements)
             .of(hold.owner(), &self.unsettled)
             .interrupted_after(Duration::ZERO, kill);
-        match self.patrol.within(limit, &mut request).await {
+        match self.deadlines.timeout(limit, &mut request).await {
             Some((lent, answer)) => Ok((lent, answer?)),
             None => Err(Box::pin(self.silence(&connection, limit)).await),
         }

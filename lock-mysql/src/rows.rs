@@ -32,13 +32,13 @@ struct Row {
     limit: Duration,
     /// The token to be written down at the release, if any.
     record: Option<u64>,
-    heard: watch::Sender<Heard>,
+    heard: watch::Sender<Heartbeat>,
     loss: LossSender,
 }
 
 /// What the last heartbeat came to.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Heard {
+pub(crate) enum Heartbeat {
     /// The server answered to what was sent then.
     At(Moment),
     /// The lock has ended, with its connection or its server's right to grant.
@@ -71,7 +71,7 @@ impl Rows {
             is_dead: false,
             limit: hold.ttl(),
             record,
-            heard: watch::Sender::new(Heard::At(sent)),
+            heard: watch::Sender::new(Heartbeat::At(sent)),
             loss,
         };
         self.lock().insert(hold.owner(), row);
@@ -86,7 +86,7 @@ impl Rows {
         self: &Arc<Self>,
         owner: OwnerId,
         runtime: &Handle,
-    ) -> Option<watch::Receiver<Heard>> {
+    ) -> Option<watch::Receiver<Heartbeat>> {
         let mut rows = self.lock();
         let row = rows.get_mut(&owner);
         let row = row.filter(|row| !row.is_released && !row.is_dead)?;
@@ -123,7 +123,7 @@ impl Rows {
         // Whoever releases it meanwhile waits for it.
         if let Some(row) = self.lock().get_mut(&owner) {
             row.session = Some(session);
-            row.heard.send_replace(Heard::At(sent));
+            row.heard.send_replace(Heartbeat::At(sent));
         }
     }
 
@@ -131,7 +131,7 @@ impl Rows {
         let loss = match self.lock().get_mut(&owner) {
             Some(row) => {
                 row.is_dead = true;
-                row.heard.send_replace(Heard::Dead);
+                row.heard.send_replace(Heartbeat::Dead);
                 row.loss.clone()
             }
             None => return,
@@ -155,7 +155,7 @@ impl Rows {
     }
 
     /// Where the outcome of heartbeats is told; `None` when the lock is not held.
-    pub(crate) fn heard(&self, owner: OwnerId) -> Option<watch::Receiver<Heard>> {
+    pub(crate) fn heard(&self, owner: OwnerId) -> Option<watch::Receiver<Heartbeat>> {
         Some(self.lock().get(&owner)?.heard.subscribe())
     }
 

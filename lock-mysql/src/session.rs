@@ -33,7 +33,7 @@ pub(crate) struct Session {
     packet_max: usize,
     idle_since: Moment,
     /// Where it lives: it dies with that runtime.
-    pub(crate) home: runtime::Id,
+    pub(crate) opened_on: runtime::Id,
     /// Counts it among those that are open.
     opened: Option<Opened>,
 }
@@ -66,7 +66,7 @@ impl Session {
             sysdate_moves: false,
             packet_max: usize::MAX,
             idle_since: Clock::Boot.now(),
-            home: Handle::current().id(),
+            opened_on: Handle::current().id(),
             opened: None,
         };
         let answer = session.ask(greeting).await?;

@@ -69,7 +69,7 @@ impl Client {
             let lent = keeping.lend(SILENCE_LIMIT).await?;
             Request::new(keeping, lent, statement).await.1
         };
-        self.patrol.within(SILENCE_LIMIT, asking).await?.ok()
+        self.deadlines.timeout(SILENCE_LIMIT, asking).await?.ok()
     }
 }
 

@@ -4,7 +4,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{Error, ErrorKind, Patrol, Result};
+use lock_core::{Deadlines, Error, ErrorKind, Result};
 use sqlx::ConnectOptions;
 use sqlx::mysql::{MySqlConnectOptions, MySqlSslMode};
 
@@ -88,12 +88,12 @@ impl Wire {
     }
 
     /// Opens a session. The connection lives on the runtime that this is called on.
-    pub(crate) async fn open(&self, patrol: &Patrol) -> Result<Session, Failure> {
+    pub(crate) async fn open(&self, deadlines: &Deadlines) -> Result<Session, Failure> {
         let opening = async {
             let connection = self.options.connect().await.map_err(connect_failure)?;
             Session::begin(connection, &self.greeting).await
         };
-        let opened = patrol.within(CONNECT_LIMIT, opening).await;
+        let opened = deadlines.timeout(CONNECT_LIMIT, opening).await;
         let opened = opened.unwrap_or_else(|| Err(no_greeting(CONNECT_LIMIT).into()));
         let told = |error: Error| error.with_server(self.server()).with_operation("connect");
         opened.map_err(|failure| match failure {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::{
-    Clock, Error, ErrorKind, HoldId, KeeperHome, LockKey, LossReason, Moment, Patrol, PerRuntime,
-    Released, Renewal, Result,
+    Clock, Deadlines, Error, ErrorKind, HoldId, KeeperRuntime, LockKey, LossReason, Moment,
+    PerRuntime, Released, Renewal, Result,
 };
 use redis::{AsyncConnectionConfig, PushInfo, RedisResult, Value};
 use tokio::runtime::Handle;
@@ -39,7 +39,7 @@ pub(crate) struct Client {
     background: PerRuntime<Link>,
     pub(crate) hub: Arc<Hub>,
     server_clock: ServerClock,
-    patrol: Patrol,
+    deadlines: Deadlines,
 }
 
 /// What a client finds out about its server.
@@ -62,18 +62,21 @@ pub(crate) enum Answer {
 
 impl Client {
     /// Opens both connections.
-    pub(crate) async fn connect(config: &RedisConfig, home: &KeeperHome) -> Result<(Self, Found)> {
+    pub(crate) async fn connect(
+        config: &RedisConfig,
+        keeper_runtime: &KeeperRuntime,
+    ) -> Result<(Self, Found)> {
         let layout = Layout::new(&config.namespace);
         let hub = Arc::new(Hub::new(layout.clone()));
-        let patrol = Patrol::new(home.clone());
+        let deadlines = Deadlines::new(keeper_runtime.clone());
         let wire = Arc::new(Wire::new(config)?);
         let terms = |options, tracking, greeting| Terms {
             wire: Arc::clone(&wire),
             options,
             tracking,
             greeting,
-            home: home.clone(),
-            patrol: patrol.clone(),
+            keeper_runtime: keeper_runtime.clone(),
+            deadlines: deadlines.clone(),
         };
         let floor = FLOOR.call().key(&layout.counter());
         let client = Self {
@@ -84,21 +87,26 @@ impl Client {
                     Tracking::Asked,
                     Some(floor),
                 ),
-                KeeperHome::caller(),
+                KeeperRuntime::caller(),
             ),
             background: lanes(
                 terms(telling(&hub, Hub::keeper_is_told), Tracking::All, None),
-                home.clone(),
+                keeper_runtime.clone(),
             ),
             server_clock: ServerClock::new(Clock::Boot.now()),
             layout,
             hub,
-            patrol,
+            deadlines,
         };
         let command = client.lane()?.connection().await?;
         let connection = client.background.here()?.connection().await?;
         let looking = server::check_eviction(connection.channel.redis.clone());
-        if client.patrol.within(REPLY_LIMIT, looking).await.is_none() {
+        if client
+            .deadlines
+            .timeout(REPLY_LIMIT, looking)
+            .await
+            .is_none()
+        {
             let error = client.background.here()?.no_answer(REPLY_LIMIT);
             return Err(error.with_operation("connect"));
         }
@@ -215,7 +223,7 @@ impl Client {
                 time.query_async::<(u64, u64)>(&mut beside),
             )
         };
-        match self.patrol.within(ends.since(sent), sending).await {
+        match self.deadlines.timeout(ends.since(sent), sending).await {
             Some((Ok(answers), time)) => {
                 self.note_time(time, sent);
                 Ok(answers)
@@ -253,7 +261,7 @@ impl Client {
             return self.release_elsewhere(&call).await;
         };
         let mut asking = pin!(lane.deliver(&connection, &call, RELEASE_LIMIT * 2));
-        match self.patrol.within(RELEASE_LIMIT, asking.as_mut()).await {
+        match self.deadlines.timeout(RELEASE_LIMIT, asking.as_mut()).await {
             Some(Ok(answer)) => return released(&answer),
             Some(Err(error)) if error.is_retryable() => return self.release_elsewhere(&call).await,
             Some(Err(error)) => return Err(error),
@@ -267,7 +275,7 @@ impl Client {
                 Ok(answer) => released(&answer),
             },
             outcome = elsewhere.as_mut() => match outcome {
-                Ok(Released::AlreadyLost) => match self.patrol.within(RELEASE_LIMIT / 9, asking).await {
+                Ok(Released::AlreadyLost) => match self.deadlines.timeout(RELEASE_LIMIT / 9, asking).await {
                     Some(Ok(answer)) => released(&answer),
                     Some(Err(_)) | None => outcome,
                 },
@@ -287,7 +295,7 @@ impl Client {
                 answer => answer,
             }
         };
-        match self.patrol.within(RELEASE_LIMIT, releasing).await {
+        match self.deadlines.timeout(RELEASE_LIMIT, releasing).await {
             Some(answer) => released(&answer?),
             None => {
                 if let Some(connection) = background.current() {
@@ -304,8 +312,8 @@ fn client_name() -> String {
     format!("{:016x}", RandomState::new().build_hasher().finish())
 }
 
-fn lanes(terms: Terms, home: KeeperHome) -> PerRuntime<Link> {
-    PerRuntime::new(home, move |runtime| {
+fn lanes(terms: Terms, keeper_runtime: KeeperRuntime) -> PerRuntime<Link> {
+    PerRuntime::new(keeper_runtime, move |runtime| {
         Link::new(terms.clone(), runtime.clone())
     })
 }

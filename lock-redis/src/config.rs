@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use lock_core::{KeeperPlace, Namespace, RedactedUrl, Tls};
+use lock_core::{KeeperMode, Namespace, RedactedUrl, Tls};
 
 /// Where the server is, and what stands before every key on it.
 ///
@@ -28,7 +28,7 @@ pub struct RedisConfig {
     pub namespace: Namespace,
     /// Where holds are renewed. Default: the keeper thread, so that an application that blocks its
     /// runtime keeps its locks.
-    pub keeper: KeeperPlace,
+    pub keeper: KeeperMode,
     /// The certificates of a `rediss://` connection; with any other URL they are an error. Read
     /// again for every new connection, so that they can be replaced while we run. Default: the
     /// platform's roots, no client certificate.
@@ -41,7 +41,7 @@ impl RedisConfig {
         Self {
             url: url.into(),
             namespace: Namespace::none(),
-            keeper: KeeperPlace::default(),
+            keeper: KeeperMode::default(),
             tls: Tls::new(),
         }
     }
@@ -55,7 +55,7 @@ impl RedisConfig {
 
     /// Renews holds at `place`.
     #[must_use]
-    pub fn with_keeper(mut self, place: KeeperPlace) -> Self {
+    pub fn with_keeper(mut self, place: KeeperMode) -> Self {
         self.keeper = place;
         self
     }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use lock_core::{Answered, Clock, Error, Heard, KeeperHome, Patrol, Result};
+use lock_core::{Clock, Deadlines, Error, KeeperRuntime, LastReply, ReplyStats, Result};
 use redis::{AsyncConnectionConfig, RedisError, RedisResult, Value};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -38,7 +38,7 @@ pub(crate) struct Link {
     /// Where the connection lives. It dies with its runtime.
     runtime: Handle,
     state: Mutex<State>,
-    heard: Heard,
+    heard: ReplyStats,
     /// How many calls may travel together, as far as the server has shown.
     batch_max: BatchMax,
 }
@@ -53,8 +53,8 @@ pub(crate) struct Terms {
     /// What is sent first on every new connection.
     pub(crate) greeting: Option<Call>,
     /// Where a silent connection is asked for a sign of life.
-    pub(crate) home: KeeperHome,
-    pub(crate) patrol: Patrol,
+    pub(crate) keeper_runtime: KeeperRuntime,
+    pub(crate) deadlines: Deadlines,
 }
 
 enum State {
@@ -87,7 +87,7 @@ impl Link {
             terms,
             runtime,
             state: Mutex::new(State::Closed),
-            heard: Heard::new(),
+            heard: ReplyStats::new(),
             batch_max: BatchMax::default(),
         })
     }
@@ -150,7 +150,7 @@ impl Link {
         self: &Arc<Self>,
         limit: Duration,
     ) -> Result<Arc<Connection>> {
-        match self.terms.patrol.within(limit, self.connection()).await {
+        match self.terms.deadlines.timeout(limit, self.connection()).await {
             Some(connection) => connection,
             None => Err(self.no_answer(limit)),
         }
@@ -196,7 +196,7 @@ impl Link {
     ) -> Result<Value> {
         let sent = Clock::Boot.now();
         let asking = pin!(asking);
-        match self.terms.patrol.within(limit, asking).await {
+        match self.terms.deadlines.timeout(limit, asking).await {
             Some(Ok(answer)) => {
                 self.heard.note(sent);
                 Ok(answer)
@@ -210,7 +210,7 @@ impl Link {
     }
 
     /// What is known of the server's last answer.
-    pub(crate) fn heard(&self) -> Answered {
+    pub(crate) fn heard(&self) -> LastReply {
         self.heard.last()
     }
 
@@ -249,7 +249,7 @@ impl Link {
         let probing = async move {
             let (ping, mut redis) = (redis::cmd("PING"), connection.channel.redis.clone());
             let asking = ping.query_async::<Value>(&mut redis);
-            match link.terms.patrol.within(PROBE_LIMIT, asking).await {
+            match link.terms.deadlines.timeout(PROBE_LIMIT, asking).await {
                 Some(Ok(_)) => connection.probed.store(false, Ordering::Relaxed),
                 Some(Err(_)) | None => {
                     tracing::warn!("a redis connection stays silent and is replaced");
@@ -257,7 +257,7 @@ impl Link {
                 }
             }
         };
-        if let Err(error) = self.terms.home.spawn(probing) {
+        if let Err(error) = self.terms.keeper_runtime.spawn(probing) {
             tracing::debug!(%error, "a silent redis connection cannot be probed");
         }
     }
@@ -274,7 +274,11 @@ impl Link {
             Ok(Arc::new(connection))
         };
         // The driver's futures are large.
-        match terms.patrol.within(CONNECT_LIMIT, Box::pin(opening)).await {
+        match terms
+            .deadlines
+            .timeout(CONNECT_LIMIT, Box::pin(opening))
+            .await
+        {
             Some(opened) => opened,
             None => Err(terms.wire.not_opened(CONNECT_LIMIT)),
         }

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::{
-    Attempts, Backoff, Capabilities, Claim, Clock, DistributedLock, Error, ErrorKind, FencingToken,
-    HumanDuration, Keeper, KeeperHome, Line, LockGuard, LockRequest, Moment, Result, TTL_RANGE,
-    TokenOrder, Turn,
+    Backoff, Capabilities, Claim, Clock, DistributedLock, Error, ErrorKind, FencingToken,
+    HumanDuration, Keeper, KeeperRuntime, LocalQueue, LocalTurn, LockGuard, LockRequest, Moment,
+    Result, Retry, TTL_RANGE, TokenOrder,
 };
 
 use crate::RedisConfig;
@@ -47,7 +47,7 @@ const FIRST_RENEWAL: Duration = Duration::from_millis(250);
 pub struct RedisLock {
     client: Arc<Client>,
     keeper: Keeper,
-    line: Line,
+    line: LocalQueue,
 }
 
 impl RedisLock {
@@ -66,8 +66,8 @@ impl RedisLock {
     ///
     /// Dropping the future closes the connections.
     pub async fn connect(config: RedisConfig) -> Result<Self> {
-        let home = KeeperHome::at(config.keeper)?;
-        let (client, found) = Client::connect(&config, &home).await?;
+        let keeper_runtime = KeeperRuntime::at(config.keeper)?;
+        let (client, found) = Client::connect(&config, &keeper_runtime).await?;
         let client = Arc::new(client);
         let mut capabilities = Capabilities::new(BACKEND)
             .with_shared()
@@ -76,15 +76,15 @@ impl RedisLock {
             .with_tokens(TokenOrder::ServerClock);
         capabilities.push = found.pushes;
         capabilities.log_connected(&found.server, found.version.as_deref());
-        let mut keeper = Keeper::new(capabilities, Arc::<Client>::clone(&client), home);
+        let mut keeper = Keeper::new(capabilities, Arc::<Client>::clone(&client), keeper_runtime);
         if found.pushes {
             keeper = keeper.with_first_renewal(FIRST_RENEWAL);
         }
-        client.hub.raise(keeper.alarm());
+        client.hub.set_recheck(keeper.recheck_handle());
         Ok(Self {
             client,
             keeper,
-            line: Line::new(),
+            line: LocalQueue::new(),
         })
     }
 }
@@ -116,7 +116,7 @@ impl DistributedLock for RedisLock {
 struct Acquisition<'a> {
     lock: &'a RedisLock,
     request: &'a LockRequest,
-    attempts: Attempts,
+    attempts: Retry,
     lane: Arc<Link>,
     /// Kept over attempts without a definite answer, so that a resend is known as one.
     claim: Option<Claim>,
@@ -134,7 +134,7 @@ impl<'a> Acquisition<'a> {
         Ok(Self {
             lock,
             request,
-            attempts: Attempts::new(request, REPLY_LIMIT),
+            attempts: Retry::new(request, REPLY_LIMIT),
             lane: lock.client.lane()?,
             claim: Some(lock.keeper.claim(request)?),
             unanswered: Unanswered::default(),
@@ -164,7 +164,7 @@ impl<'a> Acquisition<'a> {
     }
 
     /// Asks, and waits to be woken, until granted or the wait is over.
-    async fn wait(&mut self, _turn: Turn, watcher: Watcher) -> Result<Option<LockGuard>> {
+    async fn wait(&mut self, _turn: LocalTurn, watcher: Watcher) -> Result<Option<LockGuard>> {
         watcher.begin();
         self.listens = true;
         let mut backoff = Backoff::new(Duration::from_millis(5), LOOK_AGAIN);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
-use lock_core::Alarm;
+use lock_core::RecheckHandle;
 use redis::{PushInfo, PushKind, Value};
 use tokio::sync::Notify;
 
@@ -22,7 +22,7 @@ use crate::link::locked;
 pub(crate) struct Hub {
     layout: Layout,
     waiters: Mutex<HashMap<Vec<u8>, Waited>>,
-    alarm: OnceLock<Alarm>,
+    recheck: OnceLock<RecheckHandle>,
 }
 
 /// A key that is waited for.
@@ -38,14 +38,14 @@ impl Hub {
         Self {
             layout,
             waiters: Mutex::default(),
-            alarm: OnceLock::new(),
+            recheck: OnceLock::new(),
         }
     }
 
     /// Has the keeper told of changes from now on.
-    pub(crate) fn raise(&self, alarm: Alarm) {
+    pub(crate) fn set_recheck(&self, recheck: RecheckHandle) {
         // A client has one keeper in its life, so nothing is ever overwritten.
-        let _first = self.alarm.set(alarm);
+        let _first = self.recheck.set(recheck);
     }
 
     /// Enters a waiter for `key`, who may have to stand in line first.
@@ -75,14 +75,14 @@ impl Hub {
 
     /// Takes what the server says unasked on the background connection.
     pub(crate) fn keeper_is_told(&self, push: &PushInfo) {
-        let Some(alarm) = self.alarm.get() else {
+        let Some(recheck) = self.recheck.get() else {
             return;
         };
         match changes(push) {
             Changes::Of(keys) => keys
                 .filter_map(|key| self.layout.lock_of(key))
-                .for_each(|lock| alarm.changed(&lock)),
-            Changes::All => alarm.all_changed(),
+                .for_each(|lock| recheck.changed(&lock)),
+            Changes::All => recheck.all_changed(),
             Changes::None => {}
         }
         if push.kind == PushKind::Disconnection {
@@ -93,8 +93,8 @@ impl Hub {
     /// Has the keeper ask for all holds, since what becomes of them is not told any more. Their renewals open the next
     /// connection, and are told on it from then on.
     pub(crate) fn keeper_is_deaf(&self) {
-        if let Some(alarm) = self.alarm.get() {
-            alarm.all_changed();
+        if let Some(recheck) = self.recheck.get() {
+            recheck.all_changed();
         }
     }
 

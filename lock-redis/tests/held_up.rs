@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_core::{DistributedLock, KeeperHome, LockRequest, LossReason};
+use lock_core::{DistributedLock, KeeperRuntime, LockRequest, LossReason};
 use lock_redis::{RedisConfig, RedisLock};
 use lock_testkit::servers::RedisServer;
 use lock_testkit::steady;
@@ -18,7 +18,7 @@ fn a_keeper_that_is_held_up_does_not_hold_up_the_loss() {
         let sent = Instant::now();
         let guard = locks.unwrap().acquire(request).await.unwrap().unwrap();
         let (held_up, go_on) = std::sync::mpsc::channel::<()>();
-        let blocking = KeeperHome::thread().unwrap().spawn(async move {
+        let blocking = KeeperRuntime::thread().unwrap().spawn(async move {
             // The thread of the keeper does nothing else until the test is done with it.
             let _done = go_on.recv();
         });

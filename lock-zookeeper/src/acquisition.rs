@@ -4,8 +4,8 @@ use std::future::pending;
 use std::time::Duration;
 
 use lock_core::{
-    Attempts, Backoff, Clock, Error, ErrorKind, HumanDuration, LockGuard, LockRequest, Mode,
-    Moment, Result, blocker,
+    Backoff, Clock, Error, ErrorKind, HumanDuration, LockGuard, LockRequest, Mode, Moment, Result,
+    Retry, blocking_claim,
 };
 
 use zookeeper_client::Error as ZooKeeperError;
@@ -29,7 +29,7 @@ const RECENT: Duration = Duration::from_millis(300);
 pub(crate) struct Acquisition<'a> {
     lock: &'a ZooKeeperLock,
     request: &'a LockRequest,
-    attempts: Attempts,
+    attempts: Retry,
     /// Taken by the guard that is made of it.
     stand: Option<Stand<'a>>,
     waiting: Option<Waiting>,
@@ -44,7 +44,7 @@ impl<'a> Acquisition<'a> {
         Ok(Self {
             lock,
             request,
-            attempts: Attempts::new(request, REPLY_LIMIT),
+            attempts: Retry::new(request, REPLY_LIMIT),
             stand: Some(Stand::new(&lock.client, &lock.keeper, request)?),
             waiting: None,
             told_held: None,
@@ -120,9 +120,9 @@ impl<'a> Acquisition<'a> {
     /// Leaves the line. If that is not confirmed, it goes on in the background.
     async fn withdraw(&mut self) {
         let limit = self.patience();
-        let patrol = self.lock.client.patrol.clone();
+        let deadlines = self.lock.client.deadlines.clone();
         let Some(stand) = &mut self.stand else { return };
-        let withdrawn = patrol.within(limit, stand.withdraw()).await;
+        let withdrawn = deadlines.timeout(limit, stand.withdraw()).await;
         if let Some(Err(error)) = withdrawn {
             tracing::debug!(%error, "leaving the line goes on in the background");
         }
@@ -131,26 +131,26 @@ impl<'a> Acquisition<'a> {
     /// Whether the key is held, as far as we are concerned.
     async fn is_held(&mut self) -> Result<bool> {
         let limit = self.patience();
-        let patrol = self.lock.client.patrol.clone();
+        let deadlines = self.lock.client.deadlines.clone();
         let mode = self.request.mode;
         let stand = self.stand()?;
         let looking = async {
             let (session, line) = stand.look_from_outside().await?;
             let mut modes = line.modes().to_vec();
             modes.push(mode);
-            let before = blocker(&modes, modes.len() - 1);
+            let before = blocking_claim(&modes, modes.len() - 1);
             stand.check(&session, &line, before).await?;
             Ok(before.is_some())
         };
-        let looked = patrol.within(limit, looking).await;
+        let looked = deadlines.timeout(limit, looking).await;
         looked.ok_or_else(|| self.lock.client.weights.no_answer(limit))?
     }
 
     /// One look, answered in time; the guard, if nobody is in the way.
     async fn attempt(&mut self, watch: bool, doubt: bool) -> Result<Option<LockGuard>> {
         let limit = self.patience();
-        let patrol = self.lock.client.patrol.clone();
-        let step = patrol.within(limit, self.step(watch, doubt)).await;
+        let deadlines = self.lock.client.deadlines.clone();
+        let step = deadlines.timeout(limit, self.step(watch, doubt)).await;
         let no_answer = || self.lock.client.weights.no_answer(limit);
         let Some(look) = step.unwrap_or_else(|| Err(no_answer()))? else {
             return Ok(None);
@@ -170,7 +170,7 @@ impl<'a> Acquisition<'a> {
             let look = self.stand()?.look(doubt).await?;
             let (line, session) = (&look.line, &look.session);
             let modes = line.modes();
-            let before = blocker(modes, look.index);
+            let before = blocking_claim(modes, look.index);
             // A waiter hears of the one in the way when it watches that.
             let in_the_way = before.filter(|_| !watch);
             self.stand()?.check(session, line, in_the_way).await?;
@@ -181,7 +181,7 @@ impl<'a> Acquisition<'a> {
             self.told_held = Some(look.confirmed);
             let is_permit_before = matches!(modes[before], Mode::Permit { .. });
             let is_permit = matches!(self.request.mode, Mode::Permit { .. });
-            let before_holds = || blocker(modes, before).is_none();
+            let before_holds = || blocking_claim(modes, before).is_none();
             let before = if is_permit && is_permit_before && before_holds() {
                 Before::Anyone
             } else {

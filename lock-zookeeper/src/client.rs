@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::{
-    Capabilities, Clock, Error, Heard, HoldId, HumanDuration, KeeperHome, Moment, OwnerId, Patrol,
-    PerRuntime, Released, Result,
+    Capabilities, Clock, Deadlines, Error, HoldId, HumanDuration, KeeperRuntime, Moment, OwnerId,
+    PerRuntime, Released, ReplyStats, Result,
 };
 use zookeeper_client::Error as ZooKeeperError;
 
@@ -32,8 +32,8 @@ const RELEASE_LIMIT: Duration = Duration::from_millis(900);
 pub(crate) struct Client {
     pub(crate) layout: Layout,
     pub(crate) places: Arc<Places>,
-    pub(crate) patrol: Patrol,
-    pub(crate) heard: Heard,
+    pub(crate) deadlines: Deadlines,
+    pub(crate) heard: ReplyStats,
     pub(crate) refused: Refused,
     stations: PerRuntime<Station>,
     parents: Arc<Parents>,
@@ -53,20 +53,24 @@ impl Client {
     /// it can have.
     pub(crate) async fn connect(
         config: &ZooKeeperConfig,
-        home: &KeeperHome,
+        keeper_runtime: &KeeperRuntime,
         ttl: Duration,
     ) -> Result<(Self, RangeInclusive<Duration>)> {
         check_chroot(&config.chroot)?;
         let layout = Layout::new(&config.chroot, &config.namespace);
-        let patrol = Patrol::new(home.clone());
-        let parents = Arc::new(Parents::new(layout.clone(), patrol.clone(), home.clone()));
+        let deadlines = Deadlines::new(keeper_runtime.clone());
+        let parents = Arc::new(Parents::new(
+            layout.clone(),
+            deadlines.clone(),
+            keeper_runtime.clone(),
+        ));
         let places = Arc::<Places>::default();
         let wire = Arc::new(Wire::new(config)?);
         let terms = Terms {
             reattaching: Arc::new(Reattaching::new(Arc::clone(&wire), Arc::downgrade(&places))),
             places: Arc::clone(&places),
             parents: Arc::clone(&parents),
-            patrol: patrol.clone(),
+            deadlines: deadlines.clone(),
         };
         let address = wire.address();
         let mut client = Self {
@@ -77,18 +81,18 @@ impl Client {
             shortened: Known::default(),
             claims: Known::default(),
             weights: Arc::clone(&wire.weights),
-            stations: PerRuntime::new(home.clone(), move |runtime| {
+            stations: PerRuntime::new(keeper_runtime.clone(), move |runtime| {
                 Station::new(terms.clone(), runtime.clone())
             }),
             layout,
             places,
-            patrol,
-            heard: Heard::new(),
+            deadlines,
+            heard: ReplyStats::new(),
             refused: Refused::default(),
         };
         let session = client.stations.here()?.session(ttl, Duration::ZERO).await?;
         let asking = session.reads_together();
-        let answer = client.patrol.within(OPENING_LIMIT, asking).await;
+        let answer = client.deadlines.timeout(OPENING_LIMIT, asking).await;
         // Nothing else says that it cannot.
         if let Some(Err(error @ ZooKeeperError::Unimplemented)) = answer {
             return Err(translate(error));
@@ -149,7 +153,7 @@ impl Client {
         self.places
             .update(hold.owner(), |place| place.released = Some(begun));
         let removing = remove(&place);
-        let removed = self.patrol.within(RELEASE_LIMIT, removing).await;
+        let removed = self.deadlines.timeout(RELEASE_LIMIT, removing).await;
         match removed.unwrap_or_else(|| Err(self.weights.no_answer(RELEASE_LIMIT))) {
             Ok(true) => {
                 self.left(hold.owner());

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use lock_core::{KeeperPlace, Namespace, RedactedUrl, Tls};
+use lock_core::{KeeperMode, Namespace, RedactedUrl, Tls};
 
 /// Where the ensemble is, and below which node the locks are.
 ///
@@ -24,7 +24,7 @@ pub struct ZooKeeperConfig {
     pub namespace: Namespace,
     /// Where sessions live and holds are renewed. Default: the keeper thread, so that an application
     /// that blocks its runtime keeps its locks.
-    pub keeper: KeeperPlace,
+    pub keeper: KeeperMode,
     /// Turns TLS on (cargo feature `tls`), with these certificates; the server is always verified.
     /// Read again for every new session. Default: none, connections in plain text.
     pub tls: Option<Tls>,
@@ -38,7 +38,7 @@ impl ZooKeeperConfig {
             chroot: String::new(),
             auth: None,
             namespace: Namespace::none(),
-            keeper: KeeperPlace::default(),
+            keeper: KeeperMode::default(),
             tls: None,
         }
     }
@@ -66,7 +66,7 @@ impl ZooKeeperConfig {
 
     /// Renews holds at `place`.
     #[must_use]
-    pub fn with_keeper(mut self, place: KeeperPlace) -> Self {
+    pub fn with_keeper(mut self, place: KeeperMode) -> Self {
         self.keeper = place;
         self
     }

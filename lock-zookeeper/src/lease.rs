@@ -1,12 +1,12 @@
 //! Keeping holds and giving them back.
 
 use async_trait::async_trait;
-use lock_core::{HoldId, Lease, Released, Renewal, Result};
+use lock_core::{HoldId, LeaseStore, Released, Renewal, Result};
 
 use crate::client::Client;
 
 #[async_trait]
-impl Lease for Client {
+impl LeaseStore for Client {
     async fn renew(&self, holds: &[HoldId]) -> Result<Vec<Renewal>> {
         Client::renew(self, holds)
             .await

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::{
-    Capabilities, DEFAULT_TTL, DistributedLock, Keeper, KeeperHome, LockGuard, LockRequest, Result,
-    TTL_RANGE, TokenOrder,
+    Capabilities, DEFAULT_TTL, DistributedLock, Keeper, KeeperRuntime, LockGuard, LockRequest,
+    Result, TTL_RANGE, TokenOrder,
 };
 
 use crate::ZooKeeperConfig;
@@ -61,8 +61,8 @@ impl ZooKeeperLock {
     ///
     /// A session that is opened for nobody is closed after a while.
     pub async fn connect(config: ZooKeeperConfig) -> Result<Self> {
-        let home = KeeperHome::at(config.keeper)?;
-        let connecting = Client::connect(&config, &home, DEFAULT_TTL);
+        let keeper_runtime = KeeperRuntime::at(config.keeper)?;
+        let connecting = Client::connect(&config, &keeper_runtime, DEFAULT_TTL);
         let (client, bounds) = connecting
             .await
             .map_err(|error| error.with_operation("connect"))?;
@@ -76,7 +76,7 @@ impl ZooKeeperLock {
             .with_ttl(*bounds.start()..=*TTL_RANGE.end())
             .with_lock_delay(*bounds.end());
         client.log_connected(&capabilities);
-        let keeper = Keeper::new(capabilities, Arc::<Client>::clone(&client), home);
+        let keeper = Keeper::new(capabilities, Arc::<Client>::clone(&client), keeper_runtime);
         Ok(Self { client, keeper })
     }
 }

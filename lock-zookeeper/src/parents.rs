@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lock_core::{Clock, KeeperHome, Moment, Patrol};
+use lock_core::{Clock, Deadlines, KeeperRuntime, Moment};
 
 use crate::layout::Layout;
 use crate::session::Session;
@@ -32,8 +32,8 @@ const ATTEMPTS: u32 = 5;
 #[derive(Debug)]
 pub(crate) struct Parents {
     layout: Layout,
-    patrol: Patrol,
-    home: KeeperHome,
+    deadlines: Deadlines,
+    keeper_runtime: KeeperRuntime,
     unused: Mutex<Unused>,
 }
 
@@ -56,11 +56,11 @@ struct Due {
 type Batch = Vec<(Arc<str>, u32)>;
 
 impl Parents {
-    pub(crate) fn new(layout: Layout, patrol: Patrol, home: KeeperHome) -> Self {
+    pub(crate) fn new(layout: Layout, deadlines: Deadlines, keeper_runtime: KeeperRuntime) -> Self {
         Self {
             layout,
-            patrol,
-            home,
+            deadlines,
+            keeper_runtime,
             unused: Mutex::default(),
         }
     }
@@ -76,7 +76,7 @@ impl Parents {
         drop(unused);
         // Made before the task, which may be dropped before its first turn.
         let looking_after = look_after(Leaving(Some(Arc::clone(self))));
-        if let Err(error) = self.home.spawn(looking_after) {
+        if let Err(error) = self.keeper_runtime.spawn(looking_after) {
             tracing::debug!(%error, "empty nodes are left to the server");
         }
     }
@@ -146,7 +146,7 @@ async fn look_after(mut leaving: Leaving) {
             let removing = batch
                 .iter()
                 .map(|(lock, attempts)| parents.remove(lock, *attempts, &session));
-            let _ended = parents.patrol.within(LIMIT, join_all(removing)).await;
+            let _ended = parents.deadlines.timeout(LIMIT, join_all(removing)).await;
         }
         drop(session);
         Clock::Boot.sleep_until(Clock::Boot.now().plus(ROUND)).await;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lock_core::{Claim, Clock, HoldId, LossReason, LossSender, Moment, OwnerId, Patrol};
+use lock_core::{Claim, Clock, Deadlines, HoldId, LossReason, LossSender, Moment, OwnerId};
 
 use crate::link::counted;
 use crate::node::Node;
@@ -143,7 +143,11 @@ impl Places {
     /// Removes what is left in `session`, and returns what has gone. It would stay as long as the session does: a hold that has
     /// expired while the session lived on has a guard that may never be dropped, and a release may have
     /// been given up.
-    pub(crate) async fn give_back_in(&self, session: &Arc<Session>, patrol: &Patrol) -> Vec<Place> {
+    pub(crate) async fn give_back_in(
+        &self,
+        session: &Arc<Session>,
+        deadlines: &Deadlines,
+    ) -> Vec<Place> {
         let left: Vec<(OwnerId, Place)> = {
             let all = self.all();
             let now = Clock::Boot.now();
@@ -156,7 +160,7 @@ impl Places {
             remove(place).await.ok()?;
             self.leave(*owner)
         });
-        let removed = patrol.within(GIVING_BACK, join_all(removing)).await;
+        let removed = deadlines.timeout(GIVING_BACK, join_all(removing)).await;
         removed.unwrap_or_default().into_iter().flatten().collect()
     }
 

@@ -62,7 +62,7 @@ impl Client {
         let sent = Clock::Boot.now();
         let confirming = join_all(sessions.iter().map(|session| session.confirm()));
         let asking = join(confirming, self.find(&due));
-        let answers = self.patrol.within(limit, asking).await;
+        let answers = self.deadlines.timeout(limit, asking).await;
         let (confirmed, found) = answers.ok_or_else(|| self.weights.no_answer(limit))?;
         if confirmed.iter().any(Result::is_ok) {
             self.heard.note(sent);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lock_core::{
     Backoff, Claim, Clock, FencingToken, Keeper, LockGuard, LockRequest, Mode, Moment, Result,
-    blocker,
+    blocking_claim,
 };
 use zookeeper_client::Error as ZooKeeperError;
 
@@ -132,7 +132,7 @@ impl<'a> Stand<'a> {
         let (confirmed, line) = session.looks().seen_since(&self.lock, self.seen)?;
         let index = line.position(node.name())?;
         let is_new = Clock::Boot.now().since(confirmed) < DOUBT;
-        let waits = blocker(line.modes(), index).is_some();
+        let waits = blocking_claim(line.modes(), index).is_some();
         (is_new && waits).then(|| Look {
             confirmed,
             line,

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use lock_core::{Backoff, Clock, Error, ErrorKind, Moment, Patrol, Result, TTL_RANGE};
+use lock_core::{Backoff, Clock, Deadlines, Error, ErrorKind, Moment, Result, TTL_RANGE};
 use tokio::runtime::Handle;
 use tokio::sync::Mutex as FairMutex;
 use tokio::sync::mpsc::unbounded_channel;
@@ -42,7 +42,7 @@ pub(crate) struct Terms {
     pub(crate) reattaching: Arc<Reattaching>,
     pub(crate) places: Arc<Places>,
     pub(crate) parents: Arc<Parents>,
-    pub(crate) patrol: Patrol,
+    pub(crate) deadlines: Deadlines,
 }
 
 /// Opens sessions on one runtime and closes them when they are not used any more.
@@ -84,7 +84,7 @@ impl Terms {
         let wire = &self.reattaching.wire;
         // The driver's futures are large.
         let opening = Box::pin(wire.open(ttl));
-        let opened = self.patrol.within(OPENING_LIMIT, opening).await;
+        let opened = self.deadlines.timeout(OPENING_LIMIT, opening).await;
         opened.unwrap_or_else(|| Err(no_answer(OPENING_LIMIT).with_server(wire.address())))
     }
 }
@@ -239,17 +239,17 @@ async fn open(terms: Terms, slot: Arc<Slot>, ttl: Duration) -> Result<Arc<Sessio
     let session = Arc::new(Session::new(link, reattaching.wire.has_user(), watches));
     *slot.lock() = Some(Arc::clone(&session));
     let weak = Arc::downgrade(&session);
-    let home = Handle::current();
+    let keeper_runtime = Handle::current();
     let places = Arc::downgrade(&terms.places);
-    home.spawn(reattaching.keep_connected(weak_link, weak.clone()));
-    home.spawn(tell_of_removals(begin, places.clone()));
-    home.spawn(give_back_what_is_left(
+    keeper_runtime.spawn(reattaching.keep_connected(weak_link, weak.clone()));
+    keeper_runtime.spawn(tell_of_removals(begin, places.clone()));
+    keeper_runtime.spawn(give_back_what_is_left(
         weak.clone(),
         places.clone(),
         Arc::downgrade(&terms.parents),
-        terms.patrol,
+        terms.deadlines,
     ));
-    home.spawn(look_after(weak, Arc::downgrade(&slot), places, states));
+    keeper_runtime.spawn(look_after(weak, Arc::downgrade(&slot), places, states));
     Ok(session)
 }
 
@@ -258,7 +258,7 @@ async fn give_back_what_is_left(
     session: Weak<Session>,
     places: Weak<Places>,
     parents: Weak<Parents>,
-    patrol: Patrol,
+    deadlines: Deadlines,
 ) {
     loop {
         let round = Clock::Boot.now().plus(ROUND);
@@ -269,7 +269,7 @@ async fn give_back_what_is_left(
         if session.has_ended() {
             return;
         }
-        let gone = places.give_back_in(&session, &patrol).await;
+        let gone = places.give_back_in(&session, &deadlines).await;
         let Some(parents) = parents.upgrade() else {
             return;
         };

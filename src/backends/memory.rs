@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lock_core::{DistributedLock, Error, ErrorKind, KeeperPlace, MemoryLock, Namespace, Result};
+use lock_core::{DistributedLock, Error, ErrorKind, KeeperMode, MemoryLock, Namespace, Result};
 
 use crate::Config;
 use crate::url::StoreUrl;
@@ -26,7 +26,7 @@ pub(crate) fn connect(
             "memory:// has no host or path: name a store of its own by memory://?namespace=NAME",
         ));
     }
-    if config.keeper == Some(KeeperPlace::Thread) {
+    if config.keeper == Some(KeeperMode::Thread) {
         return Err(Error::new(
             ErrorKind::Unsupported,
             "keeper: memory:// keeps its holds on the caller's runtime: leave it out, or write \"caller\"",

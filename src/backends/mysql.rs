@@ -49,7 +49,7 @@ fn translated(url: &StoreUrl, config: &Config, namespace: Namespace) -> Result<M
 
 #[cfg(test)]
 mod tests {
-    use lock_core::KeeperPlace;
+    use lock_core::KeeperMode;
 
     use super::*;
 
@@ -75,7 +75,7 @@ mod tests {
             .without_creating_tables()
             .with_purge_after(Some(Duration::from_secs(2)))
             .with_connections(3)
-            .with_keeper(KeeperPlace::Caller)
+            .with_keeper(KeeperMode::Caller)
             .with_tls(lock_core::Tls::new().with_ca("/ca"));
         assert_eq!(translate(Config::new(all)).unwrap(), expected);
         let never = translate(Config::new("mysql://u@h/d?purge_after=0s")).unwrap();

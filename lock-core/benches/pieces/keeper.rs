@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use criterion::Criterion;
 use lock_core::{
-    Capabilities, Clock, FencingToken, HoldId, Keeper, Lease, LockGuard, LockRequest, Released,
-    Renewal, Result, async_trait,
+    Capabilities, Clock, FencingToken, HoldId, Keeper, LeaseStore, LockGuard, LockRequest,
+    Released, Renewal, Result, async_trait,
 };
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{Instant, advance};
@@ -62,7 +62,7 @@ struct Yes {
 }
 
 #[async_trait]
-impl Lease for Yes {
+impl LeaseStore for Yes {
     async fn renew(&self, holds: &[HoldId]) -> Result<Vec<Renewal>> {
         self.renewed
             .fetch_add(holds.len() as u64, Ordering::Relaxed);

@@ -1,7 +1,7 @@
 //! Who waits for whom, for the last claim of a queue.
 
 use criterion::{BenchmarkId, Criterion};
-use lock_core::{Mode, blocker};
+use lock_core::{Mode, blocking_claim};
 
 pub(crate) fn bench(criterion: &mut Criterion) {
     let permit = Mode::permit(1_000_000).expect("more than zero");
@@ -15,7 +15,7 @@ pub(crate) fn bench(criterion: &mut Criterion) {
             let modes = vec![mode; length];
             let id = BenchmarkId::new(name, length);
             group.bench_with_input(id, &modes, |bencher, modes| {
-                bencher.iter(|| blocker(modes, length - 1));
+                bencher.iter(|| blocking_claim(modes, length - 1));
             });
         }
     }

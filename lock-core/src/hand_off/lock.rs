@@ -7,9 +7,9 @@ use async_trait::async_trait;
 
 use super::queues::Queues;
 use super::waiting::{Outcome, Waiting};
-use crate::watchdog::Watchdog;
+use crate::waiter::watchdog::Watchdog;
 use crate::{
-    Capabilities, DistributedLock, Keeper, KeeperHome, LockGuard, LockRequest, Result, Wait,
+    Capabilities, DistributedLock, Keeper, KeeperRuntime, LockGuard, LockRequest, Result, Wait,
 };
 
 /// How long a process stays away from the store after a spent budget, at most.
@@ -72,7 +72,7 @@ impl HandOff {
         };
         let watchdog = locks
             .keeper()
-            .map_or_else(|| Watchdog::new(KeeperHome::caller()), Keeper::watchdog);
+            .map_or_else(|| Watchdog::new(KeeperRuntime::caller()), Keeper::watchdog);
         Self {
             queues: Arc::new(Queues::new(locks, budget, rest, watchdog)),
         }

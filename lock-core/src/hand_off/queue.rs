@@ -12,7 +12,7 @@ use crate::{LockRequest, Mode};
 /// the key exclusively there is no driver.
 #[derive(Debug)]
 pub(super) struct Queue<W> {
-    turn: Turn<W>,
+    turn: QueueOwner<W>,
     waiters: VecDeque<W>,
     /// How many waiters have lapsed since the others were looked for.
     lapses: u32,
@@ -23,7 +23,7 @@ pub(super) struct Queue<W> {
 }
 
 #[derive(Debug)]
-enum Turn<W> {
+enum QueueOwner<W> {
     Driver(W),
     /// The exclusive hold of this number, which may have ended and be on its way back to the store.
     Holder {
@@ -65,7 +65,7 @@ impl<W: Waits> Queue<W> {
     /// The queue of a key that `driver` is the first to want.
     pub(super) fn new(driver: W) -> Self {
         Self {
-            turn: Turn::Driver(driver),
+            turn: QueueOwner::Driver(driver),
             waiters: VecDeque::new(),
             lapses: 0,
             spent: Duration::ZERO,
@@ -90,35 +90,35 @@ impl<W: Waits> Queue<W> {
 
     pub(super) fn driver(&self) -> Option<&W> {
         match &self.turn {
-            Turn::Driver(driver) => Some(driver),
-            Turn::Holder { .. } => None,
+            QueueOwner::Driver(driver) => Some(driver),
+            QueueOwner::Holder { .. } => None,
         }
     }
 
     /// Returns true while a guard of this process holds the key exclusively.
     pub(super) fn is_held(&self) -> bool {
-        matches!(self.turn, Turn::Holder { ended: false, .. })
+        matches!(self.turn, QueueOwner::Holder { ended: false, .. })
     }
 
     /// The exclusive hold that has ended and is on its way back to the store, if those here wait for that.
     pub(super) fn ended(&self) -> Option<u64> {
         match self.turn {
-            Turn::Holder {
+            QueueOwner::Holder {
                 number,
                 ended: true,
             } => Some(number),
-            Turn::Holder { .. } | Turn::Driver(_) => None,
+            QueueOwner::Holder { .. } | QueueOwner::Driver(_) => None,
         }
     }
 
     pub(super) fn belongs_to(&self, number: u64) -> bool {
-        matches!(self.turn, Turn::Holder { number: holder, .. } if holder == number)
+        matches!(self.turn, QueueOwner::Holder { number: holder, .. } if holder == number)
     }
 
     /// Says that the hold `number` has ended, although its release may take a while.
     pub(super) fn end(&mut self, number: u64) {
         if self.belongs_to(number) {
-            self.turn = Turn::Holder {
+            self.turn = QueueOwner::Holder {
                 number,
                 ended: true,
             };
@@ -141,7 +141,7 @@ impl<W: Waits> Queue<W> {
 
     /// Says that the driver's claim was granted exclusively, to the hold of this `number`.
     pub(super) fn hold(&mut self, number: u64) {
-        self.turn = Turn::Holder {
+        self.turn = QueueOwner::Holder {
             number,
             ended: false,
         };
@@ -160,7 +160,7 @@ impl<W: Waits> Queue<W> {
     /// Makes the next waiter the driver. Without one the queue is over, and is to be removed.
     pub(super) fn pass(&mut self) -> Option<W> {
         let next = self.pop()?;
-        self.turn = Turn::Driver(next.clone());
+        self.turn = QueueOwner::Driver(next.clone());
         Some(next)
     }
 

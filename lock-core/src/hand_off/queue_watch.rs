@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::queues::Queues;
 use super::slot::Slot;
 use crate::LockKey;
-use crate::sync::locked;
-use crate::watchdog::{self, Progress, Watched};
+use crate::mutex::locked;
+use crate::waiter::watchdog::{self, Progress, Watched};
 
 /// One look after the other, as long as anybody waits for the key.
 pub(super) struct QueueWatch {

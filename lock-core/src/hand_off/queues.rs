@@ -13,10 +13,10 @@ use super::queue::{Queue, Wants};
 use super::queue_watch::QueueWatch;
 use super::shared::SharedGrant;
 use super::slot::{Slot, State};
-use crate::attempts::OUTAGE_LIMIT;
+use crate::backend::retry::OUTAGE_LIMIT;
 use crate::hold::Hold;
-use crate::sync::locked;
-use crate::watchdog::Watchdog;
+use crate::mutex::locked;
+use crate::waiter::watchdog::Watchdog;
 use crate::{
     Capabilities, Clock, DistributedLock, Error, FencingToken, LockGuard, LockKey, LockRequest,
     Mode, Moment, Wait,
@@ -331,7 +331,7 @@ fn wants_of(hold: &Hold) -> Wants {
 
 /// Whether `waiter` may keep `hold`: one that is kept on its owner's runtime cannot leave it.
 fn is_at_home(hold: &Hold, waiter: &Slot) -> bool {
-    hold.keeper.home.outlives_callers() || waiter.runtime_id() == Some(hold.handle.id())
+    hold.keeper.keeper_runtime.outlives_callers() || waiter.runtime_id() == Some(hold.handle.id())
 }
 
 impl fmt::Debug for Queues {

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use crate::members::SharedHold;
-use crate::sync::locked;
-use crate::watchdog::{self, Progress, Watchdog, Watched};
+use crate::hold::members::SharedHold;
+use crate::mutex::locked;
+use crate::waiter::watchdog::{self, Progress, Watchdog, Watched};
 use crate::{FencingToken, LockGuard};
 
 /// A shared grant, from which each reader that waited takes a guard when it is polled.

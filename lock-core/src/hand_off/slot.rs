@@ -14,9 +14,9 @@ use tokio::time::Instant;
 use super::queue::{Waits, Wants};
 use super::queues::Queues;
 use super::shared::SharedGrant;
-use crate::attempts::{Behind, Followers};
-use crate::sync::locked;
-use crate::watchdog::{self, Polling, Progress, Watched};
+use crate::backend::retry::{Followers, QueuedBehind};
+use crate::mutex::locked;
+use crate::waiter::watchdog::{self, Polling, Progress, Watched};
 use crate::{Clock, Error, LockGuard, LockKey, LockRequest, Moment, Result, Wait};
 
 /// A claim under way on the store.
@@ -198,7 +198,7 @@ impl Slot {
     }
 }
 
-impl Behind for Slot {
+impl QueuedBehind for Slot {
     fn cut_off(&self, error: &Error, heard: Moment) {
         self.queues.fail_outlasted(self, error, heard);
     }

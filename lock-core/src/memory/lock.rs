@@ -7,8 +7,8 @@ use async_trait::async_trait;
 
 use super::store::{CLOCK, Grant, Standing, Store, token};
 use crate::{
-    Capabilities, Claim, DistributedLock, HoldId, Keeper, Lease, LockGuard, LockKey, LockRequest,
-    Moment, Released, Renewal, Result, TTL_RANGE, TokenOrder, Wait,
+    Capabilities, Claim, DistributedLock, HoldId, Keeper, LeaseStore, LockGuard, LockKey,
+    LockRequest, Moment, Released, Renewal, Result, TTL_RANGE, TokenOrder, Wait,
 };
 
 /// Locks inside this process: for tests, examples and services with a single instance.
@@ -184,7 +184,7 @@ struct MemoryLease {
 }
 
 #[async_trait]
-impl Lease for MemoryLease {
+impl LeaseStore for MemoryLease {
     async fn renew(&self, holds: &[HoldId]) -> Result<Vec<Renewal>> {
         Ok(holds.iter().map(|hold| self.store.renew(hold)).collect())
     }

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, Weak};
 
 use tokio::sync::Notify;
 
-use crate::queue::holders;
-use crate::sync::locked;
+use crate::backend::fair_queue::holders;
+use crate::mutex::locked;
 use crate::{
     Clock, FencingToken, HoldId, LockKey, LossReason, Moment, OwnerId, Released, Renewal, Result,
 };

@@ -1,10 +1,10 @@
 //! The keeper and the claim, on paused time.
 
-mod alarm;
 mod claims;
 mod limits;
 mod lock_delay;
 mod max_hold;
+mod recheck;
 mod releases;
 mod renewal;
 mod shortened;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::support::{Answer, ScriptedLease, TTL, hold, hold_for, keeper};
 use lock_core::{
-    Capabilities, Clock, DistributedLockExt, Keeper, KeeperHome, LockGuard, LossReason, Released,
-    TTL_RANGE,
+    Capabilities, Clock, DistributedLockExt, Keeper, KeeperRuntime, LockGuard, LossReason,
+    Released, TTL_RANGE,
 };
 use tokio::time::{Instant, advance, sleep};
 
@@ -107,8 +107,8 @@ fn a_loss_is_told_before_the_store_opens_even_with_the_shortest_ttl() {
         let ttl = *TTL_RANGE.start();
         let lease = Arc::<ScriptedLease>::default();
         lease.renewal_answers(Answer::Never);
-        let home = KeeperHome::thread().unwrap();
-        let keeper = Keeper::new(Capabilities::new("scripted"), lease, home);
+        let keeper_runtime = KeeperRuntime::thread().unwrap();
+        let keeper = Keeper::new(Capabilities::new("scripted"), lease, keeper_runtime);
         let mut late = Vec::new();
         for _ in 0..40 {
             let opens = Clock::Boot.now().plus(ttl);

@@ -130,7 +130,7 @@ async fn no_hold_is_overlooked() {
         let guards: Vec<_> = (0..300)
             .map(|number| hold(&keeper, &format!("k{number}")))
             .collect();
-        keeper.alarm().all_changed();
+        keeper.recheck_handle().all_changed();
         keeper.shutdown(LIMIT).await.unwrap();
         let held = guards.iter().filter(|guard| guard.is_held()).count();
         assert_eq!(held, 0, "round {round}");

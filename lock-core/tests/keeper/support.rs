@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::{
-    Capabilities, Claim, Clock, Error, ErrorKind, FencingToken, HoldId, Keeper, Lease, LockGuard,
-    LockRequest, LossReason, Moment, Released, Renewal, Result,
+    Capabilities, Claim, Clock, Error, ErrorKind, FencingToken, HoldId, Keeper, LeaseStore,
+    LockGuard, LockRequest, LossReason, Moment, Released, Renewal, Result,
 };
 
 pub(crate) const TTL: Duration = Duration::from_secs(30);
@@ -75,7 +75,7 @@ async fn answer(answer: Answer) -> Result<bool> {
 }
 
 #[async_trait]
-impl Lease for ScriptedLease {
+impl LeaseStore for ScriptedLease {
     async fn renew(&self, holds: &[HoldId]) -> Result<Vec<Renewal>> {
         self.renewals
             .lock()

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::{
-    Alarm, Attempts, Backoff, Capabilities, Clock, DistributedLock, Error, ErrorKind, FencingToken,
-    HoldId, Keeper, Lease, Line, LockGuard, LockRequest, LossReason, Released, Renewal, Result,
-    TokenOrder, Wait, async_trait,
+    Backoff, Capabilities, Clock, DistributedLock, Error, ErrorKind, FencingToken, HoldId, Keeper,
+    LeaseStore, LocalQueue, LockGuard, LockRequest, LossReason, RecheckHandle, Released, Renewal,
+    Result, Retry, TokenOrder, Wait, async_trait,
 };
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
@@ -21,7 +21,7 @@ const REPLY_LIMIT: Duration = Duration::from_millis(60);
 pub(crate) struct Client {
     connection: Arc<Connection>,
     keeper: Keeper,
-    line: Line,
+    line: LocalQueue,
     /// Told when a key was given back.
     changed: Arc<Notify>,
 }
@@ -42,16 +42,16 @@ impl Client {
         Self {
             keeper: Keeper::in_process(capabilities, Arc::<Connection>::clone(&connection)),
             connection,
-            line: Line::new(),
+            line: LocalQueue::new(),
             changed: Arc::default(),
         }
     }
 
     /// Listens to what the server tells.
     pub(crate) fn listen(&self) {
-        let alarm: Alarm = self.keeper.alarm();
+        let recheck: RecheckHandle = self.keeper.recheck_handle();
         for key in self.connection.network.inbox(self.connection.process) {
-            alarm.changed(&key);
+            recheck.changed(&key);
             self.changed.notify_waiters();
         }
     }
@@ -63,7 +63,7 @@ impl Client {
 
     async fn take(&self, request: &LockRequest) -> Result<Option<LockGuard>> {
         let ends = request.wait().deadline();
-        let mut attempts = Attempts::new(request, Duration::from_secs(1));
+        let mut attempts = Retry::new(request, Duration::from_secs(1));
         let Some(_turn) = self.line.enter(&request.key, &mut attempts).await? else {
             return Ok(None);
         };
@@ -136,7 +136,7 @@ impl Connection {
 }
 
 #[async_trait]
-impl Lease for Connection {
+impl LeaseStore for Connection {
     async fn renew(&self, holds: &[HoldId]) -> Result<Vec<Renewal>> {
         let sent = Clock::Runtime.now();
         let Answer::Renewed(held) = self.ask(Request::Renew(holds.to_vec())).await? else {

@@ -17,9 +17,9 @@ use tracing::{Event, Level, Metadata, Subscriber};
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<String>>>);
 
-struct Line(String);
+struct LocalQueue(String);
 
-impl Visit for Line {
+impl Visit for LocalQueue {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         self.0 += &format!("{field}={value:?} ");
     }
@@ -39,7 +39,7 @@ impl Subscriber for Log {
     fn record_follows_from(&self, _: &Id, _: &Id) {}
 
     fn event(&self, event: &Event<'_>) {
-        let mut line = Line(String::new());
+        let mut line = LocalQueue(String::new());
         event.record(&mut line);
         self.0.lock().expect("no test panics with it").push(line.0);
     }

@@ -9,9 +9,9 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use lock_core::{
-    Attempts, Capabilities, Clock, DistributedLock, Error, ErrorKind, FencingToken, HandOff, Heard,
-    HoldId, Keeper, KeeperHome, Lease, Line, LockGuard, LockKey, LockRequest, MemoryLock, OwnerId,
-    Released, Renewal, Result, async_trait,
+    Capabilities, Clock, DistributedLock, Error, ErrorKind, FencingToken, HandOff, HoldId, Keeper,
+    KeeperRuntime, LeaseStore, LocalQueue, LockGuard, LockKey, LockRequest, MemoryLock, OwnerId,
+    Released, Renewal, ReplyStats, Result, Retry, async_trait,
 };
 
 /// Long enough for a busy machine.
@@ -65,8 +65,8 @@ pub(crate) fn counted(budget: Duration) -> (Arc<Counted>, HandOff) {
 pub(crate) struct Plain {
     store: Arc<PlainStore>,
     keeper: Keeper,
-    line: Line,
-    heard: Arc<Heard>,
+    line: LocalQueue,
+    heard: Arc<ReplyStats>,
 }
 
 #[derive(Debug, Default)]
@@ -97,12 +97,12 @@ impl Plain {
     }
 
     fn client(store: Arc<PlainStore>) -> Self {
-        let home = KeeperHome::thread().expect("a thread");
-        let lease: Arc<dyn Lease> = Arc::<PlainStore>::clone(&store);
+        let keeper_runtime = KeeperRuntime::thread().expect("a thread");
+        let lease: Arc<dyn LeaseStore> = Arc::<PlainStore>::clone(&store);
         Self {
             store,
-            keeper: Keeper::new(Capabilities::new("plain"), lease, home),
-            line: Line::new(),
+            keeper: Keeper::new(Capabilities::new("plain"), lease, keeper_runtime),
+            line: LocalQueue::new(),
             heard: Arc::default(),
         }
     }
@@ -121,7 +121,7 @@ impl Plain {
     }
 
     async fn take(&self, request: &LockRequest) -> Result<Option<LockGuard>> {
-        let mut attempts = Attempts::new(request, Duration::from_secs(1));
+        let mut attempts = Retry::new(request, Duration::from_secs(1));
         let _turn = self.line.enter(&request.key, &mut attempts).await?;
         loop {
             let attempt = self.attempt(request).await;
@@ -178,7 +178,7 @@ impl PlainStore {
 }
 
 #[async_trait]
-impl Lease for PlainStore {
+impl LeaseStore for PlainStore {
     async fn renew(&self, holds: &[HoldId]) -> Result<Vec<Renewal>> {
         self.check()?;
         let sent = Clock::Boot.now();

@@ -61,7 +61,7 @@ mod three_members {
 
 /// With holds that are renewed on the runtime of whoever acquired them.
 mod kept_by_the_caller {
-    use lock_core::KeeperPlace;
+    use lock_core::KeeperMode;
     use lock_etcd::EtcdConfig;
     use lock_testkit::Case;
 
@@ -70,7 +70,7 @@ mod kept_by_the_caller {
 
     async fn new_store(case: Case) -> EtcdStore {
         EtcdStore::for_case(case, ONE_MEMBER, |cluster, namespace| {
-            let config = EtcdConfig::new(cluster.url()).with_keeper(KeeperPlace::Caller);
+            let config = EtcdConfig::new(cluster.url()).with_keeper(KeeperMode::Caller);
             Box::pin(connect(config, namespace))
         })
     }

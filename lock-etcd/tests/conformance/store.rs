@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::{DistributedLock, LockKey, LockRequest, Mode, blocker};
+use lock_core::{DistributedLock, LockKey, LockRequest, Mode, blocking_claim};
 use lock_etcd::etcd_client::{
     Client, ConnectOptions, GetOptions, KeyValue, PutOptions, SortOrder, SortTarget,
 };
@@ -129,7 +129,7 @@ impl Store for EtcdStore {
         let mut admin = self.admin().await;
         let mut removed = false;
         for (index, claim) in claims.iter().enumerate() {
-            if blocker(&modes, index).is_none() {
+            if blocking_claim(&modes, index).is_none() {
                 let deleted = admin.delete(claim.key(), None).await;
                 removed |= deleted.expect("the cluster runs").deleted() > 0;
             }

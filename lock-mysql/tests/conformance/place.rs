@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use lock_core::{KeeperPlace, LockKey, Tls};
+use lock_core::{KeeperMode, LockKey, Tls};
 use lock_mysql::MySqlConfig;
 use lock_testkit::Case;
 use lock_testkit::servers::{Spare, Spares, SqlServer, SqlSession, SqlVendor};
@@ -98,7 +98,7 @@ impl Place {
         let config = MySqlConfig::new(server.url());
         match self.way {
             Way::Plain => config,
-            Way::KeptByTheCaller => config.with_keeper(KeeperPlace::Caller),
+            Way::KeptByTheCaller => config.with_keeper(KeeperMode::Caller),
             Way::Limited => {
                 let url = format!("mysql://locker:password@127.0.0.1:{}/app", server.port());
                 MySqlConfig::new(url).without_creating_tables()

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_core::{KeeperPlace, Mode, Released};
+use lock_core::{KeeperMode, Mode, Released};
 use lock_mysql::{MySqlConfig, MySqlLock};
 use lock_testkit::servers::{SqlServer, SqlVendor};
 use lock_testkit::{block_thread, block_workers, eventually};
@@ -73,7 +73,7 @@ fn holds_that_the_caller_keeps_end_with_its_runtime() {
         let first = runtime().expect("a runtime");
         let guard = first.block_on(async {
             let config = MySqlConfig::new(server.url()).with_hold(hold);
-            let config = config.with_keeper(KeeperPlace::Caller);
+            let config = config.with_keeper(KeeperMode::Caller);
             let locks = MySqlLock::connect(config).await.expect("it runs");
             let guard = take(&locks, "k", Mode::Exclusive, TTL).await;
             tokio::time::sleep(TTL * 2).await;

@@ -43,11 +43,11 @@ const ALL: [(&str, &str, &str); 6] = [
 ];
 
 fn begin(server: &SqlServer, statements: &str) -> SqlSession {
-    let mut blocker = server.session();
+    let mut blocking_claim = server.session();
     for statement in statements.split("; ") {
-        blocker.run(statement);
+        blocking_claim.run(statement);
     }
-    blocker
+    blocking_claim
 }
 
 async fn assert_blocked(locks: &MySqlLock, request: LockRequest, word: &str) {
@@ -71,7 +71,7 @@ fn a_blocked_table_is_told_with_what_blocks_it() {
                 let locks = connect(&server, hold).await;
                 drop(take(&locks, "free", LONG).await);
                 for (number, (block, unblock, word)) in ALL.into_iter().enumerate() {
-                    let mut blocker = begin(&server, block);
+                    let mut blocking_claim = begin(&server, block);
                     let mut requests = vec![exclusive("free", SHORT)];
                     // Who only reads a row may lock it for readers.
                     if hold == MySqlHold::Lease || block.contains("WRITE") {
@@ -87,7 +87,7 @@ fn a_blocked_table_is_told_with_what_blocks_it() {
                     for request in requests {
                         assert_blocked(&locks, request, word).await;
                     }
-                    blocker.run(unblock);
+                    blocking_claim.run(unblock);
                     drop(take_soon(&locks, exclusive("free", LONG)).await);
                 }
             }
@@ -185,13 +185,13 @@ async fn all_say_so(
         if hold == MySqlHold::Lease {
             drop(take_soon(&ours, request.clone()).await);
         }
-        let mut blocker = begin(server, block);
+        let mut blocking_claim = begin(server, block);
         tokio::join!(
             assert_blocked(&ours, request.clone(), "blocked"),
             assert_blocked(&theirs, request.clone(), "blocked"),
         );
         assert_blocked(&ours, request.clone(), "blocked").await;
-        blocker.run(unblock);
+        blocking_claim.run(unblock);
         drop(take_soon(&theirs, request).await);
     }
 }

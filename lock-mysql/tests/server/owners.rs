@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_core::{DistributedLock, KeeperPlace, LockRequest, LossReason, Released};
+use lock_core::{DistributedLock, KeeperMode, LockRequest, LossReason, Released};
 use lock_mysql::{MySqlConfig, MySqlHold};
 use lock_testkit::servers::{SqlServer, SqlVendor};
 use lock_testkit::steady;
@@ -53,7 +53,7 @@ fn a_reader_that_dies_early_leaves_the_others_in() {
             let dying = scope.spawn(|| {
                 silent.block_on(async {
                     let config = MySqlConfig::new(server.url());
-                    let locks = connect_with(config.with_keeper(KeeperPlace::Caller)).await;
+                    let locks = connect_with(config.with_keeper(KeeperMode::Caller)).await;
                     locks.acquire(shared(TTL)).await.expect("it runs")
                 })
             });

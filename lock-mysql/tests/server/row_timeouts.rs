@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use lock_core::{DistributedLock, KeeperPlace};
+use lock_core::{DistributedLock, KeeperMode};
 use lock_mysql::{MySqlConfig, MySqlHold, MySqlLock};
 use lock_testkit::servers::{SqlServer, SqlVendor};
 use lock_testkit::steady;
@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use crate::{LONG, connect, connect_with, exclusive, is_free, take, take_soon};
 
-async fn on_one_connection(server: &SqlServer, keeper: KeeperPlace) -> MySqlLock {
+async fn on_one_connection(server: &SqlServer, keeper: KeeperMode) -> MySqlLock {
     let config = MySqlConfig::new(server.url()).with_keeper(keeper);
     connect_with(config.with_hold(MySqlHold::Row).with_connections(1)).await
 }
@@ -39,7 +39,7 @@ fn a_refused_request_with_a_short_ttl_shortens_no_later_hold() {
             let server = SqlServer::start(vendor);
             let other = connect(&server, MySqlHold::Row).await;
             let _held = take(&other, "held", LONG).await;
-            let locks = on_one_connection(&server, KeeperPlace::Thread).await;
+            let locks = on_one_connection(&server, KeeperMode::Thread).await;
             use_before(&locks, LONG, SHORT).await;
             let guard = take(&locks, "k", LONG).await;
             // No predicate tells that a connection was not ended: the server looks within seconds.
@@ -60,7 +60,7 @@ fn a_refused_request_with_a_long_ttl_prolongs_no_later_hold() {
         let other = runtime.block_on(connect(&server, MySqlHold::Row));
         let _held = runtime.block_on(take(&other, "held", LONG));
         let _guard = silent.block_on(async {
-            let locks = on_one_connection(&server, KeeperPlace::Caller).await;
+            let locks = on_one_connection(&server, KeeperMode::Caller).await;
             use_before(&locks, SHORT, LONG).await;
             take(&locks, "k", SHORT).await
         });

@@ -218,9 +218,9 @@ fn a_take_that_was_given_up_on_a_runtime_that_stands_still_blocks_nobody() {
         for vendor in SqlVendor::available() {
             let server = SqlServer::start(vendor);
             let locks = connect(&server, MySqlHold::Lease).await;
-            let blocker = connect(&server, MySqlHold::Row).await;
+            let blocking_claim = connect(&server, MySqlHold::Row).await;
             works(&locks, "k").await;
-            let held = take(&blocker, "k", LONG).await;
+            let held = take(&blocking_claim, "k", LONG).await;
             let given_up = locks.clone();
             let standing_still = spawn_blocking(move || {
                 let runtime = runtime();

@@ -27,7 +27,7 @@ lock_testkit::conformance!(new_store);
 
 /// With holds that are renewed on the runtime of whoever acquired them.
 mod kept_by_the_caller {
-    use lock_core::KeeperPlace;
+    use lock_core::KeeperMode;
     use lock_redis::RedisConfig;
     use lock_testkit::Case;
 
@@ -36,7 +36,7 @@ mod kept_by_the_caller {
 
     async fn new_store(case: Case) -> RedisStore {
         RedisStore::for_case(case, PLAIN, |server, namespace| {
-            let config = RedisConfig::new(server.url()).with_keeper(KeeperPlace::Caller);
+            let config = RedisConfig::new(server.url()).with_keeper(KeeperMode::Caller);
             Box::pin(connect(config, namespace))
         })
     }

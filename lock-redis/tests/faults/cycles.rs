@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use lock_core::KeeperHome;
+use lock_core::KeeperRuntime;
 use lock_redis::RedisLock;
 use lock_testkit::eventually;
 use tokio::runtime::Handle;
@@ -36,8 +36,9 @@ fn memory() -> usize {
 
 async fn tasks_on_keeper_thread() -> usize {
     let count = async { Handle::current().metrics().num_alive_tasks() };
-    let home = KeeperHome::thread().expect("it runs");
-    home.spawn(count)
+    let keeper_runtime = KeeperRuntime::thread().expect("it runs");
+    keeper_runtime
+        .spawn(count)
         .expect("it runs")
         .await
         .expect("it counts")
@@ -80,7 +81,7 @@ async fn leaves_nothing() {
     })
     .await;
     eventually(PROMPT, "no task is left on the keeper thread", || async {
-        // The same, the patrol, and the one that counts.
+        // The same, the deadlines, and the one that counts.
         tasks_on_keeper_thread().await <= 5
     })
     .await;

@@ -305,9 +305,9 @@ fn a_removal_behind_a_broken_connection_is_noticed_at_once() {
         is_renewed_after(&guard, valid_until(&guard)).await;
         bed.background().cut();
         bed.ask(&["DEL", "k"]);
-        let told = timeout(Duration::from_secs(2), guard.lost()).await;
+        let told = timeout(Duration::from_millis(900), guard.lost()).await;
         assert_eq!(
-            told.expect("far sooner than by the next renewal"),
+            told.expect("sooner than what is tried again after a pause"),
             LossReason::Removed
         );
     });

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use lock_core::{DistributedLock, HoldWatch, KeeperHome, LockGuard, LossReason};
+use lock_core::{DistributedLock, HoldWatch, KeeperRuntime, LockGuard, LossReason};
 use lock_redis::RedisLock;
 use lock_testkit::{eventually, steady};
 use tokio::task::JoinSet;
@@ -83,10 +83,10 @@ async fn cut_off(count: u64, silence: Silence) {
         hold.until = valid_until(&hold.guard);
     }
     // What is told is noted where it is told, not when this runtime gets round to it.
-    let home = KeeperHome::thread().expect("it runs");
+    let keeper_runtime = KeeperRuntime::thread().expect("it runs");
     let losing: Vec<_> = held
         .into_iter()
-        .map(|hold| home.spawn(lose(hold)).expect("it runs"))
+        .map(|hold| keeper_runtime.spawn(lose(hold)).expect("it runs"))
         .collect();
     let mut grants = waiting.join_all().await;
     let mut losses = Vec::new();

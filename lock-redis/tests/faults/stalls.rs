@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use lock_core::KeeperHome;
+use lock_core::KeeperRuntime;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep};
 
@@ -37,8 +37,11 @@ impl Metronome {
                 last = now;
             }
         };
-        let home = KeeperHome::thread().expect("it runs");
-        let ticking = home.spawn(ticking).expect("it runs").abort_handle();
+        let keeper_runtime = KeeperRuntime::thread().expect("it runs");
+        let ticking = keeper_runtime
+            .spawn(ticking)
+            .expect("it runs")
+            .abort_handle();
         Self { stalls, ticking }
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_core::{DistributedLockExt, ErrorKind, KeeperPlace};
+use lock_core::{DistributedLockExt, ErrorKind, KeeperMode};
 use lock_redis::{RedisConfig, RedisLock};
 use lock_testkit::servers::RedisServer;
 use tokio::runtime::{Builder, Runtime};
@@ -101,7 +101,7 @@ fn connections_end_with_their_runtimes() {
 fn requests_end_in_time_although_a_runtime_that_kept_holds_is_not_driven() {
     let server = RedisServer::start();
     let (first, second) = (runtime(), runtime());
-    let config = RedisConfig::new(server.url()).with_keeper(KeeperPlace::Caller);
+    let config = RedisConfig::new(server.url()).with_keeper(KeeperMode::Caller);
     let locks = first.block_on(RedisLock::connect(config)).unwrap();
     let kept = first.block_on(lock_for(&locks, "kept", Duration::from_secs(30)));
     second.block_on(works(&locks, "k"));

@@ -1,6 +1,6 @@
 //! Who may hold a key together, right and wrong.
 
-use lock_core::{Mode, blocker};
+use lock_core::{Mode, blocking_claim};
 
 use crate::fault::Fault;
 use crate::rules::Entry;
@@ -14,7 +14,7 @@ pub(crate) fn admits(fault: Fault, queue: &[Entry], index: usize) -> bool {
     let beside = |wrong: fn(Mode) -> bool| {
         let mut others = modes[..=index].to_vec();
         others.retain(|mode| !wrong(*mode));
-        blocker(&others, others.len() - 1).is_none()
+        blocking_claim(&others, others.len() - 1).is_none()
     };
     match (fault, entry.id.mode()) {
         (Fault::GrantsEverything, _) => true,
@@ -44,6 +44,6 @@ pub(crate) fn admits(fault: Fault, queue: &[Entry], index: usize) -> bool {
         (Fault::PermitsOvertake, Mode::Permit { of }) => {
             earlier.iter().all(|other| is_permit(other.id.mode())) && index < of.get() as usize
         }
-        _ => blocker(&modes, index).is_none(),
+        _ => blocking_claim(&modes, index).is_none(),
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::{
-    Capabilities, Claim, DistributedLock, Error, ErrorKind, FencingToken, Keeper, KeeperHome,
+    Capabilities, Claim, DistributedLock, Error, ErrorKind, FencingToken, Keeper, KeeperRuntime,
     LockGuard, LockKey, LockRequest, Result, TTL_RANGE, Wait,
 };
 use tokio::sync::Mutex;
@@ -46,9 +46,9 @@ impl ShelfLock {
             server: Arc::clone(&server),
             client_lives: Arc::clone(&alive),
         });
-        let home = match fault {
-            Fault::BelievesInLongerTtl => KeeperHome::caller(),
-            _ => KeeperHome::thread().expect("a thread"),
+        let keeper_runtime = match fault {
+            Fault::BelievesInLongerTtl => KeeperRuntime::caller(),
+            _ => KeeperRuntime::thread().expect("a thread"),
         };
         let checked = match fault {
             Fault::TakesFewTtls => declared.clone().with_ttl(TTL_RANGE_TAKEN),
@@ -59,7 +59,7 @@ impl ShelfLock {
             _ => declared.clone(),
         };
         Self {
-            keeper: Keeper::new(checked, lease, home),
+            keeper: Keeper::new(checked, lease, keeper_runtime),
             server,
             declared,
             number: CLIENTS.fetch_add(1, Ordering::Relaxed),
@@ -108,8 +108,12 @@ impl ShelfLock {
                 sleep(Duration::from_millis(30)).await;
                 server.request(|rules| rules.take(&id, number, waits)).await
             };
-            let home = KeeperHome::thread().expect("a thread");
-            return home.spawn(take).expect("a thread").await.expect("no panic");
+            let keeper_runtime = KeeperRuntime::thread().expect("a thread");
+            return keeper_runtime
+                .spawn(take)
+                .expect("a thread")
+                .await
+                .expect("no panic");
         }
         server.request(|rules| rules.take(&id, number, waits)).await
     }

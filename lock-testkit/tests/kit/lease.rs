@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::{
-    Error, ErrorKind, HoldId, KeeperHome, Lease, LossReason, Released, Renewal, Result,
+    Error, ErrorKind, HoldId, KeeperRuntime, LeaseStore, LossReason, Released, Renewal, Result,
 };
 use tokio::time::{sleep, timeout};
 
@@ -52,7 +52,7 @@ impl ShelfLease {
 }
 
 #[async_trait]
-impl Lease for ShelfLease {
+impl LeaseStore for ShelfLease {
     async fn renew(&self, holds: &[HoldId]) -> Result<Vec<Renewal>> {
         let orphaned = !self.client_lives.load(Ordering::Relaxed);
         if self.is(Fault::NeverRenews) || self.is(Fault::HoldsDieWithClient) && orphaned {
@@ -64,7 +64,7 @@ impl Lease for ShelfLease {
         }
         if self.is(Fault::RenewalComesLate) {
             let (server, holds) = (Arc::clone(&self.server), holds.to_vec());
-            KeeperHome::thread()?.spawn(async move {
+            KeeperRuntime::thread()?.spawn(async move {
                 sleep(Duration::from_millis(100)).await;
                 holds.iter().all(|hold| server.rules().renew(hold, true))
             })?;
@@ -82,7 +82,7 @@ impl Lease for ShelfLease {
         }
         let request = self.server.request(|rules| rules.release(hold));
         let released = match self.server.fault {
-            // At the caller's home there may be no timer any more.
+            // on the caller's runtime there may be no timer any more.
             Fault::BelievesInLongerTtl => request.await,
             _ => timeout(ANSWER_LIMIT, request)
                 .await
@@ -90,7 +90,7 @@ impl Lease for ShelfLease {
         };
         if self.is(Fault::ReleaseComesTwice) {
             let (server, key) = (Arc::clone(&self.server), hold.key().clone());
-            KeeperHome::thread()?.spawn(async move {
+            KeeperRuntime::thread()?.spawn(async move {
                 sleep(Duration::from_millis(1)).await;
                 server.rules().evict(key.as_str())
             })?;

@@ -1,6 +1,6 @@
 //! Where the cases run, and how clients connect there.
 
-use lock_core::KeeperPlace;
+use lock_core::KeeperMode;
 use lock_testkit::servers::{Spare, Spares, ZooKeeperServer};
 use lock_zookeeper::ZooKeeperConfig;
 
@@ -46,7 +46,7 @@ impl Place {
         let plain = ZooKeeperConfig::new(server.address()).with_chroot(chroot);
         match self {
             Self::One | Self::Three => plain,
-            Self::KeptByTheCaller => plain.with_keeper(KeeperPlace::Caller),
+            Self::KeptByTheCaller => plain.with_keeper(KeeperMode::Caller),
             Self::Limited => {
                 permissions::give_away(server, chroot).await;
                 plain.with_auth(permissions::LOCKER)

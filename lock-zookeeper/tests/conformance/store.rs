@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::{DistributedLock, LockKey, LockRequest, Mode, blocker};
+use lock_core::{DistributedLock, LockKey, LockRequest, Mode, blocking_claim};
 use lock_testkit::servers::{Spare, ZooKeeperServer};
 use lock_testkit::{Case, Need, Store};
 use lock_zookeeper::zookeeper_client::{Acls, Client, CreateMode, Error};
@@ -94,7 +94,8 @@ impl ZooKeeperStore {
     async fn holders(&self, lock: &str) -> Vec<String> {
         let line = self.line(lock).await;
         let modes: Vec<Mode> = line.iter().map(|(_, mode)| *mode).collect();
-        let holds = |(index, _): &(usize, &(String, Mode))| blocker(&modes, *index).is_none();
+        let holds =
+            |(index, _): &(usize, &(String, Mode))| blocking_claim(&modes, *index).is_none();
         let holders = line.iter().enumerate().filter(holds);
         holders.map(|(_, (name, _))| name.clone()).collect()
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
-use lock_core::{DistributedLock, FencingToken, KeeperPlace, LockGuard, Mode, Released, Wait};
+use lock_core::{DistributedLock, FencingToken, KeeperMode, LockGuard, Mode, Released, Wait};
 use lock_testkit::servers::ZooKeeperServer;
 use lock_testkit::{eventually, poll_times, steady};
 use lock_zookeeper::zookeeper_client::Client;
@@ -17,7 +17,7 @@ const CROWD: usize = 25;
 
 /// A client whose holds are kept on the thread of the test, so that nothing is sent before that has a rest.
 async fn connect_here(server: &ZooKeeperServer) -> ZooKeeperLock {
-    let config = ZooKeeperConfig::new(server.address()).with_keeper(KeeperPlace::Caller);
+    let config = ZooKeeperConfig::new(server.address()).with_keeper(KeeperMode::Caller);
     let locks = ZooKeeperLock::connect(config).await;
     locks.expect("the server runs")
 }

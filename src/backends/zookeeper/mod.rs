@@ -58,7 +58,7 @@ fn config_error(message: String) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use lock_core::{KeeperPlace, Tls};
+    use lock_core::{KeeperMode, Tls};
 
     use super::*;
 
@@ -80,7 +80,7 @@ mod tests {
         let expected = ZooKeeperConfig::new("a:1,[::1]:2181")
             .with_chroot("/app/locks")
             .with_auth("l@x:p/w")
-            .with_keeper(KeeperPlace::Caller)
+            .with_keeper(KeeperMode::Caller)
             .with_tls(Tls::new().with_ca("/ca"));
         assert_eq!(translate(all).unwrap(), expected);
         let roots = translate("zookeepers://a").unwrap();

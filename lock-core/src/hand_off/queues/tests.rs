@@ -2,13 +2,13 @@
 
 use super::*;
 use crate::hand_off::slot::now;
-use crate::{KeeperHome, MemoryLock};
+use crate::{KeeperRuntime, MemoryLock};
 
 /// `hand_on` takes a waiter out, sees that its hold was lost just now, by which the queue is over, and puts the
 /// waiter back, which has been dropped meanwhile.
 #[tokio::test]
 async fn a_waiter_that_has_gone_is_not_put_back_as_the_driver() {
-    let watchdog = Watchdog::new(KeeperHome::caller());
+    let watchdog = Watchdog::new(KeeperRuntime::caller());
     let budget = Duration::from_secs(1);
     let queues = Queues::new(
         Arc::new(MemoryLock::new()),

@@ -1,0 +1,196 @@
+//! The calls that applications use, derived from [`DistributedLock::acquire`] for every backend.
+
+use std::future::Future;
+use std::time::Duration;
+
+use crate::api::with_lock;
+use crate::{DistributedLock, Error, ErrorKind, HoldWatch, LockGuard, LockRequest, Result, Wait};
+
+/// What applications call. Implemented for every [`DistributedLock`], so that no backend can give
+/// these calls a meaning of its own.
+///
+/// | | does not wait | waits at most | waits for ever |
+/// |---|---|---|---|
+/// | exclusive | [`try_lock`](Self::try_lock) | [`lock_within`](Self::lock_within) | [`lock`](Self::lock) |
+/// | shared | [`try_lock_shared`](Self::try_lock_shared) | [`lock_shared_within`](Self::lock_shared_within) | [`lock_shared`](Self::lock_shared) |
+/// | one of n permits | [`try_permit`](Self::try_permit) | [`permit_within`](Self::permit_within) | [`permit`](Self::permit) |
+///
+/// All take the client's ttl; a [`LockRequest`] given to [`DistributedLock::acquire`] names its own.
+///
+/// # Errors
+///
+/// Every call: [`InvalidKey`](ErrorKind::InvalidKey) when the key is empty or over 255 bytes, and
+/// the errors of [`DistributedLock::acquire`]. Held by someone else is `None`, not an error.
+///
+/// # Cancel safety
+///
+/// Every call: dropping the future leaves nothing behind on the store.
+///
+/// ```
+/// use std::time::Duration;
+/// use lock_core::{DistributedLockExt, MemoryLock};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> lock_core::Result<()> {
+/// let locks = MemoryLock::new();
+/// let writer = locks.lock("accounts").await?;
+/// assert!(locks.try_lock_shared("accounts").await?.is_none());
+/// assert!(locks.lock_within("accounts", Duration::from_millis(20)).await?.is_none());
+/// writer.release().await?;
+///
+/// let first = locks.lock_shared("accounts").await?;
+/// let second = locks.lock_shared("accounts").await?;
+/// assert!(second.token() > first.token());
+/// # Ok(())
+/// # }
+/// ```
+pub trait DistributedLockExt: DistributedLock {
+    /// Takes the exclusive lock, waiting until it is free.
+    fn lock(&self, key: &str) -> impl Future<Output = Result<LockGuard>> + Send {
+        async move { wait_forever(self, LockRequest::exclusive(key)?).await }
+    }
+
+    /// Takes the exclusive lock if it is free: one round trip.
+    fn try_lock(&self, key: &str) -> impl Future<Output = Result<Option<LockGuard>>> + Send {
+        async move {
+            self.acquire(LockRequest::exclusive(key)?.without_waiting())
+                .await
+        }
+    }
+
+    /// Takes the exclusive lock, waiting at most `limit`.
+    fn lock_within(
+        &self,
+        key: &str,
+        limit: Duration,
+    ) -> impl Future<Output = Result<Option<LockGuard>>> + Send {
+        async move {
+            self.acquire(LockRequest::exclusive(key)?.waiting_at_most(limit))
+                .await
+        }
+    }
+
+    /// Takes a shared lock, waiting until no conflicting claim is in the way.
+    fn lock_shared(&self, key: &str) -> impl Future<Output = Result<LockGuard>> + Send {
+        async move { wait_forever(self, LockRequest::shared(key)?).await }
+    }
+
+    /// Takes a shared lock if that needs no waiting: one round trip.
+    fn try_lock_shared(&self, key: &str) -> impl Future<Output = Result<Option<LockGuard>>> + Send {
+        async move {
+            self.acquire(LockRequest::shared(key)?.without_waiting())
+                .await
+        }
+    }
+
+    /// Takes a shared lock, waiting at most `limit`.
+    fn lock_shared_within(
+        &self,
+        key: &str,
+        limit: Duration,
+    ) -> impl Future<Output = Result<Option<LockGuard>>> + Send {
+        async move {
+            self.acquire(LockRequest::shared(key)?.waiting_at_most(limit))
+                .await
+        }
+    }
+
+    /// Takes one of `of` permits, waiting until one is free. An `of` of zero is an error.
+    fn permit(&self, key: &str, of: u32) -> impl Future<Output = Result<LockGuard>> + Send {
+        async move { wait_forever(self, LockRequest::permit(key, of)?).await }
+    }
+
+    /// Takes one of `of` permits if one is free: one round trip. An `of` of zero is an error.
+    fn try_permit(
+        &self,
+        key: &str,
+        of: u32,
+    ) -> impl Future<Output = Result<Option<LockGuard>>> + Send {
+        async move {
+            self.acquire(LockRequest::permit(key, of)?.without_waiting())
+                .await
+        }
+    }
+
+    /// Takes one of `of` permits, waiting at most `limit`. An `of` of zero is an error.
+    fn permit_within(
+        &self,
+        key: &str,
+        of: u32,
+        limit: Duration,
+    ) -> impl Future<Output = Result<Option<LockGuard>>> + Send {
+        async move {
+            self.acquire(LockRequest::permit(key, of)?.waiting_at_most(limit))
+                .await
+        }
+    }
+
+    /// Runs `work` under the lock of `request` and releases it afterwards; `None` when the wait
+    /// ran out and the work was not begun.
+    ///
+    /// When the lock is lost the work's future is dropped at once, before anyone else can get in,
+    /// and the call fails. That stops async work at its current await; it cannot stop *blocking*
+    /// work, nor a task that the work has spawned. Those look at the [`HoldWatch`] they are given:
+    ///
+    /// ```
+    /// use lock_core::{DistributedLockExt, LockRequest, MemoryLock};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> lock_core::Result<()> {
+    /// let locks = MemoryLock::new();
+    /// let sum = locks.with_lock(LockRequest::exclusive("ledger")?, async |held| {
+    ///     tokio::task::spawn_blocking(move || {
+    ///         (1..=10).take_while(|_| held.is_held()).sum::<u32>()
+    ///     })
+    ///     .await
+    /// });
+    /// assert_eq!(sum.await?.expect("we wait for ever").expect("no panic"), 55);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Besides those of the acquisition, [`Lost`](ErrorKind::Lost) when the lock was lost before
+    /// the work was done, also when its last step took longer than the lock lasted, so that nobody could
+    /// stop it; and when the release finds nothing to release: it was removed on the store, perhaps
+    /// before the work was done. (So it looks, too, when a release has to be repeated and the first one
+    /// had got through.) An unconfirmed release after the work is logged, not returned: the work is
+    /// done, and the store frees the lock by its ttl.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the work and releases the lock in the background.
+    fn with_lock<W, F>(
+        &self,
+        request: LockRequest,
+        work: W,
+    ) -> impl Future<Output = Result<Option<F::Output>>> + Send
+    where
+        W: FnOnce(HoldWatch) -> F + Send,
+        F: Future + Send,
+        F::Output: Send,
+    {
+        with_lock::with_lock(self, request, work)
+    }
+}
+
+impl<L: DistributedLock + ?Sized> DistributedLockExt for L {}
+
+async fn wait_forever<L>(locks: &L, request: LockRequest) -> Result<LockGuard>
+where
+    L: DistributedLock + ?Sized,
+{
+    let key = request.key.clone();
+    locks
+        .acquire(request.with_wait(Wait::Forever))
+        .await?
+        .ok_or_else(|| {
+            Error::new(
+                ErrorKind::Backend,
+                "the backend gave up a wait that has no end",
+            )
+            .with_operation("acquire")
+            .with_key(&key)
+        })
+}

@@ -1,0 +1,113 @@
+//! An acquisition from before its first write until it is granted or given up: the one place where
+//! cancel safety is written.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::hold::Hold;
+use crate::hold::validity::renewal_due;
+use crate::{FencingToken, HoldId, LockGuard, LossReason, LossSender, Moment};
+
+/// An acquisition under way.
+///
+/// A backend announces each request by [`sending`](Self::sending), which arms the claim; the
+/// store's answer is either [`granted`](Self::granted), which makes the guard, or
+/// [`refused`](Self::refused), which disarms it. Dropping an armed claim, be it by an error, a
+/// timeout, a panic or a cancelled future, releases in the background whatever the unanswered
+/// request may have won.
+///
+/// ```
+/// use lock_core::{FencingToken, Keeper, LockGuard, LockRequest, Result};
+///
+/// # async fn ask_the_store(_: &lock_core::HoldId) -> Result<Option<u64>> { Ok(None) }
+/// async fn take(keeper: &Keeper, request: &LockRequest) -> Result<Option<LockGuard>> {
+///     let mut claim = keeper.claim(request)?;
+///     let sent = claim.sending();
+///     let Some(grant) = ask_the_store(claim.id()).await? else {
+///         claim.refused();
+///         return Ok(None);
+///     };
+///     let ttl = claim.id().store_ttl();
+///     Ok(claim.granted(FencingToken::from_grant(grant)?, sent, ttl))
+/// }
+/// ```
+#[derive(Debug)]
+#[must_use = "dropping a claim gives up the acquisition"]
+pub struct Claim {
+    hold: Arc<Hold>,
+    max_hold: Option<Duration>,
+    armed: bool,
+    /// Whether a take was sent again because nothing was heard of the one before, which may still
+    /// arrive.
+    resent: bool,
+}
+
+impl Claim {
+    pub(crate) fn new(hold: Hold, max_hold: Option<Duration>) -> Self {
+        Self {
+            hold: Arc::new(hold),
+            max_hold,
+            armed: false,
+            resent: false,
+        }
+    }
+
+    /// What identifies this acquisition on the store.
+    pub fn id(&self) -> &HoldId {
+        &self.hold.id
+    }
+
+    /// Arms the claim for a request that is about to be sent, and returns the present moment: the
+    /// one from which the request's answer counts.
+    pub fn sending(&mut self) -> Moment {
+        self.resent |= self.armed;
+        self.armed = true;
+        self.hold.keeper.clock.now()
+    }
+
+    /// Disarms the claim: the store has answered that nothing of it is there.
+    ///
+    /// Not if an earlier request of the claim was never answered, since that one may still arrive.
+    pub fn refused(&mut self) {
+        self.armed = false;
+    }
+
+    /// Makes the guard of a grant: the store holds the key for `ttl` from `sent` on, of which the last
+    /// part is its lock delay, if it has one.
+    ///
+    /// `None` when the answer came so late that a third of the guard's ttl is gone: its holder would have
+    /// to be renewed before it did anything, or has expired. What was won is then released in the
+    /// background; try again with a new claim while there is time. Also `None` when the client was
+    /// shut down meanwhile.
+    pub fn granted(self, token: FencingToken, sent: Moment, ttl: Duration) -> Option<LockGuard> {
+        if !self.resent {
+            self.hold.id.set_granted();
+        }
+        let ttl = self.hold.usable(ttl);
+        if self.hold.keeper.clock.now() > renewal_due(sent, ttl) {
+            return None;
+        }
+        let mut claim = self;
+        claim.hold.keep(sent, ttl, claim.max_hold);
+        if claim.hold.keeper.gate.is_closed() {
+            // The shutdown may have passed by before the hold was there to be ended.
+            claim.hold.end(LossReason::Closed);
+            return None;
+        }
+        (claim.armed, claim.resent) = (false, false);
+        Some(LockGuard::new(Arc::clone(&claim.hold), token))
+    }
+
+    /// By this the backend reports a loss that it learns of by itself.
+    pub fn loss(&self) -> LossSender {
+        LossSender::new(Arc::downgrade(&self.hold))
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        if self.armed || self.resent {
+            self.hold.release_in_background(self.hold.releasing(), None);
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Who waits for whom in a queue of claims: the one rule of all backends that keep a queue.
+
+use crate::Mode;
+
+/// Which earlier claim the claim at `index` still waits for; `None` when it may hold the key.
+///
+/// `modes` are the modes of all claims on the key in order of arrival, holders and waiters alike:
+/// whoever waits for nobody holds the key. Claims are served in order: one that conflicts with an
+/// earlier claim waits for it, even while that one only waits itself, so nobody starves.
+///
+/// - [`Mode::Exclusive`] waits for the claim just before it.
+/// - [`Mode::Shared`] waits for the last earlier claim that is not shared.
+/// - [`Mode::Permit`] waits for the last earlier claim that is no permit, and otherwise for the
+///   permit just before it while its `of` are taken by earlier ones, or while one of those waits
+///   itself: a claim for one of many does not overtake one for one of few. It has to look again
+///   when *any* of the earlier permits goes.
+///
+/// ```
+/// use lock_core::{Mode, blocking_claim};
+///
+/// let queue = [Mode::Shared, Mode::Shared, Mode::Exclusive, Mode::Shared];
+/// assert_eq!(blocking_claim(&queue, 1), None);
+/// assert_eq!(blocking_claim(&queue, 2), Some(1));
+/// assert_eq!(blocking_claim(&queue, 3), Some(2));
+/// ```
+pub fn blocking_claim(modes: &[Mode], index: usize) -> Option<usize> {
+    let (mode, earlier) = (modes[index], &modes[..index]);
+    let conflicting = earlier
+        .iter()
+        .rposition(|other| mode.conflicts_with(*other));
+    match mode {
+        Mode::Permit { .. } if conflicting.is_none() => {
+            let somebody_waits = (0..=index).any(|place| is_taken_up(modes[place], place));
+            somebody_waits.then(|| index - 1)
+        }
+        Mode::Exclusive | Mode::Shared | Mode::Permit { .. } => conflicting,
+    }
+}
+
+/// Whether those before `place` use up what a permit may share.
+fn is_taken_up(mode: Mode, place: usize) -> bool {
+    matches!(mode, Mode::Permit { of } if place >= of.get() as usize)
+}
+
+/// How many claims at the head of a queue hold the key together: those that wait for nobody, by the
+/// same rule. Nobody overtakes, so they are never anywhere else.
+pub fn holders(mut modes: impl Iterator<Item = Mode>) -> usize {
+    let Some(first) = modes.next() else {
+        return 0;
+    };
+    let others = modes.enumerate().take_while(|(others, mode)| {
+        !mode.conflicts_with(first) && !is_taken_up(*mode, others + 1)
+    });
+    1 + others.count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn permit(of: u32) -> Mode {
+        Mode::permit(of).unwrap()
+    }
+
+    #[test]
+    fn each_permit_counts_against_its_own_limit() {
+        let queue = [permit(2), permit(2), permit(2), permit(4)];
+        assert_eq!(blocking_claim(&queue, 1), None);
+        assert_eq!(blocking_claim(&queue, 2), Some(1));
+        assert_eq!(blocking_claim(&[permit(2), permit(2), permit(4)], 2), None);
+    }
+
+    #[test]
+    fn one_of_many_does_not_overtake_one_of_few() {
+        let queue = [permit(2), permit(2), permit(2), permit(4)];
+        assert_eq!(blocking_claim(&queue, 3), Some(2));
+    }
+
+    #[test]
+    fn kinds_exclude_each_other() {
+        assert_eq!(blocking_claim(&[permit(9), Mode::Shared], 1), Some(0));
+        assert_eq!(blocking_claim(&[Mode::Shared, permit(9)], 1), Some(0));
+        assert_eq!(blocking_claim(&[Mode::Exclusive, permit(9)], 1), Some(0));
+    }
+
+    /// Whatever the queue, the claims that wait for nobody may all hold the key together.
+    #[test]
+    fn whoever_waits_for_nobody_is_compatible() {
+        let kinds = [
+            Mode::Exclusive,
+            Mode::Shared,
+            permit(1),
+            permit(2),
+            permit(3),
+        ];
+        for code in 0..kinds.len().pow(5) {
+            let queue: Vec<Mode> = (0..5)
+                .map(|place| kinds[code / kinds.len().pow(place) % 5])
+                .collect();
+            let free = |place: &usize| blocking_claim(&queue, *place).is_none();
+            let holders = &queue[..(0..5).take_while(free).count()];
+            assert_eq!(holders.len(), (0..5).filter(free).count(), "{queue:?}");
+            assert_eq!(holders.len(), super::holders(queue.iter().copied()));
+            assert!(!holders.is_empty(), "the head of {queue:?} waits");
+            for (i, holder) in holders.iter().enumerate() {
+                assert!(
+                    holders[..i]
+                        .iter()
+                        .all(|other| !holder.conflicts_with(*other)),
+                    "{queue:?}"
+                );
+                if let Mode::Permit { of } = holder {
+                    assert!(i < of.get() as usize, "{queue:?}");
+                }
+            }
+        }
+    }
+}

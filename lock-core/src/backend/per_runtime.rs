@@ -1,0 +1,170 @@
+//! What a client has once for each runtime.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, Weak};
+
+use tokio::runtime::{Handle, Id};
+use tokio::sync::watch;
+
+use crate::mutex::locked;
+use crate::{KeeperRuntime, Result};
+
+/// One `T` for each runtime that it is needed on, such as its connections: so that nobody depends on a
+/// runtime that somebody else may have stopped driving.
+pub struct PerRuntime<T> {
+    make: Make<T>,
+    /// Whose runtime it is about: the caller's, for requests that somebody waits for, or the keeper's.
+    keeper_runtime: KeeperRuntime,
+    entries: Arc<Entries<T>>,
+    /// Its end tells the tasks that stand for the runtimes that nobody asks for them any more.
+    in_use: watch::Sender<()>,
+}
+
+type Make<T> = Box<dyn Fn(&Handle) -> Arc<T> + Send + Sync>;
+type Entries<T> = Mutex<HashMap<Id, Entry<T>>>;
+
+struct Entry<T> {
+    value: Arc<T>,
+    /// Gone with the runtime, whose number another one may get then.
+    runtime: Weak<()>,
+}
+
+/// Lives as long as a runtime does, and takes the entry out that is of it.
+struct Standing<T> {
+    runtime: Id,
+    alive: Arc<()>,
+    entries: Weak<Entries<T>>,
+}
+
+impl<T: Send + Sync + 'static> PerRuntime<T> {
+    /// Makes one with `make` on the runtime that `keeper_runtime` stands for, when it is first asked for there.
+    pub fn new(
+        keeper_runtime: KeeperRuntime,
+        make: impl Fn(&Handle) -> Arc<T> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            make: Box::new(make),
+            keeper_runtime,
+            entries: Arc::default(),
+            in_use: watch::Sender::new(()),
+        }
+    }
+
+    /// That of the runtime that this is about now.
+    ///
+    /// # Errors
+    ///
+    /// [`Config`](crate::ErrorKind::Config) on the caller's runtime when the caller is in no runtime.
+    pub fn here(&self) -> Result<Arc<T>> {
+        Ok(self.on(&self.keeper_runtime.handle()?))
+    }
+
+    /// That of `runtime`.
+    pub fn on(&self, runtime: &Handle) -> Arc<T> {
+        let mut entries = locked(&self.entries);
+        if let Some(entry) = entries.get(&runtime.id())
+            && entry.is_alive()
+        {
+            return Arc::clone(&entry.value);
+        }
+        let value = (self.make)(runtime);
+        let standing = Standing {
+            runtime: runtime.id(),
+            alive: Arc::default(),
+            entries: Arc::downgrade(&self.entries),
+        };
+        let entry = Entry {
+            value: Arc::clone(&value),
+            runtime: Arc::downgrade(&standing.alive),
+        };
+        let replaced = entries.insert(runtime.id(), entry);
+        // A runtime that has been shut down drops its tasks at once, and with them the entry.
+        drop(entries);
+        drop(replaced);
+        self.stand_for(runtime, standing);
+        value
+    }
+
+    /// That of `runtime`, if there is one and the runtime has not been shut down.
+    pub fn of(&self, runtime: Id) -> Option<Arc<T>> {
+        let entries = locked(&self.entries);
+        let entry = entries.get(&runtime).filter(|entry| entry.is_alive())?;
+        Some(Arc::clone(&entry.value))
+    }
+
+    fn stand_for(&self, runtime: &Handle, standing: Standing<T>) {
+        let mut in_use = self.in_use.subscribe();
+        runtime.spawn(async move {
+            let _standing = standing;
+            // Nothing is ever sent: it only ends.
+            while in_use.changed().await.is_ok() {}
+        });
+    }
+}
+
+impl<T> Entry<T> {
+    fn is_alive(&self) -> bool {
+        self.runtime.strong_count() > 0
+    }
+}
+
+impl<T> Drop for Standing<T> {
+    fn drop(&mut self) {
+        let Some(entries) = self.entries.upgrade() else {
+            return;
+        };
+        let mut entries = locked(&entries);
+        let own = Arc::downgrade(&self.alive);
+        let is_own = |entry: &Entry<T>| entry.runtime.ptr_eq(&own);
+        let gone = match entries.get(&self.runtime).is_some_and(is_own) {
+            true => entries.remove(&self.runtime),
+            false => None,
+        };
+        // What ends with it may ask here.
+        drop(entries);
+        drop(gone);
+    }
+}
+
+impl<T> fmt::Debug for PerRuntime<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PerRuntime")
+            .field("runtimes", &locked(&self.entries).len())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::runtime::{Builder, Runtime};
+
+    fn runtime() -> Runtime {
+        Builder::new_current_thread().build().unwrap()
+    }
+
+    #[test]
+    fn each_runtime_has_its_own_until_it_ends() {
+        let numbers = PerRuntime::new(KeeperRuntime::caller(), |runtime| Arc::new(runtime.id()));
+        let [first, second] = [runtime(), runtime()];
+        for runtime in [&first, &second, &first] {
+            assert_eq!(*numbers.on(runtime.handle()), runtime.handle().id());
+        }
+        let (gone, kept) = (second.handle().id(), numbers.on(first.handle()));
+        drop(second);
+        assert_eq!(locked(&numbers.entries).len(), 1, "nobody has asked since");
+        assert!(numbers.of(gone).is_none());
+        assert!(Arc::ptr_eq(&kept, &numbers.on(first.handle())));
+    }
+
+    #[test]
+    fn a_runtime_that_has_ended_leaves_nothing() {
+        let numbers = PerRuntime::new(KeeperRuntime::caller(), |runtime| Arc::new(runtime.id()));
+        let ended = runtime();
+        let handle = ended.handle().clone();
+        drop(ended);
+        assert_eq!(*numbers.on(&handle), handle.id());
+        assert!(locked(&numbers.entries).is_empty());
+    }
+}

@@ -1,0 +1,50 @@
+//! What is known of a store's last answers.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use crate::mutex::locked;
+use crate::{Clock, Moment};
+
+/// Remembers when a store answered last, and how long its answers take.
+#[derive(Debug)]
+pub struct ReplyStats(Mutex<LastReply>);
+
+/// What [`ReplyStats`] remembers.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct LastReply {
+    /// When the last answer came, or since when there was none.
+    pub at: Moment,
+    /// The longest that answers took lately: it falls by an eighth with each quicker answer.
+    pub latency: Duration,
+}
+
+impl ReplyStats {
+    /// Nothing has been heard yet.
+    pub fn new() -> Self {
+        Self(Mutex::new(LastReply {
+            at: Clock::Boot.now(),
+            latency: Duration::ZERO,
+        }))
+    }
+
+    /// Notes that what was `sent` then has been answered just now.
+    pub fn note(&self, sent: Moment) {
+        let at = Clock::Boot.now();
+        let mut last = locked(&self.0);
+        let latency = at.since(sent).max(last.latency * 7 / 8);
+        *last = LastReply { at, latency };
+    }
+
+    /// What is known by now.
+    pub fn last(&self) -> LastReply {
+        *locked(&self.0)
+    }
+}
+
+impl Default for ReplyStats {
+    fn default() -> Self {
+        Self::new()
+    }
+}

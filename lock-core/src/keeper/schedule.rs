@@ -1,0 +1,136 @@
+//! Which hold needs attention when: the one timetable of a keeper.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use crate::hold::Hold;
+use crate::mutex::locked;
+use crate::{Moment, OwnerId};
+
+/// How much earlier than its time a hold is attended to at most.
+const EARLY_MAX: Duration = Duration::from_millis(400);
+
+/// The timetable of the holds that one keeper task looks after.
+///
+/// Taking and releasing a lock changes the timetable but does not wake the task: its next
+/// appointment is nearly always earlier than that of a new hold.
+#[derive(Debug, Default)]
+pub(crate) struct RenewalSchedule {
+    timetable: Mutex<Timetable>,
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Timetable {
+    due: BTreeMap<(Moment, OwnerId), Arc<Hold>>,
+    task: Task,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq)]
+enum Task {
+    #[default]
+    NotRunning,
+    Working,
+    SleepsUntil(Moment),
+    /// Without an appointment, while renewals are under way.
+    FinishesWork,
+}
+
+impl RenewalSchedule {
+    /// Enters `hold` at `due`, moving it there when it is entered already. Returns whether the
+    /// caller has to start the keeper task.
+    #[must_use]
+    pub(crate) fn enter(&self, hold: &Arc<Hold>, due: Moment) -> bool {
+        let mut timetable = locked(&self.timetable);
+        timetable.remove(hold);
+        hold.replace_due(Some(due));
+        timetable
+            .due
+            .insert((due, hold.id.owner()), Arc::clone(hold));
+        match timetable.task {
+            Task::NotRunning => {
+                timetable.task = Task::Working;
+                true
+            }
+            Task::SleepsUntil(wake) if due >= wake => false,
+            Task::SleepsUntil(_) | Task::FinishesWork => {
+                timetable.task = Task::Working;
+                drop(timetable);
+                self.changed.notify_one();
+                false
+            }
+            Task::Working => false,
+        }
+    }
+
+    pub(crate) fn remove(&self, hold: &Hold) {
+        locked(&self.timetable).remove(hold);
+    }
+
+    /// Takes out every hold whose time has come, and with it those whose time comes in a moment: a renewal of
+    /// many costs hardly more than one of a few, and what was granted at different times comes together.
+    pub(crate) fn take_due(&self, now: Moment) -> Vec<Arc<Hold>> {
+        let mut timetable = locked(&self.timetable);
+        let mut taken = Vec::new();
+        while let Some(first) = timetable.due.first_entry() {
+            let early = if taken.is_empty() {
+                Duration::ZERO
+            } else {
+                (first.get().ttl() / 75).min(EARLY_MAX)
+            };
+            if first.key().0 > now.plus(early) {
+                break;
+            }
+            let hold = first.remove();
+            hold.replace_due(None);
+            taken.push(hold);
+        }
+        taken
+    }
+
+    /// The keeper task's next appointment; `None` ends the task, unless it is `busy`.
+    pub(crate) fn plan(&self, busy: bool) -> NextWakeUp {
+        let mut timetable = locked(&self.timetable);
+        let first = timetable.due.keys().next().map(|(due, _)| *due);
+        match first {
+            Some(due) => {
+                timetable.task = Task::SleepsUntil(due);
+                NextWakeUp::SleepUntil(due)
+            }
+            None if busy => {
+                timetable.task = Task::FinishesWork;
+                NextWakeUp::FinishWork
+            }
+            None => {
+                timetable.task = Task::NotRunning;
+                NextWakeUp::Stop
+            }
+        }
+    }
+
+    pub(crate) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    /// Says that the keeper task is gone, perhaps with its runtime.
+    pub(crate) fn task_ended(&self) {
+        locked(&self.timetable).task = Task::NotRunning;
+    }
+}
+
+impl Timetable {
+    fn remove(&mut self, hold: &Hold) {
+        if let Some(due) = hold.replace_due(None) {
+            self.due.remove(&(due, hold.id.owner()));
+        }
+    }
+}
+
+pub(crate) enum NextWakeUp {
+    SleepUntil(Moment),
+    FinishWork,
+    Stop,
+}

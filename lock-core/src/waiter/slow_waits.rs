@@ -1,0 +1,90 @@
+//! Tells the log of waits that take long, and of those that one of our own guards is in the way of.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use crate::hold::Hold;
+use crate::mutex::locked;
+use crate::{Clock, HumanDuration, Keeper, LockKey, Moment};
+
+/// After which time a wait is told of.
+const LONG: Duration = Duration::from_secs(30);
+
+/// The same where one guard of the same client has held the key for the whole of the wait: perhaps it
+/// belongs to the task that waits.
+const BEHIND_OURSELVES: Duration = Duration::from_secs(5);
+
+/// How often the waits for one key are told of.
+const PAUSE: Duration = Duration::from_secs(60);
+
+/// When the waits for a key were told of last.
+#[derive(Debug, Default)]
+pub(crate) struct SlowWaits(Mutex<HashMap<LockKey, Moment>>);
+
+impl SlowWaits {
+    /// Whether the waits for `key` may be told of `now`; then they may not for a while.
+    fn may_tell(&self, key: &LockKey, now: Moment) -> bool {
+        let mut told = locked(&self.0);
+        let is_recent = |at: &Moment| now.since(*at) < PAUSE;
+        if told.get(key).is_some_and(is_recent) {
+            return false;
+        }
+        // Only then, since a crowd of waiters asks twice a second each.
+        told.retain(|_, at| is_recent(at));
+        told.insert(key.clone(), now);
+        true
+    }
+}
+
+impl Keeper {
+    /// Looks at a waiter for `key` that came at `arrived`, and tells the log if it waits for too long.
+    pub(crate) fn note_wait(&self, key: &LockKey, arrived: Moment) {
+        let now = Clock::Boot.now();
+        let waited = now.since(arrived);
+        if waited < BEHIND_OURSELVES {
+            return;
+        }
+        let holds = self.0.registry.of(key);
+        let held_for = holds.iter().map(|hold| hold.held_for()).max();
+        let held_for = held_for.filter(|held_for| *held_for >= waited);
+        if (held_for.is_none() && waited < LONG) || !self.0.slow_waits.may_tell(key, now) {
+            return;
+        }
+        let (backend, waited) = (self.0.capabilities.backend, HumanDuration(waited));
+        match held_for.map(HumanDuration) {
+            Some(held_for) => tracing::warn!(
+                %key,
+                backend,
+                "waiting for {waited} behind a guard of this client, which has held the lock for {held_for}: \
+                 does the waiting task hold it, or was the guard forgotten?"
+            ),
+            None => {
+                tracing::warn!(%key, backend, "waiting for {waited}: the lock is held by others");
+            }
+        }
+    }
+}
+
+impl Hold {
+    /// For how long its present guard has had it.
+    fn held_for(&self) -> Duration {
+        let began = locked(&self.state).turn_began;
+        self.keeper.clock.now().since(began)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_told_of_once_a_minute() {
+        let (waits, now) = (SlowWaits::default(), Clock::Boot.now());
+        let [one, two] = ["one", "two"].map(|key| LockKey::new(key).unwrap());
+        assert!(waits.may_tell(&one, now) && waits.may_tell(&two, now));
+        assert!(!waits.may_tell(&one, now.plus(PAUSE / 2)));
+        assert!(waits.may_tell(&one, now.plus(PAUSE)));
+        assert_eq!(locked(&waits.0).len(), 1, "keys are remembered for ever");
+    }
+}
