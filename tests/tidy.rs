@@ -168,14 +168,7 @@ fn backends_have_the_same_files() {
         if !sources.exists() {
             continue;
         }
-        for file in [
-            "lib.rs",
-            "config.rs",
-            "lock.rs",
-            "lease.rs",
-            "client.rs",
-            "error.rs",
-        ] {
+        for file in ["lib.rs", "config.rs", "lock.rs", "client.rs", "error.rs"] {
             assert!(sources.join(file).exists(), "{backend} has no {file}");
         }
     }

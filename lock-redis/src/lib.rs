@@ -1,6 +1,6 @@
 //! polylock on Redis: one server, all three modes, waiters woken by push.
 //!
-//! An exclusive lock is the plain layout `SET key owner PX ttl` that other lock clients use, so
+//! An exclusive lock is the plain keys `SET key owner PX ttl` that other lock clients use, so
 //! either excludes the other. Shared and permit holds are a sorted set at the same key, each holder
 //! with an expiry of its own by the server's clock.
 //!
@@ -19,24 +19,18 @@
 //! in time under connections that stay open: a counter that is restored in place, or a master that is
 //! made a replica of a stale one and back.
 
-mod abortable;
-mod batch;
-mod calls;
+mod acquire;
 mod client;
+mod commands;
 mod config;
 mod connection;
 mod error;
-mod first_word;
-mod layout;
-mod lease;
-mod link;
+mod keys;
+mod lease_store;
 mod lock;
-mod pace;
-mod script;
-mod sending;
-mod server;
-mod wake;
-mod wire;
+mod notifications;
+mod server_checks;
+mod wake_rate_limit;
 
 pub use config::RedisConfig;
 pub use lock::RedisLock;

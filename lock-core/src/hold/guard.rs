@@ -196,7 +196,7 @@ impl LockGuard {
             self.released = true;
             return Ok(Released::AlreadyLost);
         }
-        let outcome = self.hold.keeper.lease.release(&self.hold.id).await?;
+        let outcome = self.hold.keeper.release(&self.hold.id).await?;
         self.released = true;
         Ok(if was_held {
             outcome
@@ -355,7 +355,7 @@ async fn release_until_confirmed(
     let clock = hold.keeper.clock;
     let end = clock.now().plus(hold.store_ttl());
     let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_secs(1));
-    while let Err(error) = hold.keeper.lease.release(&hold.id).await {
+    while let Err(error) = hold.keeper.release(&hold.id).await {
         let left = end.since(clock.now());
         if left.is_zero() {
             tracing::warn!(key = %hold.id.key(), %error, "release not confirmed; the ttl ends the hold");

@@ -28,7 +28,8 @@ use crate::mutex::locked;
 use crate::waiter::slow_waits::SlowWaits;
 use crate::waiter::watchdog::Watchdog;
 use crate::{
-    Capabilities, Clock, HoldId, KeeperRuntime, LeaseStore, LockRequest, Moment, Renewal, Result,
+    Capabilities, Clock, HoldId, KeeperRuntime, LeaseStore, LockRequest, Moment, Released, Renewal,
+    Result,
 };
 
 /// The keeper of one client's holds: makes claims, renews what they win, declares what is lost.
@@ -40,7 +41,7 @@ use crate::{
 pub struct Keeper(pub(crate) Arc<KeeperInner>);
 
 pub(crate) struct KeeperInner {
-    pub(crate) lease: Arc<dyn LeaseStore>,
+    pub(crate) store: Arc<dyn LeaseStore>,
     pub(crate) capabilities: Capabilities,
     pub(crate) clock: Clock,
     pub(crate) keeper_runtime: KeeperRuntime,
@@ -60,26 +61,26 @@ impl Keeper {
     /// [`Clock::Boot`].
     pub fn new(
         capabilities: Capabilities,
-        lease: Arc<dyn LeaseStore>,
+        store: Arc<dyn LeaseStore>,
         keeper_runtime: KeeperRuntime,
     ) -> Self {
-        Self::with_clock(capabilities, lease, keeper_runtime, Clock::Boot)
+        Self::with_clock(capabilities, store, keeper_runtime, Clock::Boot)
     }
 
     /// A keeper for a backend inside this process: it lives on the acquiring runtime, and its
     /// deadlines are read on tokio's clock, so that paused time reaches them.
-    pub fn in_process(capabilities: Capabilities, lease: Arc<dyn LeaseStore>) -> Self {
-        Self::with_clock(capabilities, lease, KeeperRuntime::caller(), Clock::Runtime)
+    pub fn in_process(capabilities: Capabilities, store: Arc<dyn LeaseStore>) -> Self {
+        Self::with_clock(capabilities, store, KeeperRuntime::caller(), Clock::Runtime)
     }
 
     fn with_clock(
         capabilities: Capabilities,
-        lease: Arc<dyn LeaseStore>,
+        store: Arc<dyn LeaseStore>,
         keeper_runtime: KeeperRuntime,
         clock: Clock,
     ) -> Self {
         Self(Arc::new(KeeperInner {
-            lease,
+            store,
             capabilities,
             clock,
             watchdog: Watchdog::new(keeper_runtime.clone()),
@@ -156,6 +157,16 @@ impl fmt::Debug for KeeperInner {
 }
 
 impl KeeperInner {
+    async fn renew(&self, holds: &[HoldId]) -> Result<Vec<Renewal>> {
+        let renewals = self.store.renew(holds).await;
+        renewals.map_err(|error| error.with_operation("renew"))
+    }
+
+    pub(crate) async fn release(&self, hold: &HoldId) -> Result<Released> {
+        let released = self.store.release(hold).await;
+        released.map_err(|error| error.with_operation("release").with_key(hold.key()))
+    }
+
     fn schedule(&self, handle: &Handle) -> Arc<RenewalSchedule> {
         let mut schedules = locked(&self.schedules);
         if let Some(schedule) = schedules.get(&handle.id()).and_then(Weak::upgrade) {
@@ -298,7 +309,7 @@ async fn renew(holds: Vec<Arc<Hold>>) {
     let ids: Vec<HoldId> = holds.iter().map(|hold| hold.id.clone()).collect();
     let left = holds.iter().map(|hold| hold.remaining()).min();
     let limit = (left.unwrap_or_default() / 2).max(Duration::from_millis(1));
-    let outcome = tokio::time::timeout(limit, first.keeper.lease.renew(&ids)).await;
+    let outcome = tokio::time::timeout(limit, first.keeper.renew(&ids)).await;
     match outcome {
         Ok(Ok(renewals)) if renewals.len() == holds.len() => {
             for (hold, renewal) in holds.iter().zip(renewals) {

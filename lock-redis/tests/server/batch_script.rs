@@ -3,11 +3,11 @@
 use lock_testkit::servers::{RedisServer, Reply, RespClient};
 
 const BATCH: &str = concat!(
-    include_str!("../../src/scripts/mint.lua"),
-    include_str!("../../src/scripts/foreign.lua"),
-    include_str!("../../src/scripts/waits.lua"),
-    include_str!("../../src/scripts/take.lua"),
-    include_str!("../../src/scripts/batch.lua"),
+    include_str!("../../src/commands/mint.lua"),
+    include_str!("../../src/commands/foreign.lua"),
+    include_str!("../../src/commands/waits.lua"),
+    include_str!("../../src/commands/take.lua"),
+    include_str!("../../src/commands/batch.lua"),
 );
 
 /// Asks the server for each of `asked`: a lock, an owner mark, and a ttl to take it or nothing to release it.

@@ -4,19 +4,19 @@
 use lock_testkit::servers::{RedisServer, Reply, RespClient};
 
 const TAKE_EXCLUSIVE: &str = concat!(
-    include_str!("../../src/scripts/mint.lua"),
-    include_str!("../../src/scripts/foreign.lua"),
-    include_str!("../../src/scripts/waits.lua"),
-    include_str!("../../src/scripts/take.lua"),
-    include_str!("../../src/scripts/take_exclusive.lua"),
+    include_str!("../../src/commands/mint.lua"),
+    include_str!("../../src/commands/foreign.lua"),
+    include_str!("../../src/commands/waits.lua"),
+    include_str!("../../src/commands/take.lua"),
+    include_str!("../../src/commands/take_exclusive.lua"),
 );
 
 const TAKE_MANY: &str = concat!(
-    include_str!("../../src/scripts/mint.lua"),
-    include_str!("../../src/scripts/foreign.lua"),
-    include_str!("../../src/scripts/waits.lua"),
-    include_str!("../../src/scripts/holders.lua"),
-    include_str!("../../src/scripts/take_many.lua"),
+    include_str!("../../src/commands/mint.lua"),
+    include_str!("../../src/commands/foreign.lua"),
+    include_str!("../../src/commands/waits.lua"),
+    include_str!("../../src/commands/holders.lua"),
+    include_str!("../../src/commands/take_many.lua"),
 );
 
 fn take(server: &mut RespClient, mark: &str, ttl: &str) -> Reply {

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use lock_core::{HoldId, Mode};
 
-use crate::layout::{Layout, owner_mark};
-use crate::script::{
+use crate::commands::script::{
     Call, RELEASE_EXCLUSIVE, RELEASE_MANY, RENEW_EXCLUSIVE, RENEW_MANY, TAKE_EXCLUSIVE, TAKE_MANY,
 };
+use crate::keys::{Keys, owner_mark};
 
 /// How a take is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub(crate) enum Asks {
     Listening,
 }
 
-impl Layout {
+impl Keys {
     pub(crate) fn take(&self, hold: &HoldId, client: &str, asks: Asks) -> Call {
         let script = match hold.mode() {
             Mode::Exclusive => &TAKE_EXCLUSIVE,

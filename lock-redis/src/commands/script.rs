@@ -6,42 +6,35 @@ use std::sync::{Arc, LazyLock};
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, ErrorKind, Pipeline, RedisResult, ServerErrorKind, Value, cmd};
 
-const MINT: &str = include_str!("scripts/mint.lua");
-const FOREIGN: &str = include_str!("scripts/foreign.lua");
-const HOLDERS: &str = include_str!("scripts/holders.lua");
-const TAKE: &str = include_str!("scripts/take.lua");
-const WAITS: &str = include_str!("scripts/waits.lua");
+const MINT: &str = include_str!("mint.lua");
+const FOREIGN: &str = include_str!("foreign.lua");
+const HOLDERS: &str = include_str!("holders.lua");
+const TAKE: &str = include_str!("take.lua");
+const WAITS: &str = include_str!("waits.lua");
 
 pub(crate) static FLOOR: LazyLock<Script> =
-    LazyLock::new(|| Script::new(&[include_str!("scripts/floor.lua")]));
+    LazyLock::new(|| Script::new(&[include_str!("floor.lua")]));
 pub(crate) static TAKE_EXCLUSIVE: LazyLock<Script> = LazyLock::new(|| {
-    let one = include_str!("scripts/take_exclusive.lua");
+    let one = include_str!("take_exclusive.lua");
     Script::new(&[MINT, FOREIGN, WAITS, TAKE, one]).in_batches()
 });
-pub(crate) static TAKE_MANY: LazyLock<Script> = LazyLock::new(|| {
-    Script::new(&[
-        MINT,
-        FOREIGN,
-        WAITS,
-        HOLDERS,
-        include_str!("scripts/take_many.lua"),
-    ])
-});
+pub(crate) static TAKE_MANY: LazyLock<Script> =
+    LazyLock::new(|| Script::new(&[MINT, FOREIGN, WAITS, HOLDERS, include_str!("take_many.lua")]));
 pub(crate) static RENEW_EXCLUSIVE: LazyLock<Script> =
-    LazyLock::new(|| Script::new(&[include_str!("scripts/renew_exclusive.lua")]));
+    LazyLock::new(|| Script::new(&[include_str!("renew_exclusive.lua")]));
 pub(crate) static RENEW_MANY: LazyLock<Script> =
-    LazyLock::new(|| Script::new(&[HOLDERS, include_str!("scripts/renew_many.lua")]));
+    LazyLock::new(|| Script::new(&[HOLDERS, include_str!("renew_many.lua")]));
 pub(crate) static RELEASE_EXCLUSIVE: LazyLock<Script> = LazyLock::new(|| {
-    let one = include_str!("scripts/release_exclusive.lua");
+    let one = include_str!("release_exclusive.lua");
     Script::new(&[WAITS, one]).in_batches()
 });
 /// Takes and releases of exclusive locks, any number in any order.
 pub(crate) static BATCH: LazyLock<Script> = LazyLock::new(|| {
-    let many = include_str!("scripts/batch.lua");
+    let many = include_str!("batch.lua");
     Script::new(&[MINT, FOREIGN, WAITS, TAKE, many])
 });
 pub(crate) static RELEASE_MANY: LazyLock<Script> =
-    LazyLock::new(|| Script::new(&[WAITS, HOLDERS, include_str!("scripts/release_many.lua")]));
+    LazyLock::new(|| Script::new(&[WAITS, HOLDERS, include_str!("release_many.lua")]));
 
 /// How many keys and arguments a call has at most.
 const PARTS_MAX: usize = 9;

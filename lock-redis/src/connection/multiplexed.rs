@@ -8,12 +8,12 @@ use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, RedisResult, Value};
 use tokio::runtime::Handle;
 
-use crate::batch::{BatchMax, Batches, Travels};
+use crate::commands::script::{Call, Channel, listening_next};
+use crate::connection::batch::{BatchMax, Batches, Route};
+use crate::connection::connect::Driver;
+use crate::connection::shared::Tracking;
 use crate::error::translate;
-use crate::link::Tracking;
-use crate::script::{Call, Channel, listening_next};
-use crate::server;
-use crate::wire::Driver;
+use crate::server_checks;
 
 /// A connection to the server, shared by whoever has something to ask on it.
 pub(crate) struct Connection {
@@ -55,7 +55,7 @@ impl Connection {
         tracking: Tracking,
     ) -> Result<()> {
         if let Some(call) = greeting {
-            self.version = server::check(self.channel.redis.clone()).await?;
+            self.version = server_checks::check(self.channel.redis.clone()).await?;
             call.send(&self.channel).await.map_err(translate)?;
         }
         self.pushes = self.track(tracking).await.map_err(translate)?;
@@ -96,8 +96,8 @@ impl Connection {
             return call.send(&self.channel).await;
         }
         let _in_flight = match self.batches.join(call) {
-            Travels::Alone(in_flight) => Some(in_flight),
-            Travels::Together(answer) => match answer.await {
+            Route::Direct(in_flight) => Some(in_flight),
+            Route::Batched(answer) => match answer.await {
                 Ok(Some(answer)) => return answer,
                 Ok(None) => None,
                 Err(_) => return Err(io::Error::from(io::ErrorKind::BrokenPipe).into()),

@@ -8,8 +8,8 @@ use lock_core::RecheckHandle;
 use redis::{PushInfo, PushKind, Value};
 use tokio::sync::Notify;
 
-use crate::layout::Layout;
-use crate::link::locked;
+use crate::connection::shared::locked;
+use crate::keys::Keys;
 
 /// The waiters of one client, by the server's key.
 ///
@@ -19,8 +19,8 @@ use crate::link::locked;
 /// changed on that connection itself we know: see [`releasing`](Self::releasing). A renewal reads the key on the
 /// background connection, so a hold that was renewed once hears of its removal at once.
 #[derive(Debug)]
-pub(crate) struct Hub {
-    layout: Layout,
+pub(crate) struct Notifications {
+    keys: Keys,
     waiters: Mutex<HashMap<Vec<u8>, Waited>>,
     recheck: OnceLock<RecheckHandle>,
 }
@@ -33,10 +33,10 @@ struct Waited {
     watchers: usize,
 }
 
-impl Hub {
-    pub(crate) fn new(layout: Layout) -> Self {
+impl Notifications {
+    pub(crate) fn new(keys: Keys) -> Self {
         Self {
-            layout,
+            keys,
             waiters: Mutex::default(),
             recheck: OnceLock::new(),
         }
@@ -49,19 +49,19 @@ impl Hub {
     }
 
     /// Enters a waiter for `key`, who may have to stand in line first.
-    pub(crate) fn watch(self: &Arc<Self>, key: Vec<u8>) -> Watcher {
+    pub(crate) fn watch(self: &Arc<Self>, key: Vec<u8>) -> WakeUp {
         let mut waiters = self.lock_waiters();
         let waited = waiters.entry(key.clone()).or_default();
         waited.watchers += 1;
-        Watcher {
-            hub: Arc::clone(self),
+        WakeUp {
+            notifications: Arc::clone(self),
             key,
             changed: Arc::clone(&waited.changed),
         }
     }
 
     /// Takes what the server says unasked on a command connection.
-    pub(crate) fn waiters_are_told(&self, push: &PushInfo) {
+    pub(crate) fn on_command_push(&self, push: &PushInfo) {
         match changes(push) {
             Changes::Of(keys) => keys.for_each(|key| self.wake(key)),
             Changes::All => self.wake_all(),
@@ -74,25 +74,25 @@ impl Hub {
     }
 
     /// Takes what the server says unasked on the background connection.
-    pub(crate) fn keeper_is_told(&self, push: &PushInfo) {
+    pub(crate) fn on_background_push(&self, push: &PushInfo) {
         let Some(recheck) = self.recheck.get() else {
             return;
         };
         match changes(push) {
             Changes::Of(keys) => keys
-                .filter_map(|key| self.layout.lock_of(key))
+                .filter_map(|key| self.keys.lock_of(key))
                 .for_each(|lock| recheck.changed(&lock)),
             Changes::All => recheck.all_changed(),
             Changes::None => {}
         }
         if push.kind == PushKind::Disconnection {
-            self.keeper_is_deaf();
+            self.on_background_lost();
         }
     }
 
     /// Has the keeper ask for all holds, since what becomes of them is not told any more. Their renewals open the next
     /// connection, and are told on it from then on.
-    pub(crate) fn keeper_is_deaf(&self) {
+    pub(crate) fn on_background_lost(&self) {
         if let Some(recheck) = self.recheck.get() {
             recheck.all_changed();
         }
@@ -100,7 +100,10 @@ impl Hub {
 
     /// Has the waiter for `key`, which we are about to give back, woken by what becomes of the outcome.
     pub(crate) fn releasing(&self, key: Vec<u8>) -> Releasing<'_> {
-        Releasing { hub: self, key }
+        Releasing {
+            notifications: self,
+            key,
+        }
     }
 
     fn wake_all(&self) {
@@ -144,25 +147,25 @@ fn changes(push: &PushInfo) -> Changes<impl Iterator<Item = &[u8]>> {
 /// Wakes the waiter for a key when it is dropped: when we have given the key back, or may have.
 #[derive(Debug)]
 pub(crate) struct Releasing<'a> {
-    hub: &'a Hub,
+    notifications: &'a Notifications,
     key: Vec<u8>,
 }
 
 impl Drop for Releasing<'_> {
     fn drop(&mut self) {
-        self.hub.wake(&self.key);
+        self.notifications.wake(&self.key);
     }
 }
 
 /// A waiter, in line or the first one; dropping it takes it out.
 #[derive(Debug)]
-pub(crate) struct Watcher {
-    hub: Arc<Hub>,
+pub(crate) struct WakeUp {
+    notifications: Arc<Notifications>,
     key: Vec<u8>,
     changed: Arc<Notify>,
 }
 
-impl Watcher {
+impl WakeUp {
     /// Becomes the one who is woken, from now on.
     pub(crate) fn begin(&self) {
         // What the one before was not told any more is seen by asking.
@@ -175,9 +178,9 @@ impl Watcher {
     }
 }
 
-impl Drop for Watcher {
+impl Drop for WakeUp {
     fn drop(&mut self) {
-        let mut waiters = self.hub.lock_waiters();
+        let mut waiters = self.notifications.lock_waiters();
         if let Some(waited) = waiters.get_mut(&self.key) {
             waited.watchers -= 1;
             if waited.watchers == 0 {
@@ -194,12 +197,19 @@ mod tests {
 
     #[test]
     fn a_watcher_that_goes_leaves_nothing_and_takes_nobody_along() {
-        let hub = Arc::new(Hub::new(Layout::new(&Namespace::none())));
-        let first = hub.watch(b"k".to_vec());
-        let second = hub.watch(b"k".to_vec());
+        let notifications = Arc::new(Notifications::new(Keys::new(&Namespace::none())));
+        let first = notifications.watch(b"k".to_vec());
+        let second = notifications.watch(b"k".to_vec());
         drop(first);
-        assert_eq!(hub.lock_waiters().len(), 1, "the second one went along");
+        assert_eq!(
+            notifications.lock_waiters().len(),
+            1,
+            "the second one went along"
+        );
         drop(second);
-        assert!(hub.lock_waiters().is_empty(), "a key stays for ever");
+        assert!(
+            notifications.lock_waiters().is_empty(),
+            "a key stays for ever"
+        );
     }
 }

@@ -13,11 +13,11 @@ use redis::{AsyncConnectionConfig, RedisError, RedisResult, Value};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-use crate::batch::BatchMax;
-use crate::connection::Connection;
+use crate::commands::script::Call;
+use crate::connection::batch::BatchMax;
+use crate::connection::connect::Connector;
+use crate::connection::multiplexed::Connection;
 use crate::error::{no_answer, translate};
-use crate::script::Call;
-use crate::wire::Wire;
 
 /// How long opening a connection may take.
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
@@ -33,20 +33,20 @@ pub(crate) const ROOM: usize = 1 << 30;
 ///
 /// Many requests share it at once, and the server answers them in the order they were sent. That is
 /// what lets a clean-up travel behind the take that it cleans up.
-pub(crate) struct Link {
-    terms: Terms,
+pub(crate) struct SharedConnection {
+    options: ConnectOptions,
     /// Where the connection lives. It dies with its runtime.
     runtime: Handle,
     state: Mutex<State>,
-    heard: ReplyStats,
+    replies: ReplyStats,
     /// How many calls may travel together, as far as the server has shown.
     batch_max: BatchMax,
 }
 
 /// How a connection is opened.
 #[derive(Clone)]
-pub(crate) struct Terms {
-    pub(crate) wire: Arc<Wire>,
+pub(crate) struct ConnectOptions {
+    pub(crate) connector: Arc<Connector>,
     pub(crate) options: AsyncConnectionConfig,
     /// What the connection is told of keys that it has read (`CLIENT TRACKING`).
     pub(crate) tracking: Tracking,
@@ -75,19 +75,19 @@ pub(crate) enum Tracking {
     Asked,
 }
 
-impl Link {
-    pub(crate) fn new(mut terms: Terms, runtime: Handle) -> Arc<Self> {
+impl SharedConnection {
+    pub(crate) fn new(mut options: ConnectOptions, runtime: Handle) -> Arc<Self> {
         // Each call has its own limit; the driver's would cut across it.
-        terms.options = terms
+        options.options = options
             .options
             .set_connection_timeout(None)
             .set_response_timeout(None)
             .set_pipeline_buffer_size(ROOM);
         Arc::new(Self {
-            terms,
+            options,
             runtime,
             state: Mutex::new(State::Closed),
-            heard: ReplyStats::new(),
+            replies: ReplyStats::new(),
             batch_max: BatchMax::default(),
         })
     }
@@ -150,7 +150,12 @@ impl Link {
         self: &Arc<Self>,
         limit: Duration,
     ) -> Result<Arc<Connection>> {
-        match self.terms.deadlines.timeout(limit, self.connection()).await {
+        match self
+            .options
+            .deadlines
+            .timeout(limit, self.connection())
+            .await
+        {
             Some(connection) => connection,
             None => Err(self.no_answer(limit)),
         }
@@ -158,7 +163,7 @@ impl Link {
 
     /// The server did not answer in time.
     pub(crate) fn no_answer(&self, limit: Duration) -> Error {
-        self.terms.wire.at(no_answer(limit))
+        self.options.connector.at(no_answer(limit))
     }
 
     /// Sends one call on `connection` and waits at most `limit` for its answer. The driver sends nothing any more for
@@ -196,9 +201,9 @@ impl Link {
     ) -> Result<Value> {
         let sent = Clock::Boot.now();
         let asking = pin!(asking);
-        match self.terms.deadlines.timeout(limit, asking).await {
+        match self.options.deadlines.timeout(limit, asking).await {
             Some(Ok(answer)) => {
-                self.heard.note(sent);
+                self.replies.note(sent);
                 Ok(answer)
             }
             Some(Err(error)) => Err(self.failed(connection, error)),
@@ -210,8 +215,8 @@ impl Link {
     }
 
     /// What is known of the server's last answer.
-    pub(crate) fn heard(&self) -> LastReply {
-        self.heard.last()
+    pub(crate) fn replies(&self) -> LastReply {
+        self.replies.last()
     }
 
     /// Notes what an error says about the connection, and translates it.
@@ -219,7 +224,7 @@ impl Link {
         if error.is_unrecoverable_error() || error.is_io_error() || is_demoted(&error) {
             self.forget(connection);
         }
-        self.terms.wire.at(translate(error))
+        self.options.connector.at(translate(error))
     }
 
     /// Lets the next user open a new connection, unless somebody has already.
@@ -249,7 +254,7 @@ impl Link {
         let probing = async move {
             let (ping, mut redis) = (redis::cmd("PING"), connection.channel.redis.clone());
             let asking = ping.query_async::<Value>(&mut redis);
-            match link.terms.deadlines.timeout(PROBE_LIMIT, asking).await {
+            match link.options.deadlines.timeout(PROBE_LIMIT, asking).await {
                 Some(Ok(_)) => connection.probed.store(false, Ordering::Relaxed),
                 Some(Err(_)) | None => {
                     tracing::warn!("a redis connection stays silent and is replaced");
@@ -257,32 +262,32 @@ impl Link {
                 }
             }
         };
-        if let Err(error) = self.terms.keeper_runtime.spawn(probing) {
+        if let Err(error) = self.options.keeper_runtime.spawn(probing) {
             tracing::debug!(%error, "a silent redis connection cannot be probed");
         }
     }
 
     async fn open(&self) -> Result<Arc<Connection>> {
-        let terms = &self.terms;
+        let options = &self.options;
         let opening = async {
-            let (redis, driver) = terms.wire.open(&terms.options).await?;
+            let (redis, driver) = options.connector.open(&options.options).await?;
             let mut connection = Connection::new(redis, driver, &self.runtime, &self.batch_max);
             let sent = Clock::Boot.now();
-            let greeting = connection.greet(terms.greeting.as_ref(), terms.tracking);
+            let greeting = connection.greet(options.greeting.as_ref(), options.tracking);
             greeting.await?;
-            self.heard.note(sent);
+            self.replies.note(sent);
             Ok(Arc::new(connection))
         };
         // The driver's futures are large.
-        match terms
+        match options
             .deadlines
             .timeout(CONNECT_LIMIT, Box::pin(opening))
             .await
         {
             Some(opened) => opened,
-            None => Err(terms.wire.not_opened(CONNECT_LIMIT)),
+            None => Err(options.connector.not_opened(CONNECT_LIMIT)),
         }
-        .map_err(|error| terms.wire.at(error).with_operation("connect"))
+        .map_err(|error| options.connector.at(error).with_operation("connect"))
     }
 }
 
@@ -332,11 +337,11 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl fmt::Debug for Link {
+impl fmt::Debug for SharedConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Link")
-            .field("address", &self.terms.wire)
-            .field("heard", &self.heard())
+        f.debug_struct("SharedConnection")
+            .field("address", &self.options.connector)
+            .field("replies", &self.replies())
             .finish_non_exhaustive()
     }
 }

@@ -8,8 +8,8 @@ use lock_core::{Error, ErrorKind, Moment, Result};
 use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, RedisError, RedisResult, Value};
 
+use crate::connection::shared::locked;
 use crate::error::{BACKEND, NO_CLUSTER, translate};
-use crate::link::locked;
 
 /// How far two readings of an undisturbed clock may disagree: for the scheduler's delays and a clock
 /// that is being slewed.
@@ -104,7 +104,7 @@ const COMMANDS: [&str; 20] = [
     "HDEL",
 ];
 
-const MISSING: &str = include_str!("scripts/missing.lua");
+const MISSING: &str = include_str!("commands/missing.lua");
 
 /// A script that needs no key. What a server says about others may have bytes in it that the driver cannot read.
 const NOTHING: &str = "return 1";

@@ -4,18 +4,21 @@
 //! for. So while a call is under way, those that come gather until whoever is ready has had a turn, and go as one
 //! script.
 
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
 
 use lock_core::{ErrorKind, InFlight, OneInFlight};
 use redis::{Cmd, RedisError, RedisResult, Value};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
+use tokio::task::coop::unconstrained;
 
+use crate::commands::script::{BATCH, Call, Channel, is_unknown_script};
 use crate::error::translate;
-use crate::script::{BATCH, Call, Channel, is_unknown_script};
-use crate::sending::first_poll;
 
 /// How many calls travel together at most: the server does nothing else meanwhile.
 const BATCH_MAX: usize = 64;
@@ -62,11 +65,11 @@ struct Member {
 type Answer = Option<RedisResult<Value>>;
 
 /// How a call is to be sent.
-pub(crate) enum Travels {
+pub(crate) enum Route {
     /// By whoever makes it.
-    Alone(OneInFlight),
+    Direct(OneInFlight),
     /// It has been taken along. No answer comes from a connection that has ended.
-    Together(oneshot::Receiver<Answer>),
+    Batched(oneshot::Receiver<Answer>),
 }
 
 impl Batches {
@@ -81,10 +84,10 @@ impl Batches {
     }
 
     /// Takes `call` along where others are under way.
-    pub(crate) fn join(&self, call: &Call) -> Travels {
+    pub(crate) fn join(&self, call: &Call) -> Route {
         let (others, in_flight) = self.in_flight.enter();
         if others == 0 {
-            return Travels::Alone(in_flight);
+            return Route::Direct(in_flight);
         }
         let (answer, answered) = oneshot::channel();
         // It fails together with the connection, and drops what would answer.
@@ -93,7 +96,7 @@ impl Batches {
             answer,
             in_flight,
         });
-        Travels::Together(answered)
+        Route::Batched(answered)
     }
 }
 
@@ -115,6 +118,13 @@ async fn deliver(mut gathered: mpsc::UnboundedReceiver<Member>, channel: Channel
         }
         while answering.try_join_next().is_some() {}
     }
+}
+
+/// Polls `request` once, which gives it to the driver. That has room for it (`ROOM`), so that none that comes later is
+/// before it. Tokio's budget for a task must not put it off.
+async fn first_poll<F: Future>(mut request: Pin<&mut F>) -> Poll<F::Output> {
+    let poll = poll_fn(|context| Poll::Ready(request.as_mut().poll(context)));
+    unconstrained(poll).await
 }
 
 /// Asks for all `members` in one request, and tells each its answer.

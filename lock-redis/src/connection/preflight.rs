@@ -5,8 +5,8 @@ use std::io;
 use lock_core::{Error, ErrorKind, Result};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
+use crate::connection::connect::explain;
 use crate::error::BACKEND;
-use crate::wire::explain;
 
 const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
 
@@ -21,7 +21,7 @@ const TLS_ALERT: u8 = 0x15;
 /// A server that does not want us says so unasked and closes: there the driver knows no more than
 /// that the connection broke, which would be tried again. Whoever has to give a password is refused
 /// here too, and goes on to give it.
-pub(crate) async fn first_word<S>(stream: &mut S) -> Result<()>
+pub(crate) async fn preflight<S>(stream: &mut S) -> Result<()>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::link::locked;
+use crate::connection::shared::locked;
 
 /// A stream that [`abort`](Self::abort) closes, whichever runtime reads and writes it.
 pub(crate) struct Abortable<S>(Arc<Mutex<Option<S>>>);

@@ -7,11 +7,11 @@ const COMPANION: u8 = 0xFF;
 
 /// How names become keys.
 #[derive(Clone, Debug)]
-pub(crate) struct Layout {
+pub(crate) struct Keys {
     prefix: Vec<u8>,
 }
 
-impl Layout {
+impl Keys {
     pub(crate) fn new(namespace: &Namespace) -> Self {
         let prefix = namespace
             .as_str()
@@ -82,23 +82,23 @@ mod tests {
 
     #[test]
     fn companions_can_never_be_a_lock() {
-        let layout = Layout::new(&Namespace::new("shop").unwrap());
+        let keys = Keys::new(&Namespace::new("shop").unwrap());
         let key = LockKey::new("coupon").unwrap();
-        assert_eq!(layout.lock(&key), b"shop:coupon");
-        assert_eq!(layout.lock_of(b"shop:coupon"), Some(key.clone()));
-        assert_eq!(layout.lock_of(&layout.counter()), None);
-        assert_eq!(layout.lock_of(b"ship:coupon"), None);
-        assert!(String::from_utf8(layout.tokens(&key)).is_err());
-        assert!(String::from_utf8(layout.waits(&key)).is_err());
-        assert!(String::from_utf8(layout.counter()).is_err());
-        assert_eq!(Layout::new(&Namespace::none()).lock(&key), b"coupon");
+        assert_eq!(keys.lock(&key), b"shop:coupon");
+        assert_eq!(keys.lock_of(b"shop:coupon"), Some(key.clone()));
+        assert_eq!(keys.lock_of(&keys.counter()), None);
+        assert_eq!(keys.lock_of(b"ship:coupon"), None);
+        assert!(String::from_utf8(keys.tokens(&key)).is_err());
+        assert!(String::from_utf8(keys.waits(&key)).is_err());
+        assert!(String::from_utf8(keys.counter()).is_err());
+        assert_eq!(Keys::new(&Namespace::none()).lock(&key), b"coupon");
     }
 
     #[test]
     fn namespaces_never_meet() {
         let at = |namespace: &str, key: &str| {
-            let layout = Layout::new(&Namespace::new(namespace).unwrap());
-            layout.lock(&LockKey::new(key).unwrap())
+            let keys = Keys::new(&Namespace::new(namespace).unwrap());
+            keys.lock(&LockKey::new(key).unwrap())
         };
         assert_eq!(at("a:b", "c"), b"a%3Ab:c");
         assert_ne!(at("a", "b:c"), at("a:b", "c"));

@@ -14,12 +14,12 @@ const REFILL: Duration = Duration::from_millis(1);
 /// Keeps pushes that mean nothing, such as a foreign client that renews its lock all the time, from
 /// turning into as many requests.
 #[derive(Debug)]
-pub(crate) struct Pace {
+pub(crate) struct WakeRateLimit {
     /// When the whole burst is saved up again.
     full: Moment,
 }
 
-impl Pace {
+impl WakeRateLimit {
     pub(crate) fn new() -> Self {
         Self {
             full: Clock::Boot.now(),
@@ -42,14 +42,14 @@ mod tests {
 
     #[tokio::test]
     async fn a_burst_is_free_and_the_rest_is_paced() {
-        let mut pace = Pace::new();
+        let mut rate_limit = WakeRateLimit::new();
         let begin = Clock::Boot.now();
         for _ in 0..BURST {
-            pace.step().await;
+            rate_limit.step().await;
         }
         let burst = Clock::Boot.now();
         for _ in 0..100 {
-            pace.step().await;
+            rate_limit.step().await;
         }
         let paced = Clock::Boot.now().since(burst);
         assert!(

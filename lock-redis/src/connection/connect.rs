@@ -17,9 +17,9 @@ use tokio::net::TcpStream;
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::RedisConfig;
-use crate::abortable::{Abort, Abortable};
+use crate::connection::abortable::{Abort, Abortable};
+use crate::connection::preflight::preflight;
 use crate::error::{BACKEND, no_answer, translate};
-use crate::first_word::first_word;
 
 /// How long a connection may be idle before it is shown to be in use, so that no firewall on the way
 /// forgets it.
@@ -45,13 +45,13 @@ impl Driver {
 }
 
 /// Opens connections to one server.
-pub(crate) struct Wire {
+pub(crate) struct Connector {
     info: ConnectionInfo,
     #[cfg(feature = "tls")]
     security: Option<lock_tls::Security>,
 }
 
-impl Wire {
+impl Connector {
     /// Reads the url and checks that the other settings fit it; nothing is opened.
     pub(crate) fn new(config: &RedisConfig) -> Result<Self> {
         let is_secure = check(config)?;
@@ -143,7 +143,7 @@ impl Wire {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        first_word(&mut stream).await?;
+        preflight(&mut stream).await?;
         let (stream, abort) = Abortable::new(stream, discard);
         let (connection, driving) = MultiplexedConnection::new_with_config(
             self.info.redis_settings(),
@@ -269,7 +269,7 @@ fn config_error(message: impl Into<std::borrow::Cow<'static, str>>) -> Error {
     Error::new(ErrorKind::Config, message).with_backend(BACKEND)
 }
 
-impl fmt::Debug for Wire {
+impl fmt::Debug for Connector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Nothing else of it, since it holds the password.
         self.server().fmt(f)
@@ -287,14 +287,16 @@ mod tests {
             ("redis://u:p@[::1]/0", "[::1]:6379"),
             ("redis://127.0.0.1", "127.0.0.1:6379"),
         ] {
-            let wire = Wire::new(&RedisConfig::new(url)).unwrap();
-            assert_eq!(wire.server(), server);
-            assert!(format!("{wire:?}").contains(server));
+            let connector = Connector::new(&RedisConfig::new(url)).unwrap();
+            assert_eq!(connector.server(), server);
+            assert!(format!("{connector:?}").contains(server));
         }
         for url in ["redis://::1:6379", "redis://u:p:q@::1"] {
-            let error = Wire::new(&RedisConfig::new(url)).map(drop).unwrap_err();
+            let error = Connector::new(&RedisConfig::new(url))
+                .map(drop)
+                .unwrap_err();
             assert!(error.to_string().contains("in brackets"), "{error}");
         }
-        assert!(Wire::new(&RedisConfig::new("redis://u:p:q@h:1")).is_ok());
+        assert!(Connector::new(&RedisConfig::new("redis://u:p:q@h:1")).is_ok());
     }
 }

@@ -1,0 +1,197 @@
+//! Renews holds, and gives them back.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lock_core::{Clock, Error, HoldId, LeaseStore, LossReason, Moment, Released, Renewal, Result};
+use redis::{RedisResult, Value};
+use tokio::runtime::Handle;
+
+use crate::client::{Client, REPLY_LIMIT, unexpected};
+use crate::commands::script::{self, Call};
+use crate::connection::multiplexed::Connection;
+use crate::connection::shared::SharedConnection;
+
+/// How long a release waits on each of the two connections, so that it ends within a second.
+const RELEASE_LIMIT: Duration = Duration::from_millis(450);
+
+#[async_trait]
+impl LeaseStore for Client {
+    /// Renews the holds on the background connection, some hundred in one go.
+    async fn renew(&self, holds: &[HoldId]) -> Result<Vec<Renewal>> {
+        let limit = holds.iter().map(HoldId::ttl).min().unwrap_or(REPLY_LIMIT) / 4;
+        let ends = Clock::Boot.now().plus(limit);
+        let background = self.background.here()?;
+        match self.renew_over(&background, holds, ends).await {
+            // It had broken before; on a new connection it is just as good.
+            Err(error)
+                if error.is_retryable()
+                    && background.current().is_none()
+                    && Clock::Boot.now() < ends =>
+            {
+                self.renew_over(&background, holds, ends).await
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// Releases over what is alive: what may still have a take on its way goes on the connection of the take, where it
+    /// cannot overtake it. A granted hold goes there only from its own runtime, which is driven then.
+    async fn release(&self, hold: &HoldId) -> Result<Released> {
+        // The server tells a connection of what others do.
+        let _releasing = self.notifications.releasing(self.keys.lock(hold.key()));
+        let call = self.keys.release(hold, &self.name);
+        let is_at_home = Handle::try_current().is_ok_and(|here| here.id() == hold.runtime());
+        let command = match hold.was_granted() && !is_at_home {
+            true => None,
+            false => self.command.of(hold.runtime()),
+        };
+        let Some((command, connection)) =
+            command.and_then(|command| Some((command.clone(), command.current()?)))
+        else {
+            return self.release_elsewhere(&call).await;
+        };
+        let mut asking = pin!(command.deliver(&connection, &call, RELEASE_LIMIT * 2));
+        match self.deadlines.timeout(RELEASE_LIMIT, asking.as_mut()).await {
+            Some(Ok(answer)) => return released(&answer),
+            Some(Err(error)) if error.is_retryable() => return self.release_elsewhere(&call).await,
+            Some(Err(error)) => return Err(error),
+            None => {}
+        }
+        // It may be slow only. Both are sent whoever has gone, and who finds nothing may have come second.
+        let mut elsewhere = pin!(self.release_elsewhere(&call));
+        tokio::select! {
+            answer = asking.as_mut() => match answer {
+                Ok(Value::Int(0)) | Err(_) => elsewhere.await,
+                Ok(answer) => released(&answer),
+            },
+            outcome = elsewhere.as_mut() => match outcome {
+                Ok(Released::AlreadyLost) => match self.deadlines.timeout(RELEASE_LIMIT / 9, asking).await {
+                    Some(Ok(answer)) => released(&answer),
+                    Some(Err(_)) | None => outcome,
+                },
+                outcome => outcome,
+            },
+        }
+    }
+}
+
+impl Client {
+    async fn renew_over(
+        &self,
+        background: &Arc<SharedConnection>,
+        holds: &[HoldId],
+        ends: Moment,
+    ) -> Result<Vec<Renewal>> {
+        let connection = background.connection().await?;
+        let calls: Vec<Call> = holds.iter().map(|hold| self.keys.renew(hold)).collect();
+        let mut renewals = Vec::with_capacity(holds.len());
+        while let left @ [_, ..] = &calls[renewals.len()..] {
+            let go = &left[..script::one_go(left)];
+            let sent = Clock::Boot.now();
+            let answers = match self
+                .renew_in_one_go(go, background, &connection, ends)
+                .await
+            {
+                Ok(answers) => answers,
+                Err(error) if renewals.is_empty() => return Err(error),
+                Err(error) => {
+                    // What has been confirmed counts.
+                    renewals.resize(holds.len(), unclear(error));
+                    break;
+                }
+            };
+            let answered = holds[renewals.len()..].iter().zip(answers);
+            renewals.extend(answered.map(|(hold, answer)| match answer {
+                Ok(Value::Int(1)) => Renewal::Held {
+                    sent,
+                    ttl: hold.store_ttl(),
+                },
+                Ok(Value::Int(0)) => Renewal::Lost(LossReason::Removed),
+                // One hold's trouble, such as a permission that was withdrawn, is not the others'.
+                Ok(answer) => unclear(unexpected(&answer)),
+                Err(error) => unclear(background.failed(&connection, error)),
+            }));
+        }
+        Ok(renewals)
+    }
+
+    async fn renew_in_one_go(
+        &self,
+        calls: &[Call],
+        background: &SharedConnection,
+        connection: &Arc<Connection>,
+        ends: Moment,
+    ) -> Result<Vec<RedisResult<Value>>> {
+        let sent = Clock::Boot.now();
+        let (time, mut beside) = (redis::cmd("TIME"), connection.channel.redis.clone());
+        let sending = async {
+            tokio::join!(
+                script::send_all(calls, &connection.channel),
+                time.query_async::<(u64, u64)>(&mut beside),
+            )
+        };
+        match self.deadlines.timeout(ends.since(sent), sending).await {
+            Some((Ok(answers), time)) => {
+                self.note_time(time, sent);
+                Ok(answers)
+            }
+            Some((Err(error), _)) => Err(background.failed(connection, error)),
+            None => {
+                // Nothing has to travel behind a renewal, so the next one tries a new connection.
+                background.give_up(connection);
+                self.notifications.on_background_lost();
+                Err(background.no_answer(ends.since(sent)))
+            }
+        }
+    }
+
+    fn note_time(&self, time: RedisResult<(u64, u64)>, sent: Moment) {
+        match time {
+            Ok(time) => self.server_clock.read(time, sent, Clock::Boot.now()),
+            Err(error) => tracing::debug!(%error, "the redis server's clock cannot be read"),
+        }
+    }
+
+    async fn release_elsewhere(&self, call: &Call) -> Result<Released> {
+        let background = self.background.here()?;
+        let releasing = async {
+            match release_over(&background, call).await {
+                // It had been closed while it was idle; on a new connection it is just as good.
+                Err(error) if error.is_retryable() && background.current().is_none() => {
+                    release_over(&background, call).await
+                }
+                answer => answer,
+            }
+        };
+        match self.deadlines.timeout(RELEASE_LIMIT, releasing).await {
+            Some(answer) => released(&answer?),
+            None => {
+                if let Some(connection) = background.current() {
+                    background.probe(connection);
+                }
+                Err(background.no_answer(RELEASE_LIMIT * 2))
+            }
+        }
+    }
+}
+
+async fn release_over(link: &Arc<SharedConnection>, call: &Call) -> Result<Value> {
+    let connection = link.connection().await?;
+    link.deliver(&connection, call, RELEASE_LIMIT).await
+}
+
+fn unclear(error: Error) -> Renewal {
+    tracing::debug!(%error, "a hold was not renewed; trying again");
+    Renewal::Unknown
+}
+
+fn released(answer: &Value) -> Result<Released> {
+    match answer {
+        Value::Int(1) => Ok(Released::Released),
+        Value::Int(0) => Ok(Released::AlreadyLost),
+        answer => Err(unexpected(answer)),
+    }
+}
