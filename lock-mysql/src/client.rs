@@ -9,23 +9,23 @@ use lock_core::{
     PerRuntime, ReplyStats, Result,
 };
 
-use crate::batch::BatchSize;
+use crate::connection::connect::{Connector, config_error};
+use crate::connection::connection_id::ConnectionId;
+use crate::connection::detached_request::{DetachedRequest, InFlightByOwner};
+use crate::connection::kill::Kill;
+use crate::connection::pool::{Pool, PoolRuntimes};
+use crate::connection::session::Answer;
 use crate::error::{Failure, no_answer};
-use crate::heartbeats::Heartbeats;
-use crate::identity::Identity;
-use crate::kill::Kill;
-use crate::layout::Layout;
-use crate::leases::RENEWAL_BATCH;
-use crate::poller::{Poller, Watcher};
-use crate::pool::{Driven, Pool};
-use crate::purge::Purge;
-use crate::request::{Request, Unsettled};
-use crate::rows::Rows;
-use crate::session::Answer;
-use crate::wire::{Wire, config_error};
-use crate::{MySqlConfig, MySqlHold, server};
+use crate::lease::batch_size::BatchSize;
+use crate::lease::holds::RENEWAL_BATCH;
+use crate::lease::poller::{Poller, WakeUp};
+use crate::row::heartbeats::Heartbeats;
+use crate::row::row_locks::RowLocks;
+use crate::schema::names::Names;
+use crate::schema::purge::Purge;
+use crate::{MySqlConfig, MySqlHold, server_checks};
 
-/// How many connections release and clean up, how many renew and wait for rows that are locked, and how
+/// How many connections release and mark_reusable up, how many renew and wait for rows that are locked, and how
 /// many do what waits for nothing.
 const BACKGROUND_CONNECTIONS: u32 = 3;
 const RENEWING_CONNECTIONS: u32 = 2;
@@ -40,8 +40,8 @@ pub(crate) struct Client {
     pub(crate) hold: MySqlHold,
     /// Where the server is, as `host:port`.
     server: String,
-    pub(crate) layout: Arc<Layout>,
-    pub(crate) rows: Arc<Rows>,
+    pub(crate) names: Arc<Names>,
+    pub(crate) rows: Arc<RowLocks>,
     /// Whether tables that are missing are created.
     creates_tables: bool,
     pub(crate) renewal_batch: BatchSize,
@@ -51,20 +51,20 @@ pub(crate) struct Client {
     pub(crate) heard: Arc<ReplyStats>,
     /// How far the token of a row lock may be ahead of the one that is written down in its row.
     pub(crate) token_age_max: u64,
-    pub(crate) unsettled: Arc<Unsettled>,
+    pub(crate) in_flight: Arc<InFlightByOwner>,
     keeper_runtime: KeeperRuntime,
-    lanes: PerRuntime<Lane>,
-    stations: PerRuntime<Station>,
+    command: PerRuntime<CommandPools>,
+    background: PerRuntime<BackgroundPools>,
 }
 
 /// The connections of those who take and release. Where holds are leases they are driven by the runtime of
 /// whoever asks, since every answer that another thread drives has to wake two. A row lock is its connection:
 /// that is driven where holds are kept, so that no caller whose runtime stands still or ends takes it along.
 #[derive(Debug)]
-pub(crate) struct Lane {
+pub(crate) struct CommandPools {
     /// For takes, and for holds that are row locks.
     pub(crate) command: Arc<Pool>,
-    /// For releases and clean-ups that find none of the others idle, so that they get through whatever takes wait for.
+    /// For releases and mark_reusable-ups that find none of the others idle, so that they get through whatever takes wait for.
     pub(crate) background: Arc<Pool>,
     /// Those of the row locks that are held over `command`.
     pub(crate) heartbeats: Arc<Heartbeats>,
@@ -72,7 +72,7 @@ pub(crate) struct Lane {
 
 /// What a client has where holds are kept.
 #[derive(Debug)]
-pub(crate) struct Station {
+pub(crate) struct BackgroundPools {
     /// For renewals that wait for rows, so that nothing else waits for them.
     pub(crate) renewing: Arc<Pool>,
     /// For what waits for no row, so that it gets through: looks, interruptions and renewals.
@@ -87,28 +87,28 @@ impl Client {
         keeper_runtime: &KeeperRuntime,
         capabilities: &Capabilities,
     ) -> Result<Self> {
-        let layout = Arc::new(Layout::new(config)?);
-        let wire = Wire::new(config)?;
-        let server = wire.server();
+        let names = Arc::new(Names::new(config)?);
+        let connector = Connector::new(config)?;
+        let server = connector.server();
         let deadlines = Deadlines::new(keeper_runtime.clone());
         let (size, purge_after) = (connections(config)?, purge_after(config)?);
         let rows = Arc::default();
-        let lanes = lanes(
+        let command = command(
             config.hold,
             &rows,
             keeper_runtime,
-            wire.clone(),
+            connector.clone(),
             deadlines.clone(),
             size,
         );
         let heard = Arc::new(ReplyStats::new());
         let (laid_out, watch, answers) =
-            (Arc::clone(&layout), deadlines.clone(), Arc::clone(&heard));
-        let stations = PerRuntime::new(keeper_runtime.clone(), move |runtime| {
-            let driven = Driven::by(runtime, runtime);
-            let pool = |wire, size| Pool::new(wire, watch.clone(), driven.clone(), size);
-            let renewing = pool(wire.clone(), RENEWING_CONNECTIONS);
-            let keeping = pool(wire.clone().vital(), KEEPING_CONNECTIONS);
+            (Arc::clone(&names), deadlines.clone(), Arc::clone(&heard));
+        let background = PerRuntime::new(keeper_runtime.clone(), move |runtime| {
+            let driven = PoolRuntimes::by(runtime, runtime);
+            let pool = |connector, size| Pool::new(connector, watch.clone(), driven.clone(), size);
+            let renewing = pool(connector.clone(), RENEWING_CONNECTIONS);
+            let keeping = pool(connector.clone().vital(), KEEPING_CONNECTIONS);
             let poller = Poller::new(
                 Arc::clone(&laid_out),
                 Arc::clone(&keeping),
@@ -117,7 +117,7 @@ impl Client {
             if let Some(after) = purge_after {
                 runtime.spawn(Purge::new(Arc::clone(&laid_out), &keeping, after).run());
             }
-            Arc::new(Station {
+            Arc::new(BackgroundPools {
                 renewing,
                 keeping,
                 poller,
@@ -126,7 +126,7 @@ impl Client {
         let client = Self {
             hold: config.hold,
             server,
-            layout,
+            names,
             rows,
             creates_tables: config.create_table,
             renewal_batch: BatchSize::new(RENEWAL_BATCH),
@@ -134,10 +134,10 @@ impl Client {
             deadlines,
             heard,
             token_age_max: token_age_max(purge_after),
-            unsettled: Arc::default(),
+            in_flight: Arc::default(),
             keeper_runtime: keeper_runtime.clone(),
-            lanes,
-            stations,
+            command,
+            background,
         };
         let prepared = client.prepare(config).await;
         let version = prepared.map_err(|error| match error.operation() {
@@ -150,8 +150,10 @@ impl Client {
 
     /// Opens the first connection and looks whether server and tables are fit; returns the server's version.
     async fn prepare(&self, config: &MySqlConfig) -> Result<String> {
-        let description = self.ask_to_prepare(server::DESCRIBE.to_owned()).await?;
-        let version = server::check(&description, config.hold)?;
+        let description = self
+            .ask_to_prepare(server_checks::DESCRIBE.to_owned())
+            .await?;
+        let version = server_checks::check(&description, config.hold)?;
         self.prepare_tables().await?;
         Ok(version)
     }
@@ -159,18 +161,18 @@ impl Client {
     /// Creates the tables that are missing, if that is wanted, and looks whether they are fit.
     async fn prepare_tables(&self) -> Result<()> {
         let ask = |statements| self.ask_to_prepare(statements);
-        let mut description = ask(self.layout.describe_tables()).await?;
-        let missing = self.layout.missing_tables(&description)?;
+        let mut description = ask(self.names.describe_tables()).await?;
+        let missing = self.names.missing_tables(&description)?;
         if self.creates_tables && !missing.is_empty() {
             let created = ask(missing.join(";")).await;
             created.map_err(|error| error.with_operation("create the tables"))?;
-            description = ask(self.layout.describe_tables()).await?;
+            description = ask(self.names.describe_tables()).await?;
         }
-        match self.layout.check_tables(&description) {
+        match self.names.check_tables(&description) {
             // Somebody may have created them between two statements of the description.
             Err(_) => self
-                .layout
-                .check_tables(&ask(self.layout.describe_tables()).await?),
+                .names
+                .check_tables(&ask(self.names.describe_tables()).await?),
             Ok(()) => Ok(()),
         }
     }
@@ -179,8 +181,8 @@ impl Client {
     async fn ask_to_prepare(&self, statements: String) -> Result<Answer> {
         let pool = Arc::clone(&self.station()?.keeping);
         let lent = pool.lend(PREPARE_LIMIT).await?;
-        let connection = lent.identity.clone();
-        let mut request = Request::new(&pool, lent, statements);
+        let connection = lent.connection_id.clone();
+        let mut request = DetachedRequest::new(&pool, lent, statements);
         let answer = match self.deadlines.timeout(PREPARE_LIMIT, &mut request).await {
             Some((_, answer)) => answer,
             None => Err(self.silence(&connection, PREPARE_LIMIT).await),
@@ -215,39 +217,39 @@ impl Client {
         let Ok(station) = self.station() else {
             return false;
         };
-        let asked = station.keeping.ask(self.layout.try_row(key), limit).await;
+        let asked = station.keeping.ask(self.names.try_row(key), limit).await;
         matches!(asked, Err(Failure::Locked))
     }
 
     /// The connections for takes and releases here.
-    pub(crate) fn lane(&self) -> Result<Arc<Lane>> {
-        self.lanes.here()
+    pub(crate) fn command(&self) -> Result<Arc<CommandPools>> {
+        self.command.here()
     }
 
     /// Those that are driven where holds are kept.
-    pub(crate) fn lane_of_keeper(&self) -> Result<Arc<Lane>> {
-        Ok(self.lanes.on(&self.keeper_runtime.handle()?))
+    pub(crate) fn lane_of_keeper(&self) -> Result<Arc<CommandPools>> {
+        Ok(self.command.on(&self.keeper_runtime.handle()?))
     }
 
     /// The connections of the runtime that holds are kept on.
-    pub(crate) fn station(&self) -> Result<Arc<Station>> {
-        self.stations.here()
+    pub(crate) fn station(&self) -> Result<Arc<BackgroundPools>> {
+        self.background.here()
     }
 
     /// Waits for `key` to become free for `mode`.
-    pub(crate) fn watch(&self, key: &LockKey, mode: Mode) -> Result<Watcher> {
-        Ok(self.station()?.poller.watch(self.layout.row(key), mode))
+    pub(crate) fn watch(&self, key: &LockKey, mode: Mode) -> Result<WakeUp> {
+        Ok(self.station()?.poller.watch(self.names.row(key), mode))
     }
 
     /// Has those who wait for `key` in this process look at once.
     pub(crate) fn wake(&self, key: &LockKey) {
         if let Ok(station) = self.station() {
-            station.poller.wake(&self.layout.row(key));
+            station.poller.wake(&self.names.row(key));
         }
     }
 
     /// What ends a connection on the server, together with what it waits for and its transaction.
-    pub(crate) fn kill(&self, connection: &Identity) -> Result<Kill> {
+    pub(crate) fn kill(&self, connection: &ConnectionId) -> Result<Kill> {
         Ok(Kill {
             pool: Arc::clone(&self.station()?.keeping),
             connection: connection.clone(),
@@ -256,7 +258,7 @@ impl Client {
 
     /// Waits until nothing that was asked for `owner` goes on in the background.
     pub(crate) async fn settled(&self, owner: OwnerId, limit: Duration) -> Result<()> {
-        let Some(settled) = self.unsettled.settled(owner) else {
+        let Some(settled) = self.in_flight.settled(owner) else {
             return Ok(());
         };
         match self.deadlines.timeout(limit, settled).await {
@@ -266,27 +268,27 @@ impl Client {
     }
 }
 
-fn lanes(
+fn command(
     hold: MySqlHold,
-    rows: &Arc<Rows>,
+    rows: &Arc<RowLocks>,
     keeper_runtime: &KeeperRuntime,
-    wire: Wire,
+    connector: Connector,
     deadlines: Deadlines,
     size: u32,
-) -> PerRuntime<Lane> {
+) -> PerRuntime<CommandPools> {
     let (driver, takes) = match hold {
-        MySqlHold::Lease => (KeeperRuntime::caller(), wire.clone()),
-        MySqlHold::Row => (keeper_runtime.clone(), wire.clone().in_transactions()),
+        MySqlHold::Lease => (KeeperRuntime::caller(), connector.clone()),
+        MySqlHold::Row => (keeper_runtime.clone(), connector.clone().in_transactions()),
     };
     let (keeper_runtime, rows) = (keeper_runtime.clone(), Arc::clone(rows));
     PerRuntime::new(driver, move |runtime| {
         let here = keeper_runtime.handle().unwrap_or_else(|_| runtime.clone());
-        let pool_of = |wire: &Wire, size| {
-            let driven = Driven::by(runtime, &here);
-            Pool::new(wire.clone(), deadlines.clone(), driven, size)
+        let pool_of = |connector: &Connector, size| {
+            let driven = PoolRuntimes::by(runtime, &here);
+            Pool::new(connector.clone(), deadlines.clone(), driven, size)
         };
-        let background = pool_of(&wire, BACKGROUND_CONNECTIONS);
-        Arc::new(Lane {
+        let background = pool_of(&connector, BACKGROUND_CONNECTIONS);
+        Arc::new(CommandPools {
             command: pool_of(&takes, size),
             heartbeats: Heartbeats::new(Arc::clone(&rows), runtime, &background),
             background,
@@ -325,7 +327,7 @@ fn token_age_max(purge_after: Option<Duration>) -> u64 {
 }
 
 /// What a take has won.
-pub(crate) struct Won {
+pub(crate) struct Grant {
     /// The grant's number.
     pub(crate) grant: u64,
     /// From when on the store holds it, at least.

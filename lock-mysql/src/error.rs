@@ -6,7 +6,7 @@ use lock_core::{Error, ErrorKind, HumanDuration};
 use sqlx::error::DatabaseError;
 use sqlx::mysql::MySqlDatabaseError;
 
-use crate::server::{MAY_NOT_WRITE, takes_no_writes};
+use crate::server_checks::{MAY_NOT_WRITE, takes_no_writes};
 
 pub(crate) const BACKEND: &str = "mysql";
 
@@ -269,7 +269,7 @@ fn number(error: &dyn DatabaseError) -> u16 {
 
 /// By which setting the server takes no writes, if it has said so because we [asked](MAY_WRITE).
 ///
-/// [MAY_WRITE]: crate::server::MAY_WRITE
+/// [MAY_WRITE]: crate::server_checks::MAY_WRITE
 fn refusing_setting(error: &dyn DatabaseError) -> Option<&str> {
     let (_, setting) = error.message().split_once(MAY_NOT_WRITE)?;
     Some(setting.trim_end_matches('\''))

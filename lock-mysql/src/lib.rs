@@ -14,38 +14,18 @@
 //! along. Leases are taken and released over connections of each runtime that does so, which end with it. A request that
 //! nobody waits for any more is not cut off: it goes on in the background, and what it won is given back.
 
-mod allowance;
-mod batch;
+mod acquire;
 mod client;
 mod config;
-mod errand;
+mod connection;
+mod diagnosis;
 mod error;
-mod grant_clock;
-mod heartbeats;
-mod held_back;
-mod identity;
-mod key_state;
-mod kill;
-mod layout;
 mod lease;
-mod leases;
+mod lease_store;
 mod lock;
-mod poller;
-mod pool;
-mod purge;
-mod request;
-mod row_holds;
-mod row_statements;
-mod row_takes;
-mod rows;
-mod server;
-mod session;
-mod silence;
-mod statements;
-mod table;
-mod tls;
-mod turns;
-mod wire;
+mod row;
+mod schema;
+mod server_checks;
 
 pub use config::{MySqlConfig, MySqlHold};
 pub use lock::MySqlLock;

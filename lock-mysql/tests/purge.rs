@@ -1,4 +1,4 @@
-//! Rows of keys that nobody uses go, those in use stay, and no token ever falls behind.
+//! RowLocks of keys that nobody uses go, those in use stay, and no token ever falls behind.
 
 use std::time::Duration;
 

@@ -8,13 +8,13 @@ use std::time::Duration;
 use lock_core::{Clock, Mode, Moment, ReplyStats, Result};
 use tokio::sync::Notify;
 
-use crate::batch::BatchSize;
+use crate::connection::pool::Pool;
 use crate::error::Failure;
-use crate::key_state::KeyState;
-use crate::layout::Layout;
-use crate::pool::Pool;
-use crate::server::MAY_WRITE;
-use crate::turns::{PLACE_ENTERED_ANEW, row_beside};
+use crate::lease::batch_size::BatchSize;
+use crate::lease::key_state::KeyState;
+use crate::lease::places::{PLACE_ENTERED_ANEW, row_beside};
+use crate::schema::names::Names;
+use crate::server_checks::MAY_WRITE;
 
 /// How often the poller looks: soon at first, and less often the longer nothing changes.
 const FIRST_PAUSE: Duration = Duration::from_millis(4);
@@ -34,7 +34,7 @@ const PLACES: usize = 100;
 
 /// The waiters of a client on one runtime. While there are any, one task looks at their keys.
 pub(crate) struct Poller {
-    layout: Arc<Layout>,
+    names: Arc<Names>,
     pool: Arc<Pool>,
     heard: Arc<ReplyStats>,
     /// When it looked last and was answered.
@@ -70,9 +70,9 @@ enum Passed {
 }
 
 impl Poller {
-    pub(crate) fn new(layout: Arc<Layout>, pool: Arc<Pool>, heard: Arc<ReplyStats>) -> Arc<Self> {
+    pub(crate) fn new(names: Arc<Names>, pool: Arc<Pool>, heard: Arc<ReplyStats>) -> Arc<Self> {
         Arc::new(Self {
-            layout,
+            names,
             pool,
             heard,
             looked: Mutex::new(Clock::Boot.now()),
@@ -83,7 +83,7 @@ impl Poller {
     }
 
     /// Enters a waiter for `key`. The line lets one waiter a key through, so there is one entry.
-    pub(crate) fn watch(self: &Arc<Self>, key: Vec<u8>, mode: Mode) -> Watcher {
+    pub(crate) fn watch(self: &Arc<Self>, key: Vec<u8>, mode: Mode) -> WakeUp {
         let changed = Arc::new(Notify::new());
         let waiter = Waiter {
             mode,
@@ -96,11 +96,11 @@ impl Poller {
             self.pool
                 .driven
                 .runtime
-                .spawn(Polling(Arc::clone(self)).run());
+                .spawn(PollingTask(Arc::clone(self)).run());
         }
         drop(waiting);
         self.entered.notify_one();
-        Watcher {
+        WakeUp {
             poller: Arc::clone(self),
             key,
             changed,
@@ -125,7 +125,7 @@ impl Poller {
             let sent = Clock::Boot.now();
             if !batch.is_empty() {
                 let keys = batch.iter().map(Vec::as_slice);
-                statements.push(self.layout.look(keys));
+                statements.push(self.names.look(keys));
             }
             let answer = match self.pool.ask(statements.join(";"), LOOK_LIMIT).await {
                 Ok(answer) => answer,
@@ -154,7 +154,7 @@ impl Poller {
         let left = std::mem::take(&mut waiting.left);
         let mut statements: Vec<String> = left
             .iter()
-            .map(|row| self.layout.give_up_place(row))
+            .map(|row| self.names.give_up_place(row))
             .collect();
         let now = Clock::Boot.now();
         for (row, waiter) in &mut waiting.keys {
@@ -163,7 +163,7 @@ impl Poller {
                 && statements.len() < PLACES
             {
                 *entered = Some(now);
-                statements.push(self.layout.enter_place(row, waiter.mode));
+                statements.push(self.names.enter_place(row, waiter.mode));
             }
         }
         if !statements.is_empty() {
@@ -173,7 +173,7 @@ impl Poller {
         let entered = entered.filter(|(_, waiter)| waiter.may_have_place());
         let entered: Vec<&[u8]> = entered.map(|(row, _)| row.as_slice()).take(BATCH).collect();
         if !entered.is_empty() {
-            statements.push(self.layout.look_at_places(&entered));
+            statements.push(self.names.look_at_places(&entered));
         }
         statements
     }
@@ -253,9 +253,9 @@ impl Waiter {
 }
 
 /// The task; its end, whatever the cause, lets the next waiter start another one.
-struct Polling(Arc<Poller>);
+struct PollingTask(Arc<Poller>);
 
-impl Polling {
+impl PollingTask {
     async fn run(self) {
         let poller = Arc::clone(&self.0);
         let mut pause = FIRST_PAUSE;
@@ -294,20 +294,20 @@ impl Polling {
     }
 }
 
-impl Drop for Polling {
+impl Drop for PollingTask {
     fn drop(&mut self) {
         self.0.lock().is_polled = false;
     }
 }
 
 /// A waiter's entry; dropping it takes it out.
-pub(crate) struct Watcher {
+pub(crate) struct WakeUp {
     poller: Arc<Poller>,
     key: Vec<u8>,
     changed: Arc<Notify>,
 }
 
-impl Watcher {
+impl WakeUp {
     /// Waits until the key may be free, or nobody has looked at it for a while. What happened since the
     /// last call counts.
     pub(crate) async fn changed(&self) {
@@ -323,7 +323,7 @@ impl Watcher {
     }
 }
 
-impl Drop for Watcher {
+impl Drop for WakeUp {
     fn drop(&mut self) {
         let mut waiting = self.poller.lock();
         let is_ours = |waiter: &Waiter| Arc::ptr_eq(&waiter.changed, &self.changed);

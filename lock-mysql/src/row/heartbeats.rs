@@ -8,10 +8,10 @@ use std::time::Duration;
 use lock_core::{Clock, Moment, OwnerId, Result};
 use tokio::runtime::Handle;
 
+use crate::connection::connection_id::ConnectionId;
+use crate::connection::pool::Pool;
 use crate::error::Failure;
-use crate::identity::Identity;
-use crate::pool::Pool;
-use crate::rows::Rows;
+use crate::row::row_locks::RowLocks;
 
 /// How often the connection of each held row lock is tried.
 ///
@@ -28,22 +28,22 @@ const INQUIRY_LIMIT: Duration = Duration::from_millis(300);
 
 /// The timetable of the row locks that are held on one runtime. While there are any, one task attends to them.
 pub(crate) struct Heartbeats {
-    rows: Arc<Rows>,
+    rows: Arc<RowLocks>,
     runtime: Handle,
     others: Arc<Pool>,
-    timetable: Mutex<Timetable>,
+    timetable: Mutex<HeartbeatSchedule>,
 }
 
 /// All heartbeats are equally far apart, so that those entered last are due last.
 #[derive(Default)]
-struct Timetable {
+struct HeartbeatSchedule {
     due: VecDeque<(Moment, OwnerId)>,
     is_attended: bool,
 }
 
 impl Heartbeats {
     /// For the locks that are held on `runtime`; the server is asked about them over connections of `others`.
-    pub(crate) fn new(rows: Arc<Rows>, runtime: &Handle, others: &Arc<Pool>) -> Arc<Self> {
+    pub(crate) fn new(rows: Arc<RowLocks>, runtime: &Handle, others: &Arc<Pool>) -> Arc<Self> {
         Arc::new(Self {
             others: Arc::clone(others),
             rows,
@@ -84,8 +84,8 @@ impl Heartbeats {
 
     /// Ends the locks whose connections the server does not have any more, although nobody has told us: it was started
     /// anew, or another one has its address, and may grant the same rows.
-    async fn inquire(&self, silent: Vec<(OwnerId, Identity)>) {
-        let question = Identity::look_for(silent.iter().map(|(_, connection)| connection));
+    async fn inquire(&self, silent: Vec<(OwnerId, ConnectionId)>) {
+        let question = ConnectionId::look_for(silent.iter().map(|(_, connection)| connection));
         let mut answer = self.others.ask(question.clone(), INQUIRY_LIMIT).await;
         if matches!(answer, Err(Failure::NoAnswer(_))) {
             // What was idle may be as silent, and is closed by now.
@@ -102,7 +102,7 @@ impl Heartbeats {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Timetable> {
+    fn lock(&self) -> MutexGuard<'_, HeartbeatSchedule> {
         self.timetable
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -136,8 +136,8 @@ impl Attending {
                     .spawn(async move { asking.inquire(silent).await });
             }
             for owner in due {
-                let beating = heartbeats.rows.beat(owner, &heartbeats.runtime);
-                if beating.is_some() {
+                let heartbeat = heartbeats.rows.heartbeat(owner, &heartbeats.runtime);
+                if heartbeat.is_some() {
                     heartbeats.enter(owner);
                 }
             }

@@ -10,9 +10,9 @@ use std::collections::{BTreeSet, HashSet};
 
 use lock_core::{HoldId, LockKey, Mode};
 
-use crate::grant_clock::GRANT_CLOCK;
-use crate::layout::{FLOOR_ROW, Layout, microseconds, owner};
-use crate::turns::letter;
+use crate::lease::places::letter;
+use crate::schema::grant_clock::GRANT_CLOCK;
+use crate::schema::names::{FLOOR_ROW, Names, microseconds, owner};
 
 pub(crate) const NOW: &str = "UTC_TIMESTAMP(6)";
 
@@ -21,7 +21,7 @@ pub(crate) const NOW: &str = "UTC_TIMESTAMP(6)";
 ///
 /// Invariant: a row of another mode than 'x' is never free, whatever it says of an end. Why: its holders
 /// decide, and older clients leave `expires` too early where they renew several of them together. Once all
-/// are dead, [`Layout::settle`] makes the mode 'x'.
+/// are dead, [`Names::settle`] makes the mode 'x'.
 pub(crate) const FREE: &str = "mode = 'x' AND (owner IS NULL OR expires <= UTC_TIMESTAMP(6))";
 
 /// Whether the row of a key that is held together says that its holders are dead, which they may not be.
@@ -38,7 +38,7 @@ pub(crate) const TAKE_MANY_GRANT: usize = 1;
 pub(crate) const RELEASE_WRITE: usize = 0;
 pub(crate) const RELEASE_MANY_WRITE: usize = 2;
 
-impl Layout {
+impl Names {
     /// Takes the key if it is free. Its row has to exist, or is made first if it is `new`.
     ///
     /// Where it was asked before and the answer got lost, it is ours already: the grant stays what it
@@ -243,7 +243,7 @@ COMMIT"
     /// are held, and the token of the last grant.
     pub(crate) fn look<'a>(&self, keys: impl Iterator<Item = &'a [u8]>) -> String {
         let (locks, holders) = (&self.locks, &self.holders);
-        let keys: Vec<String> = keys.map(crate::layout::hexadecimal).collect();
+        let keys: Vec<String> = keys.map(crate::schema::names::hexadecimal).collect();
         let (last, keys) = (self.last_end(), keys.join(", "));
         format!(
             "SELECT k, mode, IF({FREE}, 0, GREATEST(TIMESTAMPDIFF(MICROSECOND, {NOW}, COALESCE(IF(mode = 'x', expires, {last}), {NOW})), 0)), IF(mode = 'p', (SELECT COUNT(*) FROM {holders} AS theirs WHERE theirs.k = locks.k AND theirs.expires > {NOW}), 0), token FROM {locks} AS locks WHERE k IN ({keys})"
@@ -264,12 +264,12 @@ impl Listed {
 
 /// Those of `holds` that are exclusive, or those that are not. An owner holds one key only, so the
 /// lists need no pairs.
-fn listed(layout: &Layout, holds: &[HoldId], exclusive: bool) -> Listed {
+fn listed(names: &Names, holds: &[HoldId], exclusive: bool) -> Listed {
     let listed = || {
         let is_one = move |hold: &&HoldId| (hold.mode() == Mode::Exclusive) == exclusive;
         holds.iter().filter(is_one)
     };
-    let keys: Vec<String> = listed().map(|hold| layout.key(hold.key())).collect();
+    let keys: Vec<String> = listed().map(|hold| names.key(hold.key())).collect();
     let owners: Vec<String> = listed().map(|hold| owner(hold.owner())).collect();
     Listed {
         keys: keys.join(", "),
@@ -278,11 +278,11 @@ fn listed(layout: &Layout, holds: &[HoldId], exclusive: bool) -> Listed {
 }
 
 /// The keys that several of `holds` hold together with others.
-fn repeated(layout: &Layout, holds: &[HoldId]) -> Vec<String> {
+fn repeated(names: &Names, holds: &[HoldId]) -> Vec<String> {
     let (mut once, mut repeated) = (HashSet::new(), BTreeSet::new());
     for hold in holds.iter().filter(|hold| hold.mode() != Mode::Exclusive) {
         if !once.insert(hold.key()) {
-            repeated.insert(layout.key(hold.key()));
+            repeated.insert(names.key(hold.key()));
         }
     }
     repeated.into_iter().collect()

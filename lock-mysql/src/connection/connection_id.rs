@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use lock_core::{Clock, Moment};
 
-use crate::layout::hexadecimal;
+use crate::schema::names::hexadecimal;
 
 /// What a server says of itself, so that the numbers of one are not taken for another's.
 pub(crate) const SERVER: &str = "CONCAT_WS(':', @@hostname, @@port, @@server_id)";
@@ -16,7 +16,7 @@ pub(crate) const PEER: &str =
 
 /// A connection as its server knows it.
 #[derive(Clone, Debug)]
-pub(crate) struct Identity {
+pub(crate) struct ConnectionId {
     number: u64,
     /// What the server says of itself.
     server: Arc<str>,
@@ -25,7 +25,7 @@ pub(crate) struct Identity {
     opened: Moment,
 }
 
-impl Identity {
+impl ConnectionId {
     /// Of a connection that has just been opened.
     pub(crate) fn new(number: u64, server: &str, peer: &str) -> Self {
         Self {

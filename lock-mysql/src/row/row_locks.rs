@@ -9,23 +9,23 @@ use lock_core::{Clock, HoldId, LossReason, LossSender, Moment, OwnerId, Result};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
+use crate::connection::connection_id::ConnectionId;
+use crate::connection::pool::Lent;
+use crate::connection::session::Session;
 use crate::error::Failure;
-use crate::identity::Identity;
-use crate::pool::Lent;
-use crate::server::{REFUSAL, takes_no_writes};
-use crate::session::Session;
+use crate::server_checks::{REFUSAL, takes_no_writes};
 
 /// Held row locks by their owners.
 #[derive(Default)]
-pub(crate) struct Rows(Mutex<HashMap<OwnerId, Row>>);
+pub(crate) struct RowLocks(Mutex<HashMap<OwnerId, Row>>);
 
 /// One held row lock: a connection with an open transaction.
 struct Row {
-    connection: Identity,
+    connection: ConnectionId,
     /// Absent while a heartbeat is under way on it, and once it is being released.
     session: Option<Lent>,
     /// When the last heartbeat was sent.
-    beat: Moment,
+    heartbeat: Moment,
     is_released: bool,
     is_dead: bool,
     /// How long a heartbeat waits for its answer.
@@ -46,14 +46,14 @@ pub(crate) enum Heartbeat {
 }
 
 /// What has to be done to release a row lock.
-pub(crate) struct Releasing {
-    pub(crate) connection: Identity,
+pub(crate) struct RowRelease {
+    pub(crate) connection: ConnectionId,
     /// To end the transaction on, if it is free.
     pub(crate) session: Option<Lent>,
     pub(crate) record: Option<u64>,
 }
 
-impl Rows {
+impl RowLocks {
     /// Enters a lock whose request was `sent` then; `loss` reports its end.
     pub(crate) fn enter(
         &self,
@@ -64,9 +64,9 @@ impl Rows {
         loss: LossSender,
     ) {
         let row = Row {
-            connection: session.identity.clone(),
+            connection: session.connection_id.clone(),
             session: Some(session),
-            beat: sent,
+            heartbeat: sent,
             is_released: false,
             is_dead: false,
             limit: hold.ttl(),
@@ -82,7 +82,7 @@ impl Rows {
     ///
     /// It has a task of its own: an answer that comes late is better than none, and whoever gives up
     /// waiting for it must not take the connection along, which would end the lock.
-    pub(crate) fn beat(
+    pub(crate) fn heartbeat(
         self: &Arc<Self>,
         owner: OwnerId,
         runtime: &Handle,
@@ -92,7 +92,7 @@ impl Rows {
         let row = row.filter(|row| !row.is_released && !row.is_dead)?;
         if let Some(mut session) = row.session.take() {
             let (rows, limit, sent) = (Arc::clone(self), row.limit, Clock::Boot.now());
-            row.beat = sent;
+            row.heartbeat = sent;
             runtime.spawn(async move {
                 match tokio::time::timeout(limit, heartbeat(&mut session)).await {
                     Ok(Ok(())) => rows.put_back(owner, session, sent),
@@ -105,11 +105,15 @@ impl Rows {
     }
 
     /// The connections of these locks whose heartbeats were not answered for so long.
-    pub(crate) fn silent(&self, owners: &[OwnerId], since: Duration) -> Vec<(OwnerId, Identity)> {
+    pub(crate) fn silent(
+        &self,
+        owners: &[OwnerId],
+        since: Duration,
+    ) -> Vec<(OwnerId, ConnectionId)> {
         let (rows, now) = (self.lock(), Clock::Boot.now());
         let is_silent = |row: &Row| {
             let waits = row.session.is_none() && !row.is_released && !row.is_dead;
-            waits && now.since(row.beat) >= since
+            waits && now.since(row.heartbeat) >= since
         };
         let rows = owners
             .iter()
@@ -143,11 +147,11 @@ impl Rows {
 
     /// Ends the heartbeats of a lock and hands out what its release needs; `None` when it is not held.
     /// It stays entered until it is [forgotten](Self::forget), so that a release can be repeated.
-    pub(crate) fn release(&self, owner: OwnerId) -> Option<Releasing> {
+    pub(crate) fn release(&self, owner: OwnerId) -> Option<RowRelease> {
         let mut rows = self.lock();
         let row = rows.get_mut(&owner)?;
         row.is_released = true;
-        Some(Releasing {
+        Some(RowRelease {
             connection: row.connection.clone(),
             session: row.session.take(),
             record: row.record,
@@ -187,9 +191,9 @@ async fn heartbeat(session: &mut Session) -> Result<()> {
     }
 }
 
-impl fmt::Debug for Rows {
+impl fmt::Debug for RowLocks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Rows")
+        f.debug_struct("RowLocks")
             .field("held", &self.lock().len())
             .finish_non_exhaustive()
     }

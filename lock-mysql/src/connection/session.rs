@@ -8,10 +8,10 @@ use sqlx::mysql::{MySqlConnection, MySqlRow};
 use sqlx::{AssertSqlSafe, Decode, Either, Executor, MySql, Row, Type};
 use tokio::runtime::{self, Handle};
 
-use crate::allowance::Opened;
+use crate::connection::allowance::Opened;
+use crate::connection::connection_id::ConnectionId;
+use crate::connection::pool::Pool;
 use crate::error::{Failure, failure, too_large, unexpected};
-use crate::identity::Identity;
-use crate::pool::Pool;
 
 /// How long a session waits for a row that is locked at first, in seconds.
 const LOCK_WAIT: u64 = 1;
@@ -20,7 +20,7 @@ const LOCK_WAIT: u64 = 1;
 pub(crate) struct Session {
     connection: MySqlConnection,
     /// Which one it is.
-    pub(crate) identity: Identity,
+    pub(crate) connection_id: ConnectionId,
     /// How long the server leaves it alone while nothing is asked, in seconds.
     pub(crate) wait_timeout: u64,
     /// How long the server waits for a row that is locked, in seconds.
@@ -59,7 +59,7 @@ impl Session {
     ) -> Result<Self, Failure> {
         let mut session = Self {
             connection,
-            identity: Identity::new(0, "", ""),
+            connection_id: ConnectionId::new(0, "", ""),
             wait_timeout: 0,
             lock_wait: LOCK_WAIT,
             is_mariadb: false,
@@ -72,7 +72,7 @@ impl Session {
         let answer = session.ask(greeting).await?;
         let row = answer.nth_back(0)?.first();
         let row = row.ok_or_else(|| unexpected("without a greeting"))?;
-        session.identity = Identity::new(row.value(0)?, row.value(1)?, row.value(2)?);
+        session.connection_id = ConnectionId::new(row.value(0)?, row.value(1)?, row.value(2)?);
         session.wait_timeout = row.value(3)?;
         session.is_mariadb = row.value::<bool>(4)?;
         session.sysdate_moves = row.value::<bool>(5)?;
@@ -107,7 +107,7 @@ impl Session {
     /// the transaction.
     ///
     /// Not cancel safe: the rest of the answer would be taken for the next one's. A
-    /// [`Request`](crate::request::Request) takes care of it.
+    /// [`DetachedRequest`](crate::connection::detached_request::DetachedRequest) takes care of it.
     pub(crate) async fn ask(&mut self, statements: &str) -> Result<Answer, Failure> {
         if statements.len() >= self.packet_max {
             return Err(too_large(statements.len(), self.packet_max));

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use lock_core::{LockKey, Mode};
 
-use crate::layout::{Layout, hexadecimal};
-use crate::statements::NOW;
+use crate::lease::statements::NOW;
+use crate::schema::names::{Names, hexadecimal};
 
 /// How long a place lasts. Its waiter enters it anew while it waits, and gives it up after that, so this is
 /// how long a key is kept for one that has died.
@@ -39,7 +39,7 @@ pub(crate) fn letter(mode: Mode) -> char {
     }
 }
 
-impl Layout {
+impl Names {
     /// Whether the key is kept for another client, which waits for it in a mode that keeps this one out.
     ///
     /// A place lasts for a moment only, also where the server's clock is set back meanwhile.

@@ -1,19 +1,19 @@
-//! Rows of keys that nobody has used for long are purged in the background.
+//! RowLocks of keys that nobody has used for long are purged in the background.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use lock_core::{Backoff, Clock, Error, ErrorKind, HumanDuration, Result};
 
-use crate::batch::BatchSize;
+use crate::connection::detached_request::DetachedRequest;
+use crate::connection::pool::Pool;
+use crate::connection::session::{Answer, Fields};
 use crate::error::{BACKEND, Failure, no_answer};
-use crate::grant_clock::GRANT_CLOCK;
-use crate::layout::{FLOOR_ROW, Layout, hexadecimal, microseconds};
-use crate::pool::Pool;
-use crate::request::Request;
-use crate::server::MAY_WRITE;
-use crate::session::{Answer, Fields};
-use crate::statements::NOW;
+use crate::lease::batch_size::BatchSize;
+use crate::lease::statements::NOW;
+use crate::schema::grant_clock::GRANT_CLOCK;
+use crate::schema::names::{FLOOR_ROW, Names, hexadecimal, microseconds};
+use crate::server_checks::MAY_WRITE;
 
 /// How often it is looked for such rows: eight times as often as they get old, within these.
 const SOONEST: Duration = Duration::from_millis(250);
@@ -46,7 +46,7 @@ const SETTLED: Duration = Duration::from_secs(5);
 /// have read an older floor has made its row before the first one goes. Breaks if: a floor counts that somebody else
 /// has just written.
 pub(crate) struct Purge {
-    layout: Arc<Layout>,
+    names: Arc<Names>,
     pool: Weak<Pool>,
     /// How long a key has to be unused.
     after: Duration,
@@ -56,9 +56,9 @@ pub(crate) struct Purge {
 }
 
 impl Purge {
-    pub(crate) fn new(layout: Arc<Layout>, pool: &Arc<Pool>, after: Duration) -> Self {
+    pub(crate) fn new(names: Arc<Names>, pool: &Arc<Pool>, after: Duration) -> Self {
         Self {
-            layout,
+            names,
             pool: Arc::downgrade(pool),
             after,
             batch: BatchSize::new(BATCH),
@@ -89,7 +89,7 @@ impl Purge {
             let (took, is_behind) = (now.since(done), !is_denied && now.since(done) > behind);
             if is_behind {
                 tracing::warn!(
-                    table = %self.layout.table,
+                    table = %self.names.table,
                     "mysql: no round of the purge was done within {}, so the table may grow",
                     HumanDuration(took)
                 );
@@ -154,13 +154,13 @@ impl Purge {
         let removing = async {
             let mut session = pool.lend(LIMIT).await?;
             let wait_timeout = std::mem::replace(&mut session.wait_timeout, LIMIT_SECONDS);
-            let request = Request::leaving_open(&pool, session, self.lock(keys, floor));
+            let request = DetachedRequest::leaving_open(&pool, session, self.lock(keys, floor));
             let (session, locked) = request.await;
             let locked = locked?;
             let literal = |row: Fields<'_>| row.value::<&[u8]>(0).map(hexadecimal);
             let keys = locked.rows().map(literal).collect::<Result<Vec<_>>>()?;
             let delete = self.delete(&keys, wait_timeout);
-            let (mut session, deleted) = Request::new(&pool, session, delete).await;
+            let (mut session, deleted) = DetachedRequest::new(&pool, session, delete).await;
             if deleted.is_ok() {
                 session.wait_timeout = wait_timeout;
             }
@@ -190,14 +190,14 @@ impl Purge {
         let after = microseconds(self.after);
         format!(
             "expires < {NOW} - INTERVAL {after} MICROSECOND AND {}",
-            self.layout.has_no_holder()
+            self.names.has_no_holder()
         )
     }
 
     fn page(&self, end: &[u8]) -> String {
         format!(
             "SELECT MAX(k) FROM (SELECT k FROM {} WHERE k > {} ORDER BY k LIMIT {PAGE}) AS page",
-            self.layout.locks,
+            self.names.locks,
             hexadecimal(end)
         )
     }
@@ -206,7 +206,7 @@ impl Purge {
     fn find(&self, end: &[u8], next: &[u8]) -> String {
         format!(
             "SELECT k, token FROM {} AS locks WHERE k > {} AND k <= {} AND {}",
-            self.layout.locks,
+            self.names.locks,
             hexadecimal(end),
             hexadecimal(next),
             self.is_unused()
@@ -214,7 +214,7 @@ impl Purge {
     }
 
     fn write_floor(&self) -> String {
-        let (locks, above) = (&self.layout.locks, self.above);
+        let (locks, above) = (&self.names.locks, self.above);
         format!(
             "{MAY_WRITE};INSERT INTO {locks} (k, token, expires) VALUES ({FLOOR_ROW}, GREATEST({GRANT_CLOCK}, {above}), {NOW}) ON DUPLICATE KEY UPDATE token = GREATEST(token, {GRANT_CLOCK}, {above});SELECT token FROM {locks} WHERE k = {FLOOR_ROW}"
         )
@@ -223,7 +223,7 @@ impl Purge {
     fn lock(&self, keys: &[String], floor: u64) -> String {
         format!(
             "{MAY_WRITE};SET SESSION wait_timeout = {LIMIT_SECONDS};START TRANSACTION;SELECT k FROM {} AS locks WHERE k IN ({}) AND token <= {floor} AND {} ORDER BY k FOR UPDATE SKIP LOCKED",
-            self.layout.locks,
+            self.names.locks,
             keys.join(", "),
             self.is_unused()
         )
@@ -231,7 +231,7 @@ impl Purge {
 
     /// Ends the transaction, and leaves the connection as it was.
     fn delete(&self, keys: &[String], wait_timeout: u64) -> String {
-        let (locks, holders) = (&self.layout.locks, &self.layout.holders);
+        let (locks, holders) = (&self.names.locks, &self.names.holders);
         let end = format!("COMMIT;SET SESSION wait_timeout = {wait_timeout}");
         match keys.join(", ") {
             keys if keys.is_empty() => end,

@@ -1,4 +1,4 @@
-//! Keeping holds and giving them back.
+//! Renews holds, and gives them back.
 
 use async_trait::async_trait;
 use lock_core::{HoldId, LeaseStore, Released, Renewal, Result};
@@ -13,7 +13,7 @@ impl LeaseStore for Client {
             MySqlHold::Lease => self.renew_leases(holds).await,
             MySqlHold::Row => self.renew_rows(holds).await,
         };
-        renewals.map_err(|error| self.at_server(error).with_operation("renew"))
+        renewals.map_err(|error| self.at_server(error))
     }
 
     async fn release(&self, hold: &HoldId) -> Result<Released> {
@@ -21,9 +21,6 @@ impl LeaseStore for Client {
             MySqlHold::Lease => self.release_lease(hold).await,
             MySqlHold::Row => self.release_row(hold).await,
         };
-        released.map_err(|error| {
-            let error = self.at_server(error);
-            error.with_operation("release").with_key(hold.key())
-        })
+        released.map_err(|error| self.at_server(error))
     }
 }

@@ -1,24 +1,21 @@
-//! Holds that are leases: the row says who holds the key and until when.
+//! Takes and renewals of leases: the row says who holds the key and until when.
 
 use std::collections::HashSet;
-use std::pin::pin;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::{join, join_all};
-use lock_core::{Clock, HoldId, LossReason, Mode, OwnerId, Released, Renewal, Result};
+use lock_core::{Clock, HoldId, LossReason, Mode, OwnerId, Renewal, Result};
 
-use crate::client::{Client, Lane, Won};
-use crate::errand::{Errand, Reply};
+use crate::client::{Client, Grant};
+use crate::connection::detached_request::DetachedRequest;
+use crate::connection::pool::{Lent, Pool};
+use crate::connection::retrying_query::{Reply, RetryingQuery};
+use crate::connection::session::{Answer, Fields};
 use crate::error::Failure;
-use crate::layout::digits;
-use crate::pool::{Lent, Pool};
-use crate::request::Request;
-use crate::server::MAY_WRITE;
-use crate::session::{Answer, Fields};
-use crate::statements::{
-    IN_DOUBT, RELEASE_MANY_WRITE, RELEASE_WRITE, TAKE, TAKE_MANY_GRANT, TAKE_MANY_LOOK, TAKE_NEW,
-};
+use crate::lease::statements::{IN_DOUBT, TAKE, TAKE_MANY_GRANT, TAKE_MANY_LOOK, TAKE_NEW};
+use crate::schema::names::digits;
+use crate::server_checks::MAY_WRITE;
 
 /// How many holds are renewed in one packet, at most.
 pub(crate) const RENEWAL_BATCH: usize = 200;
@@ -26,18 +23,9 @@ pub(crate) const RENEWAL_BATCH: usize = 200;
 /// How long a request stands in line for a connection, however long its wait is.
 const QUEUE_LIMIT: Duration = Duration::from_secs(30);
 
-/// How long a release waits for its answer.
-const RELEASE_LIMIT: Duration = Duration::from_millis(900);
-
-/// How long a release waits for its answer before it is asked for elsewhere, too.
-const HEAD_START: Duration = Duration::from_millis(50);
-
-/// How long a release stands in line for a connection, where the server allows few.
-const RELEASE_QUEUE_LIMIT: Duration = Duration::from_millis(1500);
-
 /// What a take came to.
 enum Taken {
-    Granted(Won),
+    Granted(Grant),
     Held,
     /// Its row says that its holders are dead, who may not be.
     Doubtful,
@@ -53,13 +41,13 @@ impl Client {
         hold: &HoldId,
         wait: Duration,
         patience: Duration,
-    ) -> Result<Option<Won>, Failure> {
+    ) -> Result<Option<Grant>, Failure> {
         self.settled(hold.owner(), patience).await?;
         let mut taken = self.ask_for_lease(hold, false, wait, patience).await?;
         if matches!(taken, Taken::Doubtful) {
-            let lane = self.lane()?;
-            let settle = format!("{MAY_WRITE};{}", self.layout.settle(hold.key()));
-            let settling = self.ask_for(hold.owner(), &lane.background, settle, patience);
+            let command = self.command()?;
+            let settle = format!("{MAY_WRITE};{}", self.names.settle(hold.key()));
+            let settling = self.ask_for(hold.owner(), &command.background, settle, patience);
             match Box::pin(settling).await {
                 Ok(_) => taken = self.ask_for_lease(hold, false, wait, patience).await?,
                 Err(Failure::Locked) => {}
@@ -83,15 +71,15 @@ impl Client {
         wait: Duration,
         patience: Duration,
     ) -> Result<Taken, Failure> {
-        let lane = self.lane()?;
-        let errand = Errand {
-            pool: &lane.command,
+        let command = self.command()?;
+        let query = RetryingQuery {
+            pool: &command.command,
             first: None,
             owner: Some((hold.owner(), self)),
             queue: wait.min(QUEUE_LIMIT),
-            statements: |_: &Lent| format!("{MAY_WRITE};{}", self.layout.take(hold, new)),
+            statements: |_: &Lent| format!("{MAY_WRITE};{}", self.names.take(hold, new)),
         };
-        match errand.run(patience).await {
+        match query.run(patience).await {
             Ok(answered) => Ok(taken(hold, new, &answered)?),
             Err(Failure::Locked) => match self.what_blocks_others().await {
                 Some(state) => Err(Failure::Blocked(state)),
@@ -177,7 +165,7 @@ impl Client {
     async fn renew_free(&self, holds: &[HoldId], limit: Duration) -> Result<Vec<Renewal>, Failure> {
         let station = self.station()?;
         let keeping = &station.keeping;
-        let answer = keeping.ask(self.layout.find_locked(holds), limit).await?;
+        let answer = keeping.ask(self.names.find_locked(holds), limit).await?;
         let keys = |part: usize| -> Result<HashSet<Vec<u8>>> {
             answer
                 .nth_back(part)?
@@ -187,7 +175,7 @@ impl Client {
         };
         let (there, free) = (keys(1)?, keys(0)?);
         let is_locked = |hold: &&HoldId| {
-            let key = self.layout.row(hold.key());
+            let key = self.names.row(hold.key());
             there.contains(&key) && !free.contains(&key)
         };
         let (locked, free): (Vec<_>, Vec<_>) = holds.iter().partition(is_locked);
@@ -211,7 +199,7 @@ impl Client {
             .collect())
     }
 
-    fn stalled(&self) -> MutexGuard<'_, HashSet<OwnerId>> {
+    pub(super) fn stalled(&self) -> MutexGuard<'_, HashSet<OwnerId>> {
         self.stalled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -224,11 +212,11 @@ impl Client {
         let sent = Clock::Boot.now();
         let renewing = async {
             let lent = pool.lend(limit).await?;
-            let kill = self.kill(&lent.identity)?;
-            let statements = format!("{MAY_WRITE};{}", self.layout.renew(holds));
+            let kill = self.kill(&lent.connection_id)?;
+            let statements = format!("{MAY_WRITE};{}", self.names.renew(holds));
             // The rows that it has locked so far would stay so while it waits for another one.
-            let request =
-                Request::new(pool, lent, statements).interrupted_after(Duration::ZERO, kill);
+            let request = DetachedRequest::new(pool, lent, statements)
+                .interrupted_after(Duration::ZERO, kill);
             request.await.1
         };
         let Some(answer) = self.deadlines.timeout(limit, renewing).await else {
@@ -247,78 +235,11 @@ impl Client {
         };
         Ok(holds.iter().map(renewal).collect())
     }
-
-    pub(crate) async fn release_lease(&self, hold: &HoldId) -> Result<Released> {
-        self.stalled().remove(&hold.owner());
-        self.settled(hold.owner(), RELEASE_LIMIT).await?;
-        let found = self.release_somewhere(hold).await;
-        if found.map_err(Failure::into_error)? == 0 {
-            return Ok(Released::AlreadyLost);
-        }
-        self.wake(hold.key());
-        Ok(Released::Released)
-    }
-
-    /// Over a connection of the caller's runtime, and where holds are kept when there is none or nobody drives it.
-    async fn release_somewhere(&self, hold: &HoldId) -> Result<u64, Failure> {
-        let keepers = self.lane_of_keeper()?;
-        // Boxed, or each release would have room for it.
-        let elsewhere = || Box::pin(self.release_over(&keepers, hold));
-        let Some(lane) = self.lane().ok().filter(|lane| !Arc::ptr_eq(lane, &keepers)) else {
-            return elsewhere().await;
-        };
-        let mut here = pin!(self.release_over(&lane, hold));
-        // Nobody may drive this runtime just now.
-        match self.deadlines.timeout(HEAD_START, here.as_mut()).await {
-            Some(Err(Failure::Failed(error))) if error.is_retryable() => return elsewhere().await,
-            Some(outcome) => return outcome,
-            None => {}
-        }
-        // It may be slow only. Who finds nothing may have come second, and the first one is told later.
-        let mut elsewhere = elsewhere();
-        tokio::select! {
-            outcome = here.as_mut() => match outcome {
-                Ok(0) => Ok(elsewhere.await.unwrap_or(0)),
-                Err(_) => elsewhere.await,
-                found => found,
-            },
-            outcome = elsewhere.as_mut() => match outcome {
-                // Ours has been heard, and is answered at once where anybody drives its connection.
-                Ok(0) => match self.deadlines.timeout(HEAD_START, here).await {
-                    Some(Ok(found)) => Ok(found),
-                    Some(Err(_)) | None => Ok(0),
-                },
-                Err(_) => here.await,
-                found => found,
-            },
-        }
-    }
-
-    /// How many holds it has found, which is one or none.
-    async fn release_over(&self, lane: &Lane, hold: &HoldId) -> Result<u64, Failure> {
-        let errand = Errand {
-            pool: &lane.background,
-            first: lane.command.lend_idle(),
-            owner: None,
-            queue: RELEASE_QUEUE_LIMIT,
-            statements: |_: &Lent| format!("{MAY_WRITE};{}", self.layout.release(hold)),
-        };
-        let answer = match errand.run(RELEASE_LIMIT).await {
-            Ok(answered) => answered.answer,
-            Err(Failure::NoTable(_)) => return Ok(0),
-            Err(failure) => return Err(failure),
-        };
-        let write = match hold.mode() {
-            Mode::Exclusive => RELEASE_WRITE,
-            Mode::Shared | Mode::Permit { .. } => RELEASE_MANY_WRITE,
-        };
-        Ok(answer.nth_back(write)?.found)
-    }
 }
 
 fn taken(hold: &HoldId, new: bool, answered: &Reply) -> Result<Taken> {
     let (sent, answer) = (answered.sent, &answered.answer);
-    let granted = |grant| Taken::Granted(Won { grant, sent });
+    let granted = |grant| Taken::Granted(Grant { grant, sent });
     if hold.mode() == Mode::Exclusive {
         let take = answer.nth_back(if new { TAKE_NEW } else { TAKE })?;
         return Ok(match (take.found, take.inserted) {

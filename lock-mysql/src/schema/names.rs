@@ -6,7 +6,7 @@ use std::time::Duration;
 use lock_core::{LockKey, Namespace, OwnerId, Result};
 
 use crate::MySqlConfig;
-use crate::wire::config_error;
+use crate::connection::connect::config_error;
 
 /// How long the name of a table may be, so that `_holders` fits behind it: MySQL's names have 64
 /// characters at most.
@@ -14,7 +14,7 @@ const TABLE_LENGTH_MAX: usize = 56;
 
 /// How names become rows.
 #[derive(Clone, Debug)]
-pub(crate) struct Layout {
+pub(crate) struct Names {
     prefix: String,
     /// The database of the tables, if it is not the connection's.
     pub(crate) database: Option<String>,
@@ -28,7 +28,7 @@ pub(crate) struct Layout {
     pub(crate) me: String,
 }
 
-impl Layout {
+impl Names {
     pub(crate) fn new(config: &MySqlConfig) -> Result<Self> {
         let (database, table) = match config.table.split_once('.') {
             Some((database, table)) => (Some(database), table),
@@ -62,7 +62,7 @@ impl Layout {
     }
 }
 
-impl Layout {
+impl Names {
     /// Where the grants of a row lock are counted while the server's clock stands behind them. No text
     /// has this first byte, so it is no lock's row.
     pub(crate) fn counter(&self, key: &LockKey) -> String {
@@ -117,16 +117,16 @@ fn is_name(name: &str, length_max: usize) -> bool {
 mod tests {
     use super::*;
 
-    fn layout(namespace: &str, table: &str) -> Result<Layout> {
+    fn names(namespace: &str, table: &str) -> Result<Names> {
         let config = MySqlConfig::new("mysql://h/d").with_table(table);
-        Layout::new(&config.with_namespace(Namespace::new(namespace).unwrap()))
+        Names::new(&config.with_namespace(Namespace::new(namespace).unwrap()))
     }
 
     #[test]
     fn namespaces_never_meet() {
         let at = |namespace: &str, key: &str| {
-            let layout = layout(namespace, "locks").unwrap();
-            layout.row(&LockKey::new(key).unwrap())
+            let names = names(namespace, "locks").unwrap();
+            names.row(&LockKey::new(key).unwrap())
         };
         assert_eq!(at("a:b", "c"), b"a%3Ab:c");
         assert_ne!(at("a", "b:c"), at("a:b", "c"));
@@ -137,15 +137,15 @@ mod tests {
     fn tables_are_named_plainly() {
         let long = "t".repeat(TABLE_LENGTH_MAX);
         for good in ["locks", "L_1", "app.locks", &long] {
-            assert!(layout("n", good).is_ok(), "{good}");
+            assert!(names("n", good).is_ok(), "{good}");
         }
-        let quoted = layout("n", "app.locks").unwrap();
+        let quoted = names("n", "app.locks").unwrap();
         assert_eq!(quoted.holders, "`app`.`locks_holders`");
         let too_long = "t".repeat(TABLE_LENGTH_MAX + 1);
         for bad in [
             "", "a b", "a`b", "a;b", "a.b.c", ".a", "a.", "12", "é", &too_long,
         ] {
-            assert!(layout("n", bad).is_err(), "{bad}");
+            assert!(names("n", bad).is_err(), "{bad}");
         }
     }
 

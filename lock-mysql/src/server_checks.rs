@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use lock_core::{Error, ErrorKind, Result};
 
 use crate::MySqlHold;
+use crate::connection::session::Answer;
 use crate::error::BACKEND;
-use crate::session::Answer;
 
 /// The oldest versions that have what we need (`SKIP LOCKED`).
 const MARIADB_MIN: (u32, u32) = (10, 6);

@@ -2,9 +2,9 @@
 
 use lock_core::{Error, Result};
 
-use crate::layout::Layout;
-use crate::session::{Answer, Fields};
-use crate::wire::config_error;
+use crate::connection::connect::config_error;
+use crate::connection::session::{Answer, Fields};
+use crate::schema::names::Names;
 
 /// How long a key can be: a namespace of 255 bytes with all of them escaped, a colon, and a key.
 const KEY_LENGTH: u64 = 1024;
@@ -23,7 +23,7 @@ const COLUMNS: [(&str, &str); 4] = [
     ("expires", "datetime(6)"),
 ];
 
-impl Layout {
+impl Names {
     /// Returns the statements that create those tables which the description says are missing.
     pub(crate) fn missing_tables(&self, description: &Answer) -> Result<Vec<String>> {
         let mut missing = Vec::new();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lock_core::{Mode, Result};
 
-use crate::session::Fields;
+use crate::connection::session::Fields;
 
 /// What the table says of a key.
 pub(crate) struct KeyState {

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use lock_core::{Backoff, Claim, Clock, HoldId, Mode, Moment, Result};
 
-use crate::client::{Client, Won};
+use crate::client::{Client, Grant};
+use crate::connection::detached_request::DetachedRequest;
+use crate::connection::pool::Lent;
+use crate::connection::session::Answer;
 use crate::error::{Failure, blocked, no_answer, unexpected};
-use crate::grant_clock::grant_number;
-use crate::pool::Lent;
-use crate::request::Request;
-use crate::server::{MAY_WRITE, takes_no_writes};
-use crate::session::Answer;
+use crate::schema::grant_clock::grant_number;
+use crate::server_checks::{MAY_WRITE, takes_no_writes};
 
 /// How long InnoDB waits for a row at first before we ask again, and at most.
 const SLICE: Duration = Duration::from_secs(1);
@@ -50,7 +50,7 @@ impl RowWait {
 /// What the server said of a row.
 enum Taken {
     Granted {
-        won: Won,
+        won: Grant,
         recorded: u64,
     },
     Held,
@@ -74,19 +74,19 @@ impl Client {
         claim: &Claim,
         wait: Option<RowWait>,
         patience: Duration,
-    ) -> Result<Option<Won>, Failure> {
+    ) -> Result<Option<Grant>, Failure> {
         let hold = claim.id();
         let ends = Clock::Boot.now().plus(patience);
         self.settled(hold.owner(), patience).await?;
         let mut taken = self.ask_for_row(claim, wait, patience).await?;
         if matches!(taken, Taken::New | Taken::Doubtful) {
             let statements = match taken {
-                Taken::Doubtful => self.layout.settle(hold.key()),
+                Taken::Doubtful => self.names.settle(hold.key()),
                 // Somebody may be making it, in a transaction that lasts.
                 _ => {
                     let (tried, create) = (
-                        self.layout.try_row(hold.key()),
-                        self.layout.create(hold.key()),
+                        self.names.try_row(hold.key()),
+                        self.names.create(hold.key()),
                     );
                     format!("{tried};{create}")
                 }
@@ -134,7 +134,7 @@ impl Client {
         statements: String,
         limit: Duration,
     ) -> Result<(), Failure> {
-        let pool = &self.lane()?.background;
+        let pool = &self.command()?.background;
         let statements = format!("{MAY_WRITE};{statements}");
         let written = self.ask_for(hold.owner(), pool, statements, limit).await;
         written.map(|_| ())
@@ -146,7 +146,7 @@ impl Client {
         wait: Option<RowWait>,
         patience: Duration,
     ) -> Result<Taken> {
-        let (hold, lane) = (claim.id(), self.lane()?);
+        let (hold, command) = (claim.id(), self.command()?);
         let Some((mut lent, answer, mut sent)) = self.lock_row(hold, wait, patience).await? else {
             return Ok(Taken::Held);
         };
@@ -159,17 +159,17 @@ impl Client {
             if Clock::Boot.now().since(sent) > hold.ttl() / 6 {
                 // The server counts from the last statement on, and so do we.
                 sent = Clock::Boot.now();
-                let beating = self.ask_in(hold, lent, "DO 0".to_owned(), patience);
-                lent = beating.await.map_err(Failure::into_error)?.0;
+                let heartbeat = self.ask_in(hold, lent, "DO 0".to_owned(), patience);
+                lent = heartbeat.await.map_err(Failure::into_error)?.0;
                 won.sent = sent;
             }
             let is_old = behind || won.grant.saturating_sub(*recorded) > self.token_age_max;
             let record = (is_old && hold.mode() == Mode::Exclusive).then_some(won.grant);
             self.rows.enter(hold, lent, sent, record, claim.loss());
-            lane.heartbeats.enter(hold.owner());
+            command.heartbeats.enter(hold.owner());
         } else if matches!(taken, Taken::New) && wait.is_none() {
-            let looking = self.layout.look_for_row(hold.key());
-            let looking = Request::new(&lane.command, lent, looking);
+            let looking = self.names.look_for_row(hold.key());
+            let looking = DetachedRequest::new(&command.command, lent, looking);
             let Some((_, looked)) = self.deadlines.timeout(patience, looking).await else {
                 return Err(no_answer(patience));
             };
@@ -179,7 +179,7 @@ impl Client {
                 return Ok(if is_fresh { Taken::Fresh } else { Taken::Held });
             }
         } else {
-            let ending = Request::new(&lane.command, lent, "ROLLBACK".to_owned());
+            let ending = DetachedRequest::new(&command.command, lent, "ROLLBACK".to_owned());
             // It goes on by itself if it takes longer.
             let ended = self.deadlines.timeout(patience, ending).await;
             if let (Taken::Refused(_), Some((mut lent, _))) = (&taken, ended)
@@ -194,8 +194,8 @@ impl Client {
     /// A number for a grant while the server's clock stands behind the one that is written down in the
     /// row. It is committed before anybody sees it.
     async fn number(&self, hold: &HoldId, recorded: u64, limit: Duration) -> Result<u64> {
-        let pool = &self.lane()?.background;
-        let count = self.layout.count(hold.key(), recorded);
+        let pool = &self.command()?.background;
+        let count = self.names.count(hold.key(), recorded);
         let counted = self.ask_for(hold.owner(), pool, count, limit).await;
         let counted = counted.map_err(Failure::into_error)?;
         let number = counted.rows().next();
@@ -213,7 +213,7 @@ impl Client {
         wait: Option<RowWait>,
         patience: Duration,
     ) -> Result<Option<(Lent, Answer, Moment)>> {
-        let lane = self.lane()?;
+        let command = self.command()?;
         let (limit, cut_off) = match wait {
             // Its end is not the server's fault.
             Some(wait) if wait.left < wait.slice => (wait.left, true),
@@ -223,7 +223,7 @@ impl Client {
         let ends = Clock::Boot.now().plus(limit + patience);
         loop {
             let left = ends.since(Clock::Boot.now());
-            let lending = lane
+            let lending = command
                 .command
                 .lend(wait.map_or(Duration::ZERO, |wait| wait.left));
             let Some(lent) = self.deadlines.timeout(left, lending).await else {
@@ -232,13 +232,13 @@ impl Client {
             let mut lent = lent?;
             let (used, sent) = (lent.used, Clock::Boot.now());
             let slice = wait.map(|wait| wait.slice);
-            let statements = self.layout.take_row(hold, &mut lent, slice);
+            let statements = self.names.take_row(hold, &mut lent, slice);
             return match self.ask_in(hold, lent, statements, limit).await {
                 Ok((lent, answer)) => Ok(Some((lent, answer, sent))),
                 Err(Failure::Failed(error))
                     if used && error.is_retryable() && Clock::Boot.now() < ends =>
                 {
-                    lane.command.forget_idle();
+                    command.command.forget_idle();
                     continue;
                 }
                 Err(Failure::NoTable(missing)) if Clock::Boot.now() < ends => {
@@ -265,11 +265,11 @@ impl Client {
         statements: String,
         limit: Duration,
     ) -> Result<(Lent, Answer), Failure> {
-        let pool = &self.lane()?.command;
-        let kill = self.kill(&lent.identity)?;
-        let connection = lent.identity.clone();
-        let mut request = Request::leaving_open(pool, lent, statements)
-            .of(hold.owner(), &self.unsettled)
+        let pool = &self.command()?.command;
+        let kill = self.kill(&lent.connection_id)?;
+        let connection = lent.connection_id.clone();
+        let mut request = DetachedRequest::leaving_open(pool, lent, statements)
+            .of(hold.owner(), &self.in_flight)
             .interrupted_after(Duration::ZERO, kill);
         match self.deadlines.timeout(limit, &mut request).await {
             Some((lent, answer)) => Ok((lent, answer?)),
@@ -300,7 +300,7 @@ fn taken(answer: &Answer, clock_in_row: bool, sent: Moment) -> Result<Taken> {
             .ok_or_else(|| unexpected("without a time"))?
             .value(0)?
     };
-    let won = Won {
+    let won = Grant {
         grant: grant_number(clock),
         sent,
     };

@@ -9,10 +9,10 @@ use std::time::Duration;
 use lock_core::OwnerId;
 use tokio::sync::watch;
 
+use crate::connection::kill::Kill;
+use crate::connection::pool::{Lent, Pool};
+use crate::connection::session::Answer;
 use crate::error::Failure;
-use crate::kill::Kill;
-use crate::pool::{Lent, Pool};
-use crate::session::Answer;
 
 /// How long the answer is waited for that nobody wants any more: longer than InnoDB waits for a row.
 const FINISH_LIMIT: Duration = Duration::from_secs(2);
@@ -20,17 +20,17 @@ const FINISH_LIMIT: Duration = Duration::from_secs(2);
 type Exchange = Pin<Box<dyn Future<Output = (Lent, Result<Answer, Failure>)> + Send>>;
 
 /// Asks on a lent connection. Dropping it before the answer is there does not stop it: it goes on in
-/// the background, so that the connection stays usable and its owner can be [settled](Unsettled).
-pub(crate) struct Request {
+/// the background, so that the connection stays usable and its owner can be [settled](InFlightByOwner).
+pub(crate) struct DetachedRequest {
     exchange: Option<Exchange>,
     pool: Arc<Pool>,
     begun: bool,
-    owner: Option<(OwnerId, Arc<Unsettled>)>,
+    owner: Option<(OwnerId, Arc<InFlightByOwner>)>,
     interruption: Option<Interruption>,
 }
 
-impl Request {
-    /// A request that leaves the connection clean, if it is answered.
+impl DetachedRequest {
+    /// A request that leaves the connection mark_reusable, if it is answered.
     pub(crate) fn new(pool: &Arc<Pool>, lent: Lent, statements: String) -> Self {
         Self::on(pool, lent, statements, true)
     }
@@ -48,7 +48,7 @@ impl Request {
                 // Another server may be the primary by now, and a new connection leads to it.
                 lent.demoted();
             } else if is_answer(&answer) && (closes || answer.is_err()) {
-                lent.clean();
+                lent.mark_reusable();
             }
             (lent, answer)
         };
@@ -62,8 +62,8 @@ impl Request {
     }
 
     /// Has it remembered whose it is when it goes on in the background.
-    pub(crate) fn of(mut self, owner: OwnerId, unsettled: &Arc<Unsettled>) -> Self {
-        self.owner = Some((owner, Arc::clone(unsettled)));
+    pub(crate) fn of(mut self, owner: OwnerId, in_flight: &Arc<InFlightByOwner>) -> Self {
+        self.owner = Some((owner, Arc::clone(in_flight)));
         self
     }
 
@@ -85,13 +85,13 @@ impl Request {
         });
     }
 
-    fn settling(&mut self) -> Option<Settling> {
-        let (owner, unsettled) = self.owner.take()?;
-        Some(unsettled.enter(owner))
+    fn settling(&mut self) -> Option<InFlightGuard> {
+        let (owner, in_flight) = self.owner.take()?;
+        Some(in_flight.enter(owner))
     }
 }
 
-impl Future for Request {
+impl Future for DetachedRequest {
     type Output = (Lent, Result<Answer, Failure>);
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -111,7 +111,7 @@ impl Future for Request {
     }
 }
 
-impl Drop for Request {
+impl Drop for DetachedRequest {
     fn drop(&mut self) {
         let Some(exchange) = self.exchange.take().filter(|_| self.begun) else {
             return;
@@ -181,31 +181,31 @@ impl Interruption {
                 // Kept until then and closed, or the interruption might hit whoever has the connection
                 // next.
                 killing.await;
-                lent.spoil();
+                lent.mark_broken();
             }
         }
     }
 }
 
 /// The owners whose requests go on in the background: nothing else may be asked for them meanwhile,
-/// or a clean-up would overtake what it cleans up.
+/// or a mark_reusable-up would overtake what it cleans up.
 #[derive(Debug, Default)]
-pub(crate) struct Unsettled(Mutex<HashMap<OwnerId, Vec<watch::Receiver<()>>>>);
+pub(crate) struct InFlightByOwner(Mutex<HashMap<OwnerId, Vec<watch::Receiver<()>>>>);
 
 /// One of an owner's requests; dropping it says that it has ended.
-struct Settling {
+struct InFlightGuard {
     owner: OwnerId,
-    unsettled: Arc<Unsettled>,
+    in_flight: Arc<InFlightByOwner>,
     ended: Option<watch::Sender<()>>,
 }
 
-impl Unsettled {
-    fn enter(self: &Arc<Self>, owner: OwnerId) -> Settling {
+impl InFlightByOwner {
+    fn enter(self: &Arc<Self>, owner: OwnerId) -> InFlightGuard {
         let (ended, end) = watch::channel(());
         self.lock().entry(owner).or_default().push(end);
-        Settling {
+        InFlightGuard {
             owner,
-            unsettled: Arc::clone(self),
+            in_flight: Arc::clone(self),
             ended: Some(ended),
         }
     }
@@ -226,16 +226,16 @@ impl Unsettled {
     }
 }
 
-impl Drop for Settling {
+impl Drop for InFlightGuard {
     fn drop(&mut self) {
         self.ended = None;
-        let mut unsettled = self.unsettled.lock();
-        let Some(ends) = unsettled.get_mut(&self.owner) else {
+        let mut in_flight = self.in_flight.lock();
+        let Some(ends) = in_flight.get_mut(&self.owner) else {
             return;
         };
         ends.retain(|end| end.has_changed().is_ok());
         if ends.is_empty() {
-            unsettled.remove(&self.owner);
+            in_flight.remove(&self.owner);
         }
     }
 }

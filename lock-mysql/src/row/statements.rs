@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use lock_core::{HoldId, LockKey, Mode};
 
-use crate::grant_clock::GRANT_CLOCK_US;
-use crate::layout::{FLOOR_ROW, Layout};
-use crate::server::REFUSAL;
-use crate::session::Session;
-use crate::statements::{DOUBTFUL, FREE, NOW};
+use crate::connection::session::Session;
+use crate::lease::statements::{DOUBTFUL, FREE, NOW};
+use crate::schema::grant_clock::GRANT_CLOCK_US;
+use crate::schema::names::{FLOOR_ROW, Names};
+use crate::server_checks::REFUSAL;
 
-impl Layout {
+impl Names {
     /// Locks the key's row in the session's transaction, which stays open, and reads the clock when it
     /// has: with the row where the server can, else by a statement of its own. What it said when the
     /// statement was begun is older than the grants that others have had since.

@@ -6,12 +6,12 @@ use std::time::Duration;
 use lock_core::{OwnerId, Result};
 
 use crate::client::Client;
-use crate::errand::Errand;
+use crate::connection::connection_id::ConnectionId;
+use crate::connection::detached_request::DetachedRequest;
+use crate::connection::pool::{Lent, Pool};
+use crate::connection::retrying_query::RetryingQuery;
+use crate::connection::session::Answer;
 use crate::error::Failure;
-use crate::identity::Identity;
-use crate::pool::{Lent, Pool};
-use crate::request::Request;
-use crate::session::Answer;
 
 /// How long the server is given to say what keeps a request that it has not answered.
 const SILENCE_LIMIT: Duration = Duration::from_millis(500);
@@ -29,19 +29,19 @@ impl Client {
         statements: String,
         limit: Duration,
     ) -> Result<Answer, Failure> {
-        let errand = Errand {
+        let query = RetryingQuery {
             pool,
             first: None,
             owner: Some((owner, self)),
             queue: limit,
             statements: |_: &Lent| statements.clone(),
         };
-        Ok(errand.run(limit).await?.answer)
+        Ok(query.run(limit).await?.answer)
     }
 
     /// Asks why the request on `connection` was not answered within `limit`. That has to be done while the request
     /// is under way.
-    pub(crate) async fn silence(&self, connection: &Identity, limit: Duration) -> Failure {
+    pub(crate) async fn silence(&self, connection: &ConnectionId, limit: Duration) -> Failure {
         let Some(answer) = self.inquire(connection.state()).await else {
             return Failure::NoAnswer(limit);
         };
@@ -67,7 +67,7 @@ impl Client {
         let keeping = &self.station().ok()?.keeping;
         let asking = async {
             let lent = keeping.lend(SILENCE_LIMIT).await?;
-            Request::new(keeping, lent, statement).await.1
+            DetachedRequest::new(keeping, lent, statement).await.1
         };
         self.deadlines.timeout(SILENCE_LIMIT, asking).await?.ok()
     }

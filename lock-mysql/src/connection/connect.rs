@@ -9,12 +9,12 @@ use sqlx::ConnectOptions;
 use sqlx::mysql::{MySqlConnectOptions, MySqlSslMode};
 
 use crate::MySqlConfig;
-use crate::allowance::Allowance;
+use crate::connection::allowance::Allowance;
+use crate::connection::connection_id::{PEER, SERVER};
+use crate::connection::session::Session;
+use crate::connection::tls;
 use crate::error::{BACKEND, Failure, connect_failure, no_greeting};
-use crate::grant_clock::SYSDATE_MOVES;
-use crate::identity::{PEER, SERVER};
-use crate::session::Session;
-use crate::tls;
+use crate::schema::grant_clock::SYSDATE_MOVES;
 
 /// How long opening a connection may take.
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
@@ -29,7 +29,7 @@ SET SESSION autocommit = 1, completion_type = 'NO_CHAIN', sql_mode = 'STRICT_ALL
 
 /// What it takes to open a session. Without `Debug`, since that of the options shows the password.
 #[derive(Clone)]
-pub(crate) struct Wire {
+pub(crate) struct Connector {
     options: MySqlConnectOptions,
     greeting: String,
     /// Of all who open connections in this way.
@@ -40,7 +40,7 @@ pub(crate) struct Wire {
     pub(crate) is_vital: bool,
 }
 
-impl Wire {
+impl Connector {
     pub(crate) fn new(config: &MySqlConfig) -> Result<Self> {
         config.tls.check()?;
         let (url, verified) = match config.url.split_once("://") {
@@ -174,7 +174,9 @@ mod tests {
     use super::*;
 
     fn refusal(url: &str) -> String {
-        let error = Wire::new(&MySqlConfig::new(url)).map(drop).unwrap_err();
+        let error = Connector::new(&MySqlConfig::new(url))
+            .map(drop)
+            .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Config, "{url}: {error}");
         let shown = format!("{error} {error:?}");
         assert!(!shown.contains("hush"), "{shown}");

@@ -10,11 +10,11 @@ use lock_core::{Clock, Deadlines, Error, ErrorKind, Moment, Result};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-use crate::allowance::{Allowance, Opened};
+use crate::connection::allowance::{Allowance, Opened};
+use crate::connection::connect::Connector;
+use crate::connection::held_back::{HeldBack, OPEN_AGAIN, Refusal};
+use crate::connection::session::Session;
 use crate::error::{BACKEND, Failure, abandoned, no_sockets};
-use crate::held_back::{HeldBack, OPEN_AGAIN, Refusal};
-use crate::session::Session;
-use crate::wire::Wire;
 
 /// How many connections are opened at once.
 const OPENED_AT_ONCE: usize = 4;
@@ -29,14 +29,14 @@ const CLOSING_TIME: Duration = Duration::from_millis(5);
 ///
 /// A connection whose state is in any doubt is not taken back but closed.
 pub(crate) struct Pool {
-    pub(crate) wire: Wire,
+    pub(crate) connector: Connector,
     pub(crate) deadlines: Deadlines,
-    pub(crate) driven: Driven,
+    pub(crate) driven: PoolRuntimes,
     size: u32,
     permits: Arc<Semaphore>,
     /// Opening takes work, above all with TLS, and a thousand connections that are opened at once would
     /// hold up the heartbeats of others.
-    doors: Arc<Semaphore>,
+    open_permits: Arc<Semaphore>,
     idle: Mutex<Vec<Session>>,
     pub(crate) allowance: Arc<Allowance>,
     held_back: HeldBack,
@@ -44,14 +44,14 @@ pub(crate) struct Pool {
 
 /// Which runtimes the connections of a pool need.
 #[derive(Clone)]
-pub(crate) struct Driven {
+pub(crate) struct PoolRuntimes {
     /// Where they live. They die with it.
     pub(crate) runtime: Handle,
     /// Where a request goes on that nobody waits for any more, also when `runtime` has no turn.
     pub(crate) background: Handle,
 }
 
-impl Driven {
+impl PoolRuntimes {
     pub(crate) fn by(runtime: &Handle, background: &Handle) -> Self {
         Self {
             runtime: runtime.clone(),
@@ -60,11 +60,11 @@ impl Driven {
     }
 }
 
-/// A connection that is lent. Dropping it takes it back if it was said to be [clean](Self::clean), and
+/// A connection that is lent. Dropping it takes it back if it was said to be [mark_reusable](Self::mark_reusable), and
 /// closes it otherwise.
 pub(crate) struct Lent {
     session: Option<Session>,
-    clean: bool,
+    mark_reusable: bool,
     /// Whether it was in use before.
     pub(crate) used: bool,
     pool: Arc<Pool>,
@@ -72,16 +72,21 @@ pub(crate) struct Lent {
 }
 
 impl Pool {
-    pub(crate) fn new(wire: Wire, deadlines: Deadlines, driven: Driven, size: u32) -> Arc<Self> {
+    pub(crate) fn new(
+        connector: Connector,
+        deadlines: Deadlines,
+        driven: PoolRuntimes,
+        size: u32,
+    ) -> Arc<Self> {
         let permits = usize::try_from(size).unwrap_or(Semaphore::MAX_PERMITS);
         let pool = Arc::new(Self {
-            allowance: Arc::clone(&wire.allowance),
-            wire,
+            allowance: Arc::clone(&connector.allowance),
+            connector,
             deadlines,
             driven,
             size,
             permits: Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS))),
-            doors: Arc::new(Semaphore::new(OPENED_AT_ONCE)),
+            open_permits: Arc::new(Semaphore::new(OPENED_AT_ONCE)),
             idle: Mutex::default(),
             held_back: HeldBack::default(),
         });
@@ -114,7 +119,7 @@ impl Pool {
             };
             return Ok(Lent {
                 session: Some(session),
-                clean: false,
+                mark_reusable: false,
                 used,
                 pool: Arc::clone(self),
                 _permit: permit,
@@ -146,7 +151,7 @@ impl Pool {
         may_open: bool,
         ends: Moment,
     ) -> bool {
-        if may_open && self.wire.lends_for_long && self.allowance.close_spare(self) {
+        if may_open && self.connector.lends_for_long && self.allowance.close_spare(self) {
             self.let_close().await;
             return Clock::Boot.now() < ends;
         }
@@ -177,7 +182,8 @@ impl Pool {
     pub(crate) fn can_give(&self, session: &Session, to: &Self) -> bool {
         let lives_as_long = [&to.driven.runtime, &to.driven.background]
             .map(|runtime| runtime.id() == session.opened_on);
-        self.wire.lends_for_long == to.wire.lends_for_long && lives_as_long.contains(&true)
+        self.connector.lends_for_long == to.connector.lends_for_long
+            && lives_as_long.contains(&true)
     }
 
     /// Gives up one that is idle, and that `to` can use.
@@ -205,7 +211,7 @@ impl Pool {
         let permit = Arc::clone(&self.permits).try_acquire_owned().ok()?;
         Some(Lent {
             session: Some(self.take_idle()?),
-            clean: false,
+            mark_reusable: false,
             used: true,
             pool: Arc::clone(self),
             _permit: permit,
@@ -254,14 +260,14 @@ impl Pool {
     /// back meanwhile, and whether it was in use before. What nobody waits for any more when it is open
     /// is left for the next one.
     async fn open(self: &Arc<Self>) -> Result<(Session, bool), Failure> {
-        let door = Arc::clone(&self.doors).acquire_owned().await;
+        let door = Arc::clone(&self.open_permits).acquire_owned().await;
         if let Some(left) = self.take_idle() {
             return Ok((left, true));
         }
         let (pool, (opened, opening)) = (Arc::clone(self), oneshot::channel());
         let task = self.driven.runtime.spawn(async move {
             let _door = door;
-            let session = pool.wire.open(&pool.deadlines).await;
+            let session = pool.connector.open(&pool.deadlines).await;
             let session = session.map(|session| session.counted(Opened::in_pool(&pool)));
             if let Err(Ok(unwanted)) = opened.send(session) {
                 pool.lock_idle().push(unwanted);
@@ -294,19 +300,19 @@ impl Pool {
 
 impl Lent {
     /// Says that nothing is open on it, so that the next one may have it.
-    pub(crate) fn clean(&mut self) {
-        self.clean = true;
+    pub(crate) fn mark_reusable(&mut self) {
+        self.mark_reusable = true;
     }
 
     /// Says that its server may not grant any more: neither it nor those that are idle beside it are lent again.
     pub(crate) fn demoted(&mut self) {
-        self.clean = false;
+        self.mark_reusable = false;
         self.pool.allowance.forget_idle();
     }
 
     /// Says that nobody may have it any more.
-    pub(crate) fn spoil(&mut self) {
-        self.clean = false;
+    pub(crate) fn mark_broken(&mut self) {
+        self.mark_reusable = false;
     }
 }
 
@@ -330,7 +336,7 @@ impl DerefMut for Lent {
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        let session = self.session.take().filter(|_| self.clean);
+        let session = self.session.take().filter(|_| self.mark_reusable);
         let unwanted = session.and_then(|session| self.pool.allowance.pass_on(session, &self.pool));
         if let Some(session) = unwanted {
             self.pool.lock_idle().push(session);

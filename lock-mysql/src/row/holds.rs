@@ -7,7 +7,7 @@ use lock_core::{HoldId, LossReason, OwnerId, Released, Renewal, Result};
 
 use crate::client::Client;
 use crate::error::no_answer;
-use crate::rows::{Heartbeat, Releasing};
+use crate::row::row_locks::{Heartbeat, RowRelease};
 
 /// How long a renewal waits for the answer to a heartbeat, at most.
 const HEARTBEAT_LIMIT: Duration = Duration::from_secs(1);
@@ -18,11 +18,11 @@ const RELEASE_LIMIT: Duration = Duration::from_millis(450);
 impl Client {
     /// Sends a heartbeat on each hold's connection and waits for the answers.
     pub(crate) async fn renew_rows(&self, holds: &[HoldId]) -> Result<Vec<Renewal>> {
-        let lane = self.lane()?;
-        let runtime = &lane.command.driven.runtime;
+        let command = self.command()?;
+        let runtime = &command.command.driven.runtime;
         let renewals = holds.iter().map(|hold| async {
             let ttl = hold.ttl();
-            let Some(mut heard) = self.rows.beat(hold.owner(), runtime) else {
+            let Some(mut heard) = self.rows.heartbeat(hold.owner(), runtime) else {
                 return Renewal::Lost(LossReason::Removed);
             };
             // A connection that does not answer must not keep the answers of others from being told.
@@ -43,7 +43,7 @@ impl Client {
 
     /// What the release of a held row needs. A heartbeat that is under way is nearly always answered at
     /// once, and then its connection is free.
-    async fn start_release(&self, owner: OwnerId) -> Option<Releasing> {
+    async fn start_release(&self, owner: OwnerId) -> Option<RowRelease> {
         let mut heard = self.rows.heard(owner)?;
         let releasing = self.rows.release(owner)?;
         if releasing.session.is_some() {
@@ -60,10 +60,10 @@ impl Client {
             return Ok(Released::AlreadyLost);
         };
         if let Some(session) = &mut releasing.session {
-            let statements = self.layout.release_row(hold, releasing.record);
+            let statements = self.names.release_row(hold, releasing.record);
             let ending = session.ask(&statements);
             if let Some(Ok(_)) = self.deadlines.timeout(RELEASE_LIMIT, ending).await {
-                session.clean();
+                session.mark_reusable();
                 self.rows.forget(hold.owner());
                 return Ok(Released::Released);
             }

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use lock_core::{Backoff, Clock, Result};
 
-use crate::errand::Errand;
+use crate::connection::connection_id::ConnectionId;
+use crate::connection::pool::{Lent, Pool};
+use crate::connection::retrying_query::RetryingQuery;
 use crate::error::Failure;
-use crate::identity::Identity;
-use crate::pool::{Lent, Pool};
 
 /// How long one attempt may take.
 const LIMIT: Duration = Duration::from_secs(2);
@@ -24,7 +24,7 @@ const PAUSE: Duration = Duration::from_millis(2);
 pub(crate) struct Kill {
     /// What it travels on.
     pub(crate) pool: Arc<Pool>,
-    pub(crate) connection: Identity,
+    pub(crate) connection: ConnectionId,
 }
 
 impl Kill {
@@ -59,14 +59,14 @@ impl Kill {
 
     /// Tries once. Answers whether there was anything to end.
     async fn once(&self) -> Result<bool> {
-        let errand = Errand {
+        let query = RetryingQuery {
             pool: &self.pool,
             first: None,
             owner: None,
             queue: LIMIT,
             statements: |session: &Lent| self.connection.kill(session.is_mariadb),
         };
-        match errand.run(LIMIT).await {
+        match query.run(LIMIT).await {
             Ok(_) => Ok(true),
             Err(Failure::Gone) => Ok(false),
             Err(failure) => Err(failure.into_error()),

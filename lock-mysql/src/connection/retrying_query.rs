@@ -7,10 +7,10 @@ use std::time::Duration;
 use lock_core::{Backoff, Clock, ErrorKind, Moment, OwnerId};
 
 use crate::client::Client;
+use crate::connection::detached_request::DetachedRequest;
+use crate::connection::pool::{Lent, Pool};
+use crate::connection::session::Answer;
 use crate::error::Failure;
-use crate::pool::{Lent, Pool};
-use crate::request::Request;
-use crate::session::Answer;
 
 /// How long a take goes on that nobody waits for: most are answered by then, and their connections
 /// stay usable.
@@ -18,7 +18,7 @@ const INTERRUPT_AFTER: Duration = Duration::from_millis(250);
 
 /// One packet with what is needed to send it again: after a deadlock, and on a new connection when the
 /// one it was sent on had been closed while it was idle. So it has to do no harm when it is done twice.
-pub(crate) struct Errand<'a, S> {
+pub(crate) struct RetryingQuery<'a, S> {
     pub(crate) pool: &'a Arc<Pool>,
     /// What it is asked on at first instead of a connection of `pool`, such as one that is idle in another pool.
     pub(crate) first: Option<Lent>,
@@ -38,7 +38,7 @@ pub(crate) struct Reply {
     pub(crate) answer: Answer,
 }
 
-impl<S: Fn(&Lent) -> String> Errand<'_, S> {
+impl<S: Fn(&Lent) -> String> RetryingQuery<'_, S> {
     /// Asks until it is answered, at most for `limit` once there is a connection.
     pub(crate) async fn run(mut self, limit: Duration) -> Result<Reply, Failure> {
         let queue_ends = Clock::Boot.now().plus(self.queue.max(limit));
@@ -63,17 +63,17 @@ impl<S: Fn(&Lent) -> String> Errand<'_, S> {
             let ends = *ends.get_or_insert_with(|| Clock::Boot.now().plus(limit));
             let used = session.used;
             let statements = (self.statements)(&session);
-            let identity = session.identity.clone();
-            let mut request = Request::new(self.pool, session, statements);
+            let connection_id = session.connection_id.clone();
+            let mut request = DetachedRequest::new(self.pool, session, statements);
             if let Some((owner, client)) = self.owner {
                 request = request
-                    .of(owner, &client.unsettled)
-                    .interrupted_after(INTERRUPT_AFTER, client.kill(&identity)?);
+                    .of(owner, &client.in_flight)
+                    .interrupted_after(INTERRUPT_AFTER, client.kill(&connection_id)?);
             }
             let sent = Clock::Boot.now();
             let Some((_, answer)) = deadlines.timeout(ends.since(sent), &mut request).await else {
                 let failure = match self.owner {
-                    Some((_, client)) => Box::pin(client.silence(&identity, limit)).await,
+                    Some((_, client)) => Box::pin(client.silence(&connection_id, limit)).await,
                     None => Failure::NoAnswer(limit),
                 };
                 if matches!(failure, Failure::NoAnswer(_)) {
@@ -114,13 +114,13 @@ impl Pool {
         statements: String,
         limit: Duration,
     ) -> Result<Answer, Failure> {
-        let errand = Errand {
+        let query = RetryingQuery {
             pool: self,
             first: None,
             owner: None,
             queue: limit,
             statements: |_: &Lent| statements.clone(),
         };
-        Ok(errand.run(limit).await?.answer)
+        Ok(query.run(limit).await?.answer)
     }
 }

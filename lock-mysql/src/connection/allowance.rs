@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::sync::Notify;
 
-use crate::pool::Pool;
-use crate::session::Session;
+use crate::connection::pool::Pool;
+use crate::connection::session::Session;
 
 /// All pools of a client, of which one gives up a connection for another that has none.
 #[derive(Default)]
@@ -89,7 +89,7 @@ impl Allowance {
 
     /// Closes an idle connection of another pool that the pool can do without; `false` if there is none.
     pub(crate) fn close_spare(&self, pool: &Pool) -> bool {
-        let is_spare = |other: &Arc<Pool>| !other.wire.is_vital || self.opened(other) > 1;
+        let is_spare = |other: &Arc<Pool>| !other.connector.is_vital || self.opened(other) > 1;
         let others = self.others(pool);
         others
             .iter()

@@ -1,0 +1,12 @@
+//! Connections to the server, and what is asked on them.
+
+pub(crate) mod allowance;
+pub(crate) mod connect;
+pub(crate) mod connection_id;
+pub(crate) mod detached_request;
+pub(crate) mod held_back;
+pub(crate) mod kill;
+pub(crate) mod pool;
+pub(crate) mod retrying_query;
+pub(crate) mod session;
+pub(crate) mod tls;

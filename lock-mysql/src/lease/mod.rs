@@ -1,0 +1,9 @@
+//! Locks that are rows with an expiry.
+
+pub(crate) mod batch_size;
+pub(crate) mod holds;
+pub(crate) mod key_state;
+pub(crate) mod places;
+pub(crate) mod poller;
+pub(crate) mod release;
+pub(crate) mod statements;
