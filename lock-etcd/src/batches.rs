@@ -7,8 +7,8 @@ use std::time::Duration;
 use etcd_client::{Txn, TxnOp, TxnOpResponse};
 
 use crate::client::transact;
+use crate::connection::shared::SharedConnection;
 use crate::error::{Failure, unexpected};
-use crate::link::Link;
 use crate::queue::revision;
 
 /// Operations in one transaction at most; servers allow 128 by default.
@@ -36,7 +36,7 @@ impl BatchSize {
     }
 }
 
-impl Link {
+impl SharedConnection {
     /// Makes an `operation` for each of `items`, and reads what came of each, with the revision that the
     /// servers had come to. Each request may take `limit`, and may be repeated.
     ///

@@ -13,18 +13,18 @@ use lock_core::{
 };
 
 use crate::EtcdConfig;
+use crate::claim_key::ClaimKey;
+use crate::connection::connect::Connector;
+use crate::connection::shared::SharedConnection;
+use crate::detached::Detached;
 use crate::error::{Failure, is_lease_missing};
-use crate::layout::{Layout, end_of, mode_text};
-use crate::leases::{Leases, Span};
-use crate::link::Link;
-use crate::moving::follow;
-use crate::names::Names;
-use crate::place::Place;
+use crate::key_pool::KeyPool;
+use crate::keys::{Keys, end_of, mode_text};
+use crate::lease::migrate::follow;
+use crate::lease::pool::{LeasePool, Span};
 use crate::queue::Queue;
-use crate::shared_waits::SharedWaits;
-use crate::unstoppable::Unstoppable;
-use crate::watches::Watches;
-use crate::wire::Wire;
+use crate::wait::shared_waits::SharedWaits;
+use crate::watch::watches::Watches;
 
 /// How long a request waits for its answer, if nothing shorter applies: long enough for members to elect
 /// a leader, mostly.
@@ -37,19 +37,19 @@ const ANSWER_MAX: usize = 64 << 20;
 const VERSION_LIMIT: Duration = Duration::from_millis(500);
 
 pub(crate) struct Client {
-    pub(crate) layout: Layout,
+    pub(crate) keys: Keys,
     /// One link on each runtime that acquires.
-    command: PerRuntime<Link>,
+    command: PerRuntime<SharedConnection>,
     background: PerRuntime<Background>,
-    places: Mutex<HashMap<OwnerId, Arc<Place>>>,
-    names: Names,
+    places: Mutex<HashMap<OwnerId, Arc<ClaimKey>>>,
+    names: KeyPool,
 }
 
 /// What a client has where its holds are kept.
 #[derive(Debug)]
 pub(crate) struct Background {
-    pub(crate) link: Arc<Link>,
-    pub(crate) leases: Arc<Leases>,
+    pub(crate) link: Arc<SharedConnection>,
+    pub(crate) leases: Arc<LeasePool>,
     pub(crate) watches: Watches,
     pub(crate) waits: Arc<SharedWaits>,
 }
@@ -58,11 +58,11 @@ pub(crate) struct Background {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Take {
     /// Stands in the queue, whoever is before.
-    LineUp,
+    Enqueue,
     /// The same, and looks at nobody else: it is known who is before, or that nobody is.
-    Stand,
+    KeepPlace,
     /// Writes nothing unless nobody is there. Lists so many claims at most; zero means all.
-    IfEmpty(i64),
+    IfQueueEmpty(i64),
 }
 
 impl Client {
@@ -71,31 +71,31 @@ impl Client {
         config: &EtcdConfig,
         keeper_runtime: &KeeperRuntime,
     ) -> Result<(Self, Duration)> {
-        let layout = Layout::new(&config.namespace);
-        let wire = Arc::new(Wire::new(config, &layout)?);
+        let keys = Keys::new(&config.namespace);
+        let connector = Arc::new(Connector::new(config, &keys)?);
         let deadlines = Deadlines::new(keeper_runtime.clone());
-        let (background_wire, background_patrol) = (Arc::clone(&wire), deadlines.clone());
+        let (background_wire, background_patrol) = (Arc::clone(&connector), deadlines.clone());
         let client = Self {
-            layout,
+            keys,
             command: PerRuntime::new(KeeperRuntime::caller(), move |runtime| {
-                Link::new(Arc::clone(&wire), deadlines.clone(), runtime.clone())
+                SharedConnection::new(Arc::clone(&connector), deadlines.clone(), runtime.clone())
             }),
             background: PerRuntime::new(keeper_runtime.clone(), move |runtime| {
-                let link = Link::new(
+                let link = SharedConnection::new(
                     Arc::clone(&background_wire),
                     background_patrol.clone(),
                     runtime.clone(),
                 );
                 let watches = Watches::over(Arc::clone(&link));
                 Arc::new(Background {
-                    leases: Leases::over(Arc::clone(&link)),
+                    leases: LeasePool::over(Arc::clone(&link)),
                     waits: SharedWaits::over(Arc::clone(&link), watches.clone()),
                     watches,
                     link,
                 })
             }),
             places: Mutex::default(),
-            names: Names::default(),
+            names: KeyPool::default(),
         };
         client.lane()?.connection().await?;
         let shortest = client.background()?.leases.granting.shortest().await?;
@@ -113,12 +113,12 @@ impl Client {
     }
 
     /// The command connection of the caller's runtime.
-    pub(crate) fn lane(&self) -> Result<Arc<Link>> {
+    pub(crate) fn lane(&self) -> Result<Arc<SharedConnection>> {
         self.command.here()
     }
 
     /// That of the runtime that a hold was claimed on, as long as that lives.
-    pub(crate) fn lane_of(&self, hold: &HoldId) -> Option<Arc<Link>> {
+    pub(crate) fn lane_of(&self, hold: &HoldId) -> Option<Arc<SharedConnection>> {
         self.command.of(hold.runtime())
     }
 
@@ -128,11 +128,11 @@ impl Client {
     }
 
     /// Finds a lease for a claim, before its first write.
-    pub(crate) async fn place(&self, claim: &Claim) -> Result<Arc<Place>> {
+    pub(crate) async fn place(&self, claim: &Claim) -> Result<Arc<ClaimKey>> {
         let (hold, loss) = (claim.id(), claim.loss());
         let leases = Arc::clone(&self.background()?.leases);
         let lease = leases.enter(Span::of(hold), hold.owner(), &loss).await?;
-        let place = Place::new(&self.layout, &self.names, claim, lease);
+        let place = ClaimKey::new(&self.keys, &self.names, claim, lease);
         self.places().insert(hold.owner(), Arc::clone(&place));
         Ok(place)
     }
@@ -154,7 +154,7 @@ impl Client {
     /// each other on their way.
     pub(crate) async fn take(
         &self,
-        place: &Arc<Place>,
+        place: &Arc<ClaimKey>,
         take: Take,
         limit: Duration,
     ) -> std::result::Result<Queue, Failure> {
@@ -162,11 +162,13 @@ impl Client {
         let lane = self.lane().map_err(Failure::NotSent)?;
         let (link, asked) = (Arc::clone(&lane), Arc::clone(place));
         let lease = place.lease.id();
-        let asking = Unstoppable::new(lane.runtime(), async move {
+        let asking = Detached::new(lane.runtime(), async move {
             let under_way = asked.begin();
             let transaction = take.transaction(&asked, lease);
             let sending = |client| transact(client, transaction.clone());
-            let outcome = link.ask_noting(limit, sending, || asked.doubt()).await;
+            let outcome = link
+                .ask_noting(limit, sending, || asked.mark_in_doubt())
+                .await;
             under_way.ended();
             outcome
         });
@@ -178,8 +180,8 @@ impl Client {
         place.lease.may_read(&place.queue);
         let queue = Queue::read(&answer, &place.queue, &place.key).map_err(Failure::Unknown)?;
         let queue = match take {
-            Take::Stand => queue.of_our_own(),
-            Take::LineUp | Take::IfEmpty(_) => queue,
+            Take::KeepPlace => queue.of_our_own(),
+            Take::Enqueue | Take::IfQueueEmpty(_) => queue,
         };
         match queue.lease().filter(|lease| *lease != place.lease.id()) {
             Some(former) => follow(&lane, place, former, ends).await.map(|()| queue),
@@ -191,7 +193,7 @@ impl Client {
     /// deleted may be there again, behind others, by a take that arrived late.
     pub(crate) async fn which_stand(
         &self,
-        places: &[&Arc<Place>],
+        places: &[&Arc<ClaimKey>],
         limit: Duration,
     ) -> Result<Vec<Option<i64>>> {
         let link = Arc::clone(&self.background()?.link);
@@ -199,17 +201,17 @@ impl Client {
             TxnOpResponse::Get(found) if !found.kvs().is_empty() => Some(revision),
             _ => None,
         };
-        let look = |place: &&Arc<Place>| place.look();
+        let look = |place: &&Arc<ClaimKey>| place.look();
         Ok(link.ask_for_all(limit, places, look, stood).await?)
     }
 
-    pub(crate) fn known(&self, hold: &HoldId) -> Option<Arc<Place>> {
+    pub(crate) fn known(&self, hold: &HoldId) -> Option<Arc<ClaimKey>> {
         self.places().get(&hold.owner()).cloned()
     }
 
     /// The place of a hold that is to be given back. Whoever [leaves](Self::leave) it after this knows of it, or
     /// there is none any more.
-    pub(crate) fn begin_release(&self, hold: &HoldId) -> Option<Arc<Place>> {
+    pub(crate) fn begin_release(&self, hold: &HoldId) -> Option<Arc<ClaimKey>> {
         let places = self.places();
         let place = places.get(&hold.owner())?;
         place.release();
@@ -217,14 +219,14 @@ impl Client {
     }
 
     /// Keeps a place that could not be given back for as long as somebody may ask for it again.
-    pub(crate) fn forget_soon(&self, place: &Place, ttl: Duration) {
+    pub(crate) fn forget_soon(&self, place: &ClaimKey, ttl: Duration) {
         let now = Clock::Boot.now();
         let until: Moment = now.plus(ttl + REPLY_LIMIT * 2);
         place.forget_at(until);
         self.places().retain(|_, place| !place.is_forgotten(now));
     }
 
-    fn places(&self) -> MutexGuard<'_, HashMap<OwnerId, Arc<Place>>> {
+    fn places(&self) -> MutexGuard<'_, HashMap<OwnerId, Arc<ClaimKey>>> {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -232,7 +234,7 @@ impl Client {
 impl Take {
     /// All of it is decided in one go by all members, also when it only looks: it may write, so no
     /// member answers for itself.
-    fn transaction(self, place: &Place, lease: i64) -> Txn {
+    fn transaction(self, place: &ClaimKey, lease: i64) -> Txn {
         let (key, queue) = (&*place.key, place.queue.as_str());
         let below = || GetOptions::new().with_range(end_of(queue));
         let list = |limit| TxnOp::get(queue, Some(below().with_limit(limit)));
@@ -243,9 +245,9 @@ impl Take {
         let is_empty =
             Compare::create_revision(queue, CompareOp::Equal, 0).with_range(end_of(queue));
         let (when, placed, refused) = match self {
-            Self::LineUp => (is_absent, list(0), vec![list(0)]),
-            Self::Stand => (is_absent, own(), vec![own()]),
-            Self::IfEmpty(limit) => (is_empty, own(), vec![list(limit), own()]),
+            Self::Enqueue => (is_absent, list(0), vec![list(0)]),
+            Self::KeepPlace => (is_absent, own(), vec![own()]),
+            Self::IfQueueEmpty(limit) => (is_empty, own(), vec![list(limit), own()]),
         };
         Txn::new()
             .when([when])

@@ -1,12 +1,12 @@
 //! polylock on etcd: all three modes, served in the order of arrival, waiters woken by watches.
 //!
 //! A claim on a lock is a key directly below the lock's name, `name/<lease>-<owner>`, and its place in the
-//! queue is the key's create revision, which is its fencing token, too. That is the layout of `etcdctl
+//! queue is the key's create revision, which is its fencing token, too. That is the keys of `etcdctl
 //! lock` and of the mutexes of the Go client, so either excludes the other, and all are served in the
 //! order in which they came. What others put there counts as an exclusive claim, and where it has no lease, so
 //! that it never ends, as an error that names it.
 //!
-//! Names nest by `/` for `etcdctl get --prefix`. Here `a` and `a/b` are two locks that have nothing to do
+//! KeyPool nest by `/` for `etcdctl get --prefix`. Here `a` and `a/b` are two locks that have nothing to do
 //! with each other; `etcdctl lock a`, though, also waits for holders of our `a/b`. Servers list both, so a lock
 //! costs more the more is held below its name.
 //!
@@ -26,36 +26,23 @@
 //! with the aws-lc-rs provider, which is handed over explicitly, so that it does not matter what else an
 //! application has compiled in.
 
-mod acquisition;
+mod acquire;
 mod batches;
+mod claim_key;
 mod client;
-mod compact;
 mod config;
+mod connection;
+mod detached;
 mod error;
-mod granting;
-mod keep_alive;
-mod layout;
+mod key_pool;
+mod keys;
 mod lease;
-mod leases;
-mod link;
+mod lease_store;
 mod lock;
-mod moving;
-mod names;
-mod place;
 mod queue;
-mod releasing;
-mod shared_lease;
-mod shared_wait;
-mod shared_waits;
-mod tending;
-mod ticket;
-mod unstoppable;
-mod url;
-mod waiting;
-mod watch_stream;
-mod watches;
-mod wire;
-mod witness;
+mod release;
+mod wait;
+mod watch;
 
 pub use config::EtcdConfig;
 pub use etcd_client;

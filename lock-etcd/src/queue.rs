@@ -4,7 +4,7 @@ use etcd_client::{KeyValue, ResponseHeader, TxnOpResponse, TxnResponse};
 use lock_core::{Error, ErrorKind, Mode, Result, blocking_claim, holders};
 
 use crate::error::{BACKEND, unexpected};
-use crate::layout::mode_of;
+use crate::keys::mode_of;
 
 /// The claims on a key at one moment, as far as one of them is concerned: those before it, and itself.
 #[derive(Debug, Default)]

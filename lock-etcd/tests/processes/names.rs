@@ -1,4 +1,4 @@
-//! Names that are used once: neither the client nor the cluster remembers them.
+//! KeyPool that are used once: neither the client nor the cluster remembers them.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Leases: how many there are, and when they end.
+//! LeasePool: how many there are, and when they end.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Names on the servers.
+//! KeyPool on the servers.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Keeping holds and giving them back.
+//! Renews holds, and gives them back.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use async_trait::async_trait;
 use futures_util::future::join_all;
 use lock_core::{HoldId, LeaseStore, LossReason, Released, Renewal, Result};
 
+use crate::claim_key::ClaimKey;
 use crate::client::Client;
-use crate::place::Place;
-use crate::shared_lease::SharedLease;
-use crate::watches::{News, Watched};
+use crate::lease::shared::SharedLease;
+use crate::watch::watches::{WatchEvent, Watched};
 
 /// How long a look at the keys of holds may take.
 const LOOK_LIMIT: Duration = Duration::from_secs(1);
@@ -19,13 +19,13 @@ const LOOK_LIMIT: Duration = Duration::from_secs(1);
 #[async_trait]
 impl LeaseStore for Client {
     async fn renew(&self, holds: &[HoldId]) -> Result<Vec<Renewal>> {
-        let places: Vec<Option<Arc<Place>>> = holds.iter().map(|hold| self.known(hold)).collect();
-        let known: Vec<&Arc<Place>> = places.iter().flatten().collect();
+        let places: Vec<Option<Arc<ClaimKey>>> =
+            holds.iter().map(|hold| self.known(hold)).collect();
+        let known: Vec<&Arc<ClaimKey>> = places.iter().flatten().collect();
         // The leases say whether the holds live, the keys whether they have been removed.
         let (confirmed, found) =
             tokio::join!(confirm_all(&known), self.which_stand(&known, LOOK_LIMIT));
-        let found = found.map_err(|error| error.with_operation("renew"))?;
-        let mut found = found.into_iter();
+        let mut found = found?.into_iter();
         let renewals = places.iter().map(|place| {
             let Some(place) = place else {
                 return Renewal::Lost(LossReason::Removed);
@@ -36,16 +36,14 @@ impl LeaseStore for Client {
     }
 
     async fn release(&self, hold: &HoldId) -> Result<Released> {
-        Client::release(self, hold)
-            .await
-            .map_err(|error| error.with_operation("release").with_key(hold.key()))
+        self.release_claim(hold).await
     }
 }
 
 impl Client {
     fn renewed(
         &self,
-        place: &Arc<Place>,
+        place: &Arc<ClaimKey>,
         stood: Option<i64>,
         confirmed: &HashMap<i64, bool>,
     ) -> Renewal {
@@ -67,28 +65,28 @@ impl Client {
 
     /// Has the removal of a hold told at once, from its first renewal on: those that are over before need
     /// no watch. It `stood` there in this revision.
-    fn watch_hold(&self, place: &Arc<Place>, stood: i64) {
+    fn watch_hold(&self, place: &Arc<ClaimKey>, stood: i64) {
         let Ok(background) = self.background() else {
             return;
         };
         let watched = Watched::Key(place.key.as_bytes().to_vec());
         let (loss, watching) = (place.loss.clone(), Arc::downgrade(place));
         let tell = move |news| match news {
-            News::Gone(..) => loss.lost(LossReason::Removed),
+            WatchEvent::Deleted(..) => loss.lost(LossReason::Removed),
             // The next renewal looks at the key, and has it watched anew.
-            News::Missed => {
+            WatchEvent::Lost => {
                 if let Some(place) = watching.upgrade() {
                     place.keep_watch(None);
                 }
             }
-            News::Behind => {}
+            WatchEvent::Stale => {}
         };
         place.keep_watch(background.watches.watch_from(stood + 1, watched, tell).ok());
     }
 }
 
 /// Asks once for each lease that one of `places` stands under; which of them were confirmed.
-async fn confirm_all(places: &[&Arc<Place>]) -> HashMap<i64, bool> {
+async fn confirm_all(places: &[&Arc<ClaimKey>]) -> HashMap<i64, bool> {
     let leases: HashMap<i64, &Arc<SharedLease>> = places
         .iter()
         .map(|place| (place.lease.id(), &place.lease))

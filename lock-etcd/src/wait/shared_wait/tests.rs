@@ -22,7 +22,7 @@ fn a_list_that_was_overtaken_is_no_error() {
     let wait = SharedWait::new("queue");
     let first = &[(1, "1", Exclusive), (2, "2", Exclusive)];
     let _told = enter(&wait, (2, "2"), Queue::of(2, first));
-    wait.doubt();
+    wait.mark_stale();
     let (before, sent) = (wait.revision(), Clock::Boot.now());
     let all = &[
         (1, "1", Exclusive),
@@ -64,7 +64,7 @@ fn what_was_heard_is_not_forgotten_for_what_was_seen_before() {
     assert!(matches!(wait.advance(), Step::List(_)));
 }
 
-/// Another process releases its claim `x` and takes its name again (as `Names` has it) while we look.
+/// Another process releases its claim `x` and takes its name again (as `KeyPool` has it) while we look.
 #[test]
 fn a_look_takes_out_only_the_claim_that_it_looked_for() {
     let wait = SharedWait::new("q/");

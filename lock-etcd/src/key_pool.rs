@@ -1,4 +1,4 @@
-//! Names of claims that have been given back, to be used again.
+//! KeyPool of claims that have been given back, to be used again.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,7 +14,7 @@ const KEPT_MAX: usize = 1024;
 /// Until it is compacted, etcd remembers every key that it ever had, and passes by each of them when it lists what
 /// stands below a lock. Were every claim to have a new one, a lock would cost more each time that it is taken.
 #[derive(Default)]
-pub(crate) struct Names(Mutex<Kept>);
+pub(crate) struct KeyPool(Mutex<Kept>);
 
 #[derive(Default)]
 struct Kept {
@@ -25,7 +25,7 @@ struct Kept {
     process: u32,
 }
 
-impl Names {
+impl KeyPool {
     /// A name that nobody else has, if one was kept for such a claim.
     pub(crate) fn take(&self, queue: &str, mode: Mode) -> Option<Arc<str>> {
         let mut kept = self.lock();
@@ -73,9 +73,9 @@ impl Kept {
     }
 }
 
-impl fmt::Debug for Names {
+impl fmt::Debug for KeyPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Names")
+        f.debug_struct("KeyPool")
             .field("kept", &self.lock().count)
             .finish_non_exhaustive()
     }
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn a_name_is_given_once_and_to_its_like_only() {
-        let names = Names::default();
+        let names = KeyPool::default();
         names.keep("a/", Mode::Exclusive, "a/1".into());
         assert_eq!(names.take("b/", Mode::Exclusive), None);
         assert_eq!(names.take("a/", Mode::Shared), None);
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn a_fork_gives_none_that_its_parent_may_give() {
-        let names = Names::default();
+        let names = KeyPool::default();
         names.keep("a/", Mode::Exclusive, "a/1".into());
         names.lock().process += 1;
         assert_eq!(names.take("a/", Mode::Exclusive), None);
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn who_goes_round_more_locks_than_are_kept_finds_some() {
-        let names = Names::default();
+        let names = KeyPool::default();
         let mut found = 0;
         for number in (0..2 * KEPT_MAX).cycle().take(8 * KEPT_MAX) {
             let queue = format!("{number}/");
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn there_is_a_limit() {
-        let names = Names::default();
+        let names = KeyPool::default();
         for number in 0..3 * KEPT_MAX {
             names.keep(&format!("{number}/"), Mode::Exclusive, "name".into());
             assert!(names.lock().names.len() <= KEPT_MAX);

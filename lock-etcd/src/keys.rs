@@ -4,11 +4,11 @@ use lock_core::{HoldId, LockKey, Mode, Namespace};
 
 /// How names become keys.
 #[derive(Clone, Debug)]
-pub(crate) struct Layout {
+pub(crate) struct Keys {
     prefix: String,
 }
 
-impl Layout {
+impl Keys {
     pub(crate) fn new(namespace: &Namespace) -> Self {
         let prefix = namespace
             .as_str()
@@ -86,8 +86,8 @@ mod tests {
     use super::*;
 
     fn queue(namespace: &str, key: &str) -> String {
-        let layout = Layout::new(&Namespace::new(namespace).unwrap());
-        layout.queue(&LockKey::new(key).unwrap())
+        let keys = Keys::new(&Namespace::new(namespace).unwrap());
+        keys.queue(&LockKey::new(key).unwrap())
     }
 
     #[test]
@@ -95,7 +95,7 @@ mod tests {
         assert_eq!(queue("a/b", "c"), "a%2Fb/c/");
         assert_ne!(queue("a", "b/c"), queue("a/b", "c"));
         assert_ne!(queue("a%2Fb", "c"), queue("a/b", "c"));
-        let plain = Layout::new(&Namespace::none());
+        let plain = Keys::new(&Namespace::none());
         assert_eq!(plain.queue(&LockKey::new("a").unwrap()), "a/");
     }
 

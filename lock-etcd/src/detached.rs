@@ -7,7 +7,7 @@ use tokio::runtime::Handle;
 
 /// Runs with whoever waits for it, which costs no task; dropping it before its end does not stop it: the
 /// rest is done on `runtime`.
-pub(crate) struct Unstoppable<T: Send + 'static> {
+pub(crate) struct Detached<T: Send + 'static> {
     work: Option<Work<T>>,
     begun: bool,
     runtime: Handle,
@@ -15,7 +15,7 @@ pub(crate) struct Unstoppable<T: Send + 'static> {
 
 type Work<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-impl<T: Send + 'static> Unstoppable<T> {
+impl<T: Send + 'static> Detached<T> {
     pub(crate) fn new(runtime: &Handle, work: impl Future<Output = T> + Send + 'static) -> Self {
         Self {
             work: Some(Box::pin(work)),
@@ -25,7 +25,7 @@ impl<T: Send + 'static> Unstoppable<T> {
     }
 }
 
-impl<T: Send + 'static> Future for Unstoppable<T> {
+impl<T: Send + 'static> Future for Detached<T> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
@@ -39,7 +39,7 @@ impl<T: Send + 'static> Future for Unstoppable<T> {
     }
 }
 
-impl<T: Send + 'static> Drop for Unstoppable<T> {
+impl<T: Send + 'static> Drop for Detached<T> {
     fn drop(&mut self) {
         // What was never begun may as well not be done.
         if let Some(work) = self.work.take().filter(|_| self.begun) {

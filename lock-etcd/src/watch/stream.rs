@@ -9,9 +9,9 @@ use etcd_client::{EventType, KeyValue, WatchRequestSender, WatchResponse, WatchR
 use lock_core::{Backoff, Clock, Moment, Result};
 use tokio::sync::mpsc;
 
+use crate::connection::shared::{Connection, SharedConnection};
 use crate::error::no_answer;
-use crate::link::{Connection, Link};
-use crate::watches::{News, Order, Watch};
+use crate::watch::watches::{Command, Watch, WatchEvent};
 
 /// How long the connection of a stream may take to open, and the stream itself.
 const LIMIT: Duration = Duration::from_secs(2);
@@ -26,7 +26,7 @@ const UNANSWERED_MAX: usize = 64;
 
 /// The task's side of all watches of a client.
 pub(crate) struct Watching {
-    link: Arc<Link>,
+    link: Arc<SharedConnection>,
     watches: HashMap<i64, Watch>,
     open: Option<Open>,
 }
@@ -51,7 +51,7 @@ enum Request {
 
 impl Watching {
     /// Watches over `link`, nothing at first.
-    pub(crate) fn over(link: Arc<Link>) -> Self {
+    pub(crate) fn over(link: Arc<SharedConnection>) -> Self {
         Self {
             link,
             watches: HashMap::new(),
@@ -60,7 +60,7 @@ impl Watching {
     }
 
     /// Watches until nobody can order anything any more.
-    pub(crate) async fn run(mut self, mut orders: mpsc::UnboundedReceiver<Order>) {
+    pub(crate) async fn run(mut self, mut orders: mpsc::UnboundedReceiver<Command>) {
         let pauses = || Backoff::new(Duration::from_millis(10), LIMIT / 2);
         let mut backoff = pauses();
         let mut opens_at: Option<Moment> = None;
@@ -78,7 +78,7 @@ impl Watching {
             // stays in the outbox.
             tokio::select! {
                 order = orders.recv() => match order {
-                    Some(order) => self.obey(order),
+                    Some(order) => self.handle(order),
                     None => return,
                 },
                 heard = next_event(&mut self.open, &self.watches) => {
@@ -95,16 +95,16 @@ impl Watching {
         }
     }
 
-    fn obey(&mut self, order: Order) {
+    fn handle(&mut self, order: Command) {
         let request = match order {
-            Order::Watch(number, watch) => {
+            Command::Watch(number, watch) => {
                 self.watches.insert(number, watch);
                 Request::Watch(number)
             }
-            Order::Forget(number) if self.watches.remove(&number).is_some() => {
+            Command::Forget(number) if self.watches.remove(&number).is_some() => {
                 Request::Cancel(number)
             }
-            Order::Forget(_) => return,
+            Command::Forget(_) => return,
         };
         if let Some(open) = &mut self.open {
             // Before those that begin anew: somebody waits for this one just now.
@@ -175,7 +175,7 @@ impl Watching {
         if answer.canceled() {
             match self.watches.remove(&number) {
                 // What it would tell next has been compacted, or may not be told to us.
-                Some(watch) => (watch.tell)(News::Missed),
+                Some(watch) => (watch.tell)(WatchEvent::Lost),
                 // It was forgotten, or the server does not say which one it means.
                 None if number >= 0 => {}
                 // Perhaps its login is outdated, and that of a new connection is not.
@@ -202,7 +202,7 @@ impl Watching {
             let now = found.mod_revision();
             watch.from.fetch_max(now + 1, Ordering::Relaxed);
             if event.event_type() == EventType::Delete {
-                (watch.tell)(News::Gone(found.key().to_vec(), now));
+                (watch.tell)(WatchEvent::Deleted(found.key().to_vec(), now));
             }
         }
     }

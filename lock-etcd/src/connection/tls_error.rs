@@ -44,14 +44,14 @@ impl Record {
 }
 
 /// Writes down what is read first, and the first error in reading, which is where the other end says why.
-pub(crate) struct Witness<S> {
+pub(crate) struct ErrorKeeper<S> {
     stream: S,
     record: Record,
     /// What was read before the driver asked for it.
     heard: Vec<u8>,
 }
 
-impl<S: AsyncRead + Unpin> Witness<S> {
+impl<S: AsyncRead + Unpin> ErrorKeeper<S> {
     /// A witness of `stream`, and where it writes down what becomes of that.
     pub(crate) fn of(stream: S) -> (Self, Record) {
         let record = Record::default();
@@ -77,7 +77,7 @@ impl<S: AsyncRead + Unpin> Witness<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Witness<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for ErrorKeeper<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -105,7 +105,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Witness<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Witness<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for ErrorKeeper<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

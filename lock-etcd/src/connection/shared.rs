@@ -11,8 +11,8 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use crate::batches::BatchSize;
+use crate::connection::connect::Connector;
 use crate::error::{Failure, is_answer, no_answer};
-use crate::wire::Wire;
 
 /// How long opening a connection to one member may take before the next one is tried.
 const MEMBER_LIMIT: Duration = Duration::from_secs(1);
@@ -25,8 +25,8 @@ const LOGIN_LIMIT: Duration = Duration::from_secs(3);
 const LOGINS: usize = 3;
 
 /// One connection: opened at the first use, and again after it failed. Many requests share it at once.
-pub(crate) struct Link {
-    wire: Arc<Wire>,
+pub(crate) struct SharedConnection {
+    connector: Arc<Connector>,
     deadlines: Deadlines,
     /// Where the connection lives. It dies with its runtime.
     runtime: Handle,
@@ -73,10 +73,14 @@ impl Connection {
     }
 }
 
-impl Link {
-    pub(crate) fn new(wire: Arc<Wire>, deadlines: Deadlines, runtime: Handle) -> Arc<Self> {
+impl SharedConnection {
+    pub(crate) fn new(
+        connector: Arc<Connector>,
+        deadlines: Deadlines,
+        runtime: Handle,
+    ) -> Arc<Self> {
         Arc::new(Self {
-            wire,
+            connector,
             deadlines,
             runtime,
             state: Mutex::new(State {
@@ -143,14 +147,14 @@ impl Link {
         F: Future<Output = std::result::Result<T, EtcdError>>,
     {
         let ends = Clock::Boot.now().plus(limit);
-        let share = if self.wire.members() > 1 {
+        let share = if self.connector.members() > 1 {
             limit / 2
         } else {
             limit
         };
-        // Kept over attempts: once one of them was sent, nobody knows what comes of it.
+        // Kept over retry: once one of them was sent, nobody knows what comes of it.
         let (mut unknown, mut logged_out) = (None, None);
-        for _ in 0..self.wire.members() + LOGINS {
+        for _ in 0..self.connector.members() + LOGINS {
             let left = ends.since(Clock::Boot.now());
             if left.is_zero() {
                 break;
@@ -165,14 +169,14 @@ impl Link {
                 outcome => return outcome,
             }
             // One that stays, since there is no other, has said what there is to say.
-            if !self.is_closed() && self.wire.members() == 1 {
+            if !self.is_closed() && self.connector.members() == 1 {
                 break;
             }
         }
         Err(match (unknown, logged_out) {
             (Some(error), _) => Failure::Unknown(error),
             (None, Some(error)) => Failure::LoggedOut(error),
-            (None, None) => Failure::NotSent(no_answer(limit)).at(&self.wire.servers()),
+            (None, None) => Failure::NotSent(no_answer(limit)).at(&self.connector.servers()),
         })
     }
 
@@ -193,7 +197,7 @@ impl Link {
             Some(connection) => connection.map_err(Failure::NotSent)?,
             None => {
                 let error = no_answer(connect_limit);
-                return Err(Failure::NotSent(error).at(&self.wire.servers()));
+                return Err(Failure::NotSent(error).at(&self.connector.servers()));
             }
         };
         let sent = Clock::Boot.now();
@@ -218,7 +222,7 @@ impl Link {
         let failure = Failure::of(error).at(&connection.server);
         // A member that is cut off from the others answers, too, and another one may do better.
         let is_logged_out = matches!(failure, Failure::LoggedOut(_));
-        if failure.is_retryable() && (!answered || is_logged_out || self.wire.members() > 1) {
+        if failure.is_retryable() && (!answered || is_logged_out || self.connector.members() > 1) {
             self.give_up(connection);
         }
         failure
@@ -289,29 +293,29 @@ impl Link {
 
     /// Tries the members one after the other, beginning with `first`.
     async fn open(&self, first: usize) -> Result<(Connection, usize)> {
-        let limit = if self.wire.logs_in() {
+        let limit = if self.connector.logs_in() {
             LOGIN_LIMIT
         } else {
             MEMBER_LIMIT
         };
         let mut failure = None;
-        for member in first..first + self.wire.members() {
+        for member in first..first + self.connector.members() {
             match self
                 .deadlines
-                .timeout(limit, Box::pin(self.wire.open(member)))
+                .timeout(limit, Box::pin(self.connector.open(member)))
                 .await
             {
                 Some(Ok(client)) => {
                     let connection = Connection {
                         client: Arc::new(client),
-                        server: self.wire.server(member).into(),
+                        server: self.connector.server(member).into(),
                         gone: Arc::new(watch::Sender::new(false)),
                     };
                     return Ok((connection, member));
                 }
                 Some(Err(error)) if !error.is_retryable() => return Err(error),
                 Some(Err(error)) => failure = Some(error),
-                None => failure = Some(no_answer(limit).with_server(self.wire.server(member))),
+                None => failure = Some(no_answer(limit).with_server(self.connector.server(member))),
             }
         }
         Err(failure.unwrap_or_else(|| no_answer(limit)))
@@ -327,10 +331,10 @@ enum Joined {
     Opening(Outcome),
 }
 
-impl fmt::Debug for Link {
+impl fmt::Debug for SharedConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Link")
-            .field("members", &self.wire)
+        f.debug_struct("SharedConnection")
+            .field("members", &self.connector)
             .finish_non_exhaustive()
     }
 }

@@ -10,9 +10,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 /// frames and writes all of that at once. Given several buffers at a time, it does so up to 256 bytes only, which
 /// a take exceeds: the frame that ends it would leave with another write, some thread switches later, and the
 /// server waits for it.
-pub(crate) struct Compact<S>(pub(crate) S);
+pub(crate) struct Unvectored<S>(pub(crate) S);
 
-impl<S: AsyncRead + Unpin> AsyncRead for Compact<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for Unvectored<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -22,7 +22,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Compact<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Compact<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for Unvectored<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -7,18 +7,18 @@ use etcd_client::TxnOp;
 use lock_core::{Backoff, Clock, LossReason, Moment, Result};
 use tokio::sync::watch;
 
+use crate::connection::shared::SharedConnection;
 use crate::error::{Failure, is_lease_missing};
-use crate::link::Link;
-use crate::moving::move_on;
-use crate::shared_lease::SharedLease;
+use crate::lease::migrate::migrate_all;
+use crate::lease::shared::SharedLease;
 
 /// How long one request may take here.
 const LIMIT: Duration = Duration::from_secs(1);
 
 /// Keeps `lease` alive until nobody stands under it for a while, it cannot be kept alive, or nobody has
 /// the client any more; then it is revoked.
-pub(crate) async fn tend(
-    link: Arc<Link>,
+pub(crate) async fn maintain(
+    link: Arc<SharedConnection>,
     lease: Arc<SharedLease>,
     mut in_use: watch::Receiver<()>,
 ) {
@@ -38,8 +38,8 @@ pub(crate) async fn tend(
         if lease.retire_if_unused() || lease.end().is_some() {
             break;
         }
-        let is_outgrown = again.is_none() && lease.is_outgrown();
-        if is_outgrown || Clock::Boot.now() >= due {
+        let is_superseded = again.is_none() && lease.is_superseded();
+        if is_superseded || Clock::Boot.now() >= due {
             again = keep(&link, &lease).await;
         }
     }
@@ -51,7 +51,7 @@ pub(crate) async fn tend(
 }
 
 /// Keeps the lease alive once; when to try again, if it is not known whether it lives.
-async fn keep(link: &Arc<Link>, lease: &SharedLease) -> Option<Moment> {
+async fn keep(link: &Arc<SharedConnection>, lease: &SharedLease) -> Option<Moment> {
     let (sent, ttl) = lease.confirmed();
     let lapsed = || sent.plus(ttl) <= Clock::Boot.now();
     if lapsed() {
@@ -60,15 +60,15 @@ async fn keep(link: &Arc<Link>, lease: &SharedLease) -> Option<Moment> {
         return None;
     }
     let mut kept = Ok(());
-    if !lease.is_outgrown() {
+    if !lease.is_superseded() {
         kept = lease.confirm().await;
     }
-    if lease.is_outgrown() && !lease.retire_if_unused() {
+    if lease.is_superseded() && !lease.retire_if_unused() {
         kept = replace(link, lease).await;
     }
     match kept {
         Ok(()) => {
-            if let Err(error) = sweep(link, lease).await {
+            if let Err(error) = delete_late_keys(link, lease).await {
                 tracing::debug!(%error, "what may be left of lost requests is deleted later");
             }
             None
@@ -82,8 +82,8 @@ async fn keep(link: &Arc<Link>, lease: &SharedLease) -> Option<Moment> {
 }
 
 /// Has all move who stand under it, and gives up what they leave.
-async fn replace(link: &Arc<Link>, lease: &SharedLease) -> Result<()> {
-    let former = move_on(link, lease).await?;
+async fn replace(link: &Arc<SharedConnection>, lease: &SharedLease) -> Result<()> {
+    let former = migrate_all(link, lease).await?;
     let (_, ttl) = lease.confirmed();
     let link = Arc::clone(link);
     link.runtime().clone().spawn(async move {
@@ -93,16 +93,17 @@ async fn replace(link: &Arc<Link>, lease: &SharedLease) -> Result<()> {
 }
 
 /// Deletes what requests may have put there that arrived after everybody had given them up.
-async fn sweep(link: &Arc<Link>, lease: &SharedLease) -> Result<()> {
-    let ghosts = lease.ghosts();
+async fn delete_late_keys(link: &Arc<SharedConnection>, lease: &SharedLease) -> Result<()> {
+    let late_keys = lease.late_keys();
     let delete = |key: &String| TxnOp::delete(key.as_str(), None);
-    link.ask_for_all(LIMIT, &ghosts, delete, |_, _| ()).await?;
+    link.ask_for_all(LIMIT, &late_keys, delete, |_, _| ())
+        .await?;
     Ok(())
 }
 
 /// Revokes a lease, with all keys under it. Tries for so long: by then it has ended by itself, unless
 /// the servers were gone themselves.
-pub(crate) async fn revoke(link: &Arc<Link>, lease: i64, within: Duration) {
+pub(crate) async fn revoke(link: &Arc<SharedConnection>, lease: i64, within: Duration) {
     let ends = Clock::Boot.now().plus(within);
     let mut backoff = Backoff::new(Duration::from_millis(10), LIMIT);
     loop {

@@ -16,14 +16,14 @@ use etcd_client::{
 use lock_core::{Clock, Moment, Result};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::connection::shared::{Connection, SharedConnection};
 use crate::error::{is_lease_missing, no_answer, runtime_gone, unavailable, unexpected};
-use crate::link::{Connection, Link};
 
 /// Asks servers to keep leases alive.
 #[derive(Clone, Debug)]
 pub(crate) struct KeepAlive {
     asks: mpsc::UnboundedSender<Ask>,
-    link: Arc<Link>,
+    link: Arc<SharedConnection>,
 }
 
 /// What a server says about a lease that is to be kept alive.
@@ -63,7 +63,7 @@ type Reply = oneshot::Sender<Result<KeptAlive>>;
 
 impl KeepAlive {
     /// Asks over `link`, in a task where that lives.
-    pub(crate) fn over(link: Arc<Link>) -> Self {
+    pub(crate) fn over(link: Arc<SharedConnection>) -> Self {
         let (asks, inbox) = mpsc::unbounded_channel();
         let stream = Stream {
             link: Arc::clone(&link),
@@ -134,7 +134,7 @@ impl KeepAlive {
 
 /// The task's side.
 struct Stream {
-    link: Arc<Link>,
+    link: Arc<SharedConnection>,
     open: Option<Open>,
     /// At most one request a lease, so that each answer belongs to the request whose time is known.
     unanswered: HashMap<i64, Unanswered>,

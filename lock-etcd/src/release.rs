@@ -7,9 +7,9 @@ use std::time::Duration;
 use lock_core::{HoldId, Released, Result};
 use tokio::runtime::Handle;
 
+use crate::claim_key::ClaimKey;
 use crate::client::Client;
 use crate::error::Failure;
-use crate::place::Place;
 
 /// How long a clean-up waits for the end of its take, which nobody sees where its runtime is not driven any more.
 const SETTLING_LIMIT: Duration = Duration::from_millis(2500);
@@ -23,22 +23,22 @@ const HEAD_START: Duration = Duration::from_millis(50);
 
 impl Client {
     /// Gives a hold or a place in a queue back.
-    pub(crate) async fn release(&self, hold: &HoldId) -> Result<Released> {
+    pub(crate) async fn release_claim(&self, hold: &HoldId) -> Result<Released> {
         let Some(place) = self.begin_release(hold) else {
             return Ok(Released::AlreadyLost);
         };
         place.keep_watch(None);
         if !self.is_settled(&place).await {
             // It may arrive later than what cleans it up.
-            place.doubt();
+            place.mark_in_doubt();
         }
         match self.delete(hold, &place).await {
             Ok(deleted) => {
-                if place.is_doubtful() {
-                    place.lease.haunt(&place.key);
+                if place.is_in_doubt() {
+                    place.lease.delete_until_revoked(&place.key);
                 }
                 if deleted == 0 {
-                    place.stray();
+                    place.forbid_reuse();
                 }
                 self.leave(hold.owner());
                 Ok(if deleted > 0 {
@@ -49,8 +49,8 @@ impl Client {
             }
             Err(failure) => {
                 // Its lease ends with the others under it, and deletes it as long as it lives.
-                place.lease.haunt(&place.key);
-                place.doubt();
+                place.lease.delete_until_revoked(&place.key);
+                place.mark_in_doubt();
                 place.lease.leave(hold.owner());
                 self.forget_soon(&place, hold.store_ttl());
                 Err(failure.into())
@@ -59,7 +59,7 @@ impl Client {
     }
 
     /// Waits for the end of the take at `place`, for as long as it has where somebody drives it.
-    async fn is_settled(&self, place: &Place) -> bool {
+    async fn is_settled(&self, place: &ClaimKey) -> bool {
         let Ok(background) = self.background() else {
             return false;
         };
@@ -67,7 +67,11 @@ impl Client {
         settled.await.is_some()
     }
 
-    async fn delete(&self, hold: &HoldId, place: &Arc<Place>) -> std::result::Result<i64, Failure> {
+    async fn delete(
+        &self,
+        hold: &HoldId,
+        place: &Arc<ClaimKey>,
+    ) -> std::result::Result<i64, Failure> {
         let deleting = |client: Arc<etcd_client::Client>| {
             let place = Arc::clone(place);
             async move {
@@ -78,10 +82,10 @@ impl Client {
         let Some(lane) = self.lane_of(hold) else {
             return self.delete_elsewhere(place, deleting).await;
         };
-        let in_doubt = || place.stray();
+        let in_doubt = || place.forbid_reuse();
         let mut asking = pin!(lane.ask_noting(RELEASE_LIMIT * 2, deleting, in_doubt));
         let is_at_home = Handle::try_current().is_ok_and(|here| here.id() == hold.runtime());
-        let patience = match place.is_doubtful() || is_at_home {
+        let patience = match place.is_in_doubt() || is_at_home {
             true => RELEASE_LIMIT,
             // Nothing of it is on its way there, where perhaps nobody hears the answer.
             false => (lane.heard().latency * 4).clamp(HEAD_START, RELEASE_LIMIT),
@@ -91,7 +95,7 @@ impl Client {
                 return self.delete_elsewhere(place, deleting).await;
             }
             Some(outcome) => return outcome,
-            None => place.stray(),
+            None => place.forbid_reuse(),
         }
         // It may be slow only, and then it knows better what was there.
         let mut elsewhere = pin!(self.delete_elsewhere(place, deleting));
@@ -111,7 +115,7 @@ impl Client {
 
     async fn delete_elsewhere<F>(
         &self,
-        place: &Place,
+        place: &ClaimKey,
         deleting: impl Fn(Arc<etcd_client::Client>) -> F,
     ) -> std::result::Result<i64, Failure>
     where
@@ -119,7 +123,7 @@ impl Client {
     {
         let background = self.background().map_err(Failure::NotSent)?;
         let link = &background.link;
-        link.ask_noting(RELEASE_LIMIT, deleting, || place.stray())
+        link.ask_noting(RELEASE_LIMIT, deleting, || place.forbid_reuse())
             .await
     }
 }

@@ -7,10 +7,10 @@ use etcd_client::{WatchFilterType, WatchOptions};
 use lock_core::Result;
 use tokio::sync::mpsc;
 
+use crate::connection::shared::SharedConnection;
 use crate::error::runtime_gone;
-use crate::layout::end_of;
-use crate::link::Link;
-use crate::watch_stream::Watching;
+use crate::keys::end_of;
+use crate::watch::stream::Watching;
 
 /// The revision of whatever is written next, as a server understands it.
 const NOW: i64 = 0;
@@ -18,19 +18,19 @@ const NOW: i64 = 0;
 /// Has keys watched.
 #[derive(Clone, Debug)]
 pub(crate) struct Watches {
-    orders: mpsc::UnboundedSender<Order>,
+    orders: mpsc::UnboundedSender<Command>,
     numbers: Arc<AtomicI64>,
 }
 
 /// What is told about a watch.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum News {
+pub(crate) enum WatchEvent {
     /// This key has gone, in this revision.
-    Gone(Vec<u8>, i64),
+    Deleted(Vec<u8>, i64),
     /// Something had been written before the watch began, and what that was is not told.
-    Behind,
+    Stale,
     /// What happened cannot be told any more; no more is told.
-    Missed,
+    Lost,
 }
 
 /// What is to be watched.
@@ -41,10 +41,10 @@ pub(crate) enum Watched {
     Below(String),
 }
 
-pub(crate) type Tell = Box<dyn Fn(News) + Send + Sync>;
+pub(crate) type Tell = Box<dyn Fn(WatchEvent) + Send + Sync>;
 
 /// What the task is to do.
-pub(crate) enum Order {
+pub(crate) enum Command {
     Watch(i64, Watch),
     Forget(i64),
 }
@@ -64,7 +64,7 @@ pub(crate) struct Watch {
 pub(crate) struct Subscription {
     number: i64,
     from: Arc<AtomicI64>,
-    orders: mpsc::UnboundedSender<Order>,
+    orders: mpsc::UnboundedSender<Command>,
 }
 
 impl Subscription {
@@ -77,7 +77,7 @@ impl Subscription {
 
 impl Watches {
     /// Watches over `link`, in a task where that lives.
-    pub(crate) fn over(link: Arc<Link>) -> Self {
+    pub(crate) fn over(link: Arc<SharedConnection>) -> Self {
         let (orders, inbox) = mpsc::unbounded_channel();
         let watching = Watching::over(Arc::clone(&link));
         link.runtime().spawn(watching.run(inbox));
@@ -94,19 +94,19 @@ impl Watches {
         &self,
         from: i64,
         watched: Watched,
-        tell: impl Fn(News) + Send + Sync + 'static,
+        tell: impl Fn(WatchEvent) + Send + Sync + 'static,
     ) -> Result<Subscription> {
         self.watch(watched, from, false, Box::new(tell))
     }
 
     /// Tells whenever one of the `watched` keys goes, from now on, and first whether the store is
-    /// [behind](News::Behind), since `known` was its revision. That is told at once: servers look only ten times
+    /// [behind](WatchEvent::Stale), since `known` was its revision. That is told at once: servers look only ten times
     /// a second for those who have to catch up.
     pub(crate) fn watch_since(
         &self,
         known: i64,
         watched: Watched,
-        tell: impl Fn(News) + Send + Sync + 'static,
+        tell: impl Fn(WatchEvent) + Send + Sync + 'static,
     ) -> Result<Subscription> {
         self.watch(watched, known + 1, true, Box::new(tell))
     }
@@ -120,7 +120,7 @@ impl Watches {
             skips,
             tell,
         };
-        let order = Order::Watch(number, watch);
+        let order = Command::Watch(number, watch);
         self.orders.send(order).map_err(|_| runtime_gone())?;
         Ok(Subscription {
             number,
@@ -133,7 +133,7 @@ impl Watches {
 impl Drop for Subscription {
     fn drop(&mut self) {
         // Without a task nothing is watched.
-        let _unheard = self.orders.send(Order::Forget(self.number));
+        let _unheard = self.orders.send(Command::Forget(self.number));
     }
 }
 
@@ -143,7 +143,7 @@ impl Watch {
     pub(crate) fn began_after(&mut self, now: i64) {
         self.skips = false;
         if self.from.fetch_max(now + 1, Ordering::Relaxed) <= now {
-            (self.tell)(News::Behind);
+            (self.tell)(WatchEvent::Stale);
         }
     }
 

@@ -7,7 +7,7 @@ use lock_core::Moment;
 use tokio::sync::oneshot;
 
 use crate::error::runtime_gone;
-use crate::shared_wait::{SharedWait, Told};
+use crate::wait::shared_wait::{SharedWait, Told};
 
 /// A place among the waiters; dropping it gives it up.
 pub(crate) struct Ticket {

@@ -8,19 +8,19 @@ use std::time::Duration;
 use lock_core::{Clock, Moment};
 use tokio::sync::oneshot;
 
-use crate::link::Link;
+use crate::connection::shared::SharedConnection;
 use crate::queue::Queue;
-use crate::shared_wait::{SharedWait, Waiter};
-use crate::ticket::Ticket;
-use crate::waiting::look_after;
-use crate::watches::Watches;
+use crate::wait::queue_watch::look_after;
+use crate::wait::shared_wait::{SharedWait, Waiter};
+use crate::wait::ticket::Ticket;
+use crate::watch::watches::Watches;
 
 /// How much time there is at least between two waits of a client that look by themselves.
 const PACE: Duration = Duration::from_millis(250);
 
 /// The waits of a client, by the queues that they are in.
 pub(crate) struct SharedWaits {
-    pub(crate) link: Arc<Link>,
+    pub(crate) link: Arc<SharedConnection>,
     pub(crate) watches: Watches,
     by_queue: Mutex<HashMap<String, Arc<SharedWait>>>,
     /// When the next wait may look by itself.
@@ -28,7 +28,7 @@ pub(crate) struct SharedWaits {
 }
 
 impl SharedWaits {
-    pub(crate) fn over(link: Arc<Link>, watches: Watches) -> Arc<Self> {
+    pub(crate) fn over(link: Arc<SharedConnection>, watches: Watches) -> Arc<Self> {
         Arc::new(Self {
             link,
             watches,

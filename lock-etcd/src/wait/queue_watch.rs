@@ -7,13 +7,13 @@ use etcd_client::{Compare, CompareOp, GetOptions, Txn, TxnOp, TxnOpResponse};
 use lock_core::{Backoff, Clock, Moment, Result};
 use tokio::sync::mpsc;
 
+use crate::claim_key::created_then;
 use crate::client::{REPLY_LIMIT, transact};
-use crate::layout::end_of;
-use crate::place::created_then;
+use crate::keys::end_of;
 use crate::queue::{Blocker, Queue};
-use crate::shared_wait::{Look, SharedWait, Step};
-use crate::shared_waits::SharedWaits;
-use crate::watches::{News, Subscription, Watched};
+use crate::wait::shared_wait::{Look, SharedWait, Step};
+use crate::wait::shared_waits::SharedWaits;
+use crate::watch::watches::{Subscription, WatchEvent, Watched};
 
 /// How long the servers are trusted to tell of a change before somebody looks: soon at first, and jittered.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
@@ -58,8 +58,8 @@ pub(crate) async fn look_after(wait: Arc<SharedWait>, waits: Arc<SharedWaits>) {
 struct Watching {
     wait: Arc<SharedWait>,
     waits: Arc<SharedWaits>,
-    tell: mpsc::UnboundedSender<News>,
-    news: mpsc::UnboundedReceiver<News>,
+    tell: mpsc::UnboundedSender<WatchEvent>,
+    news: mpsc::UnboundedReceiver<WatchEvent>,
     /// What is watched.
     watch: Option<(Blocker, Subscription)>,
     pauses: Backoff,
@@ -122,13 +122,15 @@ impl Watching {
         self.waits.watches.watch_since(since, watched, tell)
     }
 
-    async fn hear(&mut self, news: News) -> Result<()> {
+    async fn hear(&mut self, news: WatchEvent) -> Result<()> {
         match news {
-            News::Gone(key, revision) => self.wait.note_gone(&key, revision),
+            WatchEvent::Deleted(key, revision) => self.wait.note_gone(&key, revision),
             // Any claim before the first waiter may have gone.
-            News::Behind if matches!(self.watch, Some((Blocker::Any, _))) => self.wait.doubt(),
-            News::Behind => return self.look().await,
-            News::Missed => {
+            WatchEvent::Stale if matches!(self.watch, Some((Blocker::Any, _))) => {
+                self.wait.mark_stale()
+            }
+            WatchEvent::Stale => return self.look().await,
+            WatchEvent::Lost => {
                 self.watch = None;
                 return self.look().await;
             }

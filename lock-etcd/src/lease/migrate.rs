@@ -6,11 +6,11 @@ use std::time::Duration;
 use etcd_client::{Compare, CompareOp, PutOptions, Txn, TxnOp, TxnOpResponse};
 use lock_core::{Clock, Mode, Moment, Result};
 
+use crate::claim_key::ClaimKey;
+use crate::connection::shared::SharedConnection;
 use crate::error::{Failure, leader_changed};
-use crate::layout::mode_text;
-use crate::link::Link;
-use crate::place::Place;
-use crate::shared_lease::SharedLease;
+use crate::keys::mode_text;
+use crate::lease::shared::SharedLease;
 
 /// How long one request may take here.
 const LIMIT: Duration = Duration::from_secs(1);
@@ -19,24 +19,24 @@ const LIMIT: Duration = Duration::from_secs(1);
 /// the lease that is not needed any more.
 ///
 /// What fails is to be repeated: then those move to the same lease who have not yet.
-pub(crate) async fn move_on(link: &Arc<Link>, lease: &SharedLease) -> Result<i64> {
+pub(crate) async fn migrate_all(link: &Arc<SharedConnection>, lease: &SharedLease) -> Result<i64> {
     let moving = lease.begin_move().await?;
     // Who is not there any more, or has moved by itself, does not matter here.
-    let _all = put_under(link, &lease.keys(), moving.from, moving.to.id, LIMIT).await?;
+    let _all = reassign(link, &lease.keys(), moving.from, moving.to.id, LIMIT).await?;
     lease.end_move(moving.to);
     Ok(moving.from)
 }
 
 /// Puts a key under the lease that the others have moved to while it was on its way.
 pub(crate) async fn follow(
-    lane: &Arc<Link>,
-    place: &Place,
+    lane: &Arc<SharedConnection>,
+    place: &ClaimKey,
     former: i64,
     ends: Moment,
 ) -> std::result::Result<(), Failure> {
     let key = [(Arc::clone(&place.key), place.mode)];
     let left = ends.since(Clock::Boot.now());
-    match put_under(lane, &key, former, place.lease.id(), left).await {
+    match reassign(lane, &key, former, place.lease.id(), left).await {
         Ok(true) => Ok(()),
         // It was moved meanwhile, or went with its lease: the next attempt finds out.
         Ok(false) => Err(Failure::Unknown(leader_changed())),
@@ -45,8 +45,8 @@ pub(crate) async fn follow(
 }
 
 /// Puts keys under the lease `to` that stand under `from`; whether all of them did. It may arrive late, or twice.
-async fn put_under(
-    link: &Arc<Link>,
+async fn reassign(
+    link: &Arc<SharedConnection>,
     keys: &[(Arc<str>, Mode)],
     from: i64,
     to: i64,

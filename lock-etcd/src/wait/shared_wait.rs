@@ -119,7 +119,7 @@ impl SharedWait {
     }
 
     /// Has the claims listed anew: some may have gone unheard.
-    pub(crate) fn doubt(&self) {
+    pub(crate) fn mark_stale(&self) {
         self.lock().known_until = 0;
     }
 

@@ -10,8 +10,8 @@ use lock_core::{Clock, LossReason, LossSender, Mode, Moment, OwnerId, Result};
 use tokio::sync::{Notify, watch};
 
 use crate::error::{leader_changed, lease_ended};
-use crate::granting::{Granted, Granting};
-use crate::keep_alive::{KeepAlive, KeptAlive};
+use crate::lease::grant::{Granted, Granting};
+use crate::lease::keep_alive::{KeepAlive, KeptAlive};
 
 /// How long an answer to a keep-alive may take at least, and at most.
 const LIMIT_MIN: Duration = Duration::from_millis(100);
@@ -50,7 +50,7 @@ struct State {
     /// Whether more than one server has confirmed it, as they do a grant.
     by_a_majority: bool,
     /// There is a later term: all have to move.
-    is_outgrown: bool,
+    is_superseded: bool,
     /// Where they move from and to.
     moving: Option<Move>,
     /// A key that we may read, as an answered take has shown.
@@ -61,7 +61,7 @@ struct State {
     retired: bool,
     unused_since: Moment,
     /// Keys to be deleted as long as it lives: something that puts them may still arrive.
-    ghosts: Vec<String>,
+    late_keys: Vec<String>,
 }
 
 /// From one lease to its successor.
@@ -97,13 +97,13 @@ impl SharedLease {
                 sent: granted.sent,
                 ttl: granted.ttl,
                 by_a_majority: true,
-                is_outgrown: false,
+                is_superseded: false,
                 moving: None,
                 readable: None,
                 claims: HashMap::new(),
                 retired: false,
                 unused_since: Clock::Boot.now(),
-                ghosts: Vec::new(),
+                late_keys: Vec::new(),
             }),
             changed: Notify::new(),
             moved: Notify::new(),
@@ -167,7 +167,7 @@ impl SharedLease {
         if state.claims.is_empty() {
             state.unused_since = Clock::Boot.now();
             // Else it may be of use again, and is looked at with its next keep-alive.
-            if state.retired || state.is_outgrown {
+            if state.retired || state.is_superseded {
                 self.changed.notify_one();
             }
         }
@@ -185,15 +185,15 @@ impl SharedLease {
     }
 
     /// Has `key` deleted again and again as long as the lease lives.
-    pub(crate) fn haunt(&self, key: &str) {
+    pub(crate) fn delete_until_revoked(&self, key: &str) {
         let mut state = self.lock();
-        if !state.ghosts.iter().any(|ghost| ghost == key) {
-            state.ghosts.push(key.to_owned());
+        if !state.late_keys.iter().any(|late_key| late_key == key) {
+            state.late_keys.push(key.to_owned());
         }
     }
 
-    pub(crate) fn ghosts(&self) -> Vec<String> {
-        self.lock().ghosts.clone()
+    pub(crate) fn late_keys(&self) -> Vec<String> {
+        self.lock().late_keys.clone()
     }
 
     /// Retires it if nobody has stood under it for one ttl, or if nobody is left and it takes or keeps nobody more;
@@ -201,7 +201,7 @@ impl SharedLease {
     pub(crate) fn retire_if_unused(&self) -> bool {
         let mut state = self.lock();
         let idle = Clock::Boot.now().since(state.unused_since) >= state.ttl;
-        let unused = state.claims.is_empty() && (state.retired || state.is_outgrown || idle);
+        let unused = state.claims.is_empty() && (state.retired || state.is_superseded || idle);
         state.retired |= unused;
         unused
     }
@@ -250,7 +250,7 @@ impl SharedLease {
         let readable = || self.lock().readable.clone();
         let id = {
             let state = self.lock();
-            if state.is_outgrown {
+            if state.is_superseded {
                 return Err(leader_changed());
             }
             state.id
@@ -271,7 +271,7 @@ impl SharedLease {
     /// Notes what was told about it, and the term that the members agreed on afterwards; whether it has ended.
     fn note(&self, id: i64, told: KeptAlive, agreed: Option<u64>) -> Result<bool> {
         let mut state = self.lock();
-        if state.id != id || state.is_outgrown {
+        if state.id != id || state.is_superseded {
             return Err(leader_changed());
         }
         // Whoever does not know of a later term may know nothing of what was granted or kept alive in it.
@@ -281,7 +281,7 @@ impl SharedLease {
         }
         let now = agreed.max(told.term()).unwrap_or_default();
         if now > state.term {
-            state.is_outgrown = true;
+            state.is_superseded = true;
             self.granting.note_term(now);
             self.changed.notify_one();
             return Err(leader_changed());
@@ -299,8 +299,8 @@ impl SharedLease {
     }
 
     /// Whether there is a later term, so that it counts no more.
-    pub(crate) fn is_outgrown(&self) -> bool {
-        self.lock().is_outgrown
+    pub(crate) fn is_superseded(&self) -> bool {
+        self.lock().is_superseded
     }
 
     /// Has new claims stand under another lease, where the others are to move. Goes on with a move that has begun.
@@ -325,7 +325,7 @@ impl SharedLease {
             loop {
                 let mut moved = pin!(self.moved.notified());
                 moved.as_mut().enable();
-                if !self.is_outgrown() || self.end().is_some() {
+                if !self.is_superseded() || self.end().is_some() {
                     return;
                 }
                 moved.await;
@@ -346,7 +346,7 @@ impl SharedLease {
     pub(crate) fn end_move(&self, to: Granted) {
         let mut state = self.lock();
         (state.term, state.sent, state.ttl) = (to.term, to.sent, to.ttl);
-        (state.by_a_majority, state.is_outgrown, state.moving) = (true, false, None);
+        (state.by_a_majority, state.is_superseded, state.moving) = (true, false, None);
         drop(state);
         self.moved.notify_waiters();
     }
@@ -358,7 +358,7 @@ impl SharedLease {
         let by_a_majority = self.lock().by_a_majority;
         if !by_a_majority || Clock::Boot.now() > sent.plus(ttl * 3 / 10) {
             match self.confirm().await {
-                Err(_) if self.is_outgrown() => self.has_moved().await?,
+                Err(_) if self.is_superseded() => self.has_moved().await?,
                 outcome => outcome?,
             }
         }

@@ -14,11 +14,11 @@ use tonic::transport::{Endpoint, Uri};
 use tower::service_fn;
 
 use crate::EtcdConfig;
-use crate::compact::Compact;
+use crate::connection::tls_error::ErrorKeeper;
+use crate::connection::unvectored::Unvectored;
+use crate::connection::url::{Host, Location, config_error};
 use crate::error::{BACKEND, advise, is_answer, is_stranger, translate};
-use crate::layout::Layout;
-use crate::url::{Host, Location, config_error};
-use crate::witness::Witness;
+use crate::keys::Keys;
 
 /// How long one address of a host is tried before the next one is.
 const ADDRESS_LIMIT: Duration = Duration::from_millis(500);
@@ -28,7 +28,7 @@ const ADDRESS_LIMIT: Duration = Duration::from_millis(500);
 const FIRST_WORD_LIMIT: Duration = Duration::from_millis(300);
 
 /// Opens connections to the members of one cluster.
-pub(crate) struct Wire {
+pub(crate) struct Connector {
     location: Location,
     /// What is read first.
     probe: String,
@@ -36,13 +36,13 @@ pub(crate) struct Wire {
     security: Option<Security>,
 }
 
-impl Wire {
+impl Connector {
     /// Reads the url and checks that the other settings fit it; nothing is opened.
-    pub(crate) fn new(config: &EtcdConfig, layout: &Layout) -> Result<Self> {
+    pub(crate) fn new(config: &EtcdConfig, keys: &Keys) -> Result<Self> {
         let location = Location::parse(&config.url)?;
         check(config, &location)?;
         Ok(Self {
-            probe: layout.probe().to_owned(),
+            probe: keys.probe().to_owned(),
             #[cfg(feature = "tls")]
             security: location
                 .is_secure
@@ -90,7 +90,7 @@ impl Wire {
             return self.open_secure(host, security).await;
         }
         let stream = open_stream(host).await.map_err(broken)?;
-        let (stream, record) = Witness::of(stream);
+        let (stream, record) = ErrorKeeper::of(stream);
         let greeting = self.greet(host, stream).await;
         greeting.map_err(|error| explain_plain(error, &record.beginning()))
     }
@@ -101,7 +101,7 @@ impl Wire {
         let handshake = ready.map_err(|error| error.with_backend(BACKEND))?;
         let stream = open_stream(host).await.map_err(broken)?;
         let stream = handshake.over(stream).await.map_err(explain)?;
-        let (mut stream, record) = Witness::of(stream);
+        let (mut stream, record) = ErrorKeeper::of(stream);
         let limit = Clock::Boot.now().plus(FIRST_WORD_LIMIT);
         let heard = tokio::select! {
             heard = stream.listen() => heard,
@@ -156,7 +156,7 @@ where
     let scheme = if is_secure { "https" } else { "http" };
     let at = |scheme: &str| format!("{scheme}://{host}").parse::<Uri>();
     let endpoint = Endpoint::from(at("http")?).origin(at(scheme)?);
-    let mut stream = Some(TokioIo::new(Compact(stream)));
+    let mut stream = Some(TokioIo::new(Unvectored(stream)));
     let connector = service_fn(move |_: Uri| {
         let stream = stream.take();
         std::future::ready(stream.ok_or_else(|| io::Error::from(io::ErrorKind::NotConnected)))
@@ -274,7 +274,7 @@ pub(crate) fn broken(error: io::Error) -> Error {
     .with_source(error)
 }
 
-impl std::fmt::Debug for Wire {
+impl std::fmt::Debug for Connector {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.location.fmt(f)
     }

@@ -1,4 +1,4 @@
-//! One acquisition: its claim, its place in the queue, and what came of its attempts.
+//! One acquisition: its claim, its place in the queue, and what came of its retry.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,15 +9,15 @@ use lock_core::{
 };
 
 use crate::EtcdLock;
+use crate::claim_key::ClaimKey;
 use crate::client::{REPLY_LIMIT, Take};
+use crate::connection::shared::SharedConnection;
 use crate::error::{BACKEND, Failure, is_lease_missing, lease_ended, no_answer, unexpected};
-use crate::link::Link;
-use crate::place::Place;
 use crate::queue::Queue;
-use crate::shared_wait::Told;
-use crate::ticket::Ticket;
+use crate::wait::shared_wait::Told;
+use crate::wait::ticket::Ticket;
 
-/// The pauses between attempts while no server can be reached.
+/// The pauses between retry while no server can be reached.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
@@ -31,9 +31,9 @@ const PAGE: i64 = 50;
 pub(crate) struct Acquisition<'a> {
     lock: &'a EtcdLock,
     request: &'a LockRequest,
-    attempts: Retry,
-    lane: Arc<Link>,
-    /// Kept over attempts without a definite answer, so that a resend is known as one, and the place in
+    retry: Retry,
+    lane: Arc<SharedConnection>,
+    /// Kept over retry without a definite answer, so that a resend is known as one, and the place in
     /// the queue stays ours.
     standing: Option<Standing>,
     /// The claim that was created then is the next one: those that kept it out have gone.
@@ -45,7 +45,7 @@ pub(crate) struct Acquisition<'a> {
 /// A claim and where it stands. Dropping it gives both up.
 struct Standing {
     claim: Claim,
-    place: Arc<Place>,
+    place: Arc<ClaimKey>,
 }
 
 /// Why a waiter looks up.
@@ -69,7 +69,7 @@ impl<'a> Acquisition<'a> {
         Ok(Self {
             lock,
             request,
-            attempts: Retry::new(request, REPLY_LIMIT),
+            retry: Retry::new(request, REPLY_LIMIT),
             lane: lock.client.lane()?,
             standing: None,
             next: None,
@@ -78,7 +78,7 @@ impl<'a> Acquisition<'a> {
     }
 
     pub(crate) async fn run(&mut self) -> Result<Option<LockGuard>> {
-        if self.attempts.waits() {
+        if self.retry.waits() {
             self.wait().await
         } else {
             self.try_once().await
@@ -89,13 +89,13 @@ impl<'a> Acquisition<'a> {
     /// would let us in, it has to stand in the queue to find out.
     async fn try_once(&mut self) -> Result<Option<LockGuard>> {
         let mode = self.request.mode;
-        let mut queue = match self.attempt(Take::IfEmpty(PAGE)).await? {
+        let mut queue = match self.attempt(Take::IfQueueEmpty(PAGE)).await? {
             Step::Granted(guard) => return Ok(Some(guard)),
             Step::Behind(queue) => queue,
         };
         let tells_all = queue.created().is_none() && !queue.might_let_in(mode);
         if queue.is_partial() && !tells_all {
-            queue = match self.attempt(Take::IfEmpty(0)).await? {
+            queue = match self.attempt(Take::IfQueueEmpty(0)).await? {
                 Step::Granted(guard) => return Ok(Some(guard)),
                 Step::Behind(queue) => queue,
             };
@@ -104,7 +104,7 @@ impl<'a> Acquisition<'a> {
             if !queue.might_let_in(mode) {
                 return Ok(None);
             }
-            if let Step::Granted(guard) = self.attempt(Take::LineUp).await? {
+            if let Step::Granted(guard) = self.attempt(Take::Enqueue).await? {
                 return Ok(Some(guard));
             }
         }
@@ -116,10 +116,10 @@ impl<'a> Acquisition<'a> {
         let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
         // Requests can overtake each other on the network; the line keeps the order of arrival.
         let line = &self.lock.line;
-        let mut turn = line.enter(&self.request.key, &mut self.attempts).await?;
+        let mut turn = line.enter(&self.request.key, &mut self.retry).await?;
         loop {
             let attempt = self.attempt(self.way_in()?).await.map(Some);
-            let goes_on = match self.attempts.note(attempt, self.lane.heard())? {
+            let goes_on = match self.retry.note(attempt, self.lane.heard())? {
                 Some(Step::Granted(guard)) => return Ok(Some(guard)),
                 Some(Step::Behind(queue)) => {
                     backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
@@ -128,7 +128,7 @@ impl<'a> Acquisition<'a> {
                 None => {
                     drop(turn.take());
                     let pause = backoff.next_pause();
-                    self.attempts.pause(pause, std::future::pending()).await
+                    self.retry.pause(pause, std::future::pending()).await
                 }
             };
             if !goes_on {
@@ -140,9 +140,13 @@ impl<'a> Acquisition<'a> {
     /// Who is next, or comes behind waiters of this client, need not see the whole queue.
     fn way_in(&self) -> Result<Take> {
         let waits = &self.lock.client.background()?.waits;
-        let queue = self.lock.client.layout.queue(&self.request.key);
+        let queue = self.lock.client.keys.queue(&self.request.key);
         let is_known = self.next.is_some() || waits.has_waiter(&queue);
-        Ok(if is_known { Take::Stand } else { Take::LineUp })
+        Ok(if is_known {
+            Take::KeepPlace
+        } else {
+            Take::Enqueue
+        })
     }
 
     /// Waits until the claims before ours have gone; `false` when the wait ended before.
@@ -166,7 +170,7 @@ impl<'a> Acquisition<'a> {
             if !matches!(told, Woken::By(Told::Next))
                 && let Some(sent) = ticket.checked()
             {
-                self.attempts.refused(sent);
+                self.retry.refused(sent);
             }
             drop(ticket);
             match told {
@@ -177,17 +181,17 @@ impl<'a> Acquisition<'a> {
                 Woken::By(Told::Gone) | Woken::LeaseEnded => return Ok(true),
                 Woken::By(Told::Failed(error)) => {
                     let failed: Result<Option<Step>> = Err(error);
-                    self.attempts.note(failed, background.link.heard())?;
+                    self.retry.note(failed, background.link.heard())?;
                 }
                 Woken::Over => return Ok(false),
             }
         }
     }
 
-    async fn until_told(&self, ticket: &mut Ticket, place: &Place) -> Woken {
+    async fn until_told(&self, ticket: &mut Ticket, place: &ClaimKey) -> Woken {
         let mut is_near_the_end = false;
         loop {
-            let left = self.attempts.left();
+            let left = self.retry.left();
             let pause = match left.checked_sub(BEFORE_THE_END) {
                 Some(pause) if !is_near_the_end => pause,
                 _ => left,
@@ -197,7 +201,7 @@ impl<'a> Acquisition<'a> {
                 told = ticket.told() => return Woken::By(told),
                 () = place.lease.ended() => return Woken::LeaseEnded,
                 () = tokio::time::sleep(pause) => {
-                    if self.attempts.is_over() {
+                    if self.retry.is_over() {
                         return Woken::Over;
                     }
                     is_near_the_end = true;
@@ -213,14 +217,14 @@ impl<'a> Acquisition<'a> {
         let take = if self.standing.is_some() {
             self.way_in()?
         } else {
-            Take::LineUp
+            Take::Enqueue
         };
         let attempt = match self.attempt(take).await {
             Ok(Step::Granted(guard)) => Ok(Some(guard)),
             Ok(Step::Behind(_)) => self.give_up().await,
             Err(error) => Err(error),
         };
-        self.attempts.last_word(attempt)
+        self.retry.last_word(attempt)
     }
 
     /// Gives the place in the queue up, so that nobody waits for us any more.
@@ -228,7 +232,7 @@ impl<'a> Acquisition<'a> {
         let Some(mut standing) = self.standing.take() else {
             return Ok(None);
         };
-        let releasing = Box::pin(self.lock.client.release(standing.claim.id()));
+        let releasing = Box::pin(self.lock.client.release_claim(standing.claim.id()));
         let _told: Released = releasing.await?;
         standing.claim.refused();
         Ok(None)
@@ -272,11 +276,11 @@ impl<'a> Acquisition<'a> {
         {
             return self.grant(standing, created).await.map(Step::Granted);
         }
-        self.attempts.refused(sent);
+        self.retry.refused(sent);
         let ends = queue.check_ends(queue.created().unwrap_or(i64::MAX));
         if queue.created().is_some() {
             self.standing = Some(standing);
-        } else if !standing.place.is_doubtful() {
+        } else if !standing.place.is_in_doubt() {
             client.leave(standing.claim.id().owner());
             standing.claim.refused();
         }
@@ -318,7 +322,7 @@ impl<'a> Acquisition<'a> {
     }
 
     fn patience(&self) -> Duration {
-        self.attempts.patience(self.lane.heard())
+        self.retry.patience(self.lane.heard())
     }
 }
 

@@ -9,12 +9,12 @@ use lock_core::{HoldId, LossSender, OwnerId, Result};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use crate::connection::shared::SharedConnection;
 use crate::error::{lease_ended, runtime_gone};
-use crate::granting::Granting;
-use crate::keep_alive::KeepAlive;
-use crate::link::Link;
-use crate::shared_lease::SharedLease;
-use crate::tending::tend;
+use crate::lease::grant::Granting;
+use crate::lease::keep_alive::KeepAlive;
+use crate::lease::maintain::maintain;
+use crate::lease::shared::SharedLease;
 
 /// How often a claim asks for a lease that is retired before the claim stands under it.
 const ATTEMPTS: u32 = 3;
@@ -44,15 +44,15 @@ impl Span {
 }
 
 /// The leases that are kept alive in one place.
-pub(crate) struct Leases {
-    link: Arc<Link>,
+pub(crate) struct LeasePool {
+    link: Arc<SharedConnection>,
     keep_alive: KeepAlive,
     /// Those that new claims may stand under.
     shared: Mutex<HashMap<Span, Arc<SharedLease>>>,
     /// Who asks for a new one; it ends with the answer.
     asking: Mutex<HashMap<Span, watch::Receiver<()>>>,
     pub(crate) granting: Arc<Granting>,
-    /// Its end tells those who tend leases that nobody needs them any more.
+    /// Its end tells those who maintain leases that nobody needs them any more.
     in_use: watch::Sender<()>,
 }
 
@@ -62,8 +62,8 @@ enum Asking {
     SomebodyElse(watch::Receiver<()>),
 }
 
-impl Leases {
-    pub(crate) fn over(link: Arc<Link>) -> Arc<Self> {
+impl LeasePool {
+    pub(crate) fn over(link: Arc<SharedConnection>) -> Arc<Self> {
         Arc::new(Self {
             keep_alive: KeepAlive::over(Arc::clone(&link)),
             granting: Arc::new(Granting::over(Arc::clone(&link))),
@@ -81,8 +81,8 @@ impl Leases {
         owner: OwnerId,
         loss: &LossSender,
     ) -> Result<Arc<SharedLease>> {
-        let mut attempts = 0;
-        while attempts < ATTEMPTS {
+        let mut retry = 0;
+        while retry < ATTEMPTS {
             let Some(lease) = self.open_for(span) else {
                 self.ask_for(span, owner).await?;
                 continue;
@@ -91,7 +91,7 @@ impl Leases {
             if lease.enter(owner, loss.clone()) {
                 return Ok(lease);
             }
-            attempts += 1;
+            retry += 1;
         }
         Err(lease_ended())
     }
@@ -143,7 +143,7 @@ impl Leases {
         shared.retain(|_, lease| !lease.is_retired());
         shared.insert(span, Arc::clone(&lease));
         drop(shared);
-        let tending = tend(Arc::clone(&self.link), lease, self.in_use.subscribe());
+        let tending = maintain(Arc::clone(&self.link), lease, self.in_use.subscribe());
         self.link.runtime().spawn(tending);
         Ok(())
     }
@@ -160,7 +160,7 @@ impl Leases {
     }
 }
 
-impl fmt::Debug for Leases {
+impl fmt::Debug for LeasePool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.lock().values()).finish()
     }

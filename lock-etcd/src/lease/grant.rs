@@ -7,16 +7,16 @@ use std::time::Duration;
 use etcd_client::{LeaseGrantOptions, ResponseHeader};
 use lock_core::{Clock, Error, ErrorKind, HumanDuration, Moment, OwnerId, Result};
 
+use crate::connection::shared::SharedConnection;
 use crate::error::{BACKEND, Failure, is_lease_known, unexpected};
-use crate::link::Link;
-use crate::tending::revoke;
+use crate::lease::maintain::revoke;
 
 /// How long a grant may take.
 const LIMIT: Duration = Duration::from_secs(2);
 
 /// Has leases granted over one link.
 pub(crate) struct Granting {
-    link: Arc<Link>,
+    link: Arc<SharedConnection>,
     /// Twice how many were asked for.
     asked: AtomicU64,
     /// The latest term that the cluster is known to have come to.
@@ -35,7 +35,7 @@ pub(crate) struct Granted {
 }
 
 impl Granting {
-    pub(crate) fn over(link: Arc<Link>) -> Self {
+    pub(crate) fn over(link: Arc<SharedConnection>) -> Self {
         Self {
             link,
             asked: AtomicU64::new(0),

@@ -8,13 +8,13 @@ use etcd_client::{GetOptions, TxnOp};
 use lock_core::{Claim, HoldId, LossSender, Mode, Moment};
 use tokio::sync::watch;
 
-use crate::layout::Layout;
-use crate::names::Names;
-use crate::shared_lease::SharedLease;
-use crate::watches::Subscription;
+use crate::key_pool::KeyPool;
+use crate::keys::Keys;
+use crate::lease::shared::SharedLease;
+use crate::watch::watches::Subscription;
 
 /// One claim on the servers.
-pub(crate) struct Place {
+pub(crate) struct ClaimKey {
     /// Below which all claims on the key stand.
     pub(crate) queue: String,
     /// The key of this one.
@@ -30,9 +30,9 @@ struct State {
     /// Ends with the take that is under way.
     under_way: Option<watch::Receiver<()>>,
     /// Something was sent that may put the key there whenever it arrives.
-    doubtful: bool,
+    in_doubt: bool,
     /// Somebody else has deleted the key, or a request was sent that may delete it whenever it arrives.
-    strayed: bool,
+    reuse_forbidden: bool,
     is_released: bool,
     /// Its create revision, once it was granted.
     created: Option<i64>,
@@ -42,17 +42,17 @@ struct State {
     forgotten_at: Option<Moment>,
 }
 
-impl Place {
+impl ClaimKey {
     pub(crate) fn new(
-        layout: &Layout,
-        names: &Names,
+        keys: &Keys,
+        names: &KeyPool,
         claim: &Claim,
         lease: Arc<SharedLease>,
     ) -> Arc<Self> {
         let hold: &HoldId = claim.id();
-        let queue = layout.queue(hold.key());
+        let queue = keys.queue(hold.key());
         let used = names.take(&queue, hold.mode());
-        let key = used.unwrap_or_else(|| layout.claim(hold, lease.id()).into());
+        let key = used.unwrap_or_else(|| keys.claim(hold, lease.id()).into());
         lease.stands(hold.owner(), Arc::clone(&key), hold.mode());
         Arc::new(Self {
             queue,
@@ -86,33 +86,33 @@ impl Place {
 
     /// Notes that something may still arrive that puts the key there. The lease, which such a thing
     /// needs, is to end with those who stand under it.
-    pub(crate) fn doubt(&self) {
-        self.lock().doubtful = true;
+    pub(crate) fn mark_in_doubt(&self) {
+        self.lock().in_doubt = true;
         self.lease.retire();
     }
 
-    pub(crate) fn is_doubtful(&self) -> bool {
-        self.lock().doubtful
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        self.lock().in_doubt
     }
 
     /// Notes that the key is about to be deleted. If that has begun before, either request may arrive when the other
     /// one is answered.
     pub(crate) fn release(&self) {
         let mut state = self.lock();
-        state.strayed |= state.is_released;
+        state.reuse_forbidden |= state.is_released;
         state.is_released = true;
     }
 
     /// Notes that nobody knows when the key was deleted, or will be.
-    pub(crate) fn stray(&self) {
-        self.lock().strayed = true;
+    pub(crate) fn forbid_reuse(&self) {
+        self.lock().reuse_forbidden = true;
     }
 
     /// Whether another claim may have the key, once this one has gone: all that was asked about it is answered.
     pub(crate) fn is_reusable(&self) -> bool {
         let state = self.lock();
         let is_settled = state.under_way.as_ref().is_none_or(has_ended);
-        is_settled && !state.doubtful && !state.strayed
+        is_settled && !state.in_doubt && !state.reuse_forbidden
     }
 
     pub(crate) fn granted(&self, created: i64) {
@@ -168,7 +168,7 @@ pub(crate) fn created_then(options: GetOptions, created: i64) -> GetOptions {
 
 /// A take under way. If it is dropped before its answer, together with its runtime, it may still arrive.
 pub(crate) struct UnderWay {
-    place: Arc<Place>,
+    place: Arc<ClaimKey>,
     answered: bool,
     ended: Option<watch::Sender<()>>,
 }
@@ -183,7 +183,7 @@ impl UnderWay {
 impl Drop for UnderWay {
     fn drop(&mut self) {
         if !self.answered {
-            self.place.doubt();
+            self.place.mark_in_doubt();
         }
         self.ended = None;
         // What is left of it would be a fifth of the memory that a hold takes.
@@ -194,9 +194,9 @@ impl Drop for UnderWay {
     }
 }
 
-impl fmt::Debug for Place {
+impl fmt::Debug for ClaimKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Place")
+        f.debug_struct("ClaimKey")
             .field("key", &self.key)
             .field("mode", &self.mode)
             .finish_non_exhaustive()

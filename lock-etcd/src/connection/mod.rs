@@ -1,0 +1,7 @@
+//! Connections to the servers.
+
+pub(crate) mod connect;
+pub(crate) mod shared;
+pub(crate) mod tls_error;
+pub(crate) mod unvectored;
+pub(crate) mod url;

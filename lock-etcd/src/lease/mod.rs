@@ -1,0 +1,8 @@
+//! The leases that claims stand under.
+
+pub(crate) mod grant;
+pub(crate) mod keep_alive;
+pub(crate) mod maintain;
+pub(crate) mod migrate;
+pub(crate) mod pool;
+pub(crate) mod shared;

@@ -1,0 +1,6 @@
+//! The waiters of a client, and what they share.
+
+pub(crate) mod queue_watch;
+pub(crate) mod shared_wait;
+pub(crate) mod shared_waits;
+pub(crate) mod ticket;

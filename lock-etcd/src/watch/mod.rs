@@ -1,0 +1,4 @@
+//! How servers tell a client that keys have gone.
+
+pub(crate) mod stream;
+pub(crate) mod watches;
