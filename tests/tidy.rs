@@ -168,7 +168,15 @@ fn backends_have_the_same_files() {
         if !sources.exists() {
             continue;
         }
-        for file in ["lib.rs", "config.rs", "lock.rs", "client.rs", "error.rs"] {
+        for file in [
+            "lib.rs",
+            "config.rs",
+            "lock.rs",
+            "acquire.rs",
+            "lease_store.rs",
+            "client.rs",
+            "error.rs",
+        ] {
             assert!(sources.join(file).exists(), "{backend} has no {file}");
         }
     }

@@ -1,4 +1,4 @@
-//! One acquisition: its claim, its place in the queue, and what came of its retry.
+//! One acquisition: its claim, its place in the queue, and what came of its attempts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::queue::Queue;
 use crate::wait::shared_wait::Told;
 use crate::wait::ticket::Ticket;
 
-/// The pauses between retry while no server can be reached.
+/// The pauses between attempts while no server can be reached.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
@@ -33,7 +33,7 @@ pub(crate) struct Acquisition<'a> {
     request: &'a LockRequest,
     retry: Retry,
     lane: Arc<SharedConnection>,
-    /// Kept over retry without a definite answer, so that a resend is known as one, and the place in
+    /// Kept over attempts without a definite answer, so that a resend is known as one, and the place in
     /// the queue stays ours.
     standing: Option<Standing>,
     /// The claim that was created then is the next one: those that kept it out have gone.

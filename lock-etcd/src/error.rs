@@ -260,7 +260,7 @@ impl Failure {
         }
     }
 
-    /// KeyPool the server that it is about.
+    /// Names the server that it is about.
     pub(crate) fn at(self, server: &str) -> Self {
         let named = |error: Error| error.with_server(server.to_owned());
         match self {

@@ -1,4 +1,4 @@
-//! KeyPool of claims that have been given back, to be used again.
+//! Names of claims that have been given back, to be used again.
 
 use std::collections::HashMap;
 use std::fmt;

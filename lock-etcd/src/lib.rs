@@ -1,12 +1,12 @@
 //! polylock on etcd: all three modes, served in the order of arrival, waiters woken by watches.
 //!
 //! A claim on a lock is a key directly below the lock's name, `name/<lease>-<owner>`, and its place in the
-//! queue is the key's create revision, which is its fencing token, too. That is the keys of `etcdctl
+//! queue is the key's create revision, which is its fencing token, too. That is the layout of `etcdctl
 //! lock` and of the mutexes of the Go client, so either excludes the other, and all are served in the
 //! order in which they came. What others put there counts as an exclusive claim, and where it has no lease, so
 //! that it never ends, as an error that names it.
 //!
-//! KeyPool nest by `/` for `etcdctl get --prefix`. Here `a` and `a/b` are two locks that have nothing to do
+//! Names nest by `/` for `etcdctl get --prefix`. Here `a` and `a/b` are two locks that have nothing to do
 //! with each other; `etcdctl lock a`, though, also waits for holders of our `a/b`. Servers list both, so a lock
 //! costs more the more is held below its name.
 //!

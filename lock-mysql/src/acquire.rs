@@ -14,7 +14,7 @@ use crate::{MySqlHold, MySqlLock};
 /// How long an answer may take, if nothing shorter applies: longer than InnoDB waits for a row.
 const REPLY_LIMIT: Duration = Duration::from_secs(2);
 
-/// How long a waiter pauses at most between retry that have no answer.
+/// How long a waiter pauses at most between attempts that have no answer.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// How long it relies on the poller, which wakes it also when it cannot look any more.
@@ -23,12 +23,12 @@ const ASK_AGAIN: Duration = Duration::from_secs(60 * 60);
 /// How soon it asks again at the earliest.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(5);
 
-/// One acquisition: its claim, and what came of its retry.
+/// One acquisition: its claim, and what came of its attempts.
 pub(crate) struct Acquisition<'a> {
     lock: &'a MySqlLock,
     request: &'a LockRequest,
     retry: Retry,
-    /// Kept over retry without a definite answer, so that a resend is known as one.
+    /// Kept over attempts without a definite answer, so that a resend is known as one.
     claim: Option<Claim>,
     /// Whether the row was still locked when the wait was over.
     outlocked: bool,

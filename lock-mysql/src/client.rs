@@ -25,7 +25,7 @@ use crate::schema::names::Names;
 use crate::schema::purge::Purge;
 use crate::{MySqlConfig, MySqlHold, server_checks};
 
-/// How many connections release and mark_reusable up, how many renew and wait for rows that are locked, and how
+/// How many connections release and clean up, how many renew and wait for rows that are locked, and how
 /// many do what waits for nothing.
 const BACKGROUND_CONNECTIONS: u32 = 3;
 const RENEWING_CONNECTIONS: u32 = 2;
@@ -64,7 +64,7 @@ pub(crate) struct Client {
 pub(crate) struct CommandPools {
     /// For takes, and for holds that are row locks.
     pub(crate) command: Arc<Pool>,
-    /// For releases and mark_reusable-ups that find none of the others idle, so that they get through whatever takes wait for.
+    /// For releases and clean-ups that find none of the others idle, so that they get through whatever takes wait for.
     pub(crate) background: Arc<Pool>,
     /// Those of the row locks that are held over `command`.
     pub(crate) heartbeats: Arc<Heartbeats>,

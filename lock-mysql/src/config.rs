@@ -44,7 +44,7 @@ pub struct MySqlConfig {
     /// How many connections the client opens at most for takes and holds. Default: 8 with
     /// [`MySqlHold::Lease`], on each runtime that takes locks, where they are only needed while a request is under
     /// way, and 64 with [`MySqlHold::Row`], where each held lock and each waited key needs one. At least 1. Up to
-    /// eight more are opened to keep, release and mark_reusable up, and three for releases on each runtime.
+    /// eight more are opened to keep, release and clean up, and three for releases on each runtime.
     pub connections: Option<u32>,
     /// Where holds are renewed. Default: the keeper thread, so that an application that blocks its
     /// runtime keeps its locks.

@@ -1,4 +1,4 @@
-//! RowLocks of keys that nobody uses go, those in use stay, and no token ever falls behind.
+//! Rows of keys that nobody uses go, those in use stay, and no token ever falls behind.
 
 use std::time::Duration;
 

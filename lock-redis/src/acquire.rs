@@ -23,13 +23,13 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// How often a waiter looks whom the server does not tell: from the first pause to the last.
 const LOOKS: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(100)];
 
-/// One acquisition: its claim, and what came of its retry.
+/// One acquisition: its claim, and what came of its attempts.
 pub(crate) struct Acquisition<'a> {
     lock: &'a RedisLock,
     request: &'a LockRequest,
     retry: Retry,
     command: Arc<SharedConnection>,
-    /// Kept over retry without a definite answer, so that a resend is known as one.
+    /// Kept over attempts without a definite answer, so that a resend is known as one.
     claim: Option<Claim>,
     unanswered: Unanswered,
     /// Whether the server is to tell us of the next change, if it tells of any.
@@ -99,7 +99,7 @@ impl<'a> Acquisition<'a> {
         }
     }
 
-    /// Asks once more at the end of a wait: what was busy when we last replies of it may be free by
+    /// Asks once more at the end of a wait: what was busy when we last heard of it may be free by
     /// now, or the server may be gone, which is not the same as busy.
     async fn last_word(&mut self) -> Result<Option<LockGuard>> {
         self.listens = false;

@@ -11,41 +11,41 @@ use lock_core::{
 use zookeeper_client::Error as ZooKeeperError;
 
 use crate::ZooKeeperConfig;
+use crate::claim_registry::{ClaimRecord, ClaimRegistry};
+use crate::connection::connect::Connector;
+use crate::connection::request_size::RequestSizes;
 use crate::error::{BACKEND, config_error, translate};
-use crate::known::Known;
-use crate::layout::Layout;
-use crate::parents::Parents;
-use crate::places::{Place, Places};
-use crate::reattaching::Reattaching;
+use crate::lock_nodes::LockNodeSweeper;
+use crate::paths::Paths;
 use crate::refused::Refused;
 use crate::removal::remove;
-use crate::session::Session;
-use crate::station::{OPENING_LIMIT, Station, Terms};
-use crate::ttl_class::class;
-use crate::weight::Weights;
-use crate::wire::Wire;
+use crate::session::pool::{OPENING_LIMIT, SessionOptions, SessionPool};
+use crate::session::reattach::Reattaching;
+use crate::session::remembered::Remembered;
+use crate::session::requests::Session;
+use crate::session::ttl_class::class;
 
 /// How long a release waits for its answer, so that it ends within a second.
 const RELEASE_LIMIT: Duration = Duration::from_millis(900);
 
 #[derive(Debug)]
 pub(crate) struct Client {
-    pub(crate) layout: Layout,
-    pub(crate) places: Arc<Places>,
+    pub(crate) paths: Paths,
+    pub(crate) registry: Arc<ClaimRegistry>,
     pub(crate) deadlines: Deadlines,
     pub(crate) heard: ReplyStats,
     pub(crate) refused: Refused,
-    stations: PerRuntime<Station>,
-    parents: Arc<Parents>,
+    stations: PerRuntime<SessionPool>,
+    lock_nodes: Arc<LockNodeSweeper>,
     /// The shortest and the longest session of the server.
     bounds: RangeInclusive<Duration>,
     address: String,
     version: Option<String>,
     /// Which ttls were told to be shortened.
-    shortened: Known<Duration>,
+    shortened: Remembered<Duration>,
     /// Which nodes of unknown clients were seen to be claims.
-    claims: Known<String>,
-    pub(crate) weights: Arc<Weights>,
+    claims: Remembered<String>,
+    pub(crate) request_sizes: Arc<RequestSizes>,
 }
 
 impl Client {
@@ -57,35 +57,38 @@ impl Client {
         ttl: Duration,
     ) -> Result<(Self, RangeInclusive<Duration>)> {
         check_chroot(&config.chroot)?;
-        let layout = Layout::new(&config.chroot, &config.namespace);
+        let paths = Paths::new(&config.chroot, &config.namespace);
         let deadlines = Deadlines::new(keeper_runtime.clone());
-        let parents = Arc::new(Parents::new(
-            layout.clone(),
+        let lock_nodes = Arc::new(LockNodeSweeper::new(
+            paths.clone(),
             deadlines.clone(),
             keeper_runtime.clone(),
         ));
-        let places = Arc::<Places>::default();
-        let wire = Arc::new(Wire::new(config)?);
-        let terms = Terms {
-            reattaching: Arc::new(Reattaching::new(Arc::clone(&wire), Arc::downgrade(&places))),
-            places: Arc::clone(&places),
-            parents: Arc::clone(&parents),
+        let registry = Arc::<ClaimRegistry>::default();
+        let connector = Arc::new(Connector::new(config)?);
+        let terms = SessionOptions {
+            reattaching: Arc::new(Reattaching::new(
+                Arc::clone(&connector),
+                Arc::downgrade(&registry),
+            )),
+            registry: Arc::clone(&registry),
+            lock_nodes: Arc::clone(&lock_nodes),
             deadlines: deadlines.clone(),
         };
-        let address = wire.address();
+        let address = connector.address();
         let mut client = Self {
-            parents,
+            lock_nodes,
             bounds: ttl..=ttl,
             address,
             version: None,
-            shortened: Known::default(),
-            claims: Known::default(),
-            weights: Arc::clone(&wire.weights),
+            shortened: Remembered::default(),
+            claims: Remembered::default(),
+            request_sizes: Arc::clone(&connector.request_sizes),
             stations: PerRuntime::new(keeper_runtime.clone(), move |runtime| {
-                Station::new(terms.clone(), runtime.clone())
+                SessionPool::new(terms.clone(), runtime.clone())
             }),
-            layout,
-            places,
+            paths,
+            registry,
             deadlines,
             heard: ReplyStats::new(),
             refused: Refused::default(),
@@ -99,7 +102,7 @@ impl Client {
         }
         let bounds = client.stations.here()?.bounds().await?;
         client.bounds = bounds.clone();
-        client.version = wire.version().await;
+        client.version = connector.version().await;
         Ok((client, bounds))
     }
 
@@ -145,16 +148,16 @@ impl Client {
     }
 
     /// Removes the node of a hold or claim, behind whatever was asked for it before.
-    pub(crate) async fn release(&self, hold: &HoldId) -> Result<Released> {
-        let Some(place) = self.places.get(hold.owner()) else {
+    pub(crate) async fn release_claim(&self, hold: &HoldId) -> Result<Released> {
+        let Some(place) = self.registry.get(hold.owner()) else {
             return Ok(Released::AlreadyLost);
         };
         let begun = Clock::Boot.now();
-        self.places
+        self.registry
             .update(hold.owner(), |place| place.released = Some(begun));
         let removing = remove(&place);
         let removed = self.deadlines.timeout(RELEASE_LIMIT, removing).await;
-        match removed.unwrap_or_else(|| Err(self.weights.no_answer(RELEASE_LIMIT))) {
+        match removed.unwrap_or_else(|| Err(self.request_sizes.no_answer(RELEASE_LIMIT))) {
             Ok(true) => {
                 self.left(hold.owner());
                 Ok(Released::Released)
@@ -173,28 +176,28 @@ impl Client {
     /// Notes that the node of a lock is about to be made: if nobody joins its line after all, it goes.
     pub(crate) fn makes(&self, lock: &Arc<str>, session: &Arc<Session>) {
         let (lock, session) = (Arc::clone(lock), Arc::clone(session));
-        self.parents.left(lock, session);
+        self.lock_nodes.left(lock, session);
     }
 
     /// Notes that a claim stands in the line of a lock.
     pub(crate) fn joined(&self, lock: &str) {
-        self.parents.joined(lock);
+        self.lock_nodes.joined(lock);
     }
 
     /// Notes that nothing is left of a claim.
     pub(crate) fn left(&self, owner: OwnerId) {
-        if let Some(place) = self.places.leave(owner) {
+        if let Some(place) = self.registry.leave(owner) {
             place.session.touch();
-            self.parents.left(place.lock, place.session);
+            self.lock_nodes.left(place.lock, place.session);
         }
     }
 
     /// A node does not go by itself as long as its session lives. One that cannot be removed within its
     /// ttl goes together with its session, which is closed when nothing else is in it; until then it is
     /// tried again now and then.
-    fn stuck(&self, hold: &HoldId, place: &Place, begun: Moment) {
+    fn stuck(&self, hold: &HoldId, place: &ClaimRecord, begun: Moment) {
         let since = place.stuck_since.unwrap_or(begun);
-        self.places
+        self.registry
             .update(hold.owner(), |place| place.stuck_since = Some(since));
         // As long as a release is repeated: what the session has granted, which is less than its timeout.
         let granted = place.session.ttl(hold.lock_delay());

@@ -37,39 +37,23 @@
 //! - With TLS the driver asks for the process's default crypto provider. Where there is none yet,
 //!   aws-lc-rs is made that; one that the application has chosen is used as it is.
 
-mod acquisition;
-mod batch;
+mod acquire;
+mod claim_node;
+mod claim_registry;
 mod client;
 mod config;
-mod confirmed;
 mod connection;
-mod diagnosis;
 mod error;
-mod known;
-mod layout;
-mod lease;
-mod line;
-mod link;
+mod lease_store;
 mod lock;
-mod looks;
-mod node;
-mod parents;
-mod places;
-mod reattaching;
+mod lock_nodes;
+mod paths;
+mod queue;
 mod refused;
 mod removal;
 mod renewal;
 mod session;
-mod shared_watches;
-mod stand;
-mod station;
-#[cfg(feature = "tls")]
-mod tls;
-mod ttl_class;
 mod waiting;
-mod watches;
-mod weight;
-mod wire;
 
 pub use config::ZooKeeperConfig;
 pub use lock::ZooKeeperLock;

@@ -10,7 +10,7 @@ use lock_core::{
 };
 
 use crate::ZooKeeperConfig;
-use crate::acquisition::Acquisition;
+use crate::acquire::Acquisition;
 use crate::client::Client;
 use crate::error::BACKEND;
 

@@ -2,12 +2,12 @@
 
 use lock_core::Result;
 
+use crate::claim_registry::ClaimRecord;
 use crate::error::{is_loss_of_connection, translate};
-use crate::node::Answer;
-use crate::places::Place;
+use crate::session::node::DriverResult;
 
 /// Removes what is at `place`; whether anything was there.
-pub(crate) async fn remove(place: &Place) -> Result<bool> {
+pub(crate) async fn remove(place: &ClaimRecord) -> Result<bool> {
     loop {
         let removed = match &place.node {
             Some(node) => place.session.remove(&node.path).await,
@@ -18,7 +18,7 @@ pub(crate) async fn remove(place: &Place) -> Result<bool> {
             // Whatever was in it has gone with it.
             Err(_) if place.session.has_ended() => return Ok(false),
             Err(error) if is_loss_of_connection(&error) => {
-                place.session.weights().check(&place.lock)?;
+                place.session.request_sizes().check(&place.lock)?;
                 place.session.settled().await;
                 // Whoever limits this has to get a turn, whatever the answers are.
                 tokio::task::yield_now().await;
@@ -29,8 +29,8 @@ pub(crate) async fn remove(place: &Place) -> Result<bool> {
 }
 
 /// Removes a node whose name nobody was told, if there is one.
-async fn remove_unknown(place: &Place) -> Answer<bool> {
-    let Place {
+async fn remove_unknown(place: &ClaimRecord) -> DriverResult<bool> {
+    let ClaimRecord {
         session,
         lock,
         prefix,

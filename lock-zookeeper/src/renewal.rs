@@ -5,14 +5,14 @@ use std::sync::Arc;
 use futures_util::future::{join, join_all};
 use lock_core::{Clock, HoldId, LossReason, Renewal, Result};
 
+use crate::claim_registry::ClaimRecord;
 use crate::client::Client;
-use crate::connection::Watcher;
+use crate::connection::open::Watcher;
+use crate::connection::request_size::REQUEST_MAX;
 use crate::error::is_end_of_session;
-use crate::node::{Answer, Node};
-use crate::places::Place;
-use crate::session::Session;
-use crate::watches::Watched;
-use crate::weight::REQUEST_MAX;
+use crate::session::node::{DriverResult, Node};
+use crate::session::removal_watch::WatchedNode;
+use crate::session::requests::Session;
 
 /// How many nodes of a batch begin to be watched. That takes a request for each, which costs as much as dozens of nodes
 /// that are read together: of many holds that were granted together, all are watched after some renewals.
@@ -24,7 +24,7 @@ const READ_AT_ONCE: usize = 500;
 /// A hold that is to be renewed, and where it is, if anywhere.
 struct Due<'a> {
     hold: &'a HoldId,
-    place: Option<Place>,
+    place: Option<ClaimRecord>,
 }
 
 /// A node that is looked for, and which one of a batch that is.
@@ -32,7 +32,7 @@ struct Due<'a> {
 struct Sought<'a> {
     number: usize,
     hold: &'a HoldId,
-    place: &'a Place,
+    place: &'a ClaimRecord,
     node: &'a Arc<Node>,
 }
 
@@ -51,11 +51,11 @@ impl Due<'_> {
 impl Client {
     /// Has each session confirmed once, and looks for the nodes of all holds. That somebody is told when one goes is
     /// no reason not to look: a server tells nobody of a node that he may not read.
-    pub(crate) async fn renew(&self, holds: &[HoldId]) -> Result<Vec<Renewal>> {
+    pub(crate) async fn renew_holds(&self, holds: &[HoldId]) -> Result<Vec<Renewal>> {
         let limit = holds.iter().map(HoldId::ttl).min().unwrap_or_default() / 4;
         let due = holds.iter().map(|hold| Due {
             hold,
-            place: self.places.get(hold.owner()),
+            place: self.registry.get(hold.owner()),
         });
         let due: Vec<Due<'_>> = due.collect();
         let sessions = sessions(due.iter().flat_map(|due| &due.place));
@@ -63,11 +63,11 @@ impl Client {
         let confirming = join_all(sessions.iter().map(|session| session.confirm()));
         let asking = join(confirming, self.find(&due));
         let answers = self.deadlines.timeout(limit, asking).await;
-        let (confirmed, found) = answers.ok_or_else(|| self.weights.no_answer(limit))?;
+        let (confirmed, found) = answers.ok_or_else(|| self.request_sizes.no_answer(limit))?;
         if confirmed.iter().any(Result::is_ok) {
             self.heard.note(sent);
         }
-        let is_confirmed = |place: &Place| {
+        let is_confirmed = |place: &ClaimRecord| {
             let mut answers = sessions.iter().zip(&confirmed);
             answers.any(|(session, answer)| Arc::ptr_eq(session, &place.session) && answer.is_ok())
         };
@@ -86,14 +86,14 @@ impl Client {
             .collect();
         let answered = holds.iter().zip(&renewals);
         let held = answered.filter(|(_, renewal)| matches!(renewal, Renewal::Held { .. }));
-        self.places.renewed(sent, held.map(|(hold, _)| hold));
+        self.registry.renewed(sent, held.map(|(hold, _)| hold));
         Ok(renewals)
     }
 
     /// Whether the node of each is there.
-    async fn find(&self, due: &[Due<'_>]) -> Vec<Answer<bool>> {
+    async fn find(&self, due: &[Due<'_>]) -> Vec<DriverResult<bool>> {
         // Whoever has no node has none to be found.
-        let mut found: Vec<Answer<bool>> = due.iter().map(|_| Ok(false)).collect();
+        let mut found: Vec<DriverResult<bool>> = due.iter().map(|_| Ok(false)).collect();
         let numbered = due.iter().enumerate();
         let (watched, mut unwatched): (Vec<Sought<'_>>, Vec<Sought<'_>>) = numbered
             .filter_map(|(number, due)| due.sought(number))
@@ -116,7 +116,7 @@ impl Client {
     }
 
     /// Looks for nodes one by one; from now on, somebody is told when they go.
-    async fn begin_to_watch(&self, sought: &[Sought<'_>]) -> Vec<(usize, Answer<bool>)> {
+    async fn begin_to_watch(&self, sought: &[Sought<'_>]) -> Vec<(usize, DriverResult<bool>)> {
         let looking = sought.iter().map(|sought| async move {
             let watcher = sought.place.session.has_and_watches(sought.node).await;
             (sought, watcher)
@@ -132,8 +132,8 @@ impl Client {
 
     fn hand_over(&self, sought: &Sought<'_>, watcher: Watcher) {
         let (owner, place) = (sought.hold.owner(), sought.place);
-        self.places.update(owner, |place| place.is_watched = true);
-        place.session.tells(Watched {
+        self.registry.update(owner, |place| place.is_watched = true);
+        place.session.tells(WatchedNode {
             owner,
             loss: place.loss.clone(),
             watcher,
@@ -142,13 +142,13 @@ impl Client {
 }
 
 /// Reads nodes, many at once; `None` for those that may not be read.
-async fn read<'a>(sought: &[Sought<'a>]) -> Vec<(Sought<'a>, Option<Answer<bool>>)> {
+async fn read<'a>(sought: &[Sought<'a>]) -> Vec<(Sought<'a>, Option<DriverResult<bool>>)> {
     let mut reading = Vec::new();
     for session in sessions(sought.iter().map(|sought| sought.place)) {
         let is_there = |sought: &&Sought<'_>| Arc::ptr_eq(&sought.place.session, session);
         let there: Vec<Sought<'a>> = sought.iter().filter(is_there).copied().collect();
-        let weights = session.weights();
-        let batches = weights.cut(there, READ_AT_ONCE, REQUEST_MAX, |sought| {
+        let request_sizes = session.request_sizes();
+        let batches = request_sizes.cut(there, READ_AT_ONCE, REQUEST_MAX, |sought| {
             sought.node.path.len()
         });
         reading.extend(batches.map(|batch| async move {
@@ -161,14 +161,14 @@ async fn read<'a>(sought: &[Sought<'a>]) -> Vec<(Sought<'a>, Option<Answer<bool>
 }
 
 /// Looks for one node.
-async fn look(sought: Sought<'_>) -> (usize, Answer<bool>) {
+async fn look(sought: Sought<'_>) -> (usize, DriverResult<bool>) {
     (sought.number, sought.place.session.has(sought.node).await)
 }
 
 /// The sessions of `places`, each once.
-fn sessions<'a>(places: impl Iterator<Item = &'a Place>) -> Vec<&'a Arc<Session>> {
+fn sessions<'a>(registry: impl Iterator<Item = &'a ClaimRecord>) -> Vec<&'a Arc<Session>> {
     let mut sessions: Vec<&Arc<Session>> = Vec::new();
-    for Place { session, .. } in places {
+    for ClaimRecord { session, .. } in registry {
         if !sessions.iter().any(|known| Arc::ptr_eq(known, session)) {
             sessions.push(session);
         }

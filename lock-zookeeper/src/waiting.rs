@@ -4,15 +4,15 @@ use std::future::pending;
 use std::pin::Pin;
 use std::time::Duration;
 
-use crate::connection::Watcher;
-use crate::shared_watches::{Change, Watching};
+use crate::connection::open::Watcher;
+use crate::session::shared_watches::{Change, Watching};
 
 /// The longest that a waiter trusts the server to tell of a change before it looks by itself.
 const TRUST: Duration = Duration::from_secs(10);
 
 /// Whose change lets a claim look again.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Before {
+pub(crate) enum WaitsFor {
     /// The claim of this name.
     Claim(String),
     /// Any claim in the line: for a permit behind holders, one of whom has to go.
@@ -21,7 +21,7 @@ pub(crate) enum Before {
 
 /// A watch that is open.
 pub(crate) struct Waiting {
-    pub(crate) before: Before,
+    pub(crate) before: WaitsFor,
     changed: Pin<Box<dyn Future<Output = ()> + Send>>,
     has_changed: bool,
     _watching: Option<Watching>,
@@ -30,7 +30,7 @@ pub(crate) struct Waiting {
 impl Waiting {
     pub(crate) fn for_anyone(watcher: Watcher) -> Self {
         Self {
-            before: Before::Anyone,
+            before: WaitsFor::Anyone,
             changed: Box::pin(async move {
                 // A change, or the end of the connection: one looks again in any case.
                 let _event = watcher.changed().await;
@@ -43,7 +43,7 @@ impl Waiting {
     /// For the claim `name`, which others may watch as well: `watching` is how they find the watch.
     pub(crate) fn for_claim(name: String, watching: Watching, changed: Change) -> Self {
         Self {
-            before: Before::Claim(name),
+            before: WaitsFor::Claim(name),
             changed: Box::pin(changed),
             has_changed: false,
             _watching: Some(watching),
@@ -64,7 +64,7 @@ impl Waiting {
     }
 
     /// Whether it still waits for the change of `before`.
-    pub(crate) fn is_for(&self, before: &Before) -> bool {
+    pub(crate) fn is_for(&self, before: &WaitsFor) -> bool {
         !self.has_changed && self.before == *before
     }
 }

@@ -152,7 +152,7 @@ impl SharedConnection {
         } else {
             limit
         };
-        // Kept over retry: once one of them was sent, nobody knows what comes of it.
+        // Kept over attempts: once one of them was sent, nobody knows what comes of it.
         let (mut unknown, mut logged_out) = (None, None);
         for _ in 0..self.connector.members() + LOGINS {
             let left = ends.since(Clock::Boot.now());

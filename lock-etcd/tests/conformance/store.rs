@@ -95,7 +95,7 @@ impl EtcdStore {
     }
 }
 
-/// What the keys says of the mode of a claim.
+/// What the layout says of the mode of a claim.
 fn mode_of(claim: &KeyValue) -> Mode {
     let value = claim.value_str().expect("text");
     match value.strip_prefix("permit:") {

@@ -1,4 +1,4 @@
-//! KeyPool that are used once: neither the client nor the cluster remembers them.
+//! Names that are used once: neither the client nor the cluster remembers them.
 
 use std::time::Duration;
 

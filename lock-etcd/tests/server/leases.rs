@@ -1,4 +1,4 @@
-//! LeasePool: how many there are, and when they end.
+//! Leases: how many there are, and when they end.
 
 use std::time::Duration;
 

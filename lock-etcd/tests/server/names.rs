@@ -1,4 +1,4 @@
-//! KeyPool on the servers.
+//! Names on the servers.
 
 use std::collections::BTreeSet;
 

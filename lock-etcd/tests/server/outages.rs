@@ -59,7 +59,7 @@ fn waiters_ride_out_a_restart_and_all_are_served() {
     });
 }
 
-/// LeasePool do not expire while nobody leads; whoever was told of its loss must not block others then.
+/// Leases do not expire while nobody leads; whoever was told of its loss must not block others then.
 #[test]
 fn what_was_lost_while_nobody_led_is_given_back_although_its_guard_lives() {
     steady(async || {

@@ -1,4 +1,4 @@
-//! LeasePool end with the term of the leader who knows when they were kept alive.
+//! Leases end with the term of the leader who knows when they were kept alive.
 
 use std::time::Duration;
 

@@ -30,7 +30,7 @@ pub(crate) struct DetachedRequest {
 }
 
 impl DetachedRequest {
-    /// A request that leaves the connection mark_reusable, if it is answered.
+    /// A request that leaves the connection clean, if it is answered.
     pub(crate) fn new(pool: &Arc<Pool>, lent: Lent, statements: String) -> Self {
         Self::on(pool, lent, statements, true)
     }
@@ -188,7 +188,7 @@ impl Interruption {
 }
 
 /// The owners whose requests go on in the background: nothing else may be asked for them meanwhile,
-/// or a mark_reusable-up would overtake what it cleans up.
+/// or a clean-up would overtake what it cleans up.
 #[derive(Debug, Default)]
 pub(crate) struct InFlightByOwner(Mutex<HashMap<OwnerId, Vec<watch::Receiver<()>>>>);
 

@@ -60,7 +60,7 @@ impl PoolRuntimes {
     }
 }
 
-/// A connection that is lent. Dropping it takes it back if it was said to be [mark_reusable](Self::mark_reusable), and
+/// A connection that is lent. Dropping it takes it back if it was said to be [reusable](Self::mark_reusable), and
 /// closes it otherwise.
 pub(crate) struct Lent {
     session: Option<Session>,

@@ -1,4 +1,4 @@
-//! RowLocks of keys that nobody has used for long are purged in the background.
+//! Rows of keys that nobody has used for long are purged in the background.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;

@@ -75,8 +75,8 @@ fn a_release_in_the_middle_of_a_heartbeat_is_one() {
         let before = bed.sent();
         let all_beat = || async {
             let now = bed.sent();
-            let heartbeat = now.iter().zip(&before).filter(|(now, before)| now > before);
-            heartbeat.count() >= HOLDS
+            let beating = now.iter().zip(&before).filter(|(now, before)| now > before);
+            beating.count() >= HOLDS
         };
         eventually(PROMPT, "a heartbeat of each, not answered yet", all_beat).await;
         let releasing = join_all(guards.into_iter().map(LockGuard::release));

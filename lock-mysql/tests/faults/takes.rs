@@ -156,7 +156,7 @@ async fn take_arrives_late(bed: &Bed, locks: &MySqlLock, asked: &LockRequest) ->
         () = eventually(PROMPT, "the take is on the way", on_the_way) => {}
     }
     let given_up = Instant::now();
-    // Sent and answered later than a mark_reusable-up that overtakes the take.
+    // Sent and answered later than a clean-up that overtakes the take.
     take_and_release(locks, &request("another", Mode::Exclusive, LONG)).await;
     questions.pass();
     let is_soon = given_up.elapsed() < SOON;

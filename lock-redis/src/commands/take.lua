@@ -1,4 +1,4 @@
--- Takes the key as a plain string, the keys that other lock clients use too.
+-- Takes the key as a plain string, the layout that other lock clients use too.
 -- Answers the grant number, drawn from draw, or what busy says while somebody else holds the key.
 local function take(lock, waits, mark, ttl, who, draw)
   local held = redis.pcall('GET', lock)

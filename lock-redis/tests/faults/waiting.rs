@@ -248,14 +248,14 @@ fn ten_thousand_needless_invalidations_a_second_cost_few_attempts() {
             made
         });
         let made = noise.await.unwrap();
-        let retry = bed.scripts() - before;
-        println!("{retry} retry for {made} needless invalidations");
+        let attempts = bed.scripts() - before;
+        println!("{attempts} attempts for {made} needless invalidations");
         // A burst, one a millisecond, and what a coarse timer lets through; a busy machine makes fewer
         // invalidations than that.
         let most = (64 + 2 * FALL_BACK.as_millis() as u64).min(made);
         assert!(
-            retry <= most,
-            "{retry} retry for {made} needless invalidations"
+            attempts <= most,
+            "{attempts} attempts for {made} needless invalidations"
         );
         guard.release().await.unwrap();
         let _not_deaf = served(&mut tasks).await;

@@ -7,8 +7,8 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use lock_core::{Clock, Deadlines, KeeperRuntime, Moment};
 
-use crate::layout::Layout;
-use crate::session::Session;
+use crate::paths::Paths;
+use crate::session::requests::Session;
 
 /// How long a lock's node stays after the last claim of this client has gone.
 const UNUSED: Duration = Duration::from_secs(1);
@@ -30,8 +30,8 @@ const ATTEMPTS: u32 = 5;
 /// They are containers, which the server removes by itself, but once a minute, and not those of a
 /// server that was restarted meanwhile. Nodes that somebody else has made stay.
 #[derive(Debug)]
-pub(crate) struct Parents {
-    layout: Layout,
+pub(crate) struct LockNodeSweeper {
+    paths: Paths,
     deadlines: Deadlines,
     keeper_runtime: KeeperRuntime,
     unused: Mutex<Unused>,
@@ -49,16 +49,16 @@ struct Unused {
 #[derive(Clone, Copy, Debug)]
 struct Due {
     at: Moment,
-    attempts: u32,
+    retry: u32,
 }
 
 /// Nodes that are due, each with how often it was tried.
 type Batch = Vec<(Arc<str>, u32)>;
 
-impl Parents {
-    pub(crate) fn new(layout: Layout, deadlines: Deadlines, keeper_runtime: KeeperRuntime) -> Self {
+impl LockNodeSweeper {
+    pub(crate) fn new(paths: Paths, deadlines: Deadlines, keeper_runtime: KeeperRuntime) -> Self {
         Self {
-            layout,
+            paths,
             deadlines,
             keeper_runtime,
             unused: Mutex::default(),
@@ -101,21 +101,21 @@ impl Parents {
             return None;
         };
         let due = unused.nodes.extract_if(|_, due| due.at <= now);
-        let due = due.map(|(lock, due)| (lock, due.attempts)).collect();
+        let due = due.map(|(lock, due)| (lock, due.retry)).collect();
         Some((due, session))
     }
 
     /// Removes the node of a lock, and the levels above it as far as they have become empty.
-    async fn remove(&self, lock: &Arc<str>, attempts: u32, session: &Session) {
+    async fn remove(&self, lock: &Arc<str>, retry: u32, session: &Session) {
         let mut next = Some(&**lock);
         while let Some(node) = next {
-            match session.tidy(node).await {
-                Ok(true) => next = self.layout.above(node),
+            match session.delete_if_empty(node).await {
+                Ok(true) => next = self.paths.above(node),
                 Ok(false) => return,
                 Err(error) => {
                     tracing::debug!(node, %error, "an empty node is not removed yet");
-                    if attempts < ATTEMPTS {
-                        self.unused().enter(Arc::clone(lock), attempts + 1);
+                    if retry < ATTEMPTS {
+                        self.unused().enter(Arc::clone(lock), retry + 1);
                     }
                     return;
                 }
@@ -129,24 +129,27 @@ impl Parents {
 }
 
 impl Unused {
-    fn enter(&mut self, lock: Arc<str>, attempts: u32) {
+    fn enter(&mut self, lock: Arc<str>, retry: u32) {
         let due = Due {
-            at: Clock::Boot.now().plus(UNUSED * 2_u32.pow(attempts)),
-            attempts,
+            at: Clock::Boot.now().plus(UNUSED * 2_u32.pow(retry)),
+            retry,
         };
         self.nodes.insert(lock, due);
     }
 }
 
 async fn look_after(mut leaving: Leaving) {
-    while let Some(parents) = &leaving.0
-        && let Some((due, session)) = parents.due()
+    while let Some(lock_nodes) = &leaving.0
+        && let Some((due, session)) = lock_nodes.due()
     {
         for batch in due.chunks(BATCH) {
             let removing = batch
                 .iter()
-                .map(|(lock, attempts)| parents.remove(lock, *attempts, &session));
-            let _ended = parents.deadlines.timeout(LIMIT, join_all(removing)).await;
+                .map(|(lock, retry)| lock_nodes.remove(lock, *retry, &session));
+            let _ended = lock_nodes
+                .deadlines
+                .timeout(LIMIT, join_all(removing))
+                .await;
         }
         drop(session);
         Clock::Boot.sleep_until(Clock::Boot.now().plus(ROUND)).await;
@@ -155,12 +158,12 @@ async fn look_after(mut leaving: Leaving) {
 }
 
 /// Says that the task is gone when it is dropped together with its runtime.
-struct Leaving(Option<Arc<Parents>>);
+struct Leaving(Option<Arc<LockNodeSweeper>>);
 
 impl Drop for Leaving {
     fn drop(&mut self) {
-        if let Some(parents) = &self.0 {
-            parents.unused().is_looked_after = false;
+        if let Some(lock_nodes) = &self.0 {
+            lock_nodes.unused().is_looked_after = false;
         }
     }
 }

@@ -12,22 +12,18 @@ use lock_core::{Clock, Moment};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::UnboundedSender;
 use zookeeper_client::{
-    Acls, CreateMode, Error as ZooKeeperError, MultiReadResult, MultiWriteError, SessionId, Stat,
+    Acls, Error as ZooKeeperError, MultiReadResult, MultiWriteError, SessionId, Stat,
 };
 
-use crate::batch::Batches;
-use crate::confirmed::Confirmed;
-use crate::connection::{Connection, Watcher};
-use crate::link::{Link, counted};
-use crate::looks::Looks;
-use crate::node::{Answer, Joined, Node};
-use crate::shared_watches::{SharedWatches, Watching};
-use crate::watches::Watched;
-use crate::weight::{Weight, Weights};
-
-/// What is in the containers that we make. A server does not tell which nodes are containers, and those
-/// of others are not ours to remove.
-const OURS: &[u8] = b"polylock";
+use crate::connection::open::{Connection, Watcher};
+use crate::connection::request_size::{RequestSize, RequestSizes};
+use crate::session::batch::Batches;
+use crate::session::confirmed::Confirmed;
+use crate::session::connection::{SessionConnection, counted};
+use crate::session::looks::Looks;
+use crate::session::node::{DriverResult, Joined, Node};
+use crate::session::removal_watch::WatchedNode;
+use crate::session::shared_watches::{SharedWatches, Watching};
 
 /// How many bytes of paths are in one session, before another one is opened: those of a session that ends are one
 /// transaction, which has to be shorter than a megabyte (`jute.maxbuffer`, ZOOKEEPER-4306).
@@ -39,13 +35,13 @@ const ANY_VERSION: i32 = -1;
 /// A session; dropping it closes it, and all that is in it with it.
 #[derive(Debug)]
 pub(crate) struct Session {
-    link: Arc<Link>,
+    pub(super) link: Arc<SessionConnection>,
     batches: Arc<Batches>,
     looks: Looks,
     shared_watches: SharedWatches,
     confirmed: Confirmed,
-    watches: UnboundedSender<Watched>,
-    acls: Acls<'static>,
+    watches: UnboundedSender<WatchedNode>,
+    pub(super) acls: Acls<'static>,
     used: Mutex<Moment>,
     retired: AtomicBool,
     /// The bytes of the paths of the claims in it.
@@ -55,7 +51,11 @@ pub(crate) struct Session {
 impl Session {
     /// A session on the runtime of the caller, whose watches are looked after by whoever has the other end of
     /// `watches`.
-    pub(crate) fn new(link: Arc<Link>, has_user: bool, watches: UnboundedSender<Watched>) -> Self {
+    pub(crate) fn new(
+        link: Arc<SessionConnection>,
+        has_user: bool,
+        watches: UnboundedSender<WatchedNode>,
+    ) -> Self {
         let acls = if has_user {
             Acls::creator_all()
         } else {
@@ -149,8 +149,8 @@ impl Session {
     }
 
     /// What requests may weigh.
-    pub(crate) fn weights(&self) -> &Weights {
-        self.link.weights()
+    pub(crate) fn request_sizes(&self) -> &RequestSizes {
+        self.link.request_sizes()
     }
 
     pub(crate) fn looks(&self) -> &Looks {
@@ -158,10 +158,10 @@ impl Session {
     }
 
     /// The line of `lock`, as it was when the last transaction of this session was answered, or later.
-    pub(crate) async fn list(&self, lock: &str) -> Answer<Vec<String>> {
+    pub(crate) async fn list(&self, lock: &str) -> DriverResult<Vec<String>> {
         let connection = self.link.current()?;
         let listing = connection.client().list_children(lock);
-        connection.answer_to(Weight::of([lock]), listing).await
+        connection.answer_to(RequestSize::of([lock]), listing).await
     }
 
     /// When the members have confirmed the session, if that is lately enough for a hold in it.
@@ -171,22 +171,22 @@ impl Session {
     }
 
     /// Looks at the line of `lock` through the leader: what was confirmed to anybody before is seen.
-    pub(crate) async fn look(&self, lock: &str) -> Answer<Vec<String>> {
+    pub(crate) async fn look(&self, lock: &str) -> DriverResult<Vec<String>> {
         self.batches.flush();
         let connection = self.link.current()?;
         let syncing = connection.client().sync("/");
         let listing = connection.client().list_children(lock);
-        let children = connection.answer_to(Weight::of([lock]), listing).await;
+        let children = connection.answer_to(RequestSize::of([lock]), listing).await;
         connection.answer(syncing).await.and(children)
     }
 
     /// Looks at the line of `lock` through the leader, and has the session confirmed.
-    pub(crate) async fn look_and_confirm(&self, lock: &str) -> Answer<Vec<String>> {
+    pub(crate) async fn look_and_confirm(&self, lock: &str) -> DriverResult<Vec<String>> {
         self.batches.flush();
         let connection = self.link.current()?;
         let confirming = self.confirm_over(&connection);
         let listing = connection.client().list_children(lock);
-        let children = connection.answer_to(Weight::of([lock]), listing).await;
+        let children = connection.answer_to(RequestSize::of([lock]), listing).await;
         confirming.await.and(children)
     }
 
@@ -194,7 +194,7 @@ impl Session {
     ///
     /// A leader that is cut off from the others answers a mere `sync` until it notices, while they may
     /// have another one already, by whose clock the session ends.
-    pub(crate) async fn confirm(&self) -> Answer<()> {
+    pub(crate) async fn confirm(&self) -> DriverResult<()> {
         let connection = self.link.current()?;
         self.confirm_over(&connection).await
     }
@@ -202,7 +202,7 @@ impl Session {
     fn confirm_over<'a>(
         &'a self,
         connection: &'a Connection,
-    ) -> impl Future<Output = Answer<()>> + Send + 'a {
+    ) -> impl Future<Output = DriverResult<()>> + Send + 'a {
         let sent = Clock::Boot.now();
         let mut nothing = connection.client().new_multi_writer();
         let added = nothing.add_check_version("/", ANY_VERSION);
@@ -223,7 +223,7 @@ impl Session {
     }
 
     /// The node `name` in the line of `lock`, if this session made it.
-    pub(crate) async fn own(&self, lock: &str, name: &str) -> Answer<Option<Node>> {
+    pub(crate) async fn own(&self, lock: &str, name: &str) -> DriverResult<Option<Node>> {
         let path = format!("{lock}/{name}");
         let stat = self.stat(&path).await?;
         let czxid = stat.filter(|stat| self.owns(stat)).map(|stat| stat.czxid);
@@ -231,25 +231,25 @@ impl Session {
     }
 
     /// Whether the node at `path` goes with a session, as claims do; a node that has gone is taken for one.
-    pub(crate) async fn is_ephemeral(&self, path: &str) -> Answer<bool> {
+    pub(crate) async fn is_ephemeral(&self, path: &str) -> DriverResult<bool> {
         let stat = self.stat(path).await?;
         Ok(stat.is_none_or(|stat| stat.ephemeral_owner != 0))
     }
 
     /// Whether `node` is there, and the one that was made in this session.
-    pub(crate) async fn has(&self, node: &Node) -> Answer<bool> {
+    pub(crate) async fn has(&self, node: &Node) -> DriverResult<bool> {
         let stat = self.stat(&node.path).await?;
         Ok(self.is(node, stat))
     }
 
-    async fn stat(&self, path: &str) -> Answer<Option<Stat>> {
+    async fn stat(&self, path: &str) -> DriverResult<Option<Stat>> {
         let connection = self.link.current()?;
         connection
             .answer(connection.client().check_stat(path))
             .await
     }
 
-    async fn stat_and_watch(&self, path: &str) -> Answer<(Option<Stat>, Watcher)> {
+    async fn stat_and_watch(&self, path: &str) -> DriverResult<(Option<Stat>, Watcher)> {
         let connection = self.link.current()?;
         let asking = connection.client().check_and_watch_stat(path);
         let (stat, watcher) = connection.answer(asking).await?;
@@ -257,14 +257,14 @@ impl Session {
     }
 
     /// The same, and tells when it changes.
-    pub(crate) async fn has_and_watches(&self, node: &Node) -> Answer<Option<Watcher>> {
+    pub(crate) async fn has_and_watches(&self, node: &Node) -> DriverResult<Option<Watcher>> {
         let (stat, watcher) = self.stat_and_watch(&node.path).await?;
         Ok(self.is(node, stat).then_some(watcher))
     }
 
     /// Whether each of `nodes` is there, asked in one request; `None` for those that may not be read, for which one may
     /// still [look](Self::has).
-    pub(crate) async fn have(&self, nodes: &[&Node]) -> Vec<Option<Answer<bool>>> {
+    pub(crate) async fn have(&self, nodes: &[&Node]) -> Vec<Option<DriverResult<bool>>> {
         let paths: Vec<&str> = nodes.iter().map(|node| &*node.path).collect();
         match self.read(&paths).await {
             Ok(answers) if answers.len() == nodes.len() => {
@@ -278,7 +278,7 @@ impl Session {
         }
     }
 
-    fn is_read(&self, node: &Node, answer: MultiReadResult) -> Option<Answer<bool>> {
+    fn is_read(&self, node: &Node, answer: MultiReadResult) -> Option<DriverResult<bool>> {
         match answer {
             MultiReadResult::Data { stat, .. } => Some(Ok(self.is(node, Some(stat)))),
             MultiReadResult::Error {
@@ -288,23 +288,23 @@ impl Session {
         }
     }
 
-    async fn read(&self, paths: &[&str]) -> Answer<Vec<MultiReadResult>> {
+    async fn read(&self, paths: &[&str]) -> DriverResult<Vec<MultiReadResult>> {
         let connection = self.link.current()?;
         let mut reading = connection.client().new_multi_reader();
         for path in paths {
             reading.add_get_data(path)?;
         }
-        let weight = Weight::of(paths.iter().copied());
-        connection.answer_to(weight, reading.commit()).await
+        let request_size = RequestSize::of(paths.iter().copied());
+        connection.answer_to(request_size, reading.commit()).await
     }
 
     /// Whether its server reads several nodes in one request, as those before version 3.6 do not.
-    pub(crate) async fn reads_together(&self) -> Answer<()> {
+    pub(crate) async fn reads_together(&self) -> DriverResult<()> {
         self.read(&["/"]).await.map(drop)
     }
 
     /// Has a hold told of what happens to its node.
-    pub(crate) fn tells(&self, watched: Watched) {
+    pub(crate) fn tells(&self, watched: WatchedNode) {
         if self.watches.send(watched).is_err() {
             tracing::debug!("the runtime of a session has ended, and the session with it");
         }
@@ -324,7 +324,7 @@ impl Session {
     }
 
     /// Tells when somebody joins or leaves the line of `lock`.
-    pub(crate) async fn watch_line(&self, lock: &str) -> Answer<Watcher> {
+    pub(crate) async fn watch_line(&self, lock: &str) -> DriverResult<Watcher> {
         let connection = self.link.current()?;
         let asking = connection.client().list_and_watch_children(lock);
         let (_, watcher) = connection.answer(asking).await?;
@@ -340,68 +340,12 @@ impl Session {
     }
 
     /// Removes the node at `path`; whether it was there.
-    pub(crate) async fn remove(&self, path: &str) -> Answer<bool> {
+    pub(crate) async fn remove(&self, path: &str) -> DriverResult<bool> {
         let sent = Clock::Boot.now();
         let removed = self.batches.remove(path).await;
         if removed == Ok(true) {
             self.confirmed.note(sent);
         }
         removed
-    }
-
-    /// Makes the nodes at `levels` that are missing, from the top; those that are not kept are
-    /// containers, which the server removes at some time after they have become empty.
-    ///
-    /// # Errors
-    ///
-    /// The path of the level that is missing and may not be made, or which one could not be made for another reason.
-    pub(crate) async fn make<'a>(
-        &self,
-        levels: impl Iterator<Item = (&'a str, bool)>,
-    ) -> Result<(), (ZooKeeperError, &'a str)> {
-        let connection = match self.link.current() {
-            Ok(connection) => connection,
-            Err(error) => return Err((error, "/")),
-        };
-        let making = levels.map(|(path, is_kept)| {
-            let (mode, data) = if is_kept {
-                (CreateMode::Persistent, &[][..])
-            } else {
-                (CreateMode::Container, OURS)
-            };
-            let options = mode.with_acls(self.acls);
-            (path, connection.client().create(path, data, &options))
-        });
-        let making: Vec<_> = making.collect();
-        let mut refused = None;
-        for (path, made) in making {
-            match connection.answer(made).await {
-                Ok(_) | Err(ZooKeeperError::NodeExists) => refused = None,
-                // Whoever may not make a level may find it there, which what is made below it shows. If nothing can
-                // be, the lowest such level is missing.
-                Err(ZooKeeperError::NoNode) => {
-                    refused = refused.or(Some((ZooKeeperError::NoNode, path)))
-                }
-                Err(error) => refused = Some((error, path)),
-            }
-        }
-        refused.map_or(Ok(()), Err)
-    }
-
-    /// Removes the container at `path` if it is ours and nothing is in it; whether it has gone.
-    pub(crate) async fn tidy(&self, path: &str) -> Answer<bool> {
-        let connection = self.link.current()?;
-        let client = connection.client();
-        match connection.answer(client.get_data(path)).await {
-            Err(ZooKeeperError::NoNode) => return Ok(true),
-            Ok((data, stat)) if data == OURS && stat.num_children == 0 => {}
-            looked => return looked.map(|_| false),
-        }
-        match connection.answer(client.delete(path, None)).await {
-            // Somebody has come meanwhile.
-            Err(ZooKeeperError::NotEmpty) => Ok(false),
-            Ok(()) | Err(ZooKeeperError::NoNode) => Ok(true),
-            Err(error) => Err(error),
-        }
     }
 }

@@ -7,9 +7,9 @@ use std::time::Duration;
 use tokio::sync::watch;
 use zookeeper_client::{Error as ZooKeeperError, SessionInfo};
 
-use crate::connection::{Connection, End};
-use crate::node::Answer;
-use crate::weight::Weights;
+use crate::connection::open::{Connection, End};
+use crate::connection::request_size::RequestSizes;
+use crate::session::node::DriverResult;
 
 /// A server that dies may not have told the leader of the last heartbeats: those of half a tick, which is
 /// at most a quarter of the shortest session there is, and not more than this with any tick up to 4 s.
@@ -26,23 +26,23 @@ pub(crate) enum State {
 
 /// Of one session.
 #[derive(Debug)]
-pub(crate) struct Link {
+pub(crate) struct SessionConnection {
     session: SessionInfo,
     asked: Duration,
-    weights: Arc<Weights>,
+    request_sizes: Arc<RequestSizes>,
     connection: Mutex<Option<Arc<Connection>>>,
     /// In milliseconds.
     timeout: AtomicU64,
     state: watch::Sender<State>,
 }
 
-impl Link {
+impl SessionConnection {
     /// Of a session that was `asked` to live that long without a sign of life.
     pub(crate) fn new(connection: Arc<Connection>, asked: Duration) -> Self {
         Self {
             session: connection.client().session().clone(),
             asked,
-            weights: Arc::clone(connection.weights()),
+            request_sizes: Arc::clone(connection.request_sizes()),
             timeout: AtomicU64::new(in_milliseconds(connection.timeout())),
             connection: Mutex::new(Some(connection)),
             state: watch::Sender::new(State::Connected),
@@ -58,8 +58,8 @@ impl Link {
     }
 
     /// What requests may weigh.
-    pub(crate) fn weights(&self) -> &Weights {
-        &self.weights
+    pub(crate) fn request_sizes(&self) -> &RequestSizes {
+        &self.request_sizes
     }
 
     /// How long the session lives without a sign of life, as its present server has it.
@@ -68,7 +68,7 @@ impl Link {
     }
 
     /// The connection that requests are sent on.
-    pub(crate) fn current(&self) -> Answer<Arc<Connection>> {
+    pub(crate) fn current(&self) -> DriverResult<Arc<Connection>> {
         match &*self.connection() {
             Some(connection) if !connection.has_ended() => Ok(Arc::clone(connection)),
             Some(_) | None if self.has_ended() => Err(ZooKeeperError::SessionExpired),

@@ -13,9 +13,9 @@ use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, oneshot};
 use zookeeper_client::Error as ZooKeeperError;
 
-use crate::line::Line;
-use crate::node::Answer;
-use crate::session::Session;
+use crate::queue::Queue;
+use crate::session::node::DriverResult;
+use crate::session::requests::Session;
 
 /// How many looks are under way at once in a session.
 const LOOKS_AT_ONCE: usize = 8;
@@ -27,9 +27,9 @@ const REMEMBERED: Duration = Duration::from_secs(5);
 const LINES_MIN: usize = 64;
 
 /// A line, and when the request was sent that its session was confirmed by.
-pub(crate) type Seen = (Moment, Arc<Line>);
+pub(crate) type Seen = (Moment, Arc<Queue>);
 
-type Asker = oneshot::Sender<Answer<Seen>>;
+type Asker = oneshot::Sender<DriverResult<Seen>>;
 
 /// Those of one session.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ struct Entry {
 }
 
 /// A look that is under way; the next one begins when it is dropped, if somebody waits for it.
-struct UnderWay<'a> {
+struct SharedLook<'a> {
     session: &'a Arc<Session>,
     lock: &'a Arc<str>,
 }
@@ -71,7 +71,7 @@ impl Looks {
     }
 
     /// Enters the line of `lock`; `None` for whoever has to look at it now.
-    fn ask(&self, lock: &Arc<str>) -> Option<oneshot::Receiver<Answer<Seen>>> {
+    fn ask(&self, lock: &Arc<str>) -> Option<oneshot::Receiver<DriverResult<Seen>>> {
         let mut lines = self.lines();
         if lines.len() >= LINES_MIN && !lines.contains_key(lock) {
             let now = Clock::Boot.now();
@@ -98,11 +98,11 @@ impl Looks {
 impl Session {
     /// Looks at the line of `lock` through the leader, and has the session confirmed; together with others who
     /// ask for the same.
-    pub(crate) async fn look_together(self: &Arc<Self>, lock: &Arc<str>) -> Answer<Seen> {
+    pub(crate) async fn look_together(self: &Arc<Self>, lock: &Arc<str>) -> DriverResult<Seen> {
         if let Some(answer) = self.looks().ask(lock) {
             return answer.await.unwrap_or(Err(ZooKeeperError::ConnectionLoss));
         }
-        let under_way = UnderWay {
+        let under_way = SharedLook {
             session: self,
             lock,
         };
@@ -112,9 +112,9 @@ impl Session {
     }
 }
 
-impl UnderWay<'_> {
+impl SharedLook<'_> {
     /// Looks at the line, and answers those who ask until the look is sent.
-    async fn look(&self) -> Answer<Seen> {
+    async fn look(&self) -> DriverResult<Seen> {
         let looks = self.session.looks();
         let _one_of_few = looks.limit.acquire().await;
         let askers = match looks.lines().get_mut(self.lock) {
@@ -126,7 +126,7 @@ impl UnderWay<'_> {
             Some(confirmed) => (confirmed, self.session.list(self.lock).await),
             None => (sent, self.session.look_and_confirm(self.lock).await),
         };
-        let seen = children.map(|children| (confirmed, Arc::new(Line::new(children))));
+        let seen = children.map(|children| (confirmed, Arc::new(Queue::new(children))));
         if let (Ok(seen), Some(entry)) = (&seen, looks.lines().get_mut(self.lock)) {
             entry.last = Some((sent, seen.clone()));
         }
@@ -138,7 +138,7 @@ impl UnderWay<'_> {
     }
 }
 
-impl Drop for UnderWay<'_> {
+impl Drop for SharedLook<'_> {
     fn drop(&mut self) {
         let looks = self.session.looks();
         let is_wanted = match looks.lines().get_mut(self.lock) {
@@ -151,7 +151,7 @@ impl Drop for UnderWay<'_> {
         if is_wanted {
             let (session, lock) = (Arc::clone(self.session), Arc::clone(self.lock));
             looks.runtime.spawn(async move {
-                let next = UnderWay {
+                let next = SharedLook {
                     session: &session,
                     lock: &lock,
                 };

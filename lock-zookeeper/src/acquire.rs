@@ -10,11 +10,11 @@ use lock_core::{
 
 use zookeeper_client::Error as ZooKeeperError;
 
+use crate::claim_node::{ClaimNode, Look};
 use crate::error::{BACKEND, is_end_of_session, is_loss_of_connection, no_claim, translate};
 use crate::lock::ZooKeeperLock;
-use crate::node::Answer;
-use crate::stand::{Look, Stand};
-use crate::waiting::{Before, Waiting, trust};
+use crate::session::node::DriverResult;
+use crate::waiting::{Waiting, WaitsFor, trust};
 
 /// How long an answer may take, if nothing shorter applies.
 const REPLY_LIMIT: Duration = Duration::from_secs(2);
@@ -29,9 +29,9 @@ const RECENT: Duration = Duration::from_millis(300);
 pub(crate) struct Acquisition<'a> {
     lock: &'a ZooKeeperLock,
     request: &'a LockRequest,
-    attempts: Retry,
+    retry: Retry,
     /// Taken by the guard that is made of it.
-    stand: Option<Stand<'a>>,
+    stand: Option<ClaimNode<'a>>,
     waiting: Option<Waiting>,
     /// When the ensemble was known to be there, as the last answer came that the key is held.
     told_held: Option<Moment>,
@@ -44,8 +44,8 @@ impl<'a> Acquisition<'a> {
         Ok(Self {
             lock,
             request,
-            attempts: Retry::new(request, REPLY_LIMIT),
-            stand: Some(Stand::new(&lock.client, &lock.keeper, request)?),
+            retry: Retry::new(request, REPLY_LIMIT),
+            stand: Some(ClaimNode::new(&lock.client, &lock.keeper, request)?),
             waiting: None,
             told_held: None,
             looked_again_for: None,
@@ -53,7 +53,7 @@ impl<'a> Acquisition<'a> {
     }
 
     pub(crate) async fn run(mut self) -> Result<Option<LockGuard>> {
-        if !self.attempts.waits() {
+        if !self.retry.waits() {
             return Box::pin(self.try_once()).await;
         }
         let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_secs(1));
@@ -62,10 +62,10 @@ impl<'a> Acquisition<'a> {
             // An attempt is large, and most of the time it is waited for the next one.
             let attempt = Box::pin(self.attempt(true, doubt)).await;
             let heard = self.lock.client.heard.last();
-            if let Some(guard) = self.attempts.note(attempt, heard)? {
+            if let Some(guard) = self.retry.note(attempt, heard)? {
                 return Ok(Some(guard));
             }
-            let pause = if self.attempts.is_troubled() {
+            let pause = if self.retry.is_troubled() {
                 backoff.next_pause()
             } else {
                 self.trust()
@@ -80,7 +80,7 @@ impl<'a> Acquisition<'a> {
                     None => pending().await,
                 }
             };
-            if !self.attempts.pause(pause, changed).await {
+            if !self.retry.pause(pause, changed).await {
                 return Box::pin(self.last_word()).await;
             }
         }
@@ -109,7 +109,7 @@ impl<'a> Acquisition<'a> {
         let is_recent = |told| Clock::Boot.now().since(told) < RECENT;
         if !self.told_held.is_some_and(is_recent) {
             let attempt = self.attempt(false, false).await;
-            if let Some(guard) = self.attempts.last_word(attempt)? {
+            if let Some(guard) = self.retry.last_word(attempt)? {
                 return Ok(Some(guard));
             }
         }
@@ -143,7 +143,7 @@ impl<'a> Acquisition<'a> {
             Ok(before.is_some())
         };
         let looked = deadlines.timeout(limit, looking).await;
-        looked.ok_or_else(|| self.lock.client.weights.no_answer(limit))?
+        looked.ok_or_else(|| self.lock.client.request_sizes.no_answer(limit))?
     }
 
     /// One look, answered in time; the guard, if nobody is in the way.
@@ -151,7 +151,7 @@ impl<'a> Acquisition<'a> {
         let limit = self.patience();
         let deadlines = self.lock.client.deadlines.clone();
         let step = deadlines.timeout(limit, self.step(watch, doubt)).await;
-        let no_answer = || self.lock.client.weights.no_answer(limit);
+        let no_answer = || self.lock.client.request_sizes.no_answer(limit);
         let Some(look) = step.unwrap_or_else(|| Err(no_answer()))? else {
             return Ok(None);
         };
@@ -177,15 +177,15 @@ impl<'a> Acquisition<'a> {
             let Some(before) = before else {
                 return Ok(Some(look));
             };
-            self.attempts.refused(look.confirmed);
+            self.retry.refused(look.confirmed);
             self.told_held = Some(look.confirmed);
             let is_permit_before = matches!(modes[before], Mode::Permit { .. });
             let is_permit = matches!(self.request.mode, Mode::Permit { .. });
             let before_holds = || blocking_claim(modes, before).is_none();
             let before = if is_permit && is_permit_before && before_holds() {
-                Before::Anyone
+                WaitsFor::Anyone
             } else {
-                Before::Claim(line.name(before).to_owned())
+                WaitsFor::Claim(line.name(before).to_owned())
             };
             if !watch || self.watch(&look, before).await? {
                 return Ok(None);
@@ -194,7 +194,7 @@ impl<'a> Acquisition<'a> {
     }
 
     /// Has us told of a change of `before`; `false` when there may have been one meanwhile.
-    async fn watch(&mut self, look: &Look, before: Before) -> Result<bool> {
+    async fn watch(&mut self, look: &Look, before: WaitsFor) -> Result<bool> {
         let waiting = self.waiting.as_ref();
         if waiting.is_some_and(|waiting| waiting.is_for(&before)) {
             return Ok(true);
@@ -202,7 +202,7 @@ impl<'a> Acquisition<'a> {
         self.waiting = None;
         let lock = &look.lock;
         match &before {
-            Before::Anyone => {
+            WaitsFor::Anyone => {
                 let Some(watcher) = settle(look.session.watch_line(lock).await)? else {
                     return Ok(false);
                 };
@@ -210,7 +210,7 @@ impl<'a> Acquisition<'a> {
                 // Somebody may have gone before the watch was open.
                 Ok(false)
             }
-            Before::Claim(name) => {
+            WaitsFor::Claim(name) => {
                 let path = format!("{lock}/{name}");
                 let watching = look.session.watch(&path);
                 let Some(Some(watched)) = settle(watching.clone().await)? else {
@@ -228,12 +228,12 @@ impl<'a> Acquisition<'a> {
     }
 
     /// The claim's place in the line; a new claim's after one that came too late.
-    fn stand(&mut self) -> Result<&mut Stand<'a>> {
+    fn stand(&mut self) -> Result<&mut ClaimNode<'a>> {
         match &mut self.stand {
             Some(stand) => Ok(stand),
             none => {
                 let (client, keeper) = (&self.lock.client, &self.lock.keeper);
-                Ok(none.insert(Stand::new(client, keeper, self.request)?))
+                Ok(none.insert(ClaimNode::new(client, keeper, self.request)?))
             }
         }
     }
@@ -241,19 +241,19 @@ impl<'a> Acquisition<'a> {
     /// How long to wait for a change before looking without one.
     fn trust(&self) -> Duration {
         let trust = trust(self.request.ttl());
-        match self.attempts.left().checked_sub(BEFORE_THE_END) {
+        match self.retry.left().checked_sub(BEFORE_THE_END) {
             Some(left) if !left.is_zero() => trust.min(left),
             Some(_) | None => trust,
         }
     }
 
     fn patience(&self) -> Duration {
-        self.attempts.patience(self.lock.client.heard.last())
+        self.retry.patience(self.lock.client.heard.last())
     }
 }
 
 /// What an answer comes to: `None` when one has to look again.
-fn settle<T>(answer: Answer<T>) -> Result<Option<T>> {
+fn settle<T>(answer: DriverResult<T>) -> Result<Option<T>> {
     match answer {
         Ok(value) => Ok(Some(value)),
         Err(error)

@@ -14,11 +14,11 @@ use lock_core::{Backoff, Clock, Moment};
 use tokio::sync::Semaphore;
 use zookeeper_client::{Error as ZooKeeperError, SessionState};
 
-use crate::connection::Connection;
-use crate::link::Link;
-use crate::places::Places;
-use crate::session::Session;
-use crate::wire::{Failure, Wire};
+use crate::claim_registry::ClaimRegistry;
+use crate::connection::connect::{Connector, Failure};
+use crate::connection::open::Connection;
+use crate::session::connection::SessionConnection;
+use crate::session::requests::Session;
 
 /// Pauses between attempts to reach any server.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
@@ -39,9 +39,9 @@ pub(crate) const CLOSING_LIMIT: Duration = Duration::from_millis(500);
 /// What goes on with the sessions of a client.
 #[derive(Debug)]
 pub(crate) struct Reattaching {
-    pub(crate) wire: Arc<Wire>,
+    pub(crate) connector: Arc<Connector>,
     /// They keep sessions open.
-    places: Weak<Places>,
+    registry: Weak<ClaimRegistry>,
     /// So that a client needs few connections more than it has sessions.
     turns: Semaphore,
     /// When servers have failed last.
@@ -49,7 +49,7 @@ pub(crate) struct Reattaching {
 }
 
 /// Ends a session that nobody goes on with, be it with its runtime.
-struct Ending(Weak<Link>);
+struct Ending(Weak<SessionConnection>);
 
 impl Drop for Ending {
     fn drop(&mut self) {
@@ -60,17 +60,21 @@ impl Drop for Ending {
 }
 
 impl Reattaching {
-    pub(crate) fn new(wire: Arc<Wire>, places: Weak<Places>) -> Self {
+    pub(crate) fn new(connector: Arc<Connector>, registry: Weak<ClaimRegistry>) -> Self {
         Self {
-            wire,
-            places,
+            connector,
+            registry,
             turns: Semaphore::new(AT_ONCE),
             failed: Mutex::default(),
         }
     }
 
     /// Goes on with a session over new connections, until it ends or nobody has it any more.
-    pub(crate) async fn keep_connected(self: Arc<Self>, link: Weak<Link>, session: Weak<Session>) {
+    pub(crate) async fn keep_connected(
+        self: Arc<Self>,
+        link: Weak<SessionConnection>,
+        session: Weak<Session>,
+    ) {
         let _ending = Ending(Weak::clone(&link));
         loop {
             // Neither may be kept meanwhile, since dropping the last handle closes the session.
@@ -100,7 +104,7 @@ impl Reattaching {
             let at = failed.get(*server);
             at.is_some_and(|at| now.since(*at) < LAST)
         };
-        let mut servers = self.wire.servers();
+        let mut servers = self.connector.servers();
         servers.sort_by_key(has_failed);
         servers
     }
@@ -112,13 +116,17 @@ impl Reattaching {
 
     /// Has nobody count on more than a session of this length from now on.
     fn limit(&self, session: &Weak<Session>, given: Duration) {
-        if let (Some(session), Some(places)) = (session.upgrade(), self.places.upgrade()) {
-            places.limit(&session, Clock::Boot.now(), given);
+        if let (Some(session), Some(registry)) = (session.upgrade(), self.registry.upgrade()) {
+            registry.limit(&session, Clock::Boot.now(), given);
         }
     }
 
     /// A new connection of the session; `None` once it has ended.
-    async fn reattach(&self, link: &Link, session: &Weak<Session>) -> Option<Arc<Connection>> {
+    async fn reattach(
+        &self,
+        link: &SessionConnection,
+        session: &Weak<Session>,
+    ) -> Option<Arc<Connection>> {
         let ends = session_end(link);
         let mut backoff = Backoff::new(PAUSE_MIN, PAUSE_MAX);
         loop {
@@ -130,8 +138,8 @@ impl Reattaching {
                 };
                 match attempt.await {
                     Ok(Ok(connection)) => return Some(connection),
-                    Ok(Err(Failure::Answer(ZooKeeperError::SessionExpired))) => return None,
-                    Ok(Err(Failure::Answer(error))) => {
+                    Ok(Err(Failure::DriverResult(ZooKeeperError::SessionExpired))) => return None,
+                    Ok(Err(Failure::DriverResult(error))) => {
                         tracing::debug!(server, %error, "zookeeper: a session does not go on yet");
                     }
                     Ok(Err(Failure::Setting(error))) => {
@@ -156,10 +164,10 @@ impl Reattaching {
     async fn attempt(
         &self,
         server: &str,
-        link: &Link,
+        link: &SessionConnection,
         session: &Weak<Session>,
     ) -> Result<Arc<Connection>, Failure> {
-        let probe = self.wire.connect(server, link.asked(), None).await?;
+        let probe = self.connector.connect(server, link.asked(), None).await?;
         let (given, closed) = {
             let probe = probe.ready()?;
             (probe.timeout().min(link.asked()), probe.end())
@@ -168,7 +176,7 @@ impl Reattaching {
         // Its connection may be the only one that the server has left for this address.
         let _state = tokio::time::timeout(CLOSING_LIMIT, closed.reached()).await;
         let info = Some(link.session());
-        let connection = self.wire.connect(server, link.asked(), info).await?;
+        let connection = self.connector.connect(server, link.asked(), info).await?;
         // The driver forgets which state the session has seen, and another member may be behind it.
         let asked = connection.get()?;
         asked.answer(asked.client().sync("/")).await?;
@@ -186,6 +194,6 @@ impl Reattaching {
 
 /// When no server has the session any more that has lost its connection now: they end sessions at the next tick after
 /// their timeout, and no tick is longer than half of that.
-fn session_end(link: &Link) -> Moment {
+fn session_end(link: &SessionConnection) -> Moment {
     Clock::Boot.now().plus(link.timeout() * 3 / 2)
 }

@@ -9,17 +9,17 @@ use lock_core::{
 };
 use zookeeper_client::Error as ZooKeeperError;
 
+use crate::claim_registry::ClaimRecord;
 use crate::client::Client;
 use crate::error::{is_loss_of_connection, no_claim, not_made, translate};
-use crate::layout::claim_prefix;
-use crate::line::Line;
-use crate::looks::Seen;
-use crate::node::{Answer, Node};
-use crate::places::Place;
-use crate::session::Session;
+use crate::paths::claim_prefix;
+use crate::queue::Queue;
+use crate::session::looks::Seen;
+use crate::session::node::{DriverResult, Node};
+use crate::session::requests::Session;
 
 /// The claim of one acquisition.
-pub(crate) struct Stand<'a> {
+pub(crate) struct ClaimNode<'a> {
     client: &'a Client,
     keeper: &'a Keeper,
     request: &'a LockRequest,
@@ -27,7 +27,7 @@ pub(crate) struct Stand<'a> {
     lock: Arc<str>,
     claim: Claim,
     session: Option<Arc<Session>>,
-    node: Known,
+    node: NodeName,
     /// When our node was seen last, by ourselves or together with others.
     seen: Moment,
     /// How many attempts in a row have come to nothing.
@@ -46,7 +46,7 @@ const PAUSE_MAX: Duration = Duration::from_millis(250);
 const DOUBT: Duration = Duration::from_secs(2);
 
 /// What is known of the claim's node.
-enum Known {
+enum NodeName {
     Absent,
     /// It was asked for, and no answer came.
     Unanswered,
@@ -57,7 +57,7 @@ enum Known {
 pub(crate) struct Look {
     /// When the request was sent by which the session was confirmed last: a hold counts from then.
     pub(crate) confirmed: Moment,
-    pub(crate) line: Arc<Line>,
+    pub(crate) line: Arc<Queue>,
     /// Where we are in it.
     pub(crate) index: usize,
     /// The lock's node.
@@ -65,7 +65,7 @@ pub(crate) struct Look {
     pub(crate) session: Arc<Session>,
 }
 
-impl<'a> Stand<'a> {
+impl<'a> ClaimNode<'a> {
     pub(crate) fn new(
         client: &'a Client,
         keeper: &'a Keeper,
@@ -75,10 +75,10 @@ impl<'a> Stand<'a> {
             client,
             keeper,
             request,
-            lock: client.layout.lock(&request.key).into(),
+            lock: client.paths.lock(&request.key).into(),
             claim: keeper.claim(request)?,
             session: None,
-            node: Known::Absent,
+            node: NodeName::Absent,
             seen: Clock::Boot.now(),
             fruitless: 0,
             backoff: Backoff::new(PAUSE_MIN, PAUSE_MAX),
@@ -100,11 +100,11 @@ impl<'a> Stand<'a> {
             }
             let asked = Clock::Boot.now();
             let seen = match &self.node {
-                Known::Absent => self.join(&session).await?,
-                Known::Unanswered => self.find(&session).await?,
-                Known::There(_) => self.see(&session).await?,
+                NodeName::Absent => self.join(&session).await?,
+                NodeName::Unanswered => self.find(&session).await?,
+                NodeName::There(_) => self.see(&session).await?,
             };
-            let (Some((confirmed, line)), Known::There(node)) = (seen, &self.node) else {
+            let (Some((confirmed, line)), NodeName::There(node)) = (seen, &self.node) else {
                 self.pause(&session).await;
                 continue;
             };
@@ -126,7 +126,7 @@ impl<'a> Stand<'a> {
 
     /// What somebody has seen lately, if our node is there and somebody before it.
     fn seen_by_others(&self, session: &Arc<Session>) -> Option<Look> {
-        let Known::There(node) = &self.node else {
+        let NodeName::There(node) = &self.node else {
             return None;
         };
         let (confirmed, line) = session.looks().seen_since(&self.lock, self.seen)?;
@@ -155,7 +155,7 @@ impl<'a> Stand<'a> {
     }
 
     /// The line, without joining it.
-    pub(crate) async fn look_from_outside(&mut self) -> Result<(Arc<Session>, Line)> {
+    pub(crate) async fn look_from_outside(&mut self) -> Result<(Arc<Session>, Queue)> {
         loop {
             let session = self.session().await?;
             let children = match session.look(&self.lock).await {
@@ -168,7 +168,7 @@ impl<'a> Stand<'a> {
                     }
                 },
             };
-            return Ok((session, Line::new(children)));
+            return Ok((session, Queue::new(children)));
         }
     }
 
@@ -181,7 +181,7 @@ impl<'a> Stand<'a> {
     pub(crate) async fn check(
         &mut self,
         session: &Arc<Session>,
-        line: &Line,
+        line: &Queue,
         in_the_way: Option<usize>,
     ) -> Result<()> {
         let in_the_way = in_the_way.map(|index| line.name(index));
@@ -203,7 +203,7 @@ impl<'a> Stand<'a> {
 
     /// Makes the guard, for a look that has found nobody in the way; `None` when it came too late.
     pub(crate) fn granted(self, look: &Look) -> Result<Option<LockGuard>> {
-        let Known::There(node) = &self.node else {
+        let NodeName::There(node) = &self.node else {
             return Ok(None);
         };
         let token = FencingToken::from_grant(u64::try_from(node.czxid).unwrap_or(u64::MAX))?;
@@ -222,7 +222,7 @@ impl<'a> Stand<'a> {
     ///
     /// When nobody knows whether it has been left: dropping the stand goes on with it.
     pub(crate) async fn withdraw(&mut self) -> Result<()> {
-        if let (Known::There(node), Some(session)) = (&self.node, &self.session) {
+        if let (NodeName::There(node), Some(session)) = (&self.node, &self.session) {
             session.remove(&node.path).await.map_err(translate)?;
             self.client.left(self.claim.id().owner());
             self.not_there();
@@ -247,10 +247,10 @@ impl<'a> Stand<'a> {
     async fn join(&mut self, session: &Arc<Session>) -> Result<Option<Seen>> {
         let id = self.claim.id();
         let (owner, prefix) = (id.owner(), claim_prefix(id));
-        let place = Place::new(session, &self.lock, &prefix, &self.claim);
-        self.client.places.enter(owner, place);
+        let place = ClaimRecord::new(session, &self.lock, &prefix, &self.claim);
+        self.client.registry.enter(owner, place);
         let sent = self.claim.sending();
-        self.node = Known::Unanswered;
+        self.node = NodeName::Unanswered;
         let joined = session.join(&self.lock, &prefix).await;
         match joined.node {
             Ok(node) => {
@@ -281,7 +281,7 @@ impl<'a> Stand<'a> {
     /// Makes the lock's node, and those above it.
     async fn make_lock(&mut self, session: &Arc<Session>) -> Result<()> {
         self.client.makes(&self.lock, session);
-        let levels = self.client.layout.levels(&self.lock);
+        let levels = self.client.paths.levels(&self.lock);
         match session.make(levels).await {
             // Whoever left a name of the same level has removed that meanwhile.
             Ok(()) | Err((ZooKeeperError::NoNode, _)) => Ok(()),
@@ -339,28 +339,28 @@ impl<'a> Stand<'a> {
         let node = Arc::new(node);
         let owner = self.claim.id().owner();
         self.client
-            .places
+            .registry
             .update(owner, |place| place.node = Some(Arc::clone(&node)));
         self.client.joined(&self.lock);
-        self.node = Known::There(node);
+        self.node = NodeName::There(node);
     }
 
     fn not_there(&mut self) {
         self.claim.refused();
-        self.client.places.leave(self.claim.id().owner());
-        self.node = Known::Absent;
+        self.client.registry.leave(self.claim.id().owner());
+        self.node = NodeName::Absent;
     }
 
     /// Gives up whatever there may be of the claim, and goes on with a new one.
     fn start_over(&mut self) -> Result<()> {
         self.claim = self.keeper.claim(self.request)?;
         self.session = None;
-        self.node = Known::Absent;
+        self.node = NodeName::Absent;
         Ok(())
     }
 
     /// What an answer comes to: `None` when one has to ask again.
-    fn settle<T>(&mut self, session: &Session, answer: Answer<T>) -> Result<Option<T>> {
+    fn settle<T>(&mut self, session: &Session, answer: DriverResult<T>) -> Result<Option<T>> {
         match answer {
             Ok(value) => Ok(Some(value)),
             Err(_) if session.has_ended() => {
@@ -368,7 +368,7 @@ impl<'a> Stand<'a> {
                 Ok(None)
             }
             Err(error) if is_loss_of_connection(&error) => {
-                session.weights().check(&self.lock).map(|()| None)
+                session.request_sizes().check(&self.lock).map(|()| None)
             }
             Err(error) => Err(translate(error)),
         }

@@ -32,13 +32,13 @@ const CLAIM_NAME: usize = 128;
 
 /// The size of one request.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Weight {
+pub(crate) struct RequestSize {
     bytes: usize,
     operations: usize,
 }
 
-impl Weight {
-    /// Returns the weight of a request with operations on `paths`.
+impl RequestSize {
+    /// Returns the size of a request with operations on `paths`.
     pub(crate) fn of<'a>(paths: impl IntoIterator<Item = &'a str>) -> Self {
         let nothing = Self {
             bytes: 0,
@@ -53,10 +53,10 @@ impl Weight {
 
 /// The size of requests that the servers of a client are known to take.
 #[derive(Debug)]
-pub(crate) struct Weights(Mutex<Known>);
+pub(crate) struct RequestSizes(Mutex<RequestLimits>);
 
 #[derive(Debug)]
-struct Known {
+struct RequestLimits {
     most: usize,
     suspect: Option<Suspect>,
 }
@@ -69,16 +69,16 @@ struct Suspect {
     connections: u32,
 }
 
-impl Default for Weights {
+impl Default for RequestSizes {
     fn default() -> Self {
-        Self(Mutex::new(Known {
+        Self(Mutex::new(RequestLimits {
             most: REQUEST_MAX,
             suspect: None,
         }))
     }
 }
 
-impl Weights {
+impl RequestSizes {
     /// Parts of `items` that fit into a request each, with `most` items and `bytes` at most. A `path` is what one weighs.
     pub(crate) fn cut<T>(
         &self,
@@ -90,12 +90,12 @@ impl Weights {
         let limit = self.known().most.min(bytes);
         let mut items = items.into_iter().peekable();
         std::iter::from_fn(move || {
-            let (mut part, mut weight) = (vec![items.next()?], 0);
-            weight += part.first().map_or(0, |first| path(first) + BESIDE);
+            let (mut part, mut request_size) = (vec![items.next()?], 0);
+            request_size += part.first().map_or(0, |first| path(first) + BESIDE);
             while part.len() < most
                 && let Some(next) = items.next_if(|next| {
-                    weight += path(next) + BESIDE;
-                    weight <= limit
+                    request_size += path(next) + BESIDE;
+                    request_size <= limit
                 })
             {
                 part.push(next);
@@ -105,34 +105,34 @@ impl Weights {
     }
 
     /// Notes that a server has taken a request.
-    pub(crate) fn answered(&self, weight: Weight) {
+    pub(crate) fn answered(&self, request_size: RequestSize) {
         let mut known = self.known();
         known
             .suspect
-            .take_if(|suspect| weight.bytes >= suspect.bytes);
+            .take_if(|suspect| request_size.bytes >= suspect.bytes);
     }
 
     /// Notes that a connection ended while a request was under way; `is_told` once that was counted for it.
-    pub(crate) fn lost(&self, weight: Weight, is_told: &AtomicBool) {
-        if weight.bytes <= BLAMELESS {
+    pub(crate) fn lost(&self, request_size: RequestSize, is_told: &AtomicBool) {
+        if request_size.bytes <= BLAMELESS {
             return;
         }
         let mut known = self.known();
         let is_first = !is_told.swap(true, Ordering::SeqCst);
         let suspect = match known.suspect {
             Some(suspect) => Suspect {
-                bytes: suspect.bytes.max(weight.bytes),
+                bytes: suspect.bytes.max(request_size.bytes),
                 connections: suspect.connections + u32::from(is_first),
             },
             None if is_first => Suspect {
-                bytes: weight.bytes,
+                bytes: request_size.bytes,
                 connections: 1,
             },
             // Batches have been made smaller because of this connection.
             None => return,
         };
         known.suspect = Some(suspect);
-        if weight.operations > 1 && suspect.connections >= TO_HALVE {
+        if request_size.operations > 1 && suspect.connections >= TO_HALVE {
             known.most = BLAMELESS.max(known.most.min(suspect.bytes) / 2);
             known.suspect = None;
             tracing::info!(
@@ -165,7 +165,7 @@ impl Weights {
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, RequestLimits> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -174,20 +174,20 @@ impl Weights {
 mod tests {
     use super::*;
 
-    fn sizes(weights: &Weights, items: Vec<usize>, most: usize) -> Vec<usize> {
-        let parts = weights.cut(items, most, REQUEST_MAX, |item| *item);
+    fn sizes(request_sizes: &RequestSizes, items: Vec<usize>, most: usize) -> Vec<usize> {
+        let parts = request_sizes.cut(items, most, REQUEST_MAX, |item| *item);
         parts.map(|part| part.len()).collect()
     }
 
-    fn batch(bytes: usize) -> Weight {
-        Weight {
+    fn batch(bytes: usize) -> RequestSize {
+        RequestSize {
             bytes,
             operations: 500,
         }
     }
 
-    fn single(bytes: usize) -> Weight {
-        Weight {
+    fn single(bytes: usize) -> RequestSize {
+        RequestSize {
             bytes,
             operations: 1,
         }
@@ -195,63 +195,66 @@ mod tests {
 
     #[test]
     fn parts_are_cut_by_number_and_by_weight_and_nothing_is_lost() {
-        let weights = Weights::default();
-        assert_eq!(sizes(&weights, vec![10; 7], 3), [3, 3, 1]);
-        assert_eq!(sizes(&weights, vec![8192 - BESIDE; 20], 500), [8, 8, 4]);
+        let request_sizes = RequestSizes::default();
+        assert_eq!(sizes(&request_sizes, vec![10; 7], 3), [3, 3, 1]);
+        assert_eq!(
+            sizes(&request_sizes, vec![8192 - BESIDE; 20], 500),
+            [8, 8, 4]
+        );
         // One that is too large goes alone, and the server says what it makes of it.
-        assert_eq!(sizes(&weights, vec![10, 100_000, 10], 500), [1, 1, 1]);
-        assert_eq!(sizes(&weights, Vec::new(), 500), [0; 0]);
+        assert_eq!(sizes(&request_sizes, vec![10, 100_000, 10], 500), [1, 1, 1]);
+        assert_eq!(sizes(&request_sizes, Vec::new(), 500), [0; 0]);
         // Claims of ordinary names are read by 500 and removed by 256.
-        assert_eq!(sizes(&weights, vec![95; 1_000], 500), [500, 500]);
-        assert_eq!(sizes(&weights, vec![200; 512], 256), [256, 256]);
+        assert_eq!(sizes(&request_sizes, vec![95; 1_000], 500), [500, 500]);
+        assert_eq!(sizes(&request_sizes, vec![200; 512], 256), [256, 256]);
     }
 
     #[test]
     fn batches_are_halved_when_two_connections_in_a_row_end_with_them() {
-        let weights = Weights::default();
+        let request_sizes = RequestSizes::default();
         let mut limits = Vec::new();
         for _ in 0..8 {
-            let limit = weights.known().most;
+            let limit = request_sizes.known().most;
             limits.push(limit);
             // All that is under way on a connection ends with it, in any order.
             for _ in 0..2 {
                 let is_told = AtomicBool::new(false);
-                weights.lost(batch(limit / 4), &is_told);
-                weights.lost(batch(limit), &is_told);
+                request_sizes.lost(batch(limit / 4), &is_told);
+                request_sizes.lost(batch(limit), &is_told);
             }
         }
         assert_eq!(limits[..7], [65536, 32768, 16384, 8192, 4096, 2048, 1024]);
         assert_eq!(limits[7], BLAMELESS);
-        assert_eq!(weights.refused(), None);
+        assert_eq!(request_sizes.refused(), None);
     }
 
     #[test]
     fn a_connection_that_ends_for_another_reason_halves_nothing() {
-        let weights = Weights::default();
+        let request_sizes = RequestSizes::default();
         for _ in 0..10 {
-            weights.lost(batch(50_000), &AtomicBool::new(false));
-            weights.answered(batch(50_000));
-            weights.lost(batch(BLAMELESS), &AtomicBool::new(false));
-            weights.lost(single(100), &AtomicBool::new(false));
+            request_sizes.lost(batch(50_000), &AtomicBool::new(false));
+            request_sizes.answered(batch(50_000));
+            request_sizes.lost(batch(BLAMELESS), &AtomicBool::new(false));
+            request_sizes.lost(single(100), &AtomicBool::new(false));
         }
-        assert_eq!(weights.known().most, REQUEST_MAX);
-        assert_eq!(weights.refused(), None);
+        assert_eq!(request_sizes.known().most, REQUEST_MAX);
+        assert_eq!(request_sizes.refused(), None);
     }
 
     #[test]
     fn one_that_cannot_be_halved_is_given_up_until_one_like_it_is_answered() {
-        let weights = Weights::default();
+        let request_sizes = RequestSizes::default();
         let lock = "x".repeat(2_000);
         for is_refused in [false, false, true, true] {
-            weights.lost(single(2_100), &AtomicBool::new(false));
-            weights.answered(single(200));
-            assert_eq!(weights.check(&lock).is_err(), is_refused);
-            assert!(weights.check("/short").is_ok(), "it is not to blame");
-            let told = weights.no_answer(Duration::from_secs(2)).to_string();
+            request_sizes.lost(single(2_100), &AtomicBool::new(false));
+            request_sizes.answered(single(200));
+            assert_eq!(request_sizes.check(&lock).is_err(), is_refused);
+            assert!(request_sizes.check("/short").is_ok(), "it is not to blame");
+            let told = request_sizes.no_answer(Duration::from_secs(2)).to_string();
             assert_eq!(told.contains("jute.maxbuffer"), is_refused, "{told}");
         }
-        assert_eq!(weights.known().most, REQUEST_MAX);
-        weights.answered(batch(4_000));
-        assert!(weights.check(&lock).is_ok());
+        assert_eq!(request_sizes.known().most, REQUEST_MAX);
+        request_sizes.answered(batch(4_000));
+        assert!(request_sizes.check(&lock).is_ok());
     }
 }

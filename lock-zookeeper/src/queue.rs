@@ -2,14 +2,14 @@
 
 use lock_core::Mode;
 
-use crate::layout::is_claim;
+use crate::paths::is_claim;
 
 /// What stands between name and number in the claims of clients that we know.
 const MARKS: [&str; 3] = ["-lock-", "__lock__", "__rlock__"];
 
 /// One claim on a lock, a holder's or a waiter's.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Queued {
+pub(crate) struct QueuedClaim {
     pub(crate) name: String,
     pub(crate) mode: Mode,
     sequence: i32,
@@ -17,12 +17,12 @@ pub(crate) struct Queued {
 
 /// All claims on a lock, as one look has shown them.
 #[derive(Debug)]
-pub(crate) struct Line {
-    claims: Vec<Queued>,
+pub(crate) struct Queue {
+    claims: Vec<QueuedClaim>,
     modes: Vec<Mode>,
 }
 
-impl Line {
+impl Queue {
     pub(crate) fn new(children: Vec<String>) -> Self {
         let claims = line_up(children, None);
         let modes = claims.iter().map(|queued| queued.mode).collect();
@@ -62,8 +62,8 @@ impl Line {
 
 /// The claims among `children` in the order of their numbers, which start again at -2^31 after 2^31:
 /// so they are compared by how far they are from `near`, one of them.
-fn line_up(children: Vec<String>, near: Option<&str>) -> Vec<Queued> {
-    let mut line: Vec<Queued> = children.into_iter().filter_map(queued).collect();
+fn line_up(children: Vec<String>, near: Option<&str>) -> Vec<QueuedClaim> {
+    let mut line: Vec<QueuedClaim> = children.into_iter().filter_map(queued).collect();
     let near = near.and_then(sequence_of);
     let near = near.or(line.first().map(|queued| queued.sequence));
     line.sort_by_cached_key(|queued| {
@@ -73,11 +73,11 @@ fn line_up(children: Vec<String>, near: Option<&str>) -> Vec<Queued> {
     line
 }
 
-fn queued(name: String) -> Option<Queued> {
+fn queued(name: String) -> Option<QueuedClaim> {
     if !is_claim(&name) {
         return None;
     }
-    Some(Queued {
+    Some(QueuedClaim {
         mode: mode_of(&name).unwrap_or(Mode::Exclusive),
         sequence: sequence_of(&name)?,
         name,

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared, WeakShared};
 
-use crate::link::Link;
-use crate::node::Answer;
+use crate::session::connection::SessionConnection;
+use crate::session::node::DriverResult;
 
 /// From how many paths on those are forgotten that nobody watches any more.
 const SWEEP_MIN: usize = 64;
@@ -17,11 +17,11 @@ const SWEEP_MIN: usize = 64;
 pub(crate) type Change = Shared<BoxFuture<'static, ()>>;
 
 /// A watch that is asked for, or open: it is given up when all who have it have gone.
-pub(crate) type Watching = Shared<BoxFuture<'static, Answer<Option<Watched>>>>;
+pub(crate) type Watching = Shared<BoxFuture<'static, DriverResult<Option<ClaimWatch>>>>;
 
 /// A claim that is watched.
 #[derive(Clone)]
-pub(crate) struct Watched {
+pub(crate) struct ClaimWatch {
     /// How often it had changed before.
     pub(crate) changes: i32,
     /// Set for a node that goes with a session, as claims do.
@@ -31,17 +31,17 @@ pub(crate) struct Watched {
 
 /// Those of one session.
 #[derive(Default)]
-pub(crate) struct SharedWatches(Mutex<Paths>);
+pub(crate) struct SharedWatches(Mutex<WatchedPaths>);
 
 #[derive(Default)]
-struct Paths {
-    watching: HashMap<String, WeakShared<BoxFuture<'static, Answer<Option<Watched>>>>>,
+struct WatchedPaths {
+    watching: HashMap<String, WeakShared<BoxFuture<'static, DriverResult<Option<ClaimWatch>>>>>,
     sweep_at: usize,
 }
 
 impl SharedWatches {
     /// Watches the claim at `path` together with others who wait for it; resolves to `None` when it has gone.
-    pub(crate) fn watch(&self, link: &Arc<Link>, path: &str) -> Watching {
+    pub(crate) fn watch(&self, link: &Arc<SessionConnection>, path: &str) -> Watching {
         let mut paths = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let known = paths.watching.get(path).and_then(WeakShared::upgrade);
         if let Some(watching) = known.filter(is_open) {
@@ -68,7 +68,7 @@ fn is_open(watching: &Watching) -> bool {
     }
 }
 
-async fn watch(link: Arc<Link>, path: String) -> Answer<Option<Watched>> {
+async fn watch(link: Arc<SessionConnection>, path: String) -> DriverResult<Option<ClaimWatch>> {
     let connection = link.current()?;
     let asking = connection.client().check_and_watch_stat(&path);
     let (stat, watcher) = connection.answer(asking).await?;
@@ -78,7 +78,7 @@ async fn watch(link: Arc<Link>, path: String) -> Answer<Option<Watched>> {
         // A change, or the end of the connection: one looks again in any case.
         let _event = watcher.changed().await;
     };
-    Ok(Some(Watched {
+    Ok(Some(ClaimWatch {
         changes: stat.version,
         is_ephemeral: stat.ephemeral_owner != 0,
         changed: changed.boxed().shared(),

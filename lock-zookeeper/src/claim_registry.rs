@@ -9,17 +9,17 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use lock_core::{Claim, Clock, Deadlines, HoldId, LossReason, LossSender, Moment, OwnerId};
 
-use crate::link::counted;
-use crate::node::Node;
 use crate::removal::remove;
-use crate::session::Session;
+use crate::session::connection::counted;
+use crate::session::node::Node;
+use crate::session::requests::Session;
 
 /// How long giving back what nobody needs may take, and how long it is left to its release before.
 const GIVING_BACK: Duration = Duration::from_secs(3);
 
 /// Where a claim is, from before its first write until it is known to have gone.
 #[derive(Clone)]
-pub(crate) struct Place {
+pub(crate) struct ClaimRecord {
     pub(crate) session: Arc<Session>,
     /// The lock's node.
     pub(crate) lock: Arc<str>,
@@ -37,10 +37,10 @@ pub(crate) struct Place {
     pub(crate) released: Option<Moment>,
     /// When the next renewal is due of a hold that was renewed: until then, it is needed unless its release was tried.
     pub(crate) renewed_until: Option<Moment>,
-    _berth: Arc<Berth>,
+    _berth: Arc<SessionLoad>,
 }
 
-impl Place {
+impl ClaimRecord {
     /// For a claim whose node is not known yet.
     pub(crate) fn new(
         session: &Arc<Session>,
@@ -59,7 +59,7 @@ impl Place {
             stuck_since: None,
             released: None,
             renewed_until: None,
-            _berth: Arc::new(Berth::new(session, lock.len() + prefix.len())),
+            _berth: Arc::new(SessionLoad::new(session, lock.len() + prefix.len())),
         }
     }
 
@@ -76,12 +76,12 @@ impl Place {
 }
 
 /// What a claim takes up in its session.
-struct Berth {
+struct SessionLoad {
     session: Arc<Session>,
     size: usize,
 }
 
-impl Berth {
+impl SessionLoad {
     fn new(session: &Arc<Session>, size: usize) -> Self {
         session.load(size);
         Self {
@@ -91,7 +91,7 @@ impl Berth {
     }
 }
 
-impl Drop for Berth {
+impl Drop for SessionLoad {
     fn drop(&mut self) {
         self.session.unload(self.size);
     }
@@ -99,19 +99,19 @@ impl Drop for Berth {
 
 /// All places of one client.
 #[derive(Default)]
-pub(crate) struct Places(Mutex<HashMap<OwnerId, Place>>);
+pub(crate) struct ClaimRegistry(Mutex<HashMap<OwnerId, ClaimRecord>>);
 
-impl Places {
-    pub(crate) fn enter(&self, owner: OwnerId, place: Place) {
+impl ClaimRegistry {
+    pub(crate) fn enter(&self, owner: OwnerId, place: ClaimRecord) {
         self.all().insert(owner, place);
     }
 
-    pub(crate) fn get(&self, owner: OwnerId) -> Option<Place> {
+    pub(crate) fn get(&self, owner: OwnerId) -> Option<ClaimRecord> {
         self.all().get(&owner).cloned()
     }
 
     /// Changes what is known of a place, if there is one.
-    pub(crate) fn update(&self, owner: OwnerId, change: impl FnOnce(&mut Place)) {
+    pub(crate) fn update(&self, owner: OwnerId, change: impl FnOnce(&mut ClaimRecord)) {
         self.all().get_mut(&owner).map(change);
     }
 
@@ -127,7 +127,7 @@ impl Places {
     }
 
     /// Forgets a place, because nothing is there any more.
-    pub(crate) fn leave(&self, owner: OwnerId) -> Option<Place> {
+    pub(crate) fn leave(&self, owner: OwnerId) -> Option<ClaimRecord> {
         self.all().remove(&owner)
     }
 
@@ -147,8 +147,8 @@ impl Places {
         &self,
         session: &Arc<Session>,
         deadlines: &Deadlines,
-    ) -> Vec<Place> {
-        let left: Vec<(OwnerId, Place)> = {
+    ) -> Vec<ClaimRecord> {
+        let left: Vec<(OwnerId, ClaimRecord)> = {
             let all = self.all();
             let now = Clock::Boot.now();
             let left = all
@@ -198,12 +198,12 @@ impl Places {
         }
     }
 
-    fn all(&self) -> MutexGuard<'_, HashMap<OwnerId, Place>> {
+    fn all(&self) -> MutexGuard<'_, HashMap<OwnerId, ClaimRecord>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl fmt::Debug for Places {
+impl fmt::Debug for ClaimRegistry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.all().keys()).finish()
     }

@@ -21,9 +21,9 @@ use zookeeper_client::{
     StateWatcher, WatchedEvent,
 };
 
+use crate::connection::request_size::{RequestSize, RequestSizes};
 use crate::error::{is_end_of_session, is_loss_of_connection};
-use crate::node::Answer;
-use crate::weight::{Weight, Weights};
+use crate::session::node::DriverResult;
 
 /// The driver's task, which reads and writes.
 type Driving = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -34,7 +34,7 @@ pub(crate) struct Connection {
     ended: watch::Receiver<Option<SessionState>>,
     task: AbortHandle,
     runtime: Handle,
-    weights: Arc<Weights>,
+    request_sizes: Arc<RequestSizes>,
     /// Set once its end was counted against the requests that were under way.
     is_told: AtomicBool,
     /// Dropped after all watchers: they panic when they outlive the driver's task.
@@ -51,8 +51,8 @@ impl Connection {
         connector: Connector,
         server: &str,
         secure: bool,
-        weights: &Arc<Weights>,
-    ) -> Answer<Arc<Self>> {
+        request_sizes: &Arc<RequestSizes>,
+    ) -> DriverResult<Arc<Self>> {
         let spawned = Spawned::default();
         // The driver's futures are large.
         let client = if secure {
@@ -82,7 +82,7 @@ impl Connection {
             ended,
             task,
             runtime,
-            weights: Arc::clone(weights),
+            request_sizes: Arc::clone(request_sizes),
             is_told: AtomicBool::new(false),
             _stopped: stopped,
         }))
@@ -107,7 +107,10 @@ impl Connection {
     }
 
     /// Waits for the answer to a request of this connection, which never comes after its end.
-    pub(crate) async fn answer<T>(&self, asking: impl Future<Output = Answer<T>>) -> Answer<T> {
+    pub(crate) async fn answer<T>(
+        &self,
+        asking: impl Future<Output = DriverResult<T>>,
+    ) -> DriverResult<T> {
         tokio::select! {
             biased;
             answer = asking => match answer {
@@ -121,26 +124,26 @@ impl Connection {
         }
     }
 
-    /// Like [answer](Self::answer), and notes whether servers take requests of this weight.
+    /// Like [answer](Self::answer), and notes whether servers take requests of this size.
     pub(crate) async fn answer_to<T>(
         &self,
-        weight: Weight,
-        asking: impl Future<Output = Answer<T>>,
-    ) -> Answer<T> {
+        request_size: RequestSize,
+        asking: impl Future<Output = DriverResult<T>>,
+    ) -> DriverResult<T> {
         let answer = self.answer(asking).await;
         match &answer {
             Err(error) if is_loss_of_connection(error) => {
-                self.weights.lost(weight, &self.is_told);
+                self.request_sizes.lost(request_size, &self.is_told);
             }
             Err(error) if is_end_of_session(error) => {}
-            Ok(_) | Err(_) => self.weights.answered(weight),
+            Ok(_) | Err(_) => self.request_sizes.answered(request_size),
         }
         answer
     }
 
     /// What requests may weigh.
-    pub(crate) fn weights(&self) -> &Arc<Weights> {
-        &self.weights
+    pub(crate) fn request_sizes(&self) -> &Arc<RequestSizes> {
+        &self.request_sizes
     }
 
     /// Closes the connection, and leaves the session as it is.
@@ -179,11 +182,11 @@ impl Unready {
     }
 
     /// The connection, ready for use.
-    pub(crate) fn ready(mut self) -> Answer<Arc<Connection>> {
+    pub(crate) fn ready(mut self) -> DriverResult<Arc<Connection>> {
         self.connection.take().ok_or(ZooKeeperError::ConnectionLoss)
     }
 
-    pub(crate) fn get(&self) -> Answer<&Connection> {
+    pub(crate) fn get(&self) -> DriverResult<&Connection> {
         let connection = self.connection.as_deref();
         connection.ok_or(ZooKeeperError::ConnectionLoss)
     }
@@ -235,7 +238,7 @@ impl Watcher {
 fn secure_connect(
     connector: Connector,
     server: &str,
-) -> impl Future<Output = Answer<ZooKeeper>> + Send {
+) -> impl Future<Output = DriverResult<ZooKeeper>> + Send {
     connector.secure_connect(server)
 }
 
@@ -243,7 +246,7 @@ fn secure_connect(
 fn secure_connect(
     connector: Connector,
     server: &str,
-) -> impl Future<Output = Answer<ZooKeeper>> + Send {
+) -> impl Future<Output = DriverResult<ZooKeeper>> + Send {
     connector.connect(server)
 }
 

@@ -1,4 +1,4 @@
-//! Keeping holds and giving them back.
+//! Renews holds, and gives them back.
 
 use async_trait::async_trait;
 use lock_core::{HoldId, LeaseStore, Released, Renewal, Result};
@@ -8,15 +8,14 @@ use crate::client::Client;
 #[async_trait]
 impl LeaseStore for Client {
     async fn renew(&self, holds: &[HoldId]) -> Result<Vec<Renewal>> {
-        Client::renew(self, holds)
+        self.renew_holds(holds)
             .await
-            .map_err(|error| self.located(error).with_operation("renew"))
+            .map_err(|error| self.located(error))
     }
 
     async fn release(&self, hold: &HoldId) -> Result<Released> {
-        Client::release(self, hold).await.map_err(|error| {
-            let located = self.located(error);
-            located.with_operation("release").with_key(hold.key())
-        })
+        self.release_claim(hold)
+            .await
+            .map_err(|error| self.located(error))
     }
 }

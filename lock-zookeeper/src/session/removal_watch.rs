@@ -8,20 +8,20 @@ use lock_core::{LossReason, LossSender, OwnerId};
 use tokio::sync::mpsc::UnboundedReceiver;
 use zookeeper_client::EventType;
 
-use crate::connection::Watcher;
-use crate::places::Places;
+use crate::claim_registry::ClaimRegistry;
+use crate::connection::open::Watcher;
 
 /// A hold whose node is watched.
 #[derive(Debug)]
-pub(crate) struct Watched {
+pub(crate) struct WatchedNode {
     pub(crate) owner: OwnerId,
     pub(crate) loss: LossSender,
     pub(crate) watcher: Watcher,
 }
 
-impl Watched {
+impl WatchedNode {
     /// Waits until something happens to the node.
-    async fn tell(self, places: &Weak<Places>) {
+    async fn tell(self, registry: &Weak<ClaimRegistry>) {
         match self.watcher.changed().await.map(|event| event.event_type) {
             Some(EventType::NodeDeleted) => self.loss.lost(LossReason::Removed),
             // Whoever looks after the session tells of its end.
@@ -32,8 +32,8 @@ impl Watched {
                 | EventType::NodeChildrenChanged,
             )
             | None => {
-                if let Some(places) = places.upgrade() {
-                    places.update(self.owner, |place| place.is_watched = false);
+                if let Some(registry) = registry.upgrade() {
+                    registry.update(self.owner, |place| place.is_watched = false);
                 }
             }
         }
@@ -41,13 +41,16 @@ impl Watched {
 }
 
 /// Tells all whose watches `begin`, as long as their session is there.
-pub(crate) async fn tell_of_removals(mut begin: UnboundedReceiver<Watched>, places: Weak<Places>) {
+pub(crate) async fn tell_of_removals(
+    mut begin: UnboundedReceiver<WatchedNode>,
+    registry: Weak<ClaimRegistry>,
+) {
     let mut telling = FuturesUnordered::new();
     loop {
         // Both are cancel safe.
         tokio::select! {
             watched = begin.recv() => match watched {
-                Some(watched) => telling.push(watched.tell(&places)),
+                Some(watched) => telling.push(watched.tell(&registry)),
                 None => return,
             },
             Some(()) = telling.next() => {}

@@ -16,15 +16,14 @@ use lock_core::{InFlight, OneInFlight};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use zookeeper_client::{
-    Acls, CreateMode, CreateOptions, CreateSequence, Error as ZooKeeperError, MultiReadResult,
-    MultiWriteError, Stat,
+    Acls, CreateMode, CreateOptions, Error as ZooKeeperError, MultiReadResult, MultiWriteError,
 };
 
-use crate::connection::Connection;
-use crate::line::Line;
-use crate::link::Link;
-use crate::node::{Answer, Joined, Node};
-use crate::weight::{REQUEST_MAX, Weight};
+use crate::connection::open::Connection;
+use crate::connection::request_size::{REQUEST_MAX, RequestSize};
+use crate::queue::Queue;
+use crate::session::connection::SessionConnection;
+use crate::session::node::{DriverResult, Joined, made, was_there};
 
 /// How many travel together at most: other sessions wait meanwhile.
 const BATCH_MAX: usize = 256;
@@ -38,7 +37,7 @@ const NO_ANSWER: ZooKeeperError = ZooKeeperError::ConnectionLoss;
 
 /// What is asked in one session.
 pub(crate) struct Batches {
-    link: Arc<Link>,
+    link: Arc<SessionConnection>,
     acls: Acls<'static>,
     runtime: Handle,
     gathered: Mutex<Gathered>,
@@ -48,11 +47,11 @@ pub(crate) struct Batches {
 /// What waits to be sent, whoever may have given it up.
 #[derive(Default)]
 struct Gathered {
-    claims: Vec<Claim>,
+    claims: Vec<JoinRequest>,
     removals: Vec<Removal>,
 }
 
-struct Claim {
+struct JoinRequest {
     lock: Arc<str>,
     start: String,
     asker: Asker<Joined>,
@@ -60,11 +59,11 @@ struct Claim {
 
 struct Removal {
     path: String,
-    asker: Asker<Answer<bool>>,
+    asker: Asker<DriverResult<bool>>,
 }
 
 /// What was seen of lines by one request.
-type Lines = HashMap<Arc<str>, Answer<Arc<Line>>>;
+type Lines = HashMap<Arc<str>, DriverResult<Arc<Queue>>>;
 
 /// Whoever waits for an answer.
 struct Asker<T> {
@@ -77,7 +76,11 @@ struct Flush(Arc<Batches>);
 
 impl Batches {
     /// Asks over `link`; answers are waited for on `runtime`.
-    pub(crate) fn new(link: Arc<Link>, acls: Acls<'static>, runtime: Handle) -> Arc<Self> {
+    pub(crate) fn new(
+        link: Arc<SessionConnection>,
+        acls: Acls<'static>,
+        runtime: Handle,
+    ) -> Arc<Self> {
         Arc::new(Self {
             link,
             acls,
@@ -90,7 +93,7 @@ impl Batches {
     /// Makes a node that begins with `start` in the line of `lock`, and lists the line right behind it.
     pub(crate) async fn join(self: &Arc<Self>, lock: &Arc<str>, start: String) -> Joined {
         let together = self.gather(|gathered, asker| {
-            gathered.claims.push(Claim {
+            gathered.claims.push(JoinRequest {
                 lock: Arc::clone(lock),
                 start: start.clone(),
                 asker,
@@ -120,14 +123,14 @@ impl Batches {
         };
         // The last answer first, so that one wakes up once.
         let children = connection.answer(listing).await;
-        let weight = Weight::of([&*start]);
-        let node = made(&start, connection.answer_to(weight, creating).await);
-        let line = children.map(|children| Arc::new(Line::new(children)));
+        let request_size = RequestSize::of([&*start]);
+        let node = made(&start, connection.answer_to(request_size, creating).await);
+        let line = children.map(|children| Arc::new(Queue::new(children)));
         Joined { node, line }
     }
 
     /// Removes the node at `path`; whether it was there.
-    pub(crate) async fn remove(self: &Arc<Self>, path: &str) -> Answer<bool> {
+    pub(crate) async fn remove(self: &Arc<Self>, path: &str) -> DriverResult<bool> {
         let together = self.gather(|gathered, asker| {
             gathered.removals.push(Removal {
                 path: path.to_owned(),
@@ -144,7 +147,11 @@ impl Batches {
             self.send(&mut gathered);
             connection.client().delete(path, None)
         };
-        was_there(connection.answer_to(Weight::of([path]), removing).await)
+        was_there(
+            connection
+                .answer_to(RequestSize::of([path]), removing)
+                .await,
+        )
     }
 
     /// Sends what has gathered, so that whatever is sent next is behind it.
@@ -194,13 +201,13 @@ impl Batches {
             Ok(connection) => connection,
             Err(error) => return refuse(claims, removals, &error),
         };
-        let weights = self.link.weights();
-        for removals in weights.cut(removals, BATCH_MAX, REQUEST_MAX, |removal| {
+        let request_sizes = self.link.request_sizes();
+        for removals in request_sizes.cut(removals, BATCH_MAX, REQUEST_MAX, |removal| {
             removal.path.len()
         }) {
             self.start(remove(Arc::clone(&connection), removals));
         }
-        for claims in weights.cut(claims, BATCH_MAX, LOOK_MAX, |claim| claim.lock.len()) {
+        for claims in request_sizes.cut(claims, BATCH_MAX, LOOK_MAX, |claim| claim.lock.len()) {
             self.start(join(Arc::clone(&connection), self.acls, claims));
         }
     }
@@ -266,8 +273,8 @@ async fn remove(connection: Arc<Connection>, removals: Vec<Removal>) {
             Err(MultiWriteError::RequestFailed { source }) => Err(source),
         }
     };
-    let weight = Weight::of(removals.iter().map(|removal| &*removal.path));
-    match connection.answer_to(weight, all_removed).await {
+    let request_size = RequestSize::of(removals.iter().map(|removal| &*removal.path));
+    match connection.answer_to(request_size, all_removed).await {
         Ok(true) => removals
             .into_iter()
             .for_each(|removal| removal.asker.tell(Ok(true))),
@@ -289,15 +296,15 @@ async fn remove(connection: Arc<Connection>, removals: Vec<Removal>) {
 }
 
 /// Makes the nodes of claims, and looks at their lines in one request.
-async fn join(connection: Arc<Connection>, acls: Acls<'static>, claims: Vec<Claim>) {
+async fn join(connection: Arc<Connection>, acls: Acls<'static>, claims: Vec<JoinRequest>) {
     let options = of_claims(acls);
     let creating: Vec<_> = claims
         .iter()
         .map(|claim| connection.client().create(&claim.start, &[], &options))
         .collect();
     let creating = creating.into_iter().zip(&claims).map(|(asking, claim)| {
-        let weight = Weight::of([&*claim.start]);
-        connection.answer_to(weight, asking)
+        let request_size = RequestSize::of([&*claim.start]);
+        connection.answer_to(request_size, asking)
     });
     let locks: HashSet<Arc<str>> = claims.iter().map(|claim| Arc::clone(&claim.lock)).collect();
     let lines = look(&connection, locks).await;
@@ -317,16 +324,16 @@ async fn join(connection: Arc<Connection>, acls: Acls<'static>, claims: Vec<Clai
 }
 
 /// The lines of `locks`.
-async fn look(connection: &Connection, locks: HashSet<Arc<str>>) -> Answer<Lines> {
+async fn look(connection: &Connection, locks: HashSet<Arc<str>>) -> DriverResult<Lines> {
     let mut looking = connection.client().new_multi_reader();
     for lock in &locks {
         looking.add_get_children(lock)?;
     }
-    let weight = Weight::of(locks.iter().map(|lock| &**lock));
-    let answers = connection.answer_to(weight, looking.commit()).await?;
+    let request_size = RequestSize::of(locks.iter().map(|lock| &**lock));
+    let answers = connection.answer_to(request_size, looking.commit()).await?;
     let lines = locks.into_iter().zip(answers).filter_map(|(lock, answer)| {
         let line = match answer {
-            MultiReadResult::Children { children } => Ok(Arc::new(Line::new(children))),
+            MultiReadResult::Children { children } => Ok(Arc::new(Queue::new(children))),
             MultiReadResult::Error { err } => Err(err),
             _ => return None,
         };
@@ -336,26 +343,11 @@ async fn look(connection: &Connection, locks: HashSet<Arc<str>>) -> Answer<Lines
 }
 
 /// Answers requests that cannot be sent.
-fn refuse(claims: Vec<Claim>, removals: Vec<Removal>, error: &ZooKeeperError) {
+fn refuse(claims: Vec<JoinRequest>, removals: Vec<Removal>, error: &ZooKeeperError) {
     let removals = removals.into_iter().map(|removal| removal.asker);
     removals.for_each(|asker| asker.tell(Err(error.clone())));
     for claim in claims {
         claim.asker.tell(Joined::refused(error.clone()));
-    }
-}
-
-fn made(start: &str, created: Answer<(Stat, CreateSequence)>) -> Answer<Node> {
-    created.map(|(stat, sequence)| Node {
-        path: format!("{start}{sequence}"),
-        czxid: stat.czxid,
-    })
-}
-
-fn was_there(removed: Answer<()>) -> Answer<bool> {
-    match removed {
-        Ok(()) => Ok(true),
-        Err(ZooKeeperError::NoNode) => Ok(false),
-        Err(error) => Err(error),
     }
 }
 

@@ -9,13 +9,13 @@ use lock_core::{Clock, Error, ErrorKind, HumanDuration, Result};
 use zookeeper_client::{Client as ZooKeeper, Error as ZooKeeperError, SessionInfo};
 
 use crate::ZooKeeperConfig;
-use crate::connection::{Connection, Unready};
-use crate::diagnosis::{diagnose, version};
-use crate::error::{BACKEND, config_error, translate};
-use crate::node::Answer;
+use crate::connection::diagnosis::{diagnose, version};
+use crate::connection::open::{Connection, Unready};
+use crate::connection::request_size::RequestSizes;
 #[cfg(feature = "tls")]
-use crate::tls::Security;
-use crate::weight::Weights;
+use crate::connection::tls::Security;
+use crate::error::{BACKEND, config_error, translate};
+use crate::session::node::DriverResult;
 
 /// After how long a silent server is given up for another one, if two fifths of the session's timeout
 /// are not less.
@@ -28,19 +28,19 @@ const SLOW: Duration = Duration::from_millis(300);
 const DEFAULT_PORT: u16 = 2181;
 
 /// Opens connections to one ensemble.
-pub(crate) struct Wire {
+pub(crate) struct Connector {
     /// `host:port` of each.
     servers: Vec<String>,
     auth: Option<String>,
     /// Whether a server wants to know the user before anything else.
     user_comes_first: AtomicBool,
     /// What requests may weigh, on whichever of the servers.
-    pub(crate) weights: Arc<Weights>,
+    pub(crate) request_sizes: Arc<RequestSizes>,
     #[cfg(feature = "tls")]
     security: Option<Security>,
 }
 
-impl Wire {
+impl Connector {
     /// Checks that the settings fit together; nothing is opened.
     pub(crate) fn new(config: &ZooKeeperConfig) -> Result<Self> {
         if config.servers.contains('/') {
@@ -68,7 +68,7 @@ impl Wire {
             servers: servers?,
             auth: config.auth.clone(),
             user_comes_first: AtomicBool::new(false),
-            weights: Arc::default(),
+            request_sizes: Arc::default(),
             #[cfg(feature = "tls")]
             security: match &config.tls {
                 Some(tls) => Some(Security::new(tls.clone(), &config.servers)?),
@@ -101,7 +101,7 @@ impl Wire {
                 match connected.and_then(|connection| Ok(connection.ready()?)) {
                     Ok(connection) => return Ok(connection),
                     Err(Failure::Setting(error)) => return Err(error),
-                    Err(Failure::Answer(error)) => {
+                    Err(Failure::DriverResult(error)) => {
                         // Where none is there, that shows at once.
                         was_slow |= Clock::Boot.now().since(begun) > SLOW;
                         failure = failure.or(Some((server, error)));
@@ -142,13 +142,15 @@ impl Wire {
         #[cfg(not(feature = "tls"))]
         let secure = false;
         let Some(auth) = &self.auth else {
-            let connection = Connection::open(connector, server, secure, &self.weights).await?;
+            let connection =
+                Connection::open(connector, server, secure, &self.request_sizes).await?;
             return Ok(Unready::new(connection, goes_on));
         };
         if !self.user_comes_first.load(Ordering::Relaxed) {
             // Told later where that is possible: some servers answer it before they answer the connection, which
             // the driver does not expect (zookeeper-client 0.11).
-            let opened = Connection::open(connector.clone(), server, secure, &self.weights).await;
+            let opened =
+                Connection::open(connector.clone(), server, secure, &self.request_sizes).await;
             let told = match opened.map(|connection| Unready::new(connection, goes_on)) {
                 Ok(connection) => told_later(connection, auth).await,
                 Err(error) => Err(error),
@@ -160,7 +162,7 @@ impl Wire {
             }
         }
         let connector = connector.with_auth("digest", auth.as_bytes());
-        let connection = Connection::open(connector, server, secure, &self.weights).await?;
+        let connection = Connection::open(connector, server, secure, &self.request_sizes).await?;
         self.user_comes_first.store(true, Ordering::Relaxed);
         Ok(Unready::new(connection, goes_on))
     }
@@ -208,16 +210,16 @@ pub(crate) enum Failure {
         expect(dead_code, reason = "only certificates fail so")
     )]
     Setting(Error),
-    Answer(ZooKeeperError),
+    DriverResult(ZooKeeperError),
 }
 
 impl From<ZooKeeperError> for Failure {
     fn from(error: ZooKeeperError) -> Self {
-        Self::Answer(error)
+        Self::DriverResult(error)
     }
 }
 
-async fn told_later(connection: Unready, auth: &str) -> Answer<Unready> {
+async fn told_later(connection: Unready, auth: &str) -> DriverResult<Unready> {
     let asked = connection.get()?;
     let telling = asked.client().auth("digest", auth.as_bytes());
     asked.answer(telling).await?;
@@ -252,7 +254,7 @@ pub(crate) fn too_short(ttl: Duration, shortest: Duration) -> Error {
     .with_backend(BACKEND)
 }
 
-impl fmt::Debug for Wire {
+impl fmt::Debug for Connector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Nothing else of it, since it holds the password.
         self.servers.fmt(f)

@@ -10,15 +10,15 @@ const REMEMBERED: usize = 1024;
 
 /// A set of bounded size.
 #[derive(Debug)]
-pub(crate) struct Known<T>(Mutex<HashSet<T>>);
+pub(crate) struct Remembered<T>(Mutex<HashSet<T>>);
 
-impl<T> Default for Known<T> {
+impl<T> Default for Remembered<T> {
     fn default() -> Self {
         Self(Mutex::new(HashSet::new()))
     }
 }
 
-impl<T: Eq + Hash> Known<T> {
+impl<T: Eq + Hash> Remembered<T> {
     pub(crate) fn has<Q>(&self, value: &Q) -> bool
     where
         T: Borrow<Q>,

@@ -11,15 +11,15 @@ use tokio::sync::Mutex as FairMutex;
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::sync::watch;
 
-use crate::connection::Connection;
+use crate::claim_registry::ClaimRegistry;
+use crate::connection::connect::too_short;
+use crate::connection::open::Connection;
 use crate::error::{BACKEND, no_answer};
-use crate::link::{Link, State};
-use crate::parents::Parents;
-use crate::places::Places;
-use crate::reattaching::{CLOSING_LIMIT, Reattaching};
-use crate::session::Session;
-use crate::watches::tell_of_removals;
-use crate::wire::too_short;
+use crate::lock_nodes::LockNodeSweeper;
+use crate::session::connection::{SessionConnection, State};
+use crate::session::reattach::{CLOSING_LIMIT, Reattaching};
+use crate::session::removal_watch::tell_of_removals;
+use crate::session::requests::Session;
 
 /// How long opening a session may take.
 pub(crate) const OPENING_LIMIT: Duration = Duration::from_secs(4);
@@ -38,31 +38,31 @@ const ROUND: Duration = Duration::from_secs(1);
 
 /// What sessions are opened with.
 #[derive(Clone, Debug)]
-pub(crate) struct Terms {
+pub(crate) struct SessionOptions {
     pub(crate) reattaching: Arc<Reattaching>,
-    pub(crate) places: Arc<Places>,
-    pub(crate) parents: Arc<Parents>,
+    pub(crate) registry: Arc<ClaimRegistry>,
+    pub(crate) lock_nodes: Arc<LockNodeSweeper>,
     pub(crate) deadlines: Deadlines,
 }
 
 /// Opens sessions on one runtime and closes them when they are not used any more.
 #[derive(Debug)]
-pub(crate) struct Station {
-    terms: Terms,
+pub(crate) struct SessionPool {
+    terms: SessionOptions,
     runtime: Handle,
-    slots: Mutex<HashMap<Duration, Arc<Slot>>>,
+    slots: Mutex<HashMap<Duration, Arc<PooledSession>>>,
 }
 
 /// The session for one ttl.
 #[derive(Debug, Default)]
-struct Slot {
+struct PooledSession {
     session: Mutex<Option<Arc<Session>>>,
     /// When none could be opened.
     refused: Mutex<Option<Moment>>,
     opening: Arc<FairMutex<()>>,
 }
 
-impl Terms {
+impl SessionOptions {
     /// How long a session lives that is to live for `ttl`.
     async fn negotiated(&self, ttl: Duration) -> Result<Duration> {
         let ends = Clock::Boot.now().plus(CLOSING_LIMIT);
@@ -81,16 +81,16 @@ impl Terms {
 
     /// Opens a session for `ttl`.
     async fn connect(&self, ttl: Duration) -> Result<Arc<Connection>> {
-        let wire = &self.reattaching.wire;
+        let connector = &self.reattaching.connector;
         // The driver's futures are large.
-        let opening = Box::pin(wire.open(ttl));
+        let opening = Box::pin(connector.open(ttl));
         let opened = self.deadlines.timeout(OPENING_LIMIT, opening).await;
-        opened.unwrap_or_else(|| Err(no_answer(OPENING_LIMIT).with_server(wire.address())))
+        opened.unwrap_or_else(|| Err(no_answer(OPENING_LIMIT).with_server(connector.address())))
     }
 }
 
-impl Station {
-    pub(crate) fn new(terms: Terms, runtime: Handle) -> Arc<Self> {
+impl SessionPool {
+    pub(crate) fn new(terms: SessionOptions, runtime: Handle) -> Arc<Self> {
         Arc::new(Self {
             terms,
             runtime,
@@ -120,7 +120,7 @@ impl Station {
         }
     }
 
-    async fn open(&self, slot: Arc<Slot>, ttl: Duration) -> Result<Arc<Session>> {
+    async fn open(&self, slot: Arc<PooledSession>, ttl: Duration) -> Result<Arc<Session>> {
         // Waited for here, so that whoever gives up waits no longer.
         let turn = Arc::clone(&slot.opening).lock_owned().await;
         if let Some(session) = slot.current() {
@@ -173,24 +173,24 @@ impl Station {
         })
     }
 
-    fn slot(&self, ttl: Duration) -> Arc<Slot> {
+    fn slot(&self, ttl: Duration) -> Arc<PooledSession> {
         let mut slots = self.slots();
         if let Some(slot) = slots.get(&ttl) {
             return Arc::clone(slot);
         }
         // One that is held here only has neither a session nor anybody who opens one.
         slots.retain(|_, slot| Arc::strong_count(slot) > 1 || slot.current().is_some());
-        let slot = Arc::<Slot>::default();
+        let slot = Arc::<PooledSession>::default();
         slots.insert(ttl, Arc::clone(&slot));
         slot
     }
 
-    fn slots(&self) -> MutexGuard<'_, HashMap<Duration, Arc<Slot>>> {
+    fn slots(&self) -> MutexGuard<'_, HashMap<Duration, Arc<PooledSession>>> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Slot {
+impl PooledSession {
     fn current(&self) -> Option<Arc<Session>> {
         let session = self.lock();
         let session = session.as_ref().filter(|session| session.is_fit())?;
@@ -224,7 +224,11 @@ impl Slot {
     }
 }
 
-async fn open(terms: Terms, slot: Arc<Slot>, ttl: Duration) -> Result<Arc<Session>> {
+async fn open(
+    terms: SessionOptions,
+    slot: Arc<PooledSession>,
+    ttl: Duration,
+) -> Result<Arc<Session>> {
     let connection = terms
         .connect(ttl)
         .await
@@ -233,48 +237,52 @@ async fn open(terms: Terms, slot: Arc<Slot>, ttl: Duration) -> Result<Arc<Sessio
         return Err(too_short(ttl, connection.timeout()));
     }
     let (watches, begin) = unbounded_channel();
-    let link = Arc::new(Link::new(connection, ttl));
+    let link = Arc::new(SessionConnection::new(connection, ttl));
     let reattaching = Arc::clone(&terms.reattaching);
     let (states, weak_link) = (link.states(), Arc::downgrade(&link));
-    let session = Arc::new(Session::new(link, reattaching.wire.has_user(), watches));
+    let session = Arc::new(Session::new(
+        link,
+        reattaching.connector.has_user(),
+        watches,
+    ));
     *slot.lock() = Some(Arc::clone(&session));
     let weak = Arc::downgrade(&session);
     let keeper_runtime = Handle::current();
-    let places = Arc::downgrade(&terms.places);
+    let registry = Arc::downgrade(&terms.registry);
     keeper_runtime.spawn(reattaching.keep_connected(weak_link, weak.clone()));
-    keeper_runtime.spawn(tell_of_removals(begin, places.clone()));
+    keeper_runtime.spawn(tell_of_removals(begin, registry.clone()));
     keeper_runtime.spawn(give_back_what_is_left(
         weak.clone(),
-        places.clone(),
-        Arc::downgrade(&terms.parents),
+        registry.clone(),
+        Arc::downgrade(&terms.lock_nodes),
         terms.deadlines,
     ));
-    keeper_runtime.spawn(look_after(weak, Arc::downgrade(&slot), places, states));
+    keeper_runtime.spawn(look_after(weak, Arc::downgrade(&slot), registry, states));
     Ok(session)
 }
 
 /// Removes what nobody needs any more, as long as the session lives.
 async fn give_back_what_is_left(
     session: Weak<Session>,
-    places: Weak<Places>,
-    parents: Weak<Parents>,
+    registry: Weak<ClaimRegistry>,
+    lock_nodes: Weak<LockNodeSweeper>,
     deadlines: Deadlines,
 ) {
     loop {
         let round = Clock::Boot.now().plus(ROUND);
         Clock::Boot.sleep_until(round).await;
-        let (Some(session), Some(places)) = (session.upgrade(), places.upgrade()) else {
+        let (Some(session), Some(registry)) = (session.upgrade(), registry.upgrade()) else {
             return;
         };
         if session.has_ended() {
             return;
         }
-        let gone = places.give_back_in(&session, &deadlines).await;
-        let Some(parents) = parents.upgrade() else {
+        let gone = registry.give_back_in(&session, &deadlines).await;
+        let Some(lock_nodes) = lock_nodes.upgrade() else {
             return;
         };
         for place in gone {
-            parents.left(place.lock, place.session);
+            lock_nodes.left(place.lock, place.session);
         }
     }
 }
@@ -282,8 +290,8 @@ async fn give_back_what_is_left(
 /// Tells of the end of a session, and closes it when nobody has used it for a while.
 async fn look_after(
     session: Weak<Session>,
-    slot: Weak<Slot>,
-    places: Weak<Places>,
+    slot: Weak<PooledSession>,
+    registry: Weak<ClaimRegistry>,
     mut states: watch::Receiver<State>,
 ) {
     loop {
@@ -292,20 +300,20 @@ async fn look_after(
             _state = states.wait_for(|state| *state == State::Ended) => true,
             () = Clock::Boot.sleep_until(round) => false,
         };
-        let (Some(session), Some(places)) = (session.upgrade(), places.upgrade()) else {
+        let (Some(session), Some(registry)) = (session.upgrade(), registry.upgrade()) else {
             return;
         };
         if ended || session.has_ended() {
             slot.upgrade().inspect(|slot| slot.forget(&session));
-            places.lose(&session);
-            places.leave_all_in(&session);
+            registry.lose(&session);
+            registry.leave_all_in(&session);
             return;
         }
-        if places.are_needed_in(&session) {
+        if registry.are_needed_in(&session) {
             session.touch();
         } else if session.is_retired() {
             // It is closed when nobody has it, and takes along what could not be removed.
-            places.leave_all_in(&session);
+            registry.leave_all_in(&session);
         }
         let idle = Clock::Boot.now().since(session.idle_since());
         if idle > IDLE_LIMIT || !session.is_fit() {

@@ -6,14 +6,14 @@ use lock_core::{HoldId, LockKey, Mode, Namespace};
 
 /// Where the locks of a client are.
 #[derive(Clone, Debug)]
-pub(crate) struct Layout {
+pub(crate) struct Paths {
     /// A node of the operator's, which is never removed; empty for the root.
     chroot: String,
     /// The node of the namespace, below the chroot.
     base: String,
 }
 
-impl Layout {
+impl Paths {
     /// `chroot` has been checked: it is empty, or begins with a slash and ends without one.
     pub(crate) fn new(chroot: &str, namespace: &Namespace) -> Self {
         let chroot = chroot.to_owned();
@@ -135,8 +135,8 @@ mod tests {
     use super::*;
 
     fn lock(key: &str) -> String {
-        let layout = Layout::new("/app", &Namespace::new("shop").unwrap());
-        layout.lock(&LockKey::new(key).unwrap())
+        let paths = Paths::new("/app", &Namespace::new("shop").unwrap());
+        paths.lock(&LockKey::new(key).unwrap())
     }
 
     #[test]
@@ -144,7 +144,7 @@ mod tests {
         for key in ["a", "a/b", "A", "a ", "锁/订单:42", "order-42", "zookeeper"] {
             assert_eq!(lock(key), format!("/app/shop/{key}"));
         }
-        let bare = Layout::new("", &Namespace::none());
+        let bare = Paths::new("", &Namespace::none());
         let node = |key| bare.lock(&LockKey::new(key).unwrap());
         assert_eq!(node("a/b"), "/a/b");
         assert_eq!(node("1234567890"), "/1234567890", "nothing is beside it");
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(lock("./.."), "/app/shop/%2E/%2E%2E");
         assert_eq!(lock("\0\u{7f}\u{9f}"), "/app/shop/%00%7F%C2%9F");
         assert_eq!(lock("🔒\u{ffff}"), "/app/shop/%F0%9F%94%92%EF%BF%BF");
-        let slashes = Layout::new("", &Namespace::new("a/b").unwrap());
+        let slashes = Paths::new("", &Namespace::new("a/b").unwrap());
         assert_eq!(slashes.lock(&LockKey::new("c").unwrap()), "/a%2Fb/c");
     }
 
@@ -202,9 +202,9 @@ mod tests {
 
     #[test]
     fn levels_go_down_to_the_lock_and_up_to_the_chroot() {
-        let layout = Layout::new("/app/locks", &Namespace::new("shop").unwrap());
-        let node = layout.lock(&LockKey::new("a/b").unwrap());
-        let levels: Vec<_> = layout.levels(&node).collect();
+        let paths = Paths::new("/app/locks", &Namespace::new("shop").unwrap());
+        let node = paths.lock(&LockKey::new("a/b").unwrap());
+        let levels: Vec<_> = paths.levels(&node).collect();
         assert_eq!(
             levels,
             [
@@ -215,8 +215,8 @@ mod tests {
                 ("/app/locks/shop/a/b", false),
             ]
         );
-        assert_eq!(layout.above(&node), Some("/app/locks/shop/a"));
-        assert_eq!(layout.above("/app/locks/shop"), None);
-        assert_eq!(Layout::new("", &Namespace::none()).above("/a"), None);
+        assert_eq!(paths.above(&node), Some("/app/locks/shop/a"));
+        assert_eq!(paths.above("/app/locks/shop"), None);
+        assert_eq!(Paths::new("", &Namespace::none()).above("/a"), None);
     }
 }

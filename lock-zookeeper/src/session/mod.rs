@@ -1,0 +1,15 @@
+//! Sessions with the ensemble, and what is asked in them.
+
+pub(crate) mod batch;
+pub(crate) mod confirmed;
+pub(crate) mod connection;
+pub(crate) mod lock_node;
+pub(crate) mod looks;
+pub(crate) mod node;
+pub(crate) mod pool;
+pub(crate) mod reattach;
+pub(crate) mod remembered;
+pub(crate) mod removal_watch;
+pub(crate) mod requests;
+pub(crate) mod shared_watches;
+pub(crate) mod ttl_class;

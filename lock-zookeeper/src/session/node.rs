@@ -1,0 +1,59 @@
+//! The node of a claim, and what is answered about it.
+
+use std::sync::Arc;
+
+use zookeeper_client::{CreateSequence, Error as ZooKeeperError, Stat};
+
+use crate::queue::Queue;
+
+pub(crate) type DriverResult<T> = Result<T, ZooKeeperError>;
+
+/// A claim's node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Node {
+    pub(crate) path: String,
+    pub(crate) czxid: i64,
+}
+
+impl Node {
+    /// Its name in the line.
+    pub(crate) fn name(&self) -> &str {
+        self.path.rsplit('/').next().unwrap_or_default()
+    }
+}
+
+impl Joined {
+    /// Of a claim that was not sent.
+    pub(crate) fn refused(error: ZooKeeperError) -> Self {
+        Self {
+            node: Err(error.clone()),
+            line: Err(error),
+        }
+    }
+}
+
+/// What came of a claim: its node, and who stands in line with it.
+pub(crate) struct Joined {
+    pub(crate) node: DriverResult<Node>,
+    pub(crate) line: DriverResult<Arc<Queue>>,
+}
+
+/// Returns the node that was made for a name that begins with `start`.
+pub(super) fn made(
+    start: &str,
+    created: DriverResult<(Stat, CreateSequence)>,
+) -> DriverResult<Node> {
+    created.map(|(stat, sequence)| Node {
+        path: format!("{start}{sequence}"),
+        czxid: stat.czxid,
+    })
+}
+
+/// Returns true if there was a node to remove.
+pub(super) fn was_there(removed: DriverResult<()>) -> DriverResult<bool> {
+    match removed {
+        Ok(()) => Ok(true),
+        Err(ZooKeeperError::NoNode) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
