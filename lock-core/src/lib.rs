@@ -64,3 +64,4 @@ pub use keeper::Keeper;
 pub use keeper::recheck::RecheckHandle;
 pub use keeper::runtime::{KeeperMode, KeeperRuntime};
 pub use memory::MemoryLock;
+pub use mutex::Mutex;

@@ -2,10 +2,9 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use etcd_client::{GetOptions, TxnOp};
-use lock_core::{Claim, HoldId, LossSender, Mode, Moment};
+use lock_core::{Claim, HoldId, LossSender, Mode, Moment, Mutex};
 use tokio::sync::watch;
 
 use crate::key_pool::KeyPool;
@@ -67,7 +66,7 @@ impl ClaimKey {
     /// Notes that a take is under way, until what is returned is dropped.
     pub(crate) fn begin(self: &Arc<Self>) -> UnderWay {
         let (ended, end) = watch::channel(());
-        self.lock().under_way = Some(end);
+        self.state.lock().under_way = Some(end);
         UnderWay {
             place: Arc::clone(self),
             answered: false,
@@ -77,7 +76,7 @@ impl ClaimKey {
 
     /// Waits until no take is under way.
     pub(crate) async fn settled(&self) {
-        let under_way = self.lock().under_way.clone();
+        let under_way = self.state.lock().under_way.clone();
         if let Some(mut end) = under_way {
             // Nothing is ever sent: it only ends.
             while end.changed().await.is_ok() {}
@@ -87,42 +86,42 @@ impl ClaimKey {
     /// Notes that something may still arrive that puts the key there. The lease, which such a thing
     /// needs, is to end with those who stand under it.
     pub(crate) fn mark_in_doubt(&self) {
-        self.lock().in_doubt = true;
+        self.state.lock().in_doubt = true;
         self.lease.retire();
     }
 
     pub(crate) fn is_in_doubt(&self) -> bool {
-        self.lock().in_doubt
+        self.state.lock().in_doubt
     }
 
     /// Notes that the key is about to be deleted. If that has begun before, either request may arrive when the other
     /// one is answered.
     pub(crate) fn release(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.reuse_forbidden |= state.is_released;
         state.is_released = true;
     }
 
     /// Notes that nobody knows when the key was deleted, or will be.
     pub(crate) fn forbid_reuse(&self) {
-        self.lock().reuse_forbidden = true;
+        self.state.lock().reuse_forbidden = true;
     }
 
     /// Whether another claim may have the key, once this one has gone: all that was asked about it is answered.
     pub(crate) fn is_reusable(&self) -> bool {
-        let state = self.lock();
+        let state = self.state.lock();
         let is_settled = state.under_way.as_ref().is_none_or(has_ended);
         is_settled && !state.in_doubt && !state.reuse_forbidden
     }
 
     pub(crate) fn granted(&self, created: i64) {
-        self.lock().created = Some(created);
+        self.state.lock().created = Some(created);
     }
 
     /// Looks for its key as it was granted.
     pub(crate) fn look(&self) -> TxnOp {
         let options = GetOptions::new().with_keys_only();
-        let options = match self.lock().created {
+        let options = match self.state.lock().created {
             Some(created) => created_then(options, created),
             None => options,
         };
@@ -131,26 +130,22 @@ impl ClaimKey {
 
     /// Notes that the key stood as it was granted in this revision; whether it is watched.
     pub(crate) fn note_seen(&self, revision: i64) -> bool {
-        let state = self.lock();
+        let state = self.state.lock();
         let watch = state.watch.as_ref();
         watch.inspect(|watch| watch.seen(revision)).is_some()
     }
 
     pub(crate) fn keep_watch(&self, watch: Option<Subscription>) {
-        self.lock().watch = watch;
+        self.state.lock().watch = watch;
     }
 
     /// Notes that its release has failed and may be repeated until then.
     pub(crate) fn forget_at(&self, moment: Moment) {
-        self.lock().forgotten_at.get_or_insert(moment);
+        self.state.lock().forgotten_at.get_or_insert(moment);
     }
 
     pub(crate) fn is_forgotten(&self, now: Moment) -> bool {
-        self.lock().forgotten_at.is_some_and(|at| at <= now)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().forgotten_at.is_some_and(|at| at <= now)
     }
 }
 
@@ -187,7 +182,7 @@ impl Drop for UnderWay {
         }
         self.ended = None;
         // What is left of it would be a fifth of the memory that a hold takes.
-        let under_way = &mut self.place.lock().under_way;
+        let under_way = &mut self.place.state.lock().under_way;
         if under_way.as_ref().is_some_and(has_ended) {
             *under_way = None;
         }

@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use etcd_client::{
     Compare, CompareOp, GetOptions, PutOptions, Txn, TxnOp, TxnOpResponse, TxnResponse,
 };
 use lock_core::{
-    Claim, Clock, Deadlines, HoldId, KeeperRuntime, Moment, OwnerId, PerRuntime, Result,
+    Claim, Clock, Deadlines, HoldId, KeeperRuntime, Moment, Mutex, OwnerId, PerRuntime, Result,
 };
 
 use crate::EtcdConfig;
@@ -133,13 +133,13 @@ impl Client {
         let leases = Arc::clone(&self.background()?.leases);
         let lease = leases.enter(Span::of(hold), hold.owner(), &loss).await?;
         let place = ClaimKey::new(&self.keys, &self.names, claim, lease);
-        self.places().insert(hold.owner(), Arc::clone(&place));
+        self.places.lock().insert(hold.owner(), Arc::clone(&place));
         Ok(place)
     }
 
     /// Forgets a claim of which nothing is on the servers.
     pub(crate) fn leave(&self, owner: OwnerId) {
-        if let Some(place) = self.places().remove(&owner) {
+        if let Some(place) = self.places.lock().remove(&owner) {
             place.lease.leave(owner);
             if place.is_reusable() {
                 let name = Arc::clone(&place.key);
@@ -206,13 +206,13 @@ impl Client {
     }
 
     pub(crate) fn known(&self, hold: &HoldId) -> Option<Arc<ClaimKey>> {
-        self.places().get(&hold.owner()).cloned()
+        self.places.lock().get(&hold.owner()).cloned()
     }
 
     /// The place of a hold that is to be given back. Whoever [leaves](Self::leave) it after this knows of it, or
     /// there is none any more.
     pub(crate) fn begin_release(&self, hold: &HoldId) -> Option<Arc<ClaimKey>> {
-        let places = self.places();
+        let places = self.places.lock();
         let place = places.get(&hold.owner())?;
         place.release();
         Some(Arc::clone(place))
@@ -223,11 +223,9 @@ impl Client {
         let now = Clock::Boot.now();
         let until: Moment = now.plus(ttl + REPLY_LIMIT * 2);
         place.forget_at(until);
-        self.places().retain(|_, place| !place.is_forgotten(now));
-    }
-
-    fn places(&self) -> MutexGuard<'_, HashMap<OwnerId, Arc<ClaimKey>>> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+        self.places
+            .lock()
+            .retain(|_, place| !place.is_forgotten(now));
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
-use lock_core::Mode;
+use lock_core::{Mode, Mutex};
 
 /// How many are kept at most, some 200 bytes each.
 const KEPT_MAX: usize = 1024;
@@ -51,7 +51,7 @@ impl KeyPool {
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.0.lock();
         let process = std::process::id();
         if kept.process != process {
             *kept = Kept {

@@ -1,12 +1,12 @@
 //! The connections of a client, and the requests that travel on them.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::{
-    Capabilities, Deadlines, Error, HumanDuration, KeeperRuntime, LockKey, Mode, Moment, OwnerId,
-    PerRuntime, ReplyStats, Result,
+    Capabilities, Deadlines, Error, HumanDuration, KeeperRuntime, LockKey, Mode, Moment, Mutex,
+    OwnerId, PerRuntime, ReplyStats, Result,
 };
 
 use crate::connection::connect::{Connector, config_error};

@@ -2,13 +2,12 @@
 
 use std::collections::HashMap;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, OnceLock};
 
-use lock_core::RecheckHandle;
+use lock_core::{Mutex, RecheckHandle};
 use redis::{PushInfo, PushKind, Value};
 use tokio::sync::Notify;
 
-use crate::connection::shared::locked;
 use crate::keys::Keys;
 
 /// The waiters of one client, by the server's key.
@@ -50,7 +49,7 @@ impl Notifications {
 
     /// Enters a waiter for `key`, who may have to stand in line first.
     pub(crate) fn watch(self: &Arc<Self>, key: Vec<u8>) -> WakeUp {
-        let mut waiters = self.lock_waiters();
+        let mut waiters = self.waiters.lock();
         let waited = waiters.entry(key.clone()).or_default();
         waited.watchers += 1;
         WakeUp {
@@ -107,19 +106,15 @@ impl Notifications {
     }
 
     fn wake_all(&self) {
-        for waited in self.lock_waiters().values() {
+        for waited in self.waiters.lock().values() {
             waited.changed.notify_one();
         }
     }
 
     fn wake(&self, key: &[u8]) {
-        if let Some(waited) = self.lock_waiters().get(key) {
+        if let Some(waited) = self.waiters.lock().get(key) {
             waited.changed.notify_one();
         }
-    }
-
-    fn lock_waiters(&self) -> MutexGuard<'_, HashMap<Vec<u8>, Waited>> {
-        locked(&self.waiters)
     }
 }
 
@@ -180,7 +175,7 @@ impl WakeUp {
 
 impl Drop for WakeUp {
     fn drop(&mut self) {
-        let mut waiters = self.notifications.lock_waiters();
+        let mut waiters = self.notifications.waiters.lock();
         if let Some(waited) = waiters.get_mut(&self.key) {
             waited.watchers -= 1;
             if waited.watchers == 0 {
@@ -202,13 +197,13 @@ mod tests {
         let second = notifications.watch(b"k".to_vec());
         drop(first);
         assert_eq!(
-            notifications.lock_waiters().len(),
+            notifications.waiters.lock().len(),
             1,
             "the second one went along"
         );
         drop(second);
         assert!(
-            notifications.lock_waiters().is_empty(),
+            notifications.waiters.lock().is_empty(),
             "a key stays for ever"
         );
     }

@@ -1,14 +1,12 @@
 //! What is to be known of the server itself: whether it is one for locks at all, whether its clock is set, and whether it
 //! evicts keys.
 
-use std::sync::Mutex;
 use std::time::Duration;
 
-use lock_core::{Error, ErrorKind, Moment, Result};
+use lock_core::{Error, ErrorKind, Moment, Mutex, Result};
 use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, RedisError, RedisResult, Value};
 
-use crate::connection::shared::locked;
 use crate::error::{BACKEND, NO_CLUSTER, translate};
 
 /// How far two readings of an undisturbed clock may disagree: for the scheduler's delays and a clock
@@ -44,7 +42,7 @@ impl ServerClock {
     /// the last time.
     pub(crate) fn read(&self, time: (u64, u64), sent: Moment, answered: Moment) {
         let reading = self.reading(time, sent, answered);
-        let Some(last) = locked(&self.last).replace(reading) else {
+        let Some(last) = self.last.lock().replace(reading) else {
             return;
         };
         if let Some((direction, step)) = step(last, reading) {

@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lock_core::{Claim, Clock, Deadlines, HoldId, LossReason, LossSender, Moment, OwnerId};
+use lock_core::{Claim, Clock, Deadlines, HoldId, LossReason, LossSender, Moment, Mutex, OwnerId};
 
 use crate::removal::remove;
 use crate::session::connection::counted;
@@ -103,21 +103,21 @@ pub(crate) struct ClaimRegistry(Mutex<HashMap<OwnerId, ClaimRecord>>);
 
 impl ClaimRegistry {
     pub(crate) fn enter(&self, owner: OwnerId, place: ClaimRecord) {
-        self.all().insert(owner, place);
+        self.0.lock().insert(owner, place);
     }
 
     pub(crate) fn get(&self, owner: OwnerId) -> Option<ClaimRecord> {
-        self.all().get(&owner).cloned()
+        self.0.lock().get(&owner).cloned()
     }
 
     /// Changes what is known of a place, if there is one.
     pub(crate) fn update(&self, owner: OwnerId, change: impl FnOnce(&mut ClaimRecord)) {
-        self.all().get_mut(&owner).map(change);
+        self.0.lock().get_mut(&owner).map(change);
     }
 
     /// Notes that holds were renewed by requests that were sent at `sent`.
     pub(crate) fn renewed<'a>(&self, sent: Moment, holds: impl Iterator<Item = &'a HoldId>) {
-        let mut all = self.all();
+        let mut all = self.0.lock();
         for hold in holds {
             if let Some(place) = all.get_mut(&hold.owner()) {
                 let ttl = hold.ttl().min(place.session.timeout());
@@ -128,12 +128,12 @@ impl ClaimRegistry {
 
     /// Forgets a place, because nothing is there any more.
     pub(crate) fn leave(&self, owner: OwnerId) -> Option<ClaimRecord> {
-        self.all().remove(&owner)
+        self.0.lock().remove(&owner)
     }
 
     /// Whether anything is in `session` that somebody needs, or that may still be removed.
     pub(crate) fn are_needed_in(&self, session: &Arc<Session>) -> bool {
-        let all = self.all();
+        let all = self.0.lock();
         let mut there = all
             .values()
             .filter(|place| Arc::ptr_eq(&place.session, session));
@@ -149,7 +149,7 @@ impl ClaimRegistry {
         deadlines: &Deadlines,
     ) -> Vec<ClaimRecord> {
         let left: Vec<(OwnerId, ClaimRecord)> = {
-            let all = self.all();
+            let all = self.0.lock();
             let now = Clock::Boot.now();
             let left = all
                 .iter()
@@ -166,14 +166,15 @@ impl ClaimRegistry {
 
     /// Forgets everything in `session`.
     pub(crate) fn leave_all_in(&self, session: &Session) {
-        self.all()
+        self.0
+            .lock()
             .retain(|_, place| !std::ptr::eq(&*place.session, session));
     }
 
     /// Tells everybody whose claim is in `session` that it has ended.
     pub(crate) fn lose(&self, session: &Session) {
         let lost: Vec<LossSender> = {
-            let all = self.all();
+            let all = self.0.lock();
             let there = all
                 .values()
                 .filter(|place| std::ptr::eq(&*place.session, session));
@@ -185,7 +186,7 @@ impl ClaimRegistry {
     /// Has nobody in `session` count on more than `timeout` from `since` on, whatever was confirmed before.
     pub(crate) fn limit(&self, session: &Session, since: Moment, timeout: Duration) {
         let limited: Vec<(LossSender, Duration)> = {
-            let all = self.all();
+            let all = self.0.lock();
             let there = all
                 .values()
                 .filter(|place| std::ptr::eq(&*place.session, session));
@@ -197,14 +198,10 @@ impl ClaimRegistry {
             loss.limit(since, ttl);
         }
     }
-
-    fn all(&self) -> MutexGuard<'_, HashMap<OwnerId, ClaimRecord>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl fmt::Debug for ClaimRegistry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.all().keys()).finish()
+        f.debug_list().entries(self.0.lock().keys()).finish()
     }
 }

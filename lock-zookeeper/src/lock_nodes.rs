@@ -1,11 +1,11 @@
 //! The nodes of locks that nobody uses any more.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lock_core::{Clock, Deadlines, KeeperRuntime, Moment};
+use lock_core::{Clock, Deadlines, KeeperRuntime, Moment, Mutex};
 
 use crate::paths::Paths;
 use crate::session::requests::Session;
@@ -67,7 +67,7 @@ impl LockNodeSweeper {
 
     /// Says that a claim has gone from the line of `lock`, or may never come.
     pub(crate) fn left(self: &Arc<Self>, lock: Arc<str>, session: Arc<Session>) {
-        let mut unused = self.unused();
+        let mut unused = self.unused.lock();
         unused.enter(lock, 0);
         unused.session = Some(session);
         if std::mem::replace(&mut unused.is_looked_after, true) {
@@ -83,14 +83,14 @@ impl LockNodeSweeper {
 
     /// Says that a claim stands in the line of `lock`, which is [left](Self::left) when it goes.
     pub(crate) fn joined(&self, lock: &str) {
-        self.unused().nodes.remove(lock);
+        self.unused.lock().nodes.remove(lock);
     }
 
     /// Takes out what was left long enough ago; `None` when nothing is waited for, or when there is no
     /// session for it any more: then it waits for the next one.
     fn due(&self) -> Option<(Batch, Arc<Session>)> {
         let now = Clock::Boot.now();
-        let mut unused = self.unused();
+        let mut unused = self.unused.lock();
         let is_empty = unused.nodes.is_empty();
         // One that is retired ends only when nobody has it.
         unused
@@ -115,16 +115,12 @@ impl LockNodeSweeper {
                 Err(error) => {
                     tracing::debug!(node, %error, "an empty node is not removed yet");
                     if retry < ATTEMPTS {
-                        self.unused().enter(Arc::clone(lock), retry + 1);
+                        self.unused.lock().enter(Arc::clone(lock), retry + 1);
                     }
                     return;
                 }
             }
         }
-    }
-
-    fn unused(&self) -> MutexGuard<'_, Unused> {
-        self.unused.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -163,7 +159,7 @@ struct Leaving(Option<Arc<LockNodeSweeper>>);
 impl Drop for Leaving {
     fn drop(&mut self) {
         if let Some(lock_nodes) = &self.0 {
-            lock_nodes.unused().is_looked_after = false;
+            lock_nodes.unused.lock().is_looked_after = false;
         }
     }
 }

@@ -1,9 +1,8 @@
 //! Which keys were held when somebody tried to take them without waiting.
 
 use std::collections::HashSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use lock_core::LockKey;
+use lock_core::{LockKey, Mutex};
 
 /// How many keys are remembered.
 const REMEMBERED: usize = 1024;
@@ -18,11 +17,11 @@ pub(crate) struct Refused(Mutex<HashSet<LockKey>>);
 
 impl Refused {
     pub(crate) fn has(&self, key: &LockKey) -> bool {
-        self.keys().contains(key)
+        self.0.lock().contains(key)
     }
 
     pub(crate) fn note(&self, key: &LockKey) {
-        let mut keys = self.keys();
+        let mut keys = self.0.lock();
         if keys.len() >= REMEMBERED {
             keys.clear();
         }
@@ -30,10 +29,6 @@ impl Refused {
     }
 
     pub(crate) fn forget(&self, key: &LockKey) {
-        self.keys().remove(key);
-    }
-
-    fn keys(&self) -> MutexGuard<'_, HashSet<LockKey>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().remove(key);
     }
 }

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use crate::mutex::locked;
+use crate::mutex::Mutex;
 use crate::{Clock, KeeperRuntime, Moment};
 
 /// How long the deadlines sleeps at most while requests are being made.
@@ -123,7 +123,7 @@ impl Deadlines {
 
     /// Has `waker` woken when the limit of `key` ends.
     fn watch(&self, key: (Moment, u64), waker: &Waker) {
-        let mut state = locked(&self.rounds.state);
+        let mut state = self.rounds.state.lock();
         match state.watched.get_mut(&key) {
             Some(known) => known.clone_from(waker),
             None => {
@@ -161,13 +161,13 @@ struct Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        locked(&self.rounds.state).watched.remove(&self.key);
+        self.rounds.state.lock().watched.remove(&self.key);
     }
 }
 
 impl Rounds {
     fn next_number(&self) -> u64 {
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         state.requests += 1;
         state.requests
     }
@@ -177,7 +177,7 @@ impl Rounds {
     fn make(&self) -> Option<Moment> {
         let now = Clock::Boot.now();
         let mut over = Vec::new();
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         while let Some(first) = state.watched.first_entry() {
             if first.key().0 > now {
                 break;
@@ -221,7 +221,7 @@ struct Leaving(Option<Arc<Rounds>>);
 impl Drop for Leaving {
     fn drop(&mut self) {
         if let Some(rounds) = &self.0 {
-            let mut state = locked(&rounds.state);
+            let mut state = rounds.state.lock();
             state.sleeper = Sleeper::Absent;
             let watched: Vec<Waker> = state.watched.values().cloned().collect();
             drop(state);
@@ -253,7 +253,7 @@ mod tests {
             deadlines.timeout(Duration::from_secs(60), later).await,
             Some(())
         );
-        assert!(locked(&deadlines.rounds.state).watched.is_empty());
+        assert!(deadlines.rounds.state.lock().watched.is_empty());
     }
 
     #[tokio::test]
@@ -324,7 +324,7 @@ mod tests {
             None
         );
         let begin = Clock::Boot.now();
-        while !matches!(locked(&deadlines.rounds.state).sleeper, Sleeper::Absent) {
+        while !matches!(deadlines.rounds.state.lock().sleeper, Sleeper::Absent) {
             assert!(
                 Clock::Boot.now().since(begin) < Duration::from_secs(10),
                 "still there"

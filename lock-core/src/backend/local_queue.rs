@@ -3,13 +3,13 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use tokio::sync::{Mutex as FairMutex, OwnedMutexGuard, watch};
 use tokio::time::{Instant, sleep_until};
 
 use crate::backend::retry::{Followers, QueuedBehind, Retry};
-use crate::mutex::locked;
+use crate::mutex::Mutex;
 use crate::{Error, LockKey, Moment, Result};
 
 /// Lines up the waiters of one client, key by key.
@@ -44,7 +44,7 @@ impl LocalQueue {
 
     /// Whether anybody stands in line for `key`.
     pub fn is_waited_for(&self, key: &LockKey) -> bool {
-        locked(&self.keys).contains_key(key)
+        self.keys.lock().contains_key(key)
     }
 
     /// Stands in line for `key` until everybody before has left, or until the wait ends; `None` then. From
@@ -86,7 +86,7 @@ impl LocalQueue {
     }
 
     fn take_place(&self, key: &LockKey) -> (Place, Arc<Standing>) {
-        let mut keys = locked(&self.keys);
+        let mut keys = self.keys.lock();
         let queue = keys.entry(key.clone()).or_default();
         queue.places += 1;
         let standing = Arc::clone(&queue.standing);
@@ -113,7 +113,7 @@ impl QueuedBehind for Standing {
 
 impl fmt::Debug for LocalQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(locked(&self.keys).keys()).finish()
+        f.debug_list().entries(self.keys.lock().keys()).finish()
     }
 }
 
@@ -134,7 +134,7 @@ struct Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut keys = locked(&self.line.keys);
+        let mut keys = self.line.keys.lock();
         let Some(queue) = keys.get_mut(&self.key) else {
             return;
         };

@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 
 use tokio::runtime::{Handle, Id};
 use tokio::sync::watch;
 
-use crate::mutex::locked;
+use crate::mutex::Mutex;
 use crate::{KeeperRuntime, Result};
 
 /// One `T` for each runtime that it is needed on, such as its connections: so that nobody depends on a
@@ -62,7 +62,7 @@ impl<T: Send + Sync + 'static> PerRuntime<T> {
 
     /// That of `runtime`.
     pub fn on(&self, runtime: &Handle) -> Arc<T> {
-        let mut entries = locked(&self.entries);
+        let mut entries = self.entries.lock();
         if let Some(entry) = entries.get(&runtime.id())
             && entry.is_alive()
         {
@@ -88,7 +88,7 @@ impl<T: Send + Sync + 'static> PerRuntime<T> {
 
     /// That of `runtime`, if there is one and the runtime has not been shut down.
     pub fn of(&self, runtime: Id) -> Option<Arc<T>> {
-        let entries = locked(&self.entries);
+        let entries = self.entries.lock();
         let entry = entries.get(&runtime).filter(|entry| entry.is_alive())?;
         Some(Arc::clone(&entry.value))
     }
@@ -114,7 +114,7 @@ impl<T> Drop for Standing<T> {
         let Some(entries) = self.entries.upgrade() else {
             return;
         };
-        let mut entries = locked(&entries);
+        let mut entries = entries.lock();
         let own = Arc::downgrade(&self.alive);
         let is_own = |entry: &Entry<T>| entry.runtime.ptr_eq(&own);
         let gone = match entries.get(&self.runtime).is_some_and(is_own) {
@@ -130,7 +130,7 @@ impl<T> Drop for Standing<T> {
 impl<T> fmt::Debug for PerRuntime<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PerRuntime")
-            .field("runtimes", &locked(&self.entries).len())
+            .field("runtimes", &self.entries.lock().len())
             .finish_non_exhaustive()
     }
 }
@@ -153,7 +153,7 @@ mod tests {
         }
         let (gone, kept) = (second.handle().id(), numbers.on(first.handle()));
         drop(second);
-        assert_eq!(locked(&numbers.entries).len(), 1, "nobody has asked since");
+        assert_eq!(numbers.entries.lock().len(), 1, "nobody has asked since");
         assert!(numbers.of(gone).is_none());
         assert!(Arc::ptr_eq(&kept, &numbers.on(first.handle())));
     }
@@ -165,6 +165,6 @@ mod tests {
         let handle = ended.handle().clone();
         drop(ended);
         assert_eq!(*numbers.on(&handle), handle.id());
-        assert!(locked(&numbers.entries).is_empty());
+        assert!(numbers.entries.lock().is_empty());
     }
 }

@@ -1,9 +1,8 @@
 //! What is known of a store's last answers.
 
-use std::sync::Mutex;
 use std::time::Duration;
 
-use crate::mutex::locked;
+use crate::mutex::Mutex;
 use crate::{Clock, Moment};
 
 /// Remembers when a store answered last, and how long its answers take.
@@ -32,14 +31,14 @@ impl ReplyStats {
     /// Notes that what was `sent` then has been answered just now.
     pub fn note(&self, sent: Moment) {
         let at = Clock::Boot.now();
-        let mut last = locked(&self.0);
+        let mut last = self.0.lock();
         let latency = at.since(sent).max(last.latency * 7 / 8);
         *last = LastReply { at, latency };
     }
 
     /// What is known by now.
     pub fn last(&self) -> LastReply {
-        *locked(&self.0)
+        *self.0.lock()
     }
 }
 

@@ -2,12 +2,12 @@
 
 use std::fmt;
 use std::future::Future;
-use std::sync::{Mutex, Weak};
+use std::sync::Weak;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::mutex::locked;
+use crate::mutex::Mutex;
 use crate::{Clock, Error, ErrorKind, LastReply, LockRequest, Moment, Result, Wait};
 
 /// How far an answer may come after the end of a wait, at least: a request that was sent in time is
@@ -118,7 +118,7 @@ impl Retry {
     /// How long to wait for the next answer of a store of which so much was `heard`. At the end of a
     /// wait, an answer is no sign of trouble until it takes far longer than usual.
     pub fn patience(&self, heard: LastReply) -> Duration {
-        *locked(&self.asked) = Clock::Boot.now();
+        *self.asked.lock() = Clock::Boot.now();
         if self.ends.is_none() {
             return self.reply_limit;
         }
@@ -224,7 +224,7 @@ impl Retry {
     /// Whether the answer took longer than the ttl allows, although the store answers: another attempt
     /// would not be quicker.
     fn is_too_late(&self, error: &Error, heard: LastReply) -> bool {
-        let asked = *locked(&self.asked);
+        let asked = *self.asked.lock();
         let took = Clock::Boot.now().since(asked);
         let is_late = self.reply_limit == self.ttl / 3 && took >= self.reply_limit;
         // Of one that is silent nothing was heard since the attempt before.

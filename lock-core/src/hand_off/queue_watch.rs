@@ -1,12 +1,12 @@
 //! Looks now and then at how long the waiters of a key have waited, and for what.
 
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::queues::Queues;
 use super::slot::Slot;
 use crate::LockKey;
-use crate::mutex::locked;
+use crate::mutex::Mutex;
 use crate::waiter::watchdog::{self, Progress, Watched};
 
 /// One look after the other, as long as anybody waits for the key.
@@ -49,8 +49,8 @@ impl Watched for QueueWatch {
 
     fn probe(self: Arc<Self>) {
         if let Some(queues) = self.queues.upgrade() {
-            let before = *locked(&self.ended);
-            *locked(&self.ended) = queues.look_after(&self.key, before);
+            let before = *self.ended.lock();
+            *self.ended.lock() = queues.look_after(&self.key, before);
         }
     }
 }

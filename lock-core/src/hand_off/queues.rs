@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -15,7 +15,7 @@ use super::shared::SharedGrant;
 use super::slot::{Slot, State};
 use crate::backend::retry::OUTAGE_LIMIT;
 use crate::hold::Hold;
-use crate::mutex::locked;
+use crate::mutex::Mutex;
 use crate::waiter::watchdog::Watchdog;
 use crate::{
     Capabilities, Clock, DistributedLock, Error, FencingToken, LockGuard, LockKey, LockRequest,
@@ -69,7 +69,7 @@ impl Queues {
         lapses: u32,
     ) -> Arc<Slot> {
         let slot = Arc::new(Slot::new(self, request, arrived, lapses));
-        let mut queues = locked(&self.by_key);
+        let mut queues = self.by_key.lock();
         match queues.get_mut(&request.key) {
             Some(queue) => {
                 if let Some(driver) = queue.driver() {
@@ -77,7 +77,7 @@ impl Queues {
                 }
                 queue.push(Arc::clone(&slot));
                 drop(queues);
-                let mut watches = locked(&self.watches);
+                let mut watches = self.watches.lock();
                 if !watches.contains_key(&request.key) {
                     let watch = QueueWatch::begin(self, &slot);
                     watches.insert(request.key.clone(), watch);
@@ -93,7 +93,7 @@ impl Queues {
 
     /// Tells the log if the waiters of `key` wait for too long; `false` when nobody waits.
     pub(super) fn note_wait(&self, key: &LockKey) -> bool {
-        let queues = locked(&self.by_key);
+        let queues = self.by_key.lock();
         let first = queues.get(key).and_then(Queue::first);
         let arrived = first.map(|first| first.arrived);
         drop(queues);
@@ -106,21 +106,21 @@ impl Queues {
     /// Looks after those who wait for `key`; returns the exclusive hold whose release they wait for, if any. Where that is
     /// the one of the look `before`, whoever awaits the release may not be polled, and the next one claims.
     pub(super) fn look_after(&self, key: &LockKey, before: Option<u64>) -> Option<u64> {
-        let ended = locked(&self.by_key).get(key).and_then(Queue::ended);
+        let ended = self.by_key.lock().get(key).and_then(Queue::ended);
         if let Some(number) = ended.filter(|_| ended == before) {
             self.hold_left(key, number, Duration::ZERO);
         }
         if self.note_wait(key) {
             return ended;
         }
-        let watch = locked(&self.watches).remove(key);
+        let watch = self.watches.lock().remove(key);
         drop(watch);
         None
     }
 
     /// Whether a guard of this process holds `key` exclusively.
     pub(super) fn is_held(&self, key: &LockKey) -> bool {
-        locked(&self.by_key).get(key).is_some_and(Queue::is_held)
+        self.by_key.lock().get(key).is_some_and(Queue::is_held)
     }
 
     /// Lets the next waiter drive after `driver`, which does not any more.
@@ -141,7 +141,7 @@ impl Queues {
     /// Looks after a lapse whether others behind are polled, once in a while: where nobody drives a runtime,
     /// its waiters would come to their turn and lapse one after the other.
     pub(super) fn look_for_others(&self, lapsed: &Slot) {
-        let mut queues = locked(&self.by_key);
+        let mut queues = self.by_key.lock();
         let Some(queue) = queues.get_mut(&lapsed.key) else {
             return;
         };
@@ -162,13 +162,13 @@ impl Queues {
 
     /// Says that the exclusive hold `number` has ended, although its release may take a while.
     pub(super) fn hold_ended(&self, key: &LockKey, number: u64) {
-        if let Some(queue) = locked(&self.by_key).get_mut(key) {
+        if let Some(queue) = self.by_key.lock().get_mut(key) {
             queue.end(number);
         }
     }
 
     fn pass_from(&self, key: &LockKey, held: Duration, is_it: impl Fn(&Queue<Arc<Slot>>) -> bool) {
-        let mut queues = locked(&self.by_key);
+        let mut queues = self.by_key.lock();
         let Some(queue) = queues.get_mut(key).filter(|queue| is_it(queue)) else {
             return;
         };
@@ -186,7 +186,7 @@ impl Queues {
     /// Takes what the claim of `driver` was granted: makes the guard that it gets, shares the grant with the
     /// readers behind it, and lets the next one claim if the mode admits others beside it.
     pub(super) fn granted(self: &Arc<Self>, driver: &Arc<Slot>, guard: LockGuard) -> LockGuard {
-        let mut queues = locked(&self.by_key);
+        let mut queues = self.by_key.lock();
         let ours = |queue: &&mut Queue<Arc<Slot>>| {
             queue
                 .driver()
@@ -243,7 +243,7 @@ impl Queues {
         number: u64,
         hold: &Hold,
     ) -> Option<Arc<Slot>> {
-        let mut queues = locked(&self.by_key);
+        let mut queues = self.by_key.lock();
         let queue = queues
             .get_mut(key)
             .filter(|queue| queue.belongs_to(number))?;
@@ -264,7 +264,7 @@ impl Queues {
     /// long as waits outlast an outage since the store was `heard`.
     pub(super) fn fail_outlasted(&self, driver: &Slot, error: &Error, heard: Moment) {
         let now = Clock::Boot.now();
-        let queues = locked(&self.by_key);
+        let queues = self.by_key.lock();
         let behind = queues.get(&driver.key).into_iter().flat_map(Queue::waiters);
         let outlasted = |slot: &&Arc<Slot>| {
             slot.wait == Wait::Forever && now.since(slot.arrived.max(heard)) > OUTAGE_LIMIT
@@ -280,21 +280,22 @@ impl Queues {
 
     /// Whether the store was away when the driver before gave up.
     pub(super) fn is_silent(&self, key: &LockKey) -> bool {
-        locked(&self.by_key)
+        self.by_key
+            .lock()
             .get(key)
             .is_some_and(|queue| queue.is_silent)
     }
 
     /// Notes whether `driver` gave up because the store was away.
     pub(super) fn note_outage(&self, driver: &Slot, is_silent: bool) {
-        if let Some(queue) = locked(&self.by_key).get_mut(&driver.key) {
+        if let Some(queue) = self.by_key.lock().get_mut(&driver.key) {
             queue.is_silent = is_silent;
         }
     }
 
     /// Puts a waiter back at the head of its queue.
     pub(super) fn put_back(&self, slot: Arc<Slot>) {
-        let mut queues = locked(&self.by_key);
+        let mut queues = self.by_key.lock();
         if let Some(queue) = queues.get_mut(&slot.key) {
             queue.put_back(slot);
             return;
@@ -338,7 +339,7 @@ impl fmt::Debug for Queues {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Queues")
             .field("locks", &self.locks)
-            .field("waited_for", &locked(&self.by_key).keys())
+            .field("waited_for", &self.by_key.lock().keys())
             .finish_non_exhaustive()
     }
 }

@@ -1,14 +1,14 @@
 //! One shared grant for all readers that waited for it.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 
 use crate::hold::members::SharedHold;
-use crate::mutex::locked;
+use crate::mutex::Mutex;
 use crate::waiter::watchdog::{self, Progress, Watchdog, Watched};
 use crate::{FencingToken, LockGuard};
 
@@ -56,7 +56,7 @@ impl SharedGrant {
 
     /// The guard of one reader; `None` when it comes too late, or the hold was lost.
     pub(super) fn guard(&self, max_hold: Option<Duration>) -> Option<LockGuard> {
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         let hold = Arc::clone(state.hold.as_ref()?);
         let token = state.token.next_hand_off()?;
         state.token = token;
@@ -70,7 +70,7 @@ impl SharedGrant {
 
     /// One of the readers has gone.
     pub(super) fn leave(&self) {
-        let done = locked(&self.state).count_down();
+        let done = self.state.lock().count_down();
         self.steps.fetch_add(1, Ordering::SeqCst);
         drop(done);
     }
@@ -97,7 +97,7 @@ impl State {
 impl Watched for SharedGrant {
     fn progress(&self, seen: u64) -> Progress {
         let steps = self.steps.load(Ordering::SeqCst);
-        if locked(&self.state).hold.is_none() {
+        if self.state.lock().hold.is_none() {
             Progress::Settled
         } else if steps == seen {
             Progress::None
@@ -112,14 +112,14 @@ impl Watched for SharedGrant {
     }
 
     fn lapse(&self, _seen: u64) {
-        let unpolled = locked(&self.state).hold.take();
+        let unpolled = self.state.lock().hold.take();
         drop(unpolled);
     }
 }
 
 impl fmt::Debug for SharedGrant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = locked(&self.state);
+        let state = self.state.lock();
         f.debug_struct("SharedGrant")
             .field("token", &state.token)
             .field("expected", &state.expected)

@@ -4,7 +4,7 @@ use std::fmt;
 use std::mem::replace;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use super::queue::{Waits, Wants};
 use super::queues::Queues;
 use super::shared::SharedGrant;
 use crate::backend::retry::{Followers, QueuedBehind};
-use crate::mutex::locked;
+use crate::mutex::Mutex;
 use crate::waiter::watchdog::{self, Polling, Progress, Watched};
 use crate::{Clock, Error, LockGuard, LockKey, LockRequest, Moment, Result, Wait};
 
@@ -115,7 +115,7 @@ impl Slot {
         begin: impl FnOnce() -> ClaimFuture,
     ) -> Poll<Result<Option<LockGuard>>> {
         let waker = Waker::from(Arc::clone(self));
-        let mut claim = locked(&self.claim);
+        let mut claim = self.claim.lock();
         let is_new = claim.is_none();
         let under_way = claim.get_or_insert_with(begin);
         let outcome = under_way.as_mut().poll(&mut Context::from_waker(&waker));
@@ -131,12 +131,12 @@ impl Slot {
 
     /// Takes the claim out, to be dropped.
     pub(super) fn take_claim(&self) -> Option<ClaimFuture> {
-        locked(&self.claim).take()
+        self.claim.lock().take()
     }
 
     /// Sets the state of a waiter that has not gone; returns what was to be set if it has.
     pub(super) fn set(&self, new: State) -> Option<State> {
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         if matches!(*state, State::Gone | State::Failed(_) | State::Lapsed) {
             return Some(new);
         }
@@ -148,7 +148,7 @@ impl Slot {
 
     /// Tells a waiter that only waits of an error. It counts as gone in its queue.
     pub(super) fn fail(&self, error: Error) -> bool {
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         let waits = matches!(*state, State::Waits);
         if waits {
             *state = State::Failed(error);
@@ -163,7 +163,7 @@ impl Slot {
     }
 
     pub(super) fn is_driving(&self) -> bool {
-        matches!(*locked(&self.state), State::Drives(_))
+        matches!(*self.state.lock(), State::Drives(_))
     }
 
     pub(super) fn lapses(&self) -> u32 {
@@ -172,7 +172,7 @@ impl Slot {
 
     /// What the waiter has; what can be had once is taken out.
     pub(super) fn look(&self) -> State {
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         match &*state {
             State::Waits => State::Waits,
             State::Drives(rests_until) => State::Drives(*rests_until),
@@ -182,7 +182,7 @@ impl Slot {
 
     /// Takes the place away for good.
     pub(super) fn leave(&self) -> State {
-        replace(&mut locked(&self.state), State::Gone)
+        replace(&mut self.state.lock(), State::Gone)
     }
 
     /// Gives the waiter the held key; returns it when the waiter has gone.
@@ -211,7 +211,7 @@ impl Waits for Arc<Slot> {
 
     fn has_gone(&self) -> bool {
         matches!(
-            *locked(&self.state),
+            *self.state.lock(),
             State::Gone | State::Failed(_) | State::Lapsed
         )
     }
@@ -247,7 +247,7 @@ impl Watched for Slot {
         if !matches!(self.polling.progress(seen), Progress::None) {
             return;
         }
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         if matches!(*state, State::Shares(_) | State::Failed(_) | State::Gone) {
             return;
         }
@@ -280,7 +280,7 @@ impl fmt::Debug for Slot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Slot")
             .field("wants", &self.wants)
-            .field("state", &*locked(&self.state))
+            .field("state", &*self.state.lock())
             .finish_non_exhaustive()
     }
 }

@@ -2,11 +2,11 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use crate::hold::Hold;
-use crate::mutex::locked;
+use crate::mutex::Mutex;
 use crate::{LockGuard, LossReason, Moment};
 
 /// A hold that several guards share. It is released when the last of them has ended.
@@ -37,7 +37,7 @@ impl SharedHold {
         let hold = self.guard.hold();
         let number = self.members.fetch_add(1, Ordering::Relaxed) + 1;
         let member = Arc::new(Hold::member(hold, number, Arc::clone(self)));
-        let mut members = locked(&hold.members().0);
+        let mut members = hold.members().0.lock();
         members.push(Arc::downgrade(&member));
         // While nobody tells the members of a renewal, so that this one misses none.
         member.follow(hold);
@@ -58,7 +58,7 @@ impl SharedHold {
 impl Members {
     /// Tells the members until when `hold` is valid now.
     pub(crate) fn follow(&self, hold: &Hold) {
-        let members = locked(&self.0);
+        let members = self.0.lock();
         for member in members.iter().filter_map(Weak::upgrade) {
             member.follow(hold);
         }
@@ -66,7 +66,7 @@ impl Members {
 
     /// Ends what is left of the members.
     pub(crate) fn end(&self, reason: LossReason) {
-        let members = std::mem::take(&mut *locked(&self.0));
+        let members = std::mem::take(&mut *self.0.lock());
         for member in members.iter().filter_map(Weak::upgrade) {
             member.end(reason);
         }
@@ -83,7 +83,7 @@ impl Hold {
             whole.handle.clone(),
         );
         let part_of = Some(Mutex::new(Some(shared)));
-        locked(&member.state).granted = true;
+        member.state.lock().granted = true;
         Self { part_of, ..member }
     }
 
@@ -93,7 +93,7 @@ impl Hold {
 
     /// Takes what a member keeps of the whole, if it has not ended.
     pub(crate) fn take_part(&self) -> Option<Arc<SharedHold>> {
-        locked(self.part_of.as_ref()?).take()
+        self.part_of.as_ref()?.lock().take()
     }
 
     pub(crate) fn members(&self) -> &Members {
@@ -102,8 +102,8 @@ impl Hold {
 
     /// Takes over until when `whole` was confirmed.
     pub(crate) fn follow(&self, whole: &Self) {
-        let confirmation = locked(&whole.state).confirmation();
-        let mut state = locked(&self.state);
+        let confirmation = whole.state.lock().confirmation();
+        let mut state = self.state.lock();
         let was_overdue = state.overdue_from() <= self.keeper.clock.now();
         let deadline = state.deadline;
         state.follow(confirmation);
@@ -119,7 +119,7 @@ impl Hold {
         let Some(ends) = self.ends_after(max_hold) else {
             return;
         };
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         state.turn_ends = Some(ends);
         let due = state.due;
         drop(state);
@@ -130,13 +130,13 @@ impl Hold {
     /// Whether it was granted or renewed so lately that no renewal is due: most of what the store granted
     /// is ahead.
     pub(crate) fn is_fresh(&self) -> bool {
-        let state = locked(&self.state);
+        let state = self.state.lock();
         state.deadline.since(self.keeper.clock.now()) >= state.ttl * 2 / 3
     }
 
     /// Until when its lock delay keeps the key closed, if it has ended so.
     pub(crate) fn closed_until(&self) -> Option<Moment> {
-        locked(&self.state).closed_until
+        self.state.lock().closed_until
     }
 
     /// Tells its members until when it is valid now.
@@ -176,7 +176,7 @@ impl Hold {
 impl fmt::Debug for Members {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Members")
-            .field(&locked(&self.0).len())
+            .field(&self.0.lock().len())
             .finish()
     }
 }

@@ -9,7 +9,7 @@ pub(crate) mod validity;
 pub(crate) mod watch;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -20,7 +20,7 @@ use crate::hold::members::{Members, SharedHold};
 use crate::hold::validity::{Extended, GuardGeneration, Step, Validity};
 use crate::keeper::KeeperInner;
 use crate::keeper::schedule::RenewalSchedule;
-use crate::mutex::locked;
+use crate::mutex::Mutex;
 use crate::{HoldId, HoldState, LossReason, Moment};
 
 /// How long a hold is left alone after it was confirmed, although its key changes: a thirtieth of its
@@ -68,7 +68,7 @@ impl Hold {
     /// `max_hold` at most.
     pub(crate) fn start(&self, sent: Moment, ttl: Duration, max_hold: Option<Duration>) {
         let turn_ends = self.ends_after(max_hold);
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         state.turn_ends = turn_ends;
         state.turn_began = self.keeper.clock.now();
         state.start(sent, ttl);
@@ -76,12 +76,12 @@ impl Hold {
 
     /// Whether its end has been told.
     pub(crate) fn has_ended(&self) -> bool {
-        locked(&self.state).end.is_some()
+        self.state.lock().end.is_some()
     }
 
     /// Whether it has ended, and its lock delay is over.
     pub(crate) fn is_over(&self) -> bool {
-        let state = locked(&self.state);
+        let state = self.state.lock();
         let is_closed = |until| self.keeper.clock.now() < until;
         state.end.is_some() && !state.closed_until.is_some_and(is_closed)
     }
@@ -89,7 +89,7 @@ impl Hold {
     /// Whether it was lost and stays on the store for its lock delay: then it is given back
     /// when that is over, and whoever has its guard does nothing about it.
     pub(crate) fn is_left_to_its_delay(&self) -> bool {
-        locked(&self.state).closed_until.is_some()
+        self.state.lock().closed_until.is_some()
     }
 
     /// What a guard has of the `ttl` that the store granted.
@@ -107,12 +107,12 @@ impl Hold {
 
     /// What the guard has of the ttl that the store granted last, which may be less than was asked for.
     pub(crate) fn ttl(&self) -> Duration {
-        locked(&self.state).ttl
+        self.state.lock().ttl
     }
 
     /// For how long the store keeps it from a request on: what it granted last, or what it was asked for.
     pub(crate) fn store_ttl(&self) -> Duration {
-        let state = locked(&self.state);
+        let state = self.state.lock();
         if state.granted {
             state.ttl + self.id.lock_delay()
         } else {
@@ -132,7 +132,7 @@ impl Hold {
     }
 
     fn check_generation(&self, turn: Option<GuardGeneration>) -> Result<Moment, LossReason> {
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         if turn.is_some_and(|turn| turn != state.turn) {
             return Err(LossReason::Released);
         }
@@ -151,7 +151,7 @@ impl Hold {
 
     /// When its guard will have had it for as long as it may.
     pub(crate) fn turn_ends(&self) -> Option<Moment> {
-        locked(&self.state).turn_ends
+        self.state.lock().turn_ends
     }
 
     /// When a turn ends that begins now.
@@ -161,7 +161,7 @@ impl Hold {
 
     /// Ends the hold; the first reason stays. Returns whether this call ended it.
     pub(crate) fn end(&self, reason: LossReason) -> bool {
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         if state.end.is_some() {
             return false;
         }
@@ -179,14 +179,14 @@ impl Hold {
 
     /// Tells its end once more if that came before the registry knew of it.
     pub(crate) fn notify_early_end(&self) {
-        let end = locked(&self.state).end;
+        let end = self.state.lock().end;
         if let Some(reason) = end {
             self.notify_ended(reason);
         }
     }
 
     fn notify_ended(&self, reason: LossReason) {
-        let closed_until = locked(&self.state).closed_until;
+        let closed_until = self.state.lock().closed_until;
         // From before it leaves the registry, so that no shutdown finds it neither held nor under way.
         let is_free_at_once =
             reason == LossReason::TooLong && closed_until.is_none() && !self.is_member();
@@ -225,7 +225,7 @@ impl Hold {
     ) -> Option<GuardGeneration> {
         self.expire_if_due().ok()?;
         let turn_ends = self.ends_after(max_hold);
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         if state.end.is_some() {
             return None;
         }
@@ -248,7 +248,7 @@ impl Hold {
         if self.expire_if_due().is_err() {
             return Extended::Ended;
         }
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         let was_overdue = state.overdue_from() <= self.keeper.clock.now();
         let (confirmed, deadline) = (state.confirmed, state.deadline);
         state.renewing = false;
@@ -271,7 +271,7 @@ impl Hold {
     /// Has no request that was sent before `since` count for longer than `ttl` from then on. Returns whether a
     /// guard has it.
     pub(crate) fn limit(&self, since: Moment, ttl: Duration) -> bool {
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         state.limit(since, ttl);
         let is_held = state.granted && state.end.is_none();
         drop(state);
@@ -289,7 +289,7 @@ impl Hold {
         };
         let now = self.keeper.clock.now();
         let remaining = deadline.since(now);
-        let state = locked(&self.state);
+        let state = self.state.lock();
         let overdue_from = state.overdue_from();
         if now < overdue_from {
             return (
@@ -308,7 +308,7 @@ impl Hold {
 
     /// Makes the hold due for another renewal after one with an unknown outcome.
     pub(crate) fn renewal_failed(&self) {
-        locked(&self.state).renewing = false;
+        self.state.lock().renewing = false;
     }
 
     /// What is to be done for it now. [`Step::Renew`] is answered once a renewal.
@@ -316,7 +316,7 @@ impl Hold {
         let Ok(deadline) = self.expire_if_due() else {
             return Step::Forget;
         };
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         if state.renewing || self.is_member() {
             return Step::WaitUntil(deadline);
         }
@@ -328,13 +328,13 @@ impl Hold {
 
     /// Whether a renewal was ever sent; the first one may be unanswered when its key changes.
     pub(crate) fn was_renewed(&self) -> bool {
-        locked(&self.state).was_renewed
+        self.state.lock().was_renewed
     }
 
     /// When to ask the store whether it is still there, once something has happened to its key: at
     /// once, but not again and again for a key that changes all the time.
     pub(crate) fn next_recheck(&self) -> Moment {
-        let state = locked(&self.state);
+        let state = self.state.lock();
         let (ttl, confirmed) = (state.ttl, state.confirmed);
         drop(state);
         let pause = (ttl / 30).clamp(ALARM_PAUSE_MIN.min(ttl / 4), ALARM_PAUSE_MAX);
@@ -343,16 +343,16 @@ impl Hold {
 
     /// Says that something happened to the key on the store.
     pub(crate) fn mark_recheck(&self) {
-        locked(&self.state).recheck = true;
+        self.state.lock().recheck = true;
     }
 
     /// Whether something happened since the last renewal was sent.
     pub(crate) fn needs_recheck(&self) -> bool {
-        locked(&self.state).recheck
+        self.state.lock().recheck
     }
 
     pub(crate) fn replace_due(&self, due: Option<Moment>) -> Option<Moment> {
-        std::mem::replace(&mut locked(&self.state).due, due)
+        std::mem::replace(&mut self.state.lock().due, due)
     }
 
     /// Waits for the end of the hold, or of its guard's turn.
@@ -377,7 +377,7 @@ impl fmt::Debug for Hold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Hold")
             .field("id", &self.id)
-            .field("state", &*locked(&self.state))
+            .field("state", &*self.state.lock())
             .finish_non_exhaustive()
     }
 }

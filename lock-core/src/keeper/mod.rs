@@ -10,7 +10,7 @@ pub(crate) mod shutdown_gate;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::runtime::{Handle, Id};
@@ -24,7 +24,7 @@ use crate::keeper::registry::HoldRegistry;
 use crate::keeper::releases::Releases;
 use crate::keeper::schedule::{NextWakeUp, RenewalSchedule};
 use crate::keeper::shutdown_gate::ShutdownGate;
-use crate::mutex::locked;
+use crate::mutex::Mutex;
 use crate::waiter::slow_waits::SlowWaits;
 use crate::waiter::watchdog::Watchdog;
 use crate::{
@@ -168,7 +168,7 @@ impl KeeperInner {
     }
 
     fn schedule(&self, handle: &Handle) -> Arc<RenewalSchedule> {
-        let mut schedules = locked(&self.schedules);
+        let mut schedules = self.schedules.lock();
         if let Some(schedule) = schedules.get(&handle.id()).and_then(Weak::upgrade) {
             return schedule;
         }

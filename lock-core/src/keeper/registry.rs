@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use crate::hold::Hold;
-use crate::mutex::locked;
+use crate::mutex::Mutex;
 use crate::{LockKey, OwnerId};
 
 /// The holds of a client, from their grant until their end is told.
@@ -18,22 +18,22 @@ pub(crate) struct HoldRegistry {
 
 impl HoldRegistry {
     pub(crate) fn enter(&self, hold: &Arc<Hold>) {
-        locked(&self.holds).insert(name(hold), Arc::clone(hold));
+        self.holds.lock().insert(name(hold), Arc::clone(hold));
     }
 
     /// Returns what has left, if it was there.
     pub(crate) fn leave(&self, hold: &Hold) -> Option<Arc<Hold>> {
-        locked(&self.holds).remove(&name(hold))
+        self.holds.lock().remove(&name(hold))
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<Hold>> {
-        locked(&self.holds).values().cloned().collect()
+        self.holds.lock().values().cloned().collect()
     }
 
     /// The holds of one key.
     pub(crate) fn of(&self, key: &LockKey) -> Vec<Arc<Hold>> {
         let from = Bound::Included((key.clone(), OwnerId::FIRST));
-        let holds = locked(&self.holds);
+        let holds = self.holds.lock();
         let later = holds.range((from, Bound::Unbounded));
         let meant = later.take_while(|((of, _), _)| of == key);
         meant.map(|(_, hold)| Arc::clone(hold)).collect()

@@ -1,11 +1,11 @@
 //! The releases of a client that are under way, key by key.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use tokio::sync::Notify;
 
-use crate::mutex::locked;
+use crate::mutex::Mutex;
 use crate::{HoldId, LockKey, Mode};
 
 /// Tells tries which keys their own client is about to free.
@@ -31,7 +31,9 @@ pub(crate) struct OneRelease {
 impl Releases {
     pub(crate) fn begin(self: &Arc<Self>, id: &HoldId) -> OneRelease {
         let (key, is_shared) = (id.key().clone(), id.mode() == Mode::Shared);
-        *locked(&self.0)
+        *self
+            .0
+            .lock()
             .entry(key.clone())
             .or_default()
             .count(is_shared) += 1;
@@ -44,7 +46,7 @@ impl Releases {
 
     /// Returns true if a release is under way that may be in the way of a claim for `key` in `mode`.
     pub(crate) fn may_free(&self, key: &LockKey, mode: Mode) -> bool {
-        let releases = locked(&self.0);
+        let releases = self.0.lock();
         releases.get(key).is_some_and(|of_key| of_key.blocks(mode))
     }
 
@@ -52,7 +54,7 @@ impl Releases {
     pub(crate) async fn none_may_free(&self, key: &LockKey, mode: Mode) {
         loop {
             // Begins to listen before it lets others change anything.
-            let changed = match locked(&self.0).get_mut(key) {
+            let changed = match self.0.lock().get_mut(key) {
                 Some(of_key) if of_key.blocks(mode) => {
                     let changed = of_key.changed.get_or_insert_default();
                     Arc::clone(changed).notified_owned()
@@ -81,7 +83,7 @@ impl OfKey {
 
 impl Drop for OneRelease {
     fn drop(&mut self) {
-        let mut releases = locked(&self.releases.0);
+        let mut releases = self.releases.0.lock();
         let Some(of_key) = releases.get_mut(&self.key) else {
             return;
         };

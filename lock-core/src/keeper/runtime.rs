@@ -2,12 +2,11 @@
 
 use std::fmt;
 use std::future::Future;
-use std::sync::Mutex;
 
 use tokio::runtime::{Builder, Handle};
 use tokio::task::JoinHandle;
 
-use crate::mutex::locked;
+use crate::mutex::Mutex;
 use crate::{Error, ErrorKind, Result};
 
 /// Where renewals, clean-ups and connections in the background run.
@@ -68,7 +67,7 @@ impl KeeperRuntime {
     pub fn thread() -> Result<Self> {
         static KEEPER_THREAD: Mutex<Option<KeeperThread>> = Mutex::new(None);
 
-        let mut started = locked(&KEEPER_THREAD);
+        let mut started = KEEPER_THREAD.lock();
         if let Some(thread) = started.as_ref().filter(|thread| thread.is_ours()) {
             return Ok(Self(Home::Thread(thread.clone())));
         }

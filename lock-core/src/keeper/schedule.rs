@@ -1,13 +1,13 @@
 //! Which hold needs attention when: the one timetable of a keeper.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
 use crate::hold::Hold;
-use crate::mutex::locked;
+use crate::mutex::Mutex;
 use crate::{Moment, OwnerId};
 
 /// How much earlier than its time a hold is attended to at most.
@@ -44,7 +44,7 @@ impl RenewalSchedule {
     /// caller has to start the keeper task.
     #[must_use]
     pub(crate) fn enter(&self, hold: &Arc<Hold>, due: Moment) -> bool {
-        let mut timetable = locked(&self.timetable);
+        let mut timetable = self.timetable.lock();
         timetable.remove(hold);
         hold.replace_due(Some(due));
         timetable
@@ -67,13 +67,13 @@ impl RenewalSchedule {
     }
 
     pub(crate) fn remove(&self, hold: &Hold) {
-        locked(&self.timetable).remove(hold);
+        self.timetable.lock().remove(hold);
     }
 
     /// Takes out every hold whose time has come, and with it those whose time comes in a moment: a renewal of
     /// many costs hardly more than one of a few, and what was granted at different times comes together.
     pub(crate) fn take_due(&self, now: Moment) -> Vec<Arc<Hold>> {
-        let mut timetable = locked(&self.timetable);
+        let mut timetable = self.timetable.lock();
         let mut taken = Vec::new();
         while let Some(first) = timetable.due.first_entry() {
             let early = if taken.is_empty() {
@@ -93,7 +93,7 @@ impl RenewalSchedule {
 
     /// The keeper task's next appointment; `None` ends the task, unless it is `busy`.
     pub(crate) fn plan(&self, busy: bool) -> NextWakeUp {
-        let mut timetable = locked(&self.timetable);
+        let mut timetable = self.timetable.lock();
         let first = timetable.due.keys().next().map(|(due, _)| *due);
         match first {
             Some(due) => {
@@ -117,7 +117,7 @@ impl RenewalSchedule {
 
     /// Says that the keeper task is gone, perhaps with its runtime.
     pub(crate) fn task_ended(&self) {
-        locked(&self.timetable).task = Task::NotRunning;
+        self.timetable.lock().task = Task::NotRunning;
     }
 }
 

@@ -2,14 +2,14 @@
 
 use std::future::Future;
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
 use tokio::sync::Notify;
 
 use crate::keeper::releases::OneRelease;
-use crate::mutex::locked;
+use crate::mutex::Mutex;
 use crate::{Error, ErrorKind, Moment, Result};
 
 /// Counts what is under way for one client, and cuts acquisitions off when it is closed.
@@ -132,7 +132,7 @@ impl ShutdownGate {
 
     /// How many releases were given up without being confirmed, as far as they matter `since` then.
     pub(crate) fn how_many_unconfirmed(&self, since: Moment) -> usize {
-        let unconfirmed = locked(&self.unconfirmed);
+        let unconfirmed = self.unconfirmed.lock();
         match unconfirmed.until {
             Some(until) if until > since => unconfirmed.releases,
             Some(_) | None => 0,
@@ -153,7 +153,7 @@ impl Drop for ReleaseGuard {
             return;
         }
         // Before the release counts as ended, which is when somebody may ask.
-        let mut unconfirmed = locked(&self.under_way.0.unconfirmed);
+        let mut unconfirmed = self.under_way.0.unconfirmed.lock();
         if unconfirmed.until.is_some_and(|until| until < self.begun) {
             // The ttl has ended those of before.
             unconfirmed.releases = 0;

@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 
 use tokio::sync::Notify;
 
 use crate::backend::fair_queue::holders;
-use crate::mutex::locked;
+use crate::mutex::Mutex;
 use crate::{
     Clock, FencingToken, HoldId, LockKey, LossReason, Moment, OwnerId, Released, Renewal, Result,
 };
@@ -61,7 +61,7 @@ impl Store {
     pub(super) fn shared(namespace: &str) -> Arc<Self> {
         static STORES: Mutex<Option<HashMap<String, Weak<Store>>>> = Mutex::new(None);
 
-        let mut stores = locked(&STORES);
+        let mut stores = STORES.lock();
         let stores = stores.get_or_insert_default();
         if let Some(store) = stores.get(namespace).and_then(Weak::upgrade) {
             return store;
@@ -75,7 +75,7 @@ impl Store {
     /// Puts a claim at the end of its key's queue.
     pub(super) fn enter(&self, id: &HoldId) -> Standing {
         let now = CLOCK.now();
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         state
             .queues
             .entry(id.key().clone())
@@ -92,14 +92,14 @@ impl Store {
 
     /// Where a claim stands by now.
     pub(super) fn look(&self, id: &HoldId) -> Standing {
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         state.settle(id.key(), CLOCK.now());
         state.standing(id)
     }
 
     pub(super) fn renew(&self, id: &HoldId) -> Renewal {
         let now = CLOCK.now();
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         state.settle(id.key(), now);
         match state.entry_mut(id) {
             Some(entry) if entry.granted.is_some() => {
@@ -115,7 +115,7 @@ impl Store {
 
     pub(super) fn release(&self, id: &HoldId) -> Released {
         let now = CLOCK.now();
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         state.settle(id.key(), now);
         let held = state
             .entry_mut(id)
@@ -131,7 +131,7 @@ impl Store {
 
     /// Takes `key` away from its holders; the waiters keep their places.
     pub(super) fn evict(&self, key: &LockKey) -> bool {
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         let removed = state.remove(key, |entry| entry.granted.is_some());
         state.settle(key, CLOCK.now());
         removed
@@ -139,7 +139,7 @@ impl Store {
 
     /// The owners of every claim in the store, holders and waiters.
     pub(super) fn owners(&self) -> Vec<(LockKey, OwnerId)> {
-        let state = locked(&self.state);
+        let state = self.state.lock();
         let entries = state.queues.values().flatten();
         entries
             .map(|entry| (entry.id.key().clone(), entry.id.owner()))

@@ -2,14 +2,14 @@
 
 use std::future::poll_fn;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use crate::mutex::locked;
+use crate::mutex::Mutex;
 use crate::waiter::watchdog::{self, Polling, Progress, Watched};
 use crate::{Keeper, LockGuard, LockKey, LockRequest, Moment, Result};
 
@@ -56,7 +56,7 @@ impl Driven {
     ) -> Poll<Result<Option<LockGuard>>> {
         self.polling.polled(context.waker());
         let waker = Waker::from(Arc::clone(self));
-        let mut work = locked(&self.work);
+        let mut work = self.work.lock();
         let is_new = work.is_none();
         let under_way = work.get_or_insert_with(begin);
         let outcome = under_way.as_mut().poll(&mut Context::from_waker(&waker));
@@ -71,7 +71,7 @@ impl Driven {
     }
 
     fn give_up(&self) {
-        let work = locked(&self.work).take();
+        let work = self.work.lock().take();
         drop(work);
     }
 }
@@ -115,7 +115,7 @@ impl Watched for Driven {
 
     fn is_under_way(&self) -> bool {
         // While it is locked it is being polled.
-        self.work.try_lock().map_or(true, |work| work.is_some())
+        self.work.try_lock().is_none_or(|work| work.is_some())
     }
 
     fn probe(self: Arc<Self>) {

@@ -1,11 +1,10 @@
 //! Tells the log of waits that take long, and of those that one of our own guards is in the way of.
 
 use std::collections::HashMap;
-use std::sync::Mutex;
 use std::time::Duration;
 
 use crate::hold::Hold;
-use crate::mutex::locked;
+use crate::mutex::Mutex;
 use crate::{Clock, HumanDuration, Keeper, LockKey, Moment};
 
 /// After which time a wait is told of.
@@ -25,7 +24,7 @@ pub(crate) struct SlowWaits(Mutex<HashMap<LockKey, Moment>>);
 impl SlowWaits {
     /// Whether the waits for `key` may be told of `now`; then they may not for a while.
     fn may_tell(&self, key: &LockKey, now: Moment) -> bool {
-        let mut told = locked(&self.0);
+        let mut told = self.0.lock();
         let is_recent = |at: &Moment| now.since(*at) < PAUSE;
         if told.get(key).is_some_and(is_recent) {
             return false;
@@ -69,7 +68,7 @@ impl Keeper {
 impl Hold {
     /// For how long its present guard has had it.
     fn held_for(&self) -> Duration {
-        let began = locked(&self.state).turn_began;
+        let began = self.state.lock().turn_began;
         self.keeper.clock.now().since(began)
     }
 }
@@ -85,6 +84,6 @@ mod tests {
         assert!(waits.may_tell(&one, now) && waits.may_tell(&two, now));
         assert!(!waits.may_tell(&one, now.plus(PAUSE / 2)));
         assert!(waits.may_tell(&one, now.plus(PAUSE)));
-        assert_eq!(locked(&waits.0).len(), 1, "keys are remembered for ever");
+        assert_eq!(waits.0.lock().len(), 1, "keys are remembered for ever");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
 use crate::KeeperRuntime;
-use crate::mutex::locked;
+use crate::mutex::Mutex;
 
 /// How long a waiter that was woken may stay without a poll, at most.
 const UNPOLLED_MAX: Duration = Duration::from_millis(100);
@@ -76,7 +76,7 @@ impl Polling {
     /// Notes a poll by the owner of `waker`.
     pub(crate) fn polled(&self, waker: &Waker) {
         // The waker first: a wake in between finds it, and has the waiter polled again.
-        *locked(&self.waker) = Some(waker.clone());
+        *self.waker.lock() = Some(waker.clone());
         let turns = self.turns.load(Ordering::SeqCst);
         if !turns.is_multiple_of(2) {
             self.turns.store(turns + 1, Ordering::SeqCst);
@@ -91,7 +91,7 @@ impl Polling {
 
     /// Wakes the waiter.
     pub(crate) fn wake(&self) {
-        let waker = locked(&self.waker).take();
+        let waker = self.waker.lock().take();
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -170,7 +170,7 @@ impl Watchdog {
     fn enter<W: Watched>(&self, watched: &Arc<W>, seen: Option<u64>, runtime: Option<&Handle>) {
         let pause = pause(seen, watched.limit());
         let watched: Weak<W> = Arc::downgrade(watched);
-        let mut state = locked(&self.rounds.state);
+        let mut state = self.rounds.state.lock();
         let gone = state.prune();
         state.entries.push(Entry {
             watched,
@@ -278,7 +278,7 @@ impl State {
 impl Rounds {
     /// How long to sleep before the next round; `None` ends the sleeper.
     fn plan(&self) -> Option<Duration> {
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         state.entries.retain_mut(|entry| {
             entry.unpolled.get_or_insert_default();
             entry.watched.strong_count() > 0
@@ -297,7 +297,7 @@ impl Rounds {
     /// Looks at everything after a sleep of `slept`, and lets lapse what has not gone on for too long.
     fn look(&self, slept: Duration) {
         let mut looked_at = Vec::new();
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         state.entries.retain_mut(|entry| {
             let Some(watched) = entry.unsettled() else {
                 return false;
@@ -339,7 +339,7 @@ struct Leaving(Option<Arc<Rounds>>);
 impl Drop for Leaving {
     fn drop(&mut self) {
         if let Some(rounds) = &self.0 {
-            locked(&rounds.state).sleeper = Sleeper::Absent;
+            rounds.state.lock().sleeper = Sleeper::Absent;
         }
     }
 }

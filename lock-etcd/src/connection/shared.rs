@@ -2,11 +2,11 @@
 
 use std::fmt;
 use std::future::Future;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use etcd_client::{Client, Error as EtcdError};
-use lock_core::{Clock, Deadlines, LastReply, ReplyStats, Result};
+use lock_core::{Clock, Deadlines, LastReply, Mutex, ReplyStats, Result};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
@@ -114,7 +114,7 @@ impl SharedConnection {
 
     /// Whether no connection is open, nor being opened.
     pub(crate) fn is_closed(&self) -> bool {
-        matches!(self.lock().connection, Opening::Closed)
+        matches!(self.state.lock().connection, Opening::Closed)
     }
 
     /// Waits for `request`, at most for `limit`.
@@ -230,7 +230,7 @@ impl SharedConnection {
 
     /// Lets the next user open a new connection, to the next member, unless somebody has already.
     pub(crate) fn give_up(&self, connection: &Connection) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if let Opening::Open(open) = &state.connection
             && Arc::ptr_eq(&open.gone, &connection.gone)
         {
@@ -263,7 +263,7 @@ impl SharedConnection {
     }
 
     fn join_opening(self: &Arc<Self>) -> Joined {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         match &state.connection {
             Opening::Open(connection) => return Joined::Open(connection.clone()),
             Opening::Under(outcome) if outcome.has_changed().is_ok() => {
@@ -275,7 +275,7 @@ impl SharedConnection {
         let (link, first) = (Arc::clone(self), state.next);
         self.runtime.spawn(async move {
             let opened = link.open(first).await;
-            let mut state = link.lock();
+            let mut state = link.state.lock();
             state.connection = match &opened {
                 Ok((connection, member)) => {
                     state.next = *member;
@@ -319,10 +319,6 @@ impl SharedConnection {
             }
         }
         Err(failure.unwrap_or_else(|| no_answer(limit)))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,8 +1,9 @@
 //! A stream that remembers how it began and why it broke, which the driver does not pass on.
 
+use lock_core::Mutex;
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -24,22 +25,18 @@ impl Record {
     /// Why it broke, if it did.
     #[cfg(feature = "tls")]
     pub(crate) fn take_failure(&self) -> Option<io::Error> {
-        self.lock().failure.take()
+        self.0.lock().failure.take()
     }
 
     /// What the other end said first.
     pub(crate) fn beginning(&self) -> Vec<u8> {
-        self.lock().beginning.clone()
+        self.0.lock().beginning.clone()
     }
 
     fn note(&self, read: &[u8]) {
-        let beginning = &mut self.lock().beginning;
+        let beginning = &mut self.0.lock().beginning;
         let left = BEGINNING.saturating_sub(beginning.len());
         beginning.extend_from_slice(&read[..read.len().min(left)]);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Recorded> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -98,7 +95,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for ErrorKeeper<S> {
             }
             Err(error) => {
                 let kind = error.kind();
-                self.record.lock().failure.get_or_insert(error);
+                self.record.0.lock().failure.get_or_insert(error);
                 Err(kind.into())
             }
         })

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{HoldId, LossSender, OwnerId, Result};
+use lock_core::{HoldId, LossSender, Mutex, OwnerId, Result};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -111,7 +111,7 @@ impl LeasePool {
     /// In a task of its own, so that whoever gives up leaves no lease behind that nobody knows, and whoever
     /// is not polled keeps nobody waiting.
     fn asking(self: &Arc<Self>, span: Span, owner: OwnerId) -> Asking {
-        let mut asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut asking = self.asking.lock();
         if let Some(somebody) = asking.get(&span).filter(|one| one.has_changed().is_ok()) {
             return Asking::SomebodyElse(somebody.clone());
         }
@@ -130,7 +130,7 @@ impl LeasePool {
 
     /// The lease that claims of this span can stand under, if there is one.
     fn open_for(&self, span: Span) -> Option<Arc<SharedLease>> {
-        let lease = self.lock().get(&span).cloned()?;
+        let lease = self.shared.lock().get(&span).cloned()?;
         (!lease.is_retired()).then_some(lease)
     }
 
@@ -139,7 +139,7 @@ impl LeasePool {
         let lock_delay = Duration::from_secs(span.lock_delay);
         let (granting, keep_alive) = (Arc::clone(&self.granting), self.keep_alive.clone());
         let lease = SharedLease::new(granted, owner, granting, keep_alive, lock_delay);
-        let mut shared = self.lock();
+        let mut shared = self.shared.lock();
         shared.retain(|_, lease| !lease.is_retired());
         shared.insert(span, Arc::clone(&lease));
         drop(shared);
@@ -150,18 +150,14 @@ impl LeasePool {
 
     /// Lets no claim stand under those there are, so that they end with the claims they have.
     pub(crate) fn retire(&self) {
-        for (_, lease) in self.lock().drain() {
+        for (_, lease) in self.shared.lock().drain() {
             lease.retire();
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Span, Arc<SharedLease>>> {
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl fmt::Debug for LeasePool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.lock().values()).finish()
+        f.debug_list().entries(self.shared.lock().values()).finish()
     }
 }

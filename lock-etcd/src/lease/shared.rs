@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{Clock, LossReason, LossSender, Mode, Moment, OwnerId, Result};
+use lock_core::{Clock, LossReason, LossSender, Mode, Moment, Mutex, OwnerId, Result};
 use tokio::sync::{Notify, watch};
 
 use crate::error::{leader_changed, lease_ended};
@@ -113,19 +113,19 @@ impl SharedLease {
 
     /// What new claims are to stand under.
     pub(crate) fn id(&self) -> i64 {
-        self.lock().id
+        self.state.lock().id
     }
 
     /// Where a key may stand that is ours: also under the one before, as long as not all have moved.
     pub(crate) fn ids(&self) -> Vec<i64> {
-        let state = self.lock();
+        let state = self.state.lock();
         let former = state.moving.map(|moving| moving.from);
         former.into_iter().chain([state.id]).collect()
     }
 
     /// What the servers have confirmed: for how long it lives, and since when.
     pub(crate) fn confirmed(&self) -> (Moment, Duration) {
-        let state = self.lock();
+        let state = self.state.lock();
         (state.sent, state.ttl)
     }
 
@@ -137,7 +137,7 @@ impl SharedLease {
 
     /// Lets a claim stand under it; `false` when it takes no more.
     pub(crate) fn enter(&self, owner: OwnerId, loss: LossSender) -> bool {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.retired || self.end().is_some() {
             return false;
         }
@@ -147,14 +147,14 @@ impl SharedLease {
 
     /// Notes which key a claim has, before it is put there.
     pub(crate) fn stands(&self, owner: OwnerId, key: Arc<str>, mode: Mode) {
-        if let Some(standing) = self.lock().claims.get_mut(&owner) {
+        if let Some(standing) = self.state.lock().claims.get_mut(&owner) {
             standing.key = Some((key, mode));
         }
     }
 
     /// Notes that servers let us read `key`.
     pub(crate) fn may_read(&self, key: &str) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.readable.is_none() {
             state.readable = Some(key.into());
         }
@@ -162,7 +162,7 @@ impl SharedLease {
 
     /// Takes a claim out.
     pub(crate) fn leave(&self, owner: OwnerId) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.claims.remove(&owner);
         if state.claims.is_empty() {
             state.unused_since = Clock::Boot.now();
@@ -175,31 +175,31 @@ impl SharedLease {
 
     /// Lets no new claim stand under it, so that it ends with those it has.
     pub(crate) fn retire(&self) {
-        self.lock().retired = true;
+        self.state.lock().retired = true;
         self.changed.notify_one();
     }
 
     /// Whether it takes no more claims.
     pub(crate) fn is_retired(&self) -> bool {
-        self.lock().retired
+        self.state.lock().retired
     }
 
     /// Has `key` deleted again and again as long as the lease lives.
     pub(crate) fn delete_until_revoked(&self, key: &str) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if !state.late_keys.iter().any(|late_key| late_key == key) {
             state.late_keys.push(key.to_owned());
         }
     }
 
     pub(crate) fn late_keys(&self) -> Vec<String> {
-        self.lock().late_keys.clone()
+        self.state.lock().late_keys.clone()
     }
 
     /// Retires it if nobody has stood under it for one ttl, or if nobody is left and it takes or keeps nobody more;
     /// whether it may be revoked then.
     pub(crate) fn retire_if_unused(&self) -> bool {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let idle = Clock::Boot.now().since(state.unused_since) >= state.ttl;
         let unused = state.claims.is_empty() && (state.retired || state.is_superseded || idle);
         state.retired |= unused;
@@ -208,7 +208,7 @@ impl SharedLease {
 
     /// Ends it; tells those who stand under it why.
     pub(crate) fn end_with(&self, reason: LossReason) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.retired = true;
         let claims = std::mem::take(&mut state.claims);
         drop(state);
@@ -247,9 +247,9 @@ impl SharedLease {
     ///
     /// An error means that it is unknown whether it lives, or that it does not count any more.
     pub(crate) async fn confirm(&self) -> Result<()> {
-        let readable = || self.lock().readable.clone();
+        let readable = || self.state.lock().readable.clone();
         let id = {
-            let state = self.lock();
+            let state = self.state.lock();
             if state.is_superseded {
                 return Err(leader_changed());
             }
@@ -270,7 +270,7 @@ impl SharedLease {
 
     /// Notes what was told about it, and the term that the members agreed on afterwards; whether it has ended.
     fn note(&self, id: i64, told: KeptAlive, agreed: Option<u64>) -> Result<bool> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.id != id || state.is_superseded {
             return Err(leader_changed());
         }
@@ -300,20 +300,20 @@ impl SharedLease {
 
     /// Whether there is a later term, so that it counts no more.
     pub(crate) fn is_superseded(&self) -> bool {
-        self.lock().is_superseded
+        self.state.lock().is_superseded
     }
 
     /// Has new claims stand under another lease, where the others are to move. Goes on with a move that has begun.
     pub(crate) async fn begin_move(&self) -> Result<Move> {
         let (begun, asked) = {
-            let state = self.lock();
+            let state = self.state.lock();
             (state.moving, state.ttl)
         };
         if let Some(begun) = begun {
             return Ok(begun);
         }
         let to = self.granting.grant(self.owner, asked).await?;
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let moving = Move { from: state.id, to };
         (state.id, state.moving) = (to.id, Some(moving));
         Ok(moving)
@@ -337,14 +337,14 @@ impl SharedLease {
 
     /// The keys that move.
     pub(crate) fn keys(&self) -> Vec<(Arc<str>, Mode)> {
-        let state = self.lock();
+        let state = self.state.lock();
         let claims = state.claims.values();
         claims.filter_map(|claim| claim.key.clone()).collect()
     }
 
     /// Notes that all keys have moved.
     pub(crate) fn end_move(&self, to: Granted) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         (state.term, state.sent, state.ttl) = (to.term, to.sent, to.ttl);
         (state.by_a_majority, state.is_superseded, state.moving) = (true, false, None);
         drop(state);
@@ -355,7 +355,7 @@ impl SharedLease {
     /// to be renewed at once.
     pub(crate) async fn fresh(&self) -> Result<(Moment, Duration)> {
         let (sent, ttl) = self.counted_on();
-        let by_a_majority = self.lock().by_a_majority;
+        let by_a_majority = self.state.lock().by_a_majority;
         if !by_a_majority || Clock::Boot.now() > sent.plus(ttl * 3 / 10) {
             match self.confirm().await {
                 Err(_) if self.is_superseded() => self.has_moved().await?,
@@ -366,10 +366,6 @@ impl SharedLease {
             None => Ok(self.confirmed()),
             Some(_) => Err(lease_ended()),
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -5,10 +5,10 @@
 //! all, and one list of claims.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{Clock, Error, Moment};
+use lock_core::{Clock, Error, Moment, Mutex};
 use tokio::sync::{Notify, oneshot};
 
 use crate::error::unexpected;
@@ -82,7 +82,7 @@ impl SharedWait {
 
     /// Enters a waiter whose claim was `created` then; `seen` is what its take was answered with.
     pub(crate) fn enter(&self, created: i64, waiter: Waiter, seen: Option<Queue>) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.waiters.insert(created, waiter);
         if let Some(seen) = seen
             && !seen.is_partial()
@@ -99,7 +99,7 @@ impl SharedWait {
 
     /// Tells those whose turn it is, and says what the others need.
     pub(crate) fn advance(&self) -> Step {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.tell_next();
         let Some((created, waiter)) = state.waiters.first_key_value() else {
             return Step::End;
@@ -115,29 +115,29 @@ impl SharedWait {
 
     /// Whether nobody waits any more.
     pub(crate) fn is_empty(&self) -> bool {
-        self.lock().waiters.is_empty()
+        self.state.lock().waiters.is_empty()
     }
 
     /// Has the claims listed anew: some may have gone unheard.
     pub(crate) fn mark_stale(&self) {
-        self.lock().known_until = 0;
+        self.state.lock().known_until = 0;
     }
 
     /// Takes note of a claim that has gone in this revision.
     pub(crate) fn note_gone(&self, key: &[u8], gone: i64) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.claims.remove(key, gone);
         state.heard = state.heard.max(gone);
     }
 
     /// In which revision the claims were as they are known.
     pub(crate) fn revision(&self) -> i64 {
-        self.lock().claims.revision
+        self.state.lock().claims.revision
     }
 
     /// Takes note of all claims, as they were `sent` for then, when they were known as in the revision `before`.
     pub(crate) fn note_list(&self, list: Queue, before: i64, sent: Moment) -> Result<(), Error> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let now = list.revision;
         if now < before {
             return Err(unexpected("a list of the past"));
@@ -164,7 +164,7 @@ impl SharedWait {
 
     /// The keys of the first waiter and of those who keep it out.
     pub(crate) fn looks(&self) -> Vec<Look> {
-        let state = self.lock();
+        let state = self.state.lock();
         let Some((created, waiter)) = state.waiters.first_key_value() else {
             return Vec::new();
         };
@@ -187,7 +187,7 @@ impl SharedWait {
     /// Takes note of what was `sent` for then: whether each of `looks` was there in a revision. Where one was
     /// not, the claims have to be listed anew.
     pub(crate) fn note_looks(&self, looks: &[Look], found: &[(i64, bool)], sent: Moment) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         // A member that lags behind does not know yet what it does not find.
         let is_news = |now: i64| now >= state.claims.revision;
         if !found.iter().all(|(now, _)| is_news(*now)) {
@@ -224,7 +224,7 @@ impl SharedWait {
 
     /// Tells all that the servers cannot be asked.
     pub(crate) fn fail(&self, error: &Error) {
-        let waiters = std::mem::take(&mut self.lock().waiters);
+        let waiters = std::mem::take(&mut self.state.lock().waiters);
         for waiter in waiters.into_values() {
             // It may have gone.
             let _unheard = waiter.tell.send(Told::Failed(error.clone()));
@@ -233,12 +233,12 @@ impl SharedWait {
 
     /// Whether a waiter wants to know how things stand, since the last time this was asked.
     pub(crate) fn takes_check(&self) -> bool {
-        std::mem::take(&mut self.lock().is_check_wanted)
+        std::mem::take(&mut self.state.lock().is_check_wanted)
     }
 
     /// Has the servers asked how things stand, unless they were within the last `recently`.
     pub(crate) fn check(&self, recently: Duration) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let now = Clock::Boot.now();
         let is_known = state.checked.is_some_and(|at| now.since(at) < recently);
         if !is_known {
@@ -249,20 +249,16 @@ impl SharedWait {
 
     /// When the servers were last asked who say that the first waiter still waits.
     pub(crate) fn checked(&self) -> Option<Moment> {
-        self.lock().checked
+        self.state.lock().checked
     }
 
     /// Removes the waiter that was `created` then, if it is still there.
     pub(crate) fn leave(&self, created: i64) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let was_first = state.is_first(created);
         if state.waiters.remove(&created).is_some() && was_first {
             self.changed.notify_one();
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

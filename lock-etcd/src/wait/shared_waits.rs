@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{Clock, Moment};
+use lock_core::{Clock, Moment, Mutex};
 use tokio::sync::oneshot;
 
 use crate::connection::shared::SharedConnection;
@@ -39,7 +39,7 @@ impl SharedWaits {
 
     /// Whether somebody waits in this queue, so that whoever comes now waits, too.
     pub(crate) fn has_waiter(&self, queue: &str) -> bool {
-        let wait = self.lock().get(queue).cloned();
+        let wait = self.by_queue.lock().get(queue).cloned();
         wait.is_some_and(|wait| !wait.is_empty())
     }
 
@@ -52,7 +52,7 @@ impl SharedWaits {
         seen: Option<Queue>,
     ) -> Ticket {
         let (tell, told) = oneshot::channel();
-        let mut waits = self.lock();
+        let mut waits = self.by_queue.lock();
         let (wait, is_new) = match waits.get(queue) {
             Some(wait) => (Arc::clone(wait), false),
             None => (SharedWait::new(queue), true),
@@ -73,7 +73,7 @@ impl SharedWaits {
 
     /// Forgets a wait that nobody is in; `false` when somebody came meanwhile.
     pub(crate) fn end(&self, wait: &SharedWait) -> bool {
-        let mut waits = self.lock();
+        let mut waits = self.by_queue.lock();
         let is_over = wait.is_empty();
         if is_over {
             waits.remove(&wait.queue);
@@ -84,22 +84,15 @@ impl SharedWaits {
     /// When a wait may look that has not been told anything for a while: one after the other, so that many of
     /// them do not keep the servers busy.
     pub(crate) fn next_look(&self) -> Moment {
-        let mut next = self
-            .next_look
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut next = self.next_look.lock();
         let turn = Clock::Boot.now().max(*next);
         *next = turn.plus(PACE);
         turn
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<SharedWait>>> {
-        self.by_queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl fmt::Debug for SharedWaits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.lock().keys()).finish()
+        f.debug_list().entries(self.by_queue.lock().keys()).finish()
     }
 }

@@ -2,12 +2,13 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use tokio::sync::Notify;
 
 use crate::connection::pool::Pool;
 use crate::connection::session::Session;
+use lock_core::Mutex;
 
 /// All pools of a client, of which one gives up a connection for another that has none.
 #[derive(Default)]
@@ -27,7 +28,7 @@ struct Asker {
 
 impl Allowance {
     pub(crate) fn enter(&self, pool: &Arc<Pool>) {
-        let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pools = self.pools.lock();
         pools.retain(|(pool, _)| pool.strong_count() > 0);
         pools.push((Arc::downgrade(pool), Arc::default()));
     }
@@ -39,7 +40,7 @@ impl Allowance {
     }
 
     fn count(&self, pool: &Pool) -> Option<Arc<AtomicUsize>> {
-        let pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
+        let pools = self.pools.lock();
         let mut pools = pools.iter();
         let entry = pools.find(|(other, _)| std::ptr::eq(other.as_ptr(), pool))?;
         Some(Arc::clone(&entry.1))
@@ -70,7 +71,7 @@ impl Allowance {
     /// Gives a connection that comes back to the first request that waits and can use it. Returns it if nobody waits, and
     /// closes it if those who wait can only open another one instead.
     pub(crate) fn pass_on(&self, session: Session, from: &Pool) -> Option<Session> {
-        let mut asking = self.asking();
+        let mut asking = self.asking.lock();
         if asking.is_empty() {
             return Some(session);
         }
@@ -99,7 +100,7 @@ impl Allowance {
     /// Closes what is idle in all pools.
     pub(crate) fn forget_idle(&self) {
         let pools: Vec<_> = {
-            let pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
+            let pools = self.pools.lock();
             pools
                 .iter()
                 .filter_map(|(pool, _)| pool.upgrade())
@@ -109,7 +110,7 @@ impl Allowance {
     }
 
     fn others(&self, pool: &Pool) -> Vec<Arc<Pool>> {
-        let pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
+        let pools = self.pools.lock();
         let others = pools.iter().filter_map(|(pool, _)| pool.upgrade());
         others
             .filter(|other| !std::ptr::eq(&**other, pool))
@@ -118,14 +119,10 @@ impl Allowance {
 
     /// Tells the first who can open another connection that one was closed.
     fn closed(&self) {
-        let mut asking = self.asking();
+        let mut asking = self.asking.lock();
         if let Some(number) = asking.iter().position(|asker| asker.may_open) {
             asking.remove(number).answered.notify_one();
         }
-    }
-
-    fn asking(&self) -> MutexGuard<'_, Vec<Arc<Asker>>> {
-        self.asking.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -142,14 +139,14 @@ impl<'a> Asking<'a> {
             may_open,
             answered: Notify::new(),
         });
-        allowance.asking().push(Arc::clone(&asker));
+        allowance.asking.lock().push(Arc::clone(&asker));
         Self { allowance, asker }
     }
 }
 
 impl Drop for Asking<'_> {
     fn drop(&mut self) {
-        let mut asking = self.allowance.asking();
+        let mut asking = self.allowance.asking.lock();
         asking.retain(|asker| !Arc::ptr_eq(asker, &self.asker));
     }
 }

@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use lock_core::OwnerId;
+use lock_core::{Mutex, OwnerId};
 use tokio::sync::watch;
 
 use crate::connection::kill::Kill;
@@ -202,7 +202,7 @@ struct InFlightGuard {
 impl InFlightByOwner {
     fn enter(self: &Arc<Self>, owner: OwnerId) -> InFlightGuard {
         let (ended, end) = watch::channel(());
-        self.lock().entry(owner).or_default().push(end);
+        self.0.lock().entry(owner).or_default().push(end);
         InFlightGuard {
             owner,
             in_flight: Arc::clone(self),
@@ -212,7 +212,7 @@ impl InFlightByOwner {
 
     /// What waits until nothing of `owner` goes on in the background; `None` if nothing does.
     pub(crate) fn settled(&self, owner: OwnerId) -> Option<impl Future<Output = ()> + use<>> {
-        let ends = self.lock().get(&owner).cloned()?;
+        let ends = self.0.lock().get(&owner).cloned()?;
         Some(async move {
             for mut end in ends {
                 // Nothing is ever sent: it only ends.
@@ -220,16 +220,12 @@ impl InFlightByOwner {
             }
         })
     }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<OwnerId, Vec<watch::Receiver<()>>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for InFlightGuard {
     fn drop(&mut self) {
         self.ended = None;
-        let mut in_flight = self.in_flight.lock();
+        let mut in_flight = self.in_flight.0.lock();
         let Some(ends) = in_flight.get_mut(&self.owner) else {
             return;
         };

@@ -1,9 +1,8 @@
 //! Connections that a pool does not open for a while, since the server has refused them.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lock_core::{Clock, Error, Moment};
+use lock_core::{Clock, Error, Moment, Mutex};
 
 /// How soon a connection is tried to be opened again that was refused.
 pub(crate) const OPEN_AGAIN: Duration = Duration::from_millis(100);
@@ -33,26 +32,26 @@ pub(crate) struct Refusal {
 impl HeldBack {
     /// Notes that the server has refused a connection.
     pub(crate) fn note(&self, refusal: Refusal) {
-        let mut state = self.state();
+        let mut state = self.0.lock();
         state.refused = Some(Clock::Boot.now());
         state.refusal = Some(refusal);
     }
 
     /// What the server has said so lately that it would say it again.
     pub(crate) fn last_refusal(&self) -> Option<Refusal> {
-        let state = self.state();
+        let state = self.0.lock();
         let age = Clock::Boot.now().since(state.refused?);
         state.refusal.clone().filter(|_| age < OPEN_AGAIN)
     }
 
     /// Has the next connection asked for, since another one was closed.
     pub(crate) fn forget_refusal(&self) {
-        self.state().refusal = None;
+        self.0.lock().refusal = None;
     }
 
     /// Counts one permit as held back, where others of the pool are `opened`; one of its `size` is left in any case.
     pub(crate) fn hold_back(&self, opened: usize, size: u32) -> bool {
-        let mut state = self.state();
+        let mut state = self.0.lock();
         let is_held_back = opened > 0 && state.permits + 1 < size;
         state.permits += u32::from(is_held_back);
         is_held_back
@@ -60,7 +59,7 @@ impl HeldBack {
 
     /// Whether one permit is to be given back, since the server has not refused any connection for a while.
     pub(crate) fn give_back(&self) -> bool {
-        let mut state = self.state();
+        let mut state = self.0.lock();
         let now = Clock::Boot.now();
         let is_over = |refused: Moment| now.since(refused) > ALLOWS_AGAIN;
         let is_given = state.permits > 0 && state.refused.is_none_or(is_over);
@@ -69,9 +68,5 @@ impl HeldBack {
             state.refused = Some(now);
         }
         is_given
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::future::pending;
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{Clock, Deadlines, Error, ErrorKind, Moment, Result};
+use lock_core::{Clock, Deadlines, Error, ErrorKind, Moment, Mutex, Result};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
@@ -165,7 +165,7 @@ impl Pool {
         let left = ends.since(Clock::Boot.now());
         let room = self.allowance.ask_for_one(self, may_open);
         let answered = self.deadlines.timeout(left.min(OPEN_AGAIN), room).await;
-        if answered.is_some() && self.lock_idle().is_empty() {
+        if answered.is_some() && self.idle.lock().is_empty() {
             self.let_close().await;
         }
         Clock::Boot.now() < ends
@@ -188,7 +188,7 @@ impl Pool {
 
     /// Gives up one that is idle, and that `to` can use.
     pub(crate) fn give(&self, to: &Self) -> Option<Session> {
-        let mut idle = self.lock_idle();
+        let mut idle = self.idle.lock();
         let usable = |session: &Session| !session.is_stale() && self.can_give(session, to);
         let number = idle.iter().rposition(usable)?;
         Some(idle.remove(number))
@@ -197,12 +197,12 @@ impl Pool {
     /// Has a connection of another pool.
     pub(crate) fn take_in(&self, mut session: Session) {
         session.moves_to(self);
-        self.lock_idle().push(session);
+        self.idle.lock().push(session);
     }
 
     /// Closes one that is idle; `false` if there is none.
     pub(crate) fn close_idle(&self) -> bool {
-        let closed = self.lock_idle().pop();
+        let closed = self.idle.lock().pop();
         closed.is_some()
     }
 
@@ -220,12 +220,12 @@ impl Pool {
 
     /// Closes what is idle: when one connection is dead, the others may be as well.
     pub(crate) fn forget_idle(&self) {
-        let idle = std::mem::take(&mut *self.lock_idle());
+        let idle = std::mem::take(&mut *self.idle.lock());
         drop(idle);
     }
 
     fn take_idle(&self) -> Option<Session> {
-        let mut idle = self.lock_idle();
+        let mut idle = self.idle.lock();
         // The one that was used last is the least likely to be closed by now.
         let newest = idle.pop()?;
         if newest.is_stale() {
@@ -270,7 +270,7 @@ impl Pool {
             let session = pool.connector.open(&pool.deadlines).await;
             let session = session.map(|session| session.counted(Opened::in_pool(&pool)));
             if let Err(Ok(unwanted)) = opened.send(session) {
-                pool.lock_idle().push(unwanted);
+                pool.idle.lock().push(unwanted);
             }
         });
         match opening.await {
@@ -291,10 +291,6 @@ impl Pool {
             ),
         )
         .with_backend(BACKEND)
-    }
-
-    fn lock_idle(&self) -> MutexGuard<'_, Vec<Session>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -339,7 +335,7 @@ impl Drop for Lent {
         let session = self.session.take().filter(|_| self.mark_reusable);
         let unwanted = session.and_then(|session| self.pool.allowance.pass_on(session, &self.pool));
         if let Some(session) = unwanted {
-            self.pool.lock_idle().push(session);
+            self.pool.idle.lock().push(session);
         }
     }
 }
@@ -347,7 +343,7 @@ impl Drop for Lent {
 impl fmt::Debug for Pool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Pool")
-            .field("idle", &self.lock_idle().len())
+            .field("idle", &self.idle.lock().len())
             .field("size", &self.size)
             .finish_non_exhaustive()
     }

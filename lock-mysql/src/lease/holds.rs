@@ -1,7 +1,7 @@
 //! Takes and renewals of leases: the row says who holds the key and until when.
 
 use std::collections::HashSet;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use futures_util::future::{join, join_all};
@@ -200,7 +200,7 @@ impl Client {
     }
 
     pub(super) fn stalled(&self) -> MutexGuard<'_, HashSet<OwnerId>> {
-        self.stalled.lock().unwrap_or_else(PoisonError::into_inner)
+        self.stalled.lock()
     }
 
     async fn renew_together(

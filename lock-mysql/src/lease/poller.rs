@@ -2,10 +2,10 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{Clock, Mode, Moment, ReplyStats, Result};
+use lock_core::{Clock, Mode, Moment, Mutex, ReplyStats, Result};
 use tokio::sync::Notify;
 
 use crate::connection::pool::Pool;
@@ -90,7 +90,7 @@ impl Poller {
             changed: Arc::clone(&changed),
             passed: Passed::Unknown,
         };
-        let mut waiting = self.lock();
+        let mut waiting = self.waiting.lock();
         waiting.keys.insert(key.clone(), waiter);
         if !std::mem::replace(&mut waiting.is_polled, true) {
             self.pool
@@ -109,14 +109,14 @@ impl Poller {
 
     /// Has the waiter for `key` look again.
     pub(crate) fn wake(&self, key: &[u8]) {
-        if let Some(waiter) = self.lock().keys.get(key) {
+        if let Some(waiter) = self.waiting.lock().keys.get(key) {
             waiter.changed.notify_one();
         }
     }
 
     /// Looks at all keys and wakes those whose time has come.
     async fn look(&self) -> Result<Seen> {
-        let keys: Vec<Vec<u8>> = self.lock().keys.keys().cloned().collect();
+        let keys: Vec<Vec<u8>> = self.waiting.lock().keys.keys().cloned().collect();
         let (mut seen, mut rest) = (Seen::default(), keys.as_slice());
         let (mut places, mut kept) = (self.places(), HashSet::new());
         while !rest.is_empty() || !places.is_empty() {
@@ -144,13 +144,13 @@ impl Poller {
             self.note(batch, &states, &kept, &mut seen);
             rest = later;
         }
-        *self.lock_looked() = Clock::Boot.now();
+        *self.looked.lock() = Clock::Boot.now();
         Ok(seen)
     }
 
     /// What is to be said of places, in statements.
     fn places(&self) -> Vec<String> {
-        let mut waiting = self.lock();
+        let mut waiting = self.waiting.lock();
         let left = std::mem::take(&mut waiting.left);
         let mut statements: Vec<String> = left
             .iter()
@@ -186,7 +186,7 @@ impl Poller {
         kept: &HashSet<Vec<u8>>,
         seen: &mut Seen,
     ) {
-        let mut waiting = self.lock();
+        let mut waiting = self.waiting.lock();
         for row in rows {
             let Some(waiter) = waiting.keys.get_mut(row) else {
                 continue;
@@ -209,15 +209,7 @@ impl Poller {
 
     /// Whether it has looked at all keys a moment ago.
     fn is_trusted(&self) -> bool {
-        Clock::Boot.now().since(*self.lock_looked()) < TRUST * 2
-    }
-
-    fn lock_looked(&self) -> MutexGuard<'_, Moment> {
-        self.looked.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        Clock::Boot.now().since(*self.looked.lock()) < TRUST * 2
     }
 }
 
@@ -288,7 +280,7 @@ impl PollingTask {
     }
 
     fn is_over(&self) -> bool {
-        let mut waiting = self.0.lock();
+        let mut waiting = self.0.waiting.lock();
         waiting.is_polled = !waiting.keys.is_empty() || !waiting.left.is_empty();
         !waiting.is_polled
     }
@@ -296,7 +288,7 @@ impl PollingTask {
 
 impl Drop for PollingTask {
     fn drop(&mut self) {
-        self.0.lock().is_polled = false;
+        self.0.waiting.lock().is_polled = false;
     }
 }
 
@@ -325,7 +317,7 @@ impl WakeUp {
 
 impl Drop for WakeUp {
     fn drop(&mut self) {
-        let mut waiting = self.poller.lock();
+        let mut waiting = self.poller.waiting.lock();
         let is_ours = |waiter: &Waiter| Arc::ptr_eq(&waiter.changed, &self.changed);
         if !waiting.keys.get(&self.key).is_some_and(is_ours) {
             return;
@@ -342,7 +334,7 @@ impl Drop for WakeUp {
 impl fmt::Debug for Poller {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Poller")
-            .field("keys", &self.lock().keys.len())
+            .field("keys", &self.waiting.lock().keys.len())
             .finish_non_exhaustive()
     }
 }

@@ -2,10 +2,10 @@
 
 use std::collections::{HashSet, VecDeque};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{Clock, Moment, OwnerId, Result};
+use lock_core::{Clock, Moment, Mutex, OwnerId, Result};
 use tokio::runtime::Handle;
 
 use crate::connection::connection_id::ConnectionId;
@@ -54,7 +54,7 @@ impl Heartbeats {
 
     /// Sends heartbeats for the lock of `owner` until it is released or lost.
     pub(crate) fn enter(self: &Arc<Self>, owner: OwnerId) {
-        let mut timetable = self.lock();
+        let mut timetable = self.timetable.lock();
         timetable
             .due
             .push_back((Clock::Boot.now().plus(INTERVAL), owner));
@@ -69,7 +69,7 @@ impl Heartbeats {
 
     /// Takes out who is due by now; the next due time, if there is any.
     fn take_due(&self) -> (Vec<OwnerId>, Option<Moment>) {
-        let mut timetable = self.lock();
+        let mut timetable = self.timetable.lock();
         let (now, mut due) = (Clock::Boot.now(), Vec::new());
         while let Some((at, owner)) = timetable.due.front().copied() {
             if at > now {
@@ -100,12 +100,6 @@ impl Heartbeats {
                     .died(owner, "the server does not have its connection");
             }
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HeartbeatSchedule> {
-        self.timetable
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -148,7 +142,7 @@ impl Attending {
 impl Drop for Attending {
     fn drop(&mut self) {
         if !self.is_over {
-            self.heartbeats.lock().is_attended = false;
+            self.heartbeats.timetable.lock().is_attended = false;
         }
     }
 }
@@ -156,7 +150,7 @@ impl Drop for Attending {
 impl fmt::Debug for Heartbeats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Heartbeats")
-            .field("entries", &self.lock().due.len())
+            .field("entries", &self.timetable.lock().due.len())
             .finish_non_exhaustive()
     }
 }

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{Clock, HoldId, LossReason, LossSender, Moment, OwnerId, Result};
+use lock_core::{Clock, HoldId, LossReason, LossSender, Moment, Mutex, OwnerId, Result};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
@@ -74,7 +74,7 @@ impl RowLocks {
             heard: watch::Sender::new(Heartbeat::At(sent)),
             loss,
         };
-        self.lock().insert(hold.owner(), row);
+        self.0.lock().insert(hold.owner(), row);
     }
 
     /// Sends a heartbeat on the lock's connection, unless one is under way, and returns where its
@@ -87,7 +87,7 @@ impl RowLocks {
         owner: OwnerId,
         runtime: &Handle,
     ) -> Option<watch::Receiver<Heartbeat>> {
-        let mut rows = self.lock();
+        let mut rows = self.0.lock();
         let row = rows.get_mut(&owner);
         let row = row.filter(|row| !row.is_released && !row.is_dead)?;
         if let Some(mut session) = row.session.take() {
@@ -110,7 +110,7 @@ impl RowLocks {
         owners: &[OwnerId],
         since: Duration,
     ) -> Vec<(OwnerId, ConnectionId)> {
-        let (rows, now) = (self.lock(), Clock::Boot.now());
+        let (rows, now) = (self.0.lock(), Clock::Boot.now());
         let is_silent = |row: &Row| {
             let waits = row.session.is_none() && !row.is_released && !row.is_dead;
             waits && now.since(row.heartbeat) >= since
@@ -125,14 +125,14 @@ impl RowLocks {
 
     fn put_back(&self, owner: OwnerId, session: Lent, sent: Moment) {
         // Whoever releases it meanwhile waits for it.
-        if let Some(row) = self.lock().get_mut(&owner) {
+        if let Some(row) = self.0.lock().get_mut(&owner) {
             row.session = Some(session);
             row.heard.send_replace(Heartbeat::At(sent));
         }
     }
 
     pub(crate) fn died(&self, owner: OwnerId, why: &str) {
-        let loss = match self.lock().get_mut(&owner) {
+        let loss = match self.0.lock().get_mut(&owner) {
             Some(row) => {
                 row.is_dead = true;
                 row.heard.send_replace(Heartbeat::Dead);
@@ -148,7 +148,7 @@ impl RowLocks {
     /// Ends the heartbeats of a lock and hands out what its release needs; `None` when it is not held.
     /// It stays entered until it is [forgotten](Self::forget), so that a release can be repeated.
     pub(crate) fn release(&self, owner: OwnerId) -> Option<RowRelease> {
-        let mut rows = self.lock();
+        let mut rows = self.0.lock();
         let row = rows.get_mut(&owner)?;
         row.is_released = true;
         Some(RowRelease {
@@ -160,17 +160,13 @@ impl RowLocks {
 
     /// Where the outcome of heartbeats is told; `None` when the lock is not held.
     pub(crate) fn heard(&self, owner: OwnerId) -> Option<watch::Receiver<Heartbeat>> {
-        Some(self.lock().get(&owner)?.heard.subscribe())
+        Some(self.0.lock().get(&owner)?.heard.subscribe())
     }
 
     /// Takes a lock out that has ended.
     pub(crate) fn forget(&self, owner: OwnerId) {
-        let row = self.lock().remove(&owner);
+        let row = self.0.lock().remove(&owner);
         drop(row);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<OwnerId, Row>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -194,7 +190,7 @@ async fn heartbeat(session: &mut Session) -> Result<()> {
 impl fmt::Debug for RowLocks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RowLocks")
-            .field("held", &self.lock().len())
+            .field("held", &self.0.lock().len())
             .finish_non_exhaustive()
     }
 }

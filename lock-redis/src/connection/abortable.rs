@@ -1,13 +1,12 @@
 //! A stream that can be aborted from outside.
 
+use lock_core::Mutex;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-
-use crate::connection::shared::locked;
 
 /// A stream that [`abort`](Self::abort) closes, whichever runtime reads and writes it.
 pub(crate) struct Abortable<S>(Arc<Mutex<Option<S>>>);
@@ -21,7 +20,7 @@ impl<S: Send + Unpin + 'static> Abortable<S> {
         let shared = Arc::new(Mutex::new(Some(stream)));
         let aborted = Arc::clone(&shared);
         let abort = move || {
-            if let Some(stream) = locked(&aborted).take() {
+            if let Some(stream) = aborted.lock().take() {
                 discard(&stream);
             }
         };
@@ -32,7 +31,7 @@ impl<S: Send + Unpin + 'static> Abortable<S> {
         &self,
         poll: impl FnOnce(Pin<&mut S>) -> Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
-        match &mut *locked(&self.0) {
+        match &mut *self.0.lock() {
             Some(stream) => poll(Pin::new(stream)),
             None => Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into())),
         }
@@ -67,7 +66,8 @@ impl<S: AsyncWrite + Send + Unpin + 'static> AsyncWrite for Abortable<S> {
     }
 
     fn is_write_vectored(&self) -> bool {
-        locked(&self.0)
+        self.0
+            .lock()
             .as_ref()
             .is_some_and(AsyncWrite::is_write_vectored)
     }

@@ -3,12 +3,12 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use lock_core::{Clock, Deadlines, Error, KeeperRuntime, LastReply, ReplyStats, Result};
+use lock_core::{Clock, Deadlines, Error, KeeperRuntime, LastReply, Mutex, ReplyStats, Result};
 use redis::{AsyncConnectionConfig, RedisError, RedisResult, Value};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -94,7 +94,7 @@ impl SharedConnection {
 
     /// The open connection, if there is one.
     pub(crate) fn current(&self) -> Option<Arc<Connection>> {
-        match &*locked(&self.state) {
+        match &*self.state.lock() {
             State::Open(connection) => Some(Arc::clone(connection)),
             State::Closed | State::Opening(_) => None,
         }
@@ -122,7 +122,7 @@ impl SharedConnection {
     }
 
     fn join_opening(self: &Arc<Self>) -> Joined {
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         match &*state {
             State::Open(connection) => return Joined::Open(Arc::clone(connection)),
             State::Opening(outcome) if outcome.has_changed().is_ok() => {
@@ -134,7 +134,7 @@ impl SharedConnection {
         let link = Arc::clone(self);
         self.runtime.spawn(async move {
             let opened = link.open().await;
-            *locked(&link.state) = match &opened {
+            *link.state.lock() = match &opened {
                 Ok(connection) => State::Open(Arc::clone(connection)),
                 Err(_) => State::Closed,
             };
@@ -229,7 +229,7 @@ impl SharedConnection {
 
     /// Lets the next user open a new connection, unless somebody has already.
     pub(crate) fn forget(&self, connection: &Arc<Connection>) {
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         if let State::Open(open) = &*state
             && Arc::ptr_eq(open, connection)
         {
@@ -331,10 +331,6 @@ enum Joined {
 /// A master that became a replica keeps its connections, but takes no more writes.
 fn is_demoted(error: &RedisError) -> bool {
     error.code() == Some("READONLY")
-}
-
-pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl fmt::Debug for SharedConnection {

@@ -7,8 +7,8 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -24,6 +24,7 @@ use zookeeper_client::{
 use crate::connection::request_size::{RequestSize, RequestSizes};
 use crate::error::{is_end_of_session, is_loss_of_connection};
 use crate::session::node::DriverResult;
+use lock_core::Mutex;
 
 /// The driver's task, which reads and writes.
 type Driving = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -62,10 +63,7 @@ impl Connection {
         } else {
             spawned.catch(Box::pin(connector.connect(server))).await
         }?;
-        let driving = spawned
-            .0
-            .into_inner()
-            .unwrap_or_else(PoisonError::into_inner);
+        let driving = spawned.0.lock().take();
         let (end, ended) = watch::channel(None);
         let stopped = Arc::<Stopped>::default();
         // Made before it is spawned, so that a runtime that has ended drops it.
@@ -268,7 +266,7 @@ impl Spawned {
 
 impl Spawn for Spawned {
     fn spawn(&self, task: Task) {
-        let mut driving = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut driving = self.0.lock();
         *driving = Some(Box::into_pin(task.future));
     }
 }
@@ -285,8 +283,7 @@ struct Guarded {
 impl Guarded {
     fn stop(&mut self) {
         if let Some(driving) = self.driving.take() {
-            let stopped = self.stopped.0.lock();
-            *stopped.unwrap_or_else(PoisonError::into_inner) = Some(driving);
+            *self.stopped.0.lock() = Some(driving);
             self.end.send_replace(Some(self.states.peek_state()));
         }
     }

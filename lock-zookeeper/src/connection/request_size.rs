@@ -4,10 +4,9 @@
 //! session goes on over another connection, on which the same request would end the same way. Answers are not limited.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lock_core::{Error, ErrorKind, Result};
+use lock_core::{Error, ErrorKind, Mutex, Result};
 
 use crate::error::{no_answer, too_large};
 
@@ -87,7 +86,7 @@ impl RequestSizes {
         bytes: usize,
         path: impl Fn(&T) -> usize,
     ) -> impl Iterator<Item = Vec<T>> {
-        let limit = self.known().most.min(bytes);
+        let limit = self.0.lock().most.min(bytes);
         let mut items = items.into_iter().peekable();
         std::iter::from_fn(move || {
             let (mut part, mut request_size) = (vec![items.next()?], 0);
@@ -106,7 +105,7 @@ impl RequestSizes {
 
     /// Notes that a server has taken a request.
     pub(crate) fn answered(&self, request_size: RequestSize) {
-        let mut known = self.known();
+        let mut known = self.0.lock();
         known
             .suspect
             .take_if(|suspect| request_size.bytes >= suspect.bytes);
@@ -117,7 +116,7 @@ impl RequestSizes {
         if request_size.bytes <= BLAMELESS {
             return;
         }
-        let mut known = self.known();
+        let mut known = self.0.lock();
         let is_first = !is_told.swap(true, Ordering::SeqCst);
         let suspect = match known.suspect {
             Some(suspect) => Suspect {
@@ -144,7 +143,7 @@ impl RequestSizes {
 
     /// Returns the size of a request that cannot be made smaller, and with which connections end.
     fn refused(&self) -> Option<usize> {
-        let suspect = self.known().suspect;
+        let suspect = self.0.lock().suspect;
         let refused = suspect.filter(|suspect| suspect.connections >= TO_GIVE_UP);
         refused.map(|suspect| suspect.bytes)
     }
@@ -163,10 +162,6 @@ impl RequestSizes {
             Some(bytes) => too_large(ErrorKind::Unavailable, bytes),
             None => no_answer(limit),
         }
-    }
-
-    fn known(&self) -> MutexGuard<'_, RequestLimits> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -214,7 +209,7 @@ mod tests {
         let request_sizes = RequestSizes::default();
         let mut limits = Vec::new();
         for _ in 0..8 {
-            let limit = request_sizes.known().most;
+            let limit = request_sizes.0.lock().most;
             limits.push(limit);
             // All that is under way on a connection ends with it, in any order.
             for _ in 0..2 {
@@ -237,7 +232,7 @@ mod tests {
             request_sizes.lost(batch(BLAMELESS), &AtomicBool::new(false));
             request_sizes.lost(single(100), &AtomicBool::new(false));
         }
-        assert_eq!(request_sizes.known().most, REQUEST_MAX);
+        assert_eq!(request_sizes.0.lock().most, REQUEST_MAX);
         assert_eq!(request_sizes.refused(), None);
     }
 
@@ -253,7 +248,7 @@ mod tests {
             let told = request_sizes.no_answer(Duration::from_secs(2)).to_string();
             assert_eq!(told.contains("jute.maxbuffer"), is_refused, "{told}");
         }
-        assert_eq!(request_sizes.known().most, REQUEST_MAX);
+        assert_eq!(request_sizes.0.lock().most, REQUEST_MAX);
         request_sizes.answered(batch(4_000));
         assert!(request_sizes.check(&lock).is_ok());
     }

@@ -8,11 +8,11 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Waker};
 
 use futures_util::future::join_all;
-use lock_core::{InFlight, OneInFlight};
+use lock_core::{InFlight, Mutex, OneInFlight};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use zookeeper_client::{
@@ -114,7 +114,7 @@ impl Batches {
         let client = connection.client();
         let (creating, listing) = {
             // Behind whatever has gathered meanwhile.
-            let mut gathered = self.gathered();
+            let mut gathered = self.gathered.lock();
             self.send(&mut gathered);
             (
                 client.create(&start, &[], &of_claims(self.acls)),
@@ -143,7 +143,7 @@ impl Batches {
         };
         let connection = self.link.current()?;
         let removing = {
-            let mut gathered = self.gathered();
+            let mut gathered = self.gathered.lock();
             self.send(&mut gathered);
             connection.client().delete(path, None)
         };
@@ -156,7 +156,7 @@ impl Batches {
 
     /// Sends what has gathered, so that whatever is sent next is behind it.
     pub(crate) fn flush(&self) {
-        self.send(&mut self.gathered());
+        self.send(&mut self.gathered.lock());
     }
 
     /// Takes a request along where others are under way; else it goes alone.
@@ -169,7 +169,7 @@ impl Batches {
             return Err(in_flight);
         }
         let (answer, answered) = oneshot::channel();
-        let mut gathered = self.gathered();
+        let mut gathered = self.gathered.lock();
         let is_first = gathered.is_empty();
         let asker = Asker {
             answer,
@@ -221,10 +221,6 @@ impl Batches {
         if sent.is_pending() {
             self.runtime.spawn(asking);
         }
-    }
-
-    fn gathered(&self) -> MutexGuard<'_, Gathered> {
-        self.gathered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,9 +1,8 @@
 //! When the members have confirmed a session last.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use lock_core::Moment;
+use lock_core::{Moment, Mutex};
 
 /// How long a confirmation stands for the next one, at most, and which part of a ttl: a grant that counts from it is as much
 /// shorter.
@@ -17,13 +16,13 @@ pub(crate) struct Confirmed(Mutex<Option<Moment>>);
 impl Confirmed {
     /// Notes that what was `sent` then has been confirmed.
     pub(crate) fn note(&self, sent: Moment) {
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.0.lock();
         *last = last.max(Some(sent));
     }
 
     /// When the last thing was sent that has been confirmed, if `now` that is not long ago for a hold with this ttl.
     pub(crate) fn lately(&self, ttl: Duration, now: Moment) -> Option<Moment> {
-        let last = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = *self.0.lock();
         let limit = LATELY.min(ttl / PART_OF_TTL);
         last.filter(|sent| now.since(*sent) <= limit)
     }

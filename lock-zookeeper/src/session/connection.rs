@@ -1,7 +1,7 @@
 //! The connection that a session has at present, and how long its server lets it live.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -10,6 +10,7 @@ use zookeeper_client::{Error as ZooKeeperError, SessionInfo};
 use crate::connection::open::{Connection, End};
 use crate::connection::request_size::RequestSizes;
 use crate::session::node::DriverResult;
+use lock_core::Mutex;
 
 /// A server that dies may not have told the leader of the last heartbeats: those of half a tick, which is
 /// at most a quarter of the shortest session there is, and not more than this with any tick up to 4 s.
@@ -69,7 +70,7 @@ impl SessionConnection {
 
     /// The connection that requests are sent on.
     pub(crate) fn current(&self) -> DriverResult<Arc<Connection>> {
-        match &*self.connection() {
+        match &*self.connection.lock() {
             Some(connection) if !connection.has_ended() => Ok(Arc::clone(connection)),
             Some(_) | None if self.has_ended() => Err(ZooKeeperError::SessionExpired),
             Some(_) | None => Err(ZooKeeperError::ConnectionLoss),
@@ -104,7 +105,8 @@ impl SessionConnection {
     }
 
     pub(crate) fn end_of_connection(&self) -> Option<End> {
-        self.connection()
+        self.connection
+            .lock()
             .as_ref()
             .map(|connection| connection.end())
     }
@@ -113,24 +115,18 @@ impl SessionConnection {
     pub(crate) fn connected(&self, connection: Arc<Connection>) {
         let timeout = in_milliseconds(connection.timeout());
         self.timeout.store(timeout, Ordering::SeqCst);
-        *self.connection() = Some(connection);
+        *self.connection.lock() = Some(connection);
         self.state.send_replace(State::Connected);
     }
 
     pub(crate) fn broken(&self) {
-        *self.connection() = None;
+        *self.connection.lock() = None;
         self.state.send_replace(State::Broken);
     }
 
     pub(crate) fn end(&self) {
-        *self.connection() = None;
+        *self.connection.lock() = None;
         self.state.send_replace(State::Ended);
-    }
-
-    fn connection(&self) -> MutexGuard<'_, Option<Arc<Connection>>> {
-        self.connection
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -5,10 +5,10 @@
 //! asked before it was sent. Few lines are looked at at once in a session.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{Clock, Moment};
+use lock_core::{Clock, Moment, Mutex};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, oneshot};
 use zookeeper_client::Error as ZooKeeperError;
@@ -65,14 +65,14 @@ impl Looks {
 
     /// The line of `lock` as somebody has seen it who asked after `moment`.
     pub(crate) fn seen_since(&self, lock: &str, moment: Moment) -> Option<Seen> {
-        let lines = self.lines();
+        let lines = self.lines.lock();
         let (sent, seen) = lines.get(lock)?.last.as_ref()?;
         (*sent > moment).then(|| seen.clone())
     }
 
     /// Enters the line of `lock`; `None` for whoever has to look at it now.
     fn ask(&self, lock: &Arc<str>) -> Option<oneshot::Receiver<DriverResult<Seen>>> {
-        let mut lines = self.lines();
+        let mut lines = self.lines.lock();
         if lines.len() >= LINES_MIN && !lines.contains_key(lock) {
             let now = Clock::Boot.now();
             lines.retain(|_, entry| {
@@ -88,10 +88,6 @@ impl Looks {
         let (asker, answer) = oneshot::channel();
         entry.askers.push(asker);
         Some(answer)
-    }
-
-    fn lines(&self) -> MutexGuard<'_, HashMap<Arc<str>, Entry>> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -117,7 +113,7 @@ impl SharedLook<'_> {
     async fn look(&self) -> DriverResult<Seen> {
         let looks = self.session.looks();
         let _one_of_few = looks.limit.acquire().await;
-        let askers = match looks.lines().get_mut(self.lock) {
+        let askers = match looks.lines.lock().get_mut(self.lock) {
             Some(entry) => std::mem::take(&mut entry.askers),
             None => Vec::new(),
         };
@@ -127,7 +123,7 @@ impl SharedLook<'_> {
             None => (sent, self.session.look_and_confirm(self.lock).await),
         };
         let seen = children.map(|children| (confirmed, Arc::new(Queue::new(children))));
-        if let (Ok(seen), Some(entry)) = (&seen, looks.lines().get_mut(self.lock)) {
+        if let (Ok(seen), Some(entry)) = (&seen, looks.lines.lock().get_mut(self.lock)) {
             entry.last = Some((sent, seen.clone()));
         }
         for asker in askers {
@@ -141,7 +137,7 @@ impl SharedLook<'_> {
 impl Drop for SharedLook<'_> {
     fn drop(&mut self) {
         let looks = self.session.looks();
-        let is_wanted = match looks.lines().get_mut(self.lock) {
+        let is_wanted = match looks.lines.lock().get_mut(self.lock) {
             Some(entry) => {
                 entry.is_under_way = !entry.askers.is_empty();
                 entry.is_under_way

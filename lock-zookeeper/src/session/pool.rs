@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use lock_core::{Backoff, Clock, Deadlines, Error, ErrorKind, Moment, Result, TTL_RANGE};
+use lock_core::{Backoff, Clock, Deadlines, Error, ErrorKind, Moment, Mutex, Result, TTL_RANGE};
 use tokio::runtime::Handle;
 use tokio::sync::Mutex as FairMutex;
 use tokio::sync::mpsc::unbounded_channel;
@@ -136,7 +136,7 @@ impl SessionPool {
 
     /// The longest open session below `ttl` that is of use with this lock delay.
     fn shorter(&self, ttl: Duration, lock_delay: Duration) -> Option<Arc<Session>> {
-        let slots = self.slots();
+        let slots = self.slots.lock();
         let mut shorter: Vec<_> = slots
             .iter()
             .filter(|(length, _)| **length < ttl && **length > lock_delay)
@@ -174,7 +174,7 @@ impl SessionPool {
     }
 
     fn slot(&self, ttl: Duration) -> Arc<PooledSession> {
-        let mut slots = self.slots();
+        let mut slots = self.slots.lock();
         if let Some(slot) = slots.get(&ttl) {
             return Arc::clone(slot);
         }
@@ -184,43 +184,35 @@ impl SessionPool {
         slots.insert(ttl, Arc::clone(&slot));
         slot
     }
-
-    fn slots(&self) -> MutexGuard<'_, HashMap<Duration, Arc<PooledSession>>> {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl PooledSession {
     fn current(&self) -> Option<Arc<Session>> {
-        let session = self.lock();
+        let session = self.session.lock();
         let session = session.as_ref().filter(|session| session.is_fit())?;
         session.touch();
         Some(Arc::clone(session))
     }
 
     fn was_refused_lately(&self) -> bool {
-        let refused = *self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let refused = *self.refused.lock();
         refused.is_some_and(|at| Clock::Boot.now().since(at) < REFUSED)
     }
 
     fn refused(&self) {
-        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut refused = self.refused.lock();
         *refused = Some(Clock::Boot.now());
     }
 
     /// Gives up the session if it is still this one.
     fn forget(&self, session: &Session) {
-        let mut current = self.lock();
+        let mut current = self.session.lock();
         if current
             .as_ref()
             .is_some_and(|current| std::ptr::eq(&**current, session))
         {
             *current = None;
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Arc<Session>>> {
-        self.session.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -245,7 +237,7 @@ async fn open(
         reattaching.connector.has_user(),
         watches,
     ));
-    *slot.lock() = Some(Arc::clone(&session));
+    *slot.session.lock() = Some(Arc::clone(&session));
     let weak = Arc::downgrade(&session);
     let keeper_runtime = Handle::current();
     let registry = Arc::downgrade(&terms.registry);

@@ -7,10 +7,10 @@
 //! answer is lost, may another one have heard it.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use lock_core::{Backoff, Clock, Moment};
+use lock_core::{Backoff, Clock, Moment, Mutex};
 use tokio::sync::Semaphore;
 use zookeeper_client::{Error as ZooKeeperError, SessionState};
 
@@ -99,7 +99,7 @@ impl Reattaching {
     /// All servers, those last that have failed lately.
     fn servers(&self) -> Vec<&str> {
         let now = Clock::Boot.now();
-        let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        let failed = self.failed.lock();
         let has_failed = |server: &&str| {
             let at = failed.get(*server);
             at.is_some_and(|at| now.since(*at) < LAST)
@@ -110,7 +110,7 @@ impl Reattaching {
     }
 
     fn has_failed(&self, server: &str) {
-        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut failed = self.failed.lock();
         failed.insert(server.to_owned(), Clock::Boot.now());
     }
 

@@ -1,9 +1,9 @@
 //! What was seen before, as far as it is remembered.
 
+use lock_core::Mutex;
 use std::borrow::Borrow;
 use std::collections::HashSet;
 use std::hash::Hash;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// How much is remembered; then all of it is forgotten.
 const REMEMBERED: usize = 1024;
@@ -24,19 +24,15 @@ impl<T: Eq + Hash> Remembered<T> {
         T: Borrow<Q>,
         Q: Eq + Hash + ?Sized,
     {
-        self.values().contains(value)
+        self.0.lock().contains(value)
     }
 
     /// Notes `value`; whether it was not known.
     pub(crate) fn is_new(&self, value: T) -> bool {
-        let mut values = self.values();
+        let mut values = self.0.lock();
         if values.len() >= REMEMBERED {
             values.clear();
         }
         values.insert(value)
-    }
-
-    fn values(&self) -> MutexGuard<'_, HashSet<T>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

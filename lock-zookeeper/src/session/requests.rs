@@ -4,11 +4,11 @@
 //! are answered in order: so requests are sent one behind the other and then waited for together, and a
 //! clean-up that is sent later cannot overtake what it cleans up. What has [gathered](Batches) goes before that.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use lock_core::{Clock, Moment};
+use lock_core::{Clock, Moment, Mutex};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::UnboundedSender;
 use zookeeper_client::{
@@ -129,12 +129,12 @@ impl Session {
 
     /// Notes that it is in use.
     pub(crate) fn touch(&self) {
-        *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Clock::Boot.now();
+        *self.used.lock() = Clock::Boot.now();
     }
 
     /// Since when it has not been used.
     pub(crate) fn idle_since(&self) -> Moment {
-        *self.used.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.used.lock()
     }
 
     /// Makes a claim's node in the line of `lock`, and lists the line right behind it.

@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared, WeakShared};
 
 use crate::session::connection::SessionConnection;
 use crate::session::node::DriverResult;
+use lock_core::Mutex;
 
 /// From how many paths on those are forgotten that nobody watches any more.
 const SWEEP_MIN: usize = 64;
@@ -42,7 +43,7 @@ struct WatchedPaths {
 impl SharedWatches {
     /// Watches the claim at `path` together with others who wait for it; resolves to `None` when it has gone.
     pub(crate) fn watch(&self, link: &Arc<SessionConnection>, path: &str) -> Watching {
-        let mut paths = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut paths = self.0.lock();
         let known = paths.watching.get(path).and_then(WeakShared::upgrade);
         if let Some(watching) = known.filter(is_open) {
             return watching;

@@ -19,13 +19,12 @@ async fn a_waiter_that_has_gone_is_not_put_back_as_the_driver() {
     let queues = Arc::new(queues);
     let request = LockRequest::exclusive("k").unwrap();
     let holder = queues.arrive(&request, now(), 0);
-    locked(&queues.by_key)
-        .get_mut(&request.key)
-        .unwrap()
-        .hold(7);
+    queues.by_key.lock().get_mut(&request.key).unwrap().hold(7);
     let waiter = queues.arrive(&request, now(), 0);
     // Place::next_waiter
-    let taken = locked(&queues.by_key)
+    let taken = queues
+        .by_key
+        .lock()
         .get_mut(&request.key)
         .unwrap()
         .next_alike(waiter.wants);
