@@ -68,6 +68,11 @@ pub(crate) fn is_end_of_session(error: &ZooKeeperError) -> bool {
     )
 }
 
+/// Returns true if a server has said that the session has ended.
+pub(crate) fn is_expired(error: &ZooKeeperError) -> bool {
+    *error == ZooKeeperError::SessionExpired
+}
+
 /// Whether nobody knows what became of the request.
 pub(crate) fn is_loss_of_connection(error: &ZooKeeperError) -> bool {
     matches!(

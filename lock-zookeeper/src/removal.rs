@@ -3,7 +3,7 @@
 use lock_core::Result;
 
 use crate::claim_registry::ClaimRecord;
-use crate::error::{is_loss_of_connection, translate};
+use crate::error::{is_expired, is_loss_of_connection, translate};
 use crate::session::node::DriverResult;
 
 /// Removes what is at `place`; whether anything was there.
@@ -15,8 +15,8 @@ pub(crate) async fn remove(place: &ClaimRecord) -> Result<bool> {
         };
         match removed {
             Ok(was_there) => return Ok(was_there),
-            // Whatever was in it has gone with it.
-            Err(_) if place.session.has_ended() => return Ok(false),
+            // Whatever was in it has gone with it. A server may say so before the session is known to have ended.
+            Err(error) if place.session.has_ended() || is_expired(&error) => return Ok(false),
             Err(error) if is_loss_of_connection(&error) => {
                 place.session.request_sizes().check(&place.lock)?;
                 place.session.settled().await;
