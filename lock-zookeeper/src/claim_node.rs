@@ -11,7 +11,7 @@ use zookeeper_client::Error as ZooKeeperError;
 
 use crate::claim_registry::ClaimRecord;
 use crate::client::Client;
-use crate::error::{is_expired, is_loss_of_connection, no_claim, not_made, translate};
+use crate::error::{is_cut_off, is_expired, is_loss_of_connection, no_claim, not_made, translate};
 use crate::paths::claim_prefix;
 use crate::queue::Queue;
 use crate::session::looks::Seen;
@@ -262,9 +262,7 @@ impl<'a> ClaimNode<'a> {
                 let line = self.settle(session, joined.line)?;
                 Ok(line.map(|line| (sent, line)))
             }
-            Err(error)
-                if session.has_ended() || is_expired(&error) || is_loss_of_connection(&error) =>
-            {
+            Err(error) if session.has_ended() || is_cut_off(&error) => {
                 self.settle(session, Err(error))
             }
             Err(error) => {

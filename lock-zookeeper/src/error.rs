@@ -73,6 +73,11 @@ pub(crate) fn is_expired(error: &ZooKeeperError) -> bool {
     *error == ZooKeeperError::SessionExpired
 }
 
+/// Returns true if the request may be repeated in this session or the next one.
+pub(crate) fn is_cut_off(error: &ZooKeeperError) -> bool {
+    is_expired(error) || is_loss_of_connection(error)
+}
+
 /// Whether nobody knows what became of the request.
 pub(crate) fn is_loss_of_connection(error: &ZooKeeperError) -> bool {
     matches!(
