@@ -44,6 +44,7 @@ pub use api::tls::Tls;
 pub use api::token::FencingToken;
 /// Backends and stores under test are written with it; here so that they need no dependency more.
 pub use async_trait::async_trait;
+pub use backend::acquire::{Answer, Ask, Attempt, acquire};
 pub use backend::backoff::Backoff;
 pub use backend::claim::Claim;
 pub use backend::deadlines::Deadlines;

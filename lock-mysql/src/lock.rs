@@ -6,10 +6,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lock_core::{
     Capabilities, DistributedLock, Keeper, KeeperRuntime, LocalQueue, LockGuard, LockRequest,
-    Result, TTL_RANGE, TokenOrder,
+    Result, TTL_RANGE, TokenOrder, acquire,
 };
 
-use crate::acquire::Acquisition;
+use crate::acquire::{MySqlAttempt, REPLY_LIMIT};
 use crate::client::Client;
 use crate::error::BACKEND;
 use crate::{MySqlConfig, MySqlHold};
@@ -24,9 +24,9 @@ use crate::{MySqlConfig, MySqlHold};
 /// that has no end of its own, for 30 seconds.
 #[derive(Clone, Debug)]
 pub struct MySqlLock {
-    pub(crate) client: Arc<Client>,
-    pub(crate) keeper: Keeper,
-    pub(crate) queue: LocalQueue,
+    client: Arc<Client>,
+    keeper: Keeper,
+    queue: LocalQueue,
 }
 
 impl MySqlLock {
@@ -87,7 +87,9 @@ impl DistributedLock for MySqlLock {
         let take = |request| {
             let lock = self.clone();
             async move {
-                let acquired = Acquisition::new(&lock, &request)?.run().await;
+                let attempt = MySqlAttempt::new(&lock.client, &request);
+                let acquired =
+                    acquire(&lock.keeper, &request, &lock.queue, REPLY_LIMIT, attempt).await;
                 acquired.map_err(|error| lock.client.at_server(error))
             }
         };

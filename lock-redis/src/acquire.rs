@@ -1,19 +1,16 @@
-//! One acquisition: asks, waits to be woken and asks again, until granted or the wait is over.
+//! One acquisition: how it asks the server, and what wakes its waiter.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::{
-    Backoff, Claim, Clock, Error, ErrorKind, FencingToken, HumanDuration, LocalTurn, LockGuard,
-    LockRequest, Moment, Result, Retry,
+    Answer, Ask, Attempt, Backoff, Claim, Clock, LastReply, LockRequest, Moment, Result,
 };
 
-use crate::RedisLock;
-use crate::client::{Answer, REPLY_LIMIT};
+use crate::client::{self, Client};
 use crate::commands::calls::Asks;
 use crate::connection::multiplexed::Connection;
 use crate::connection::shared::SharedConnection;
-use crate::error::BACKEND;
 use crate::notifications::WakeUp;
 use crate::wake_rate_limit::WakeRateLimit;
 
@@ -23,161 +20,117 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// How often a waiter looks whom the server does not tell: from the first pause to the last.
 const LOOKS: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(100)];
 
-/// One acquisition: its claim, and what came of its attempts.
-pub(crate) struct Acquisition<'a> {
-    lock: &'a RedisLock,
+/// The attempts of one acquisition.
+pub(crate) struct RedisAttempt<'a> {
+    client: &'a Client,
     request: &'a LockRequest,
-    retry: Retry,
     command: Arc<SharedConnection>,
-    /// Kept over attempts without a definite answer, so that a resend is known as one.
-    claim: Option<Claim>,
     unanswered: Unanswered,
-    /// Whether the server is to tell us of the next change, if it tells of any.
-    listens: bool,
-    /// Whether it will do so.
-    is_told: bool,
-    /// How long to sleep if nothing wakes us: until the holder's lease would end.
-    next_look: Duration,
+    wake_up: Option<WakeUp>,
+    looks: Backoff,
+    rate_limit: WakeRateLimit,
 }
 
-impl<'a> Acquisition<'a> {
-    pub(crate) fn new(lock: &'a RedisLock, request: &'a LockRequest) -> Result<Self> {
+impl<'a> RedisAttempt<'a> {
+    pub(crate) fn new(client: &'a Client, request: &'a LockRequest) -> Result<Self> {
+        let [first, longest] = LOOKS;
         Ok(Self {
-            lock,
+            client,
             request,
-            retry: Retry::new(request, REPLY_LIMIT),
-            command: lock.client.command()?,
-            claim: Some(lock.keeper.claim(request)?),
+            command: client.command()?,
             unanswered: Unanswered::default(),
-            listens: false,
-            is_told: false,
-            next_look: LOOK_AGAIN,
+            wake_up: None,
+            looks: Backoff::new(first, longest),
+            rate_limit: WakeRateLimit::new(),
         })
     }
 
-    pub(crate) async fn run(&mut self) -> Result<Option<LockGuard>> {
-        if !self.retry.waits() {
-            return self.attempt().await;
-        }
-        // Whoever comes while others wait in this process lines up behind them.
-        if !self.lock.queue.is_waited_for(&self.request.key)
-            && let Some(guard) = self.attempt_and_note().await?
-        {
-            return Ok(Some(guard));
-        }
-        let queue = &self.lock.queue;
-        let key = self.lock.client.lock_key(&self.request.key);
-        let wake_up = self.lock.client.notifications.watch(key);
-        match queue.enter(&self.request.key, &mut self.retry).await? {
-            Some(turn) => self.wait(turn, wake_up).await,
-            None => self.last_word().await,
-        }
-    }
-
-    /// Asks, and waits to be woken, until granted or the wait is over.
-    async fn wait(&mut self, _turn: LocalTurn, wake_up: WakeUp) -> Result<Option<LockGuard>> {
-        wake_up.begin();
-        self.listens = true;
-        let mut backoff = Backoff::new(Duration::from_millis(5), LOOK_AGAIN);
-        let [first, longest] = LOOKS;
-        let mut looks = Backoff::new(first, longest);
-        let mut rate_limit = WakeRateLimit::new();
-        loop {
-            rate_limit.step().await;
-            if let Some(guard) = self.attempt_and_note().await? {
-                return Ok(Some(guard));
-            }
-            let pause = match self.retry.is_troubled() {
-                true => backoff.next_pause(),
-                false if self.is_told => self.next_look,
-                false => self.next_look.min(looks.next_pause()),
-            };
-            // Cancel safe: a missed notification stays for the next turn.
-            if !self.retry.pause(pause, wake_up.changed()).await {
-                return self.last_word().await;
-            }
-        }
-    }
-
-    /// Asks once more at the end of a wait: what was busy when we last heard of it may be free by
-    /// now, or the server may be gone, which is not the same as busy.
-    async fn last_word(&mut self) -> Result<Option<LockGuard>> {
-        self.listens = false;
-        let attempt = self.attempt().await;
-        self.retry.last_word(attempt)
-    }
-
-    async fn attempt_and_note(&mut self) -> Result<Option<LockGuard>> {
-        let attempt = self.attempt().await;
-        self.retry.note(attempt, self.command.replies())
-    }
-
-    /// Asks for the key. A connection that the server had closed while it was idle shows only when
-    /// it is used: then the request is sent again on a new one, and is known as the same.
-    async fn attempt(&mut self) -> Result<Option<LockGuard>> {
-        let ends = Clock::Boot.now().plus(self.patience());
-        match self.ask(ends).await {
-            Err(error)
-                if error.is_retryable()
-                    && self.command.current().is_none()
-                    && Clock::Boot.now() < ends =>
-            {
-                self.ask(ends).await
-            }
-            outcome => outcome,
-        }
-    }
-
-    /// One request for the key, connecting included, answered before `ends`. Dropping it here, at
-    /// any point, drops the armed claim.
-    async fn ask(&mut self, ends: Moment) -> Result<Option<LockGuard>> {
+    /// One request for the key, connecting included, answered before `ends`.
+    async fn ask_before(&mut self, claim: &mut Claim, waits: bool, ends: Moment) -> Result<Answer> {
         let left = || ends.since(Clock::Boot.now());
         let connection = self.command.connection_within(left()).await?;
-        let mut claim = match self.claim.take() {
-            Some(claim) => claim,
-            None => self.lock.keeper.claim(self.request)?,
-        };
-        self.is_told = self.listens && connection.pushes;
-        let asks = match (self.listens, self.is_told) {
+        let is_told = waits && connection.pushes;
+        let asks = match (waits, is_told) {
             (false, _) => Asks::Once,
             (true, false) => Asks::Waiting,
             (true, true) => Asks::Listening,
         };
         let sent = claim.sending();
-        let answer = self
-            .lock
+        let taking = self
             .client
-            .take(claim.id(), &self.command, &connection, asks, left())
-            .await;
+            .take(claim.id(), &self.command, &connection, asks, left());
+        let answer = taking.await;
         self.unanswered.note(&connection, answer.is_err());
-        match answer {
-            Ok(Answer::Granted(grant)) => {
-                let token = FencingToken::from_grant(grant)?;
-                let (ttl, store_ttl) = (claim.id().ttl(), claim.id().store_ttl());
-                claim
-                    .granted(token, sent, store_ttl)
-                    .map(Some)
-                    .ok_or_else(|| came_too_late(ttl))
-            }
-            Ok(Answer::Busy(left)) => {
-                if !self.unanswered.may_arrive {
-                    claim.refused();
-                }
-                self.retry.refused(sent);
-                self.claim = Some(claim);
+        Ok(match answer? {
+            client::Answer::Granted(grant) => Answer::Granted {
+                grant,
+                sent,
+                ttl: claim.id().store_ttl(),
+            },
+            client::Answer::Busy(left) => {
                 let until_free = left.map(|left| left.saturating_add(Duration::from_millis(1)));
-                self.next_look = until_free.map_or(LOOK_AGAIN, |left| left.min(LOOK_AGAIN));
-                Ok(None)
+                let look = until_free.map_or(LOOK_AGAIN, |left| left.min(LOOK_AGAIN));
+                Answer::Refused {
+                    sent,
+                    may_arrive: self.unanswered.may_arrive,
+                    next_ask: match is_told || !waits {
+                        true => look,
+                        false => look.min(self.looks.next_pause()),
+                    },
+                }
             }
-            Err(error) => {
-                self.claim = Some(claim);
-                Err(error)
+        })
+    }
+}
+
+impl Attempt for RedisAttempt<'_> {
+    /// A connection that the server had closed while it was idle shows only when it is used: then the request is sent
+    /// again on a new one, and is known as the same.
+    async fn ask(&mut self, ask: Ask<'_>) -> Result<Answer> {
+        let Ask {
+            claim,
+            limit,
+            waits,
+            ..
+        } = ask;
+        let ends = Clock::Boot.now().plus(limit);
+        match self.ask_before(claim, waits, ends).await {
+            Err(error)
+                if error.is_retryable()
+                    && self.command.current().is_none()
+                    && Clock::Boot.now() < ends =>
+            {
+                self.ask_before(claim, waits, ends).await
             }
+            outcome => outcome,
         }
     }
 
-    fn patience(&self) -> Duration {
-        self.retry.patience(self.command.replies())
+    fn last_reply(&self) -> LastReply {
+        self.command.replies()
+    }
+
+    fn line_up(&mut self) {
+        let key = self.client.lock_key(&self.request.key);
+        self.wake_up = Some(self.client.notifications.watch(key));
+    }
+
+    fn begin_to_wait(&mut self) -> Result<()> {
+        if let Some(wake_up) = &self.wake_up {
+            wake_up.begin();
+        }
+        Ok(())
+    }
+
+    async fn pace(&mut self) {
+        self.rate_limit.step().await;
+    }
+
+    async fn changed(&mut self) {
+        match &self.wake_up {
+            Some(wake_up) => wake_up.changed().await,
+            None => std::future::pending().await,
+        }
     }
 }
 
@@ -198,12 +151,4 @@ impl Unanswered {
         self.may_arrive |= before.is_some_and(|before| !Arc::ptr_eq(&before, connection));
         self.on = is_unanswered.then(|| Arc::clone(connection));
     }
-}
-
-fn came_too_late(ttl: Duration) -> Error {
-    Error::new(
-        ErrorKind::Unavailable,
-        format!("the grant came too late for a ttl of {}: use a longer ttl, or look at what slows the server", HumanDuration(ttl)),
-    )
-    .with_backend(BACKEND)
 }

@@ -6,12 +6,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lock_core::{
     Capabilities, DistributedLock, Keeper, KeeperRuntime, LocalQueue, LockGuard, LockRequest,
-    Result, TTL_RANGE, TokenOrder,
+    Result, TTL_RANGE, TokenOrder, acquire,
 };
 
 use crate::RedisConfig;
-use crate::acquire::Acquisition;
-use crate::client::Client;
+use crate::acquire::RedisAttempt;
+use crate::client::{Client, REPLY_LIMIT};
 use crate::error::BACKEND;
 
 /// When a hold is renewed first, since from then on the server tells of its removal. The take itself does not listen, which
@@ -34,9 +34,9 @@ const FIRST_RENEWAL: Duration = Duration::from_millis(250);
 /// that has no end of its own, for 30 seconds.
 #[derive(Clone, Debug)]
 pub struct RedisLock {
-    pub(crate) client: Arc<Client>,
-    pub(crate) keeper: Keeper,
-    pub(crate) queue: LocalQueue,
+    client: Arc<Client>,
+    keeper: Keeper,
+    queue: LocalQueue,
 }
 
 impl RedisLock {
@@ -91,7 +91,10 @@ impl DistributedLock for RedisLock {
     async fn acquire(&self, request: LockRequest) -> Result<Option<LockGuard>> {
         let take = |request| {
             let lock = self.clone();
-            async move { Acquisition::new(&lock, &request)?.run().await }
+            async move {
+                let attempt = RedisAttempt::new(&lock.client, &request)?;
+                acquire(&lock.keeper, &request, &lock.queue, REPLY_LIMIT, attempt).await
+            }
         };
         self.keeper.acquire(request, take).await
     }

@@ -1,5 +1,6 @@
 //! What a backend implements, and the parts that it is given.
 
+pub(crate) mod acquire;
 pub(crate) mod backoff;
 pub(crate) mod claim;
 pub(crate) mod deadlines;

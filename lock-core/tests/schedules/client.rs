@@ -1,15 +1,18 @@
 //! The backend of the simulated world, written as a backend for a real store would be.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::{
-    Backoff, Capabilities, Clock, DistributedLock, Error, ErrorKind, FencingToken, HoldId, Keeper,
-    LeaseStore, LocalQueue, LockGuard, LockRequest, LossReason, RecheckHandle, Released, Renewal,
-    Result, Retry, TokenOrder, Wait, async_trait,
+    Answer as TakeAnswer, Ask, Attempt, Backoff, Capabilities, Clock, DistributedLock, Error,
+    ErrorKind, HoldId, Keeper, LastReply, LeaseStore, LocalQueue, LockGuard, LockRequest,
+    LossReason, RecheckHandle, Released, Renewal, ReplyStats, Result, TokenOrder, acquire,
+    async_trait,
 };
 use tokio::sync::Notify;
-use tokio::time::{Instant, timeout};
+use tokio::sync::futures::Notified;
+use tokio::time::timeout;
 
 use crate::network::{Answer, Network, Request};
 
@@ -21,7 +24,7 @@ const REPLY_LIMIT: Duration = Duration::from_millis(60);
 pub(crate) struct Client {
     connection: Arc<Connection>,
     keeper: Keeper,
-    line: LocalQueue,
+    queue: LocalQueue,
     /// Told when a key was given back.
     changed: Arc<Notify>,
 }
@@ -42,7 +45,7 @@ impl Client {
         Self {
             keeper: Keeper::in_process(capabilities, Arc::<Connection>::clone(&connection)),
             connection,
-            line: LocalQueue::new(),
+            queue: LocalQueue::new(),
             changed: Arc::default(),
         }
     }
@@ -60,44 +63,55 @@ impl Client {
     pub(crate) fn connection(&self) -> Arc<Connection> {
         Arc::clone(&self.connection)
     }
+}
 
-    async fn take(&self, request: &LockRequest) -> Result<Option<LockGuard>> {
-        let ends = request.wait().deadline();
-        let mut attempts = Retry::new(request, Duration::from_secs(1));
-        let Some(_turn) = self.line.enter(&request.key, &mut attempts).await? else {
-            return Ok(None);
-        };
-        let mut backoff = Backoff::new(Duration::from_millis(1), Duration::from_millis(20));
-        let mut claim = self.keeper.claim(request)?;
-        loop {
-            let changed = self.changed.notified();
-            let sent = claim.sending();
-            let answer = self.connection.ask(Request::Take(claim.id().clone())).await;
-            let over =
-                request.wait() == Wait::No || ends.is_some_and(|ends| ends <= Instant::now());
-            match answer {
-                Ok(Answer::Taken(Some(grant))) => {
-                    let ttl = claim.id().ttl();
-                    let guard = claim.granted(FencingToken::from_grant(grant)?, sent, ttl);
-                    if guard.is_some() || over {
-                        return Ok(guard);
-                    }
-                    claim = self.keeper.claim(request)?;
-                    continue;
-                }
-                Ok(_) => claim.refused(),
-                // Asked again with the same owner, who may have won it.
-                Err(error) if over => return Err(error),
-                Err(_) => {}
-            }
-            if over {
-                return Ok(None);
-            }
-            // At the end of the wait it asks once more.
-            let pause = ends.map(|ends| ends.saturating_duration_since(Instant::now()));
-            let pause = backoff.next_pause().min(pause.unwrap_or(Duration::MAX));
-            let _woken = timeout(pause, changed).await;
+/// The attempts of one acquisition.
+struct SimulatedAttempt<'a> {
+    client: &'a Client,
+    /// From before the last attempt on.
+    changed: Pin<Box<Notified<'a>>>,
+    looks: Backoff,
+    replies: ReplyStats,
+}
+
+impl<'a> SimulatedAttempt<'a> {
+    fn new(client: &'a Client) -> Self {
+        Self {
+            client,
+            changed: Box::pin(client.changed.notified()),
+            looks: Backoff::new(Duration::from_millis(1), Duration::from_millis(20)),
+            replies: ReplyStats::new(),
         }
+    }
+}
+
+impl Attempt for SimulatedAttempt<'_> {
+    const LINES_UP_FIRST: bool = true;
+
+    async fn ask(&mut self, ask: Ask<'_>) -> Result<TakeAnswer> {
+        self.changed = Box::pin(self.client.changed.notified());
+        let sent = ask.claim.sending();
+        let take = Request::Take(ask.claim.id().clone());
+        Ok(match self.client.connection.ask(take).await? {
+            Answer::Taken(Some(grant)) => TakeAnswer::Granted {
+                grant,
+                sent,
+                ttl: ask.claim.id().ttl(),
+            },
+            _ => TakeAnswer::Refused {
+                sent,
+                may_arrive: false,
+                next_ask: self.looks.next_pause(),
+            },
+        })
+    }
+
+    fn last_reply(&self) -> LastReply {
+        self.replies.last()
+    }
+
+    async fn changed(&mut self) {
+        self.changed.as_mut().await;
     }
 }
 
@@ -114,7 +128,11 @@ impl DistributedLock for Client {
     async fn acquire(&self, request: LockRequest) -> Result<Option<LockGuard>> {
         let take = |request| {
             let client = self.clone();
-            async move { client.take(&request).await }
+            async move {
+                let attempt = SimulatedAttempt::new(&client);
+                let (keeper, queue) = (&client.keeper, &client.queue);
+                acquire(keeper, &request, queue, Duration::from_secs(1), attempt).await
+            }
         };
         self.keeper.acquire(request, take).await
     }
