@@ -27,10 +27,9 @@ impl Client {
             };
             // A connection that does not answer must not keep the answers of others from being told.
             let limit = (ttl / 8).min(HEARTBEAT_LIMIT);
-            match self.deadlines.timeout(limit, heard.changed()).await {
-                Some(Ok(())) => {}
-                Some(Err(_)) => return Renewal::Lost(LossReason::Removed),
-                None => return Renewal::Unknown,
+            // Without an answer by then, the last one counts: heartbeats are answered also while no renewal waits.
+            if let Some(Err(_)) = self.deadlines.timeout(limit, heard.changed()).await {
+                return Renewal::Lost(LossReason::Removed);
             }
             let heard = *heard.borrow_and_update();
             match heard {
