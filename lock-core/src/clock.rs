@@ -67,7 +67,7 @@ impl Moment {
         }
     }
 
-    /// How many nanoseconds after the origin of its clock this is.
+    /// Returns how many nanoseconds after the origin of its clock this is.
     ///
     /// On Linux the origin of [`Clock::Boot`] is the start of the machine, so that what processes of one
     /// machine write down can be compared. Every other origin belongs to this process.
@@ -75,7 +75,7 @@ impl Moment {
         self.nanoseconds
     }
 
-    /// How long after `earlier` this is; zero if it is not after it.
+    /// Returns how long after `earlier` this is; zero if it is not after it.
     pub fn since(self, earlier: Self) -> Duration {
         let nanoseconds = self.nanoseconds.saturating_sub(earlier.nanoseconds);
         Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(0))

@@ -21,11 +21,11 @@ use crate::wait::ticket::Ticket;
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
-/// How long before the end of a wait it has the servers asked once more: then servers that are slow just at the end
+/// The time before the end of a wait at which it has the servers asked once more: then servers that are slow just at the end
 /// are not taken for ones that are gone.
 const BEFORE_THE_END: Duration = Duration::from_millis(240);
 
-/// How many claims a take looks at that does not wait: nearly always enough to see that it is refused.
+/// The number of claims that a take looks at that does not wait: nearly always enough to see that it is refused.
 const PAGE: i64 = 50;
 
 pub(crate) struct Acquisition<'a> {
@@ -57,7 +57,7 @@ enum Woken {
     Over,
 }
 
-/// What came of an attempt.
+/// The outcome of an attempt.
 enum Step {
     Granted(LockGuard),
     /// Others are before us.
@@ -137,7 +137,7 @@ impl<'a> Acquisition<'a> {
         }
     }
 
-    /// Who is next, or comes behind waiters of this client, need not see the whole queue.
+    /// Returns who is next, or comes behind waiters of this client, need not see the whole queue.
     fn way_in(&self) -> Result<Take> {
         let waits = &self.lock.client.background()?.waits;
         let queue = self.lock.client.keys.queue(&self.request.key);
@@ -211,7 +211,7 @@ impl<'a> Acquisition<'a> {
         }
     }
 
-    /// What the end of a wait comes to: what was busy when we last heard of it may be free by now, or
+    /// Returns what the end of a wait comes to: what was busy when we last heard of it may be free by now, or
     /// the servers may be gone, which is not the same as busy.
     async fn last_word(&mut self) -> Result<Option<LockGuard>> {
         let take = if self.standing.is_some() {

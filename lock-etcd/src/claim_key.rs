@@ -1,4 +1,4 @@
-//! What a client knows of one claim, from before its first write until it is given back.
+//! The key of one claim, as its client knows it from before its first write until it is given back.
 
 use std::fmt;
 use std::sync::Arc;
@@ -107,7 +107,7 @@ impl ClaimKey {
         self.state.lock().reuse_forbidden = true;
     }
 
-    /// Whether another claim may have the key, once this one has gone: all that was asked about it is answered.
+    /// Returns true if another claim may have the key, once this one has gone: all that was asked about it is answered.
     pub(crate) fn is_reusable(&self) -> bool {
         let state = self.state.lock();
         let is_settled = state.under_way.as_ref().is_none_or(has_ended);
@@ -149,7 +149,7 @@ impl ClaimKey {
     }
 }
 
-/// Whether the take has ended that tells so.
+/// Returns true if the take has ended that tells so.
 fn has_ended(take: &watch::Receiver<()>) -> bool {
     take.has_changed().is_err()
 }

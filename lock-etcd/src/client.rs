@@ -26,14 +26,14 @@ use crate::queue::Queue;
 use crate::wait::shared_waits::SharedWaits;
 use crate::watch::watches::Watches;
 
-/// How long a request waits for its answer, if nothing shorter applies: long enough for members to elect
+/// The time that a request waits for its answer, if nothing shorter applies: long enough for members to elect
 /// a leader, mostly.
 pub(crate) const REPLY_LIMIT: Duration = Duration::from_secs(2);
 
-/// How large an answer may be: a long queue, or many locks whose names are below this one's.
+/// The size that an answer may have: a long queue, or many locks whose names are below this one's.
 const ANSWER_MAX: usize = 64 << 20;
 
-/// How long to wait for a member to tell its version, which is only logged.
+/// The time to wait for a member to tell its version, which is only logged.
 const VERSION_LIMIT: Duration = Duration::from_millis(500);
 
 pub(crate) struct Client {
@@ -45,7 +45,7 @@ pub(crate) struct Client {
     names: KeyPool,
 }
 
-/// What a client has where its holds are kept.
+/// The part of a client that lives where its holds are kept.
 #[derive(Debug)]
 pub(crate) struct Background {
     pub(crate) link: Arc<SharedConnection>,
@@ -54,12 +54,12 @@ pub(crate) struct Background {
     pub(crate) waits: Arc<SharedWaits>,
 }
 
-/// How to take.
+/// The way of taking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Take {
     /// Stands in the queue, whoever is before.
     Enqueue,
-    /// The same, and looks at nobody else: it is known who is before, or that nobody is.
+    /// Enters the queue, and looks at no other claim: it is known which one is before, or that there is none.
     KeepPlace,
     /// Writes nothing unless nobody is there. Lists so many claims at most; zero means all.
     IfQueueEmpty(i64),
@@ -117,12 +117,12 @@ impl Client {
         self.command.here()
     }
 
-    /// That of the runtime that a hold was claimed on, as long as that lives.
+    /// Returns that of the runtime that a hold was claimed on, as long as that lives.
     pub(crate) fn lane_of(&self, hold: &HoldId) -> Option<Arc<SharedConnection>> {
         self.command.of(hold.runtime())
     }
 
-    /// What there is where holds are kept.
+    /// Returns what there is where holds are kept.
     pub(crate) fn background(&self) -> Result<Arc<Background>> {
         self.background.here()
     }

@@ -1,4 +1,4 @@
-//! How to reach the cluster.
+//! The configuration: the cluster, and how it is connected to.
 
 use std::fmt;
 
@@ -21,7 +21,7 @@ pub struct EtcdConfig {
     /// Other characters than letters, digits and `-._~` in user or password are written as `%`
     /// and two hexadecimal digits.
     pub url: String,
-    /// What stands before every key, joined by a slash; slashes of its own are written `%2F`, and
+    /// The prefix of every key, joined by a slash; slashes of its own are written `%2F`, and
     /// percent signs `%25`. Default: nothing.
     pub namespace: Namespace,
     /// Where holds are renewed. Default: the keeper thread, so that an application that blocks its

@@ -84,12 +84,12 @@ impl StdError for Told {
     }
 }
 
-/// Whether a server has said this, and not the way to it.
+/// Returns true if a server has said this, and not the way to it.
 pub(crate) fn is_answer(error: &EtcdError) -> bool {
     status_of(error).is_some_and(|status| status.message().starts_with("etcdserver:"))
 }
 
-/// Whether it says that there is no such lease.
+/// Returns true if it says that there is no such lease.
 pub(crate) fn is_lease_missing(error: &EtcdError) -> bool {
     match error {
         // In the driver's words, which swallows the answer to the first request of a stream.
@@ -100,7 +100,7 @@ pub(crate) fn is_lease_missing(error: &EtcdError) -> bool {
     }
 }
 
-/// Whether it says that a request or its answer has too many operations or bytes.
+/// Returns true if it says that a request or its answer has too many operations or bytes.
 fn is_too_large(error: &EtcdError) -> bool {
     const SIZES: [&str; 4] = [
         "too many operations in txn request",
@@ -112,18 +112,18 @@ fn is_too_large(error: &EtcdError) -> bool {
     status_of(error).is_some_and(|status| SIZES.iter().any(|size| status.message().contains(size)))
 }
 
-/// Whether it says that a lease of this id has been granted before.
+/// Returns true if it says that a lease of this id has been granted before.
 pub(crate) fn is_lease_known(error: &EtcdError) -> bool {
     status_of(error).is_some_and(|status| status.message().contains("lease already exists"))
 }
 
-/// Whether it says that users were changed since we logged in: nothing has come of the request, and
+/// Returns true if it says that users were changed since we logged in: nothing has come of the request, and
 /// whoever logs in again may make it.
 pub(crate) fn is_login_outdated(error: &EtcdError) -> bool {
     status_of(error).is_some_and(|status| status.message().contains("auth store is old"))
 }
 
-/// Whether it says that we are nobody, as opposed to somebody who may not do this.
+/// Returns true if it says that we are nobody, as opposed to somebody who may not do this.
 pub(crate) fn is_stranger(error: &EtcdError) -> bool {
     let code = status_of(error).map(Status::code);
     classify(error).0 == ErrorKind::Denied && code != Some(Code::PermissionDenied)
@@ -215,7 +215,7 @@ pub(crate) enum Failure {
     Unknown(Error),
 }
 
-/// What a server has said, and which one.
+/// The words of a server, and which server said them.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     pub(crate) error: EtcdError,
@@ -242,7 +242,7 @@ impl From<Refusal> for Error {
 }
 
 impl Failure {
-    /// What a driver error about a request that was sent says.
+    /// Returns what a driver error about a request that was sent says.
     pub(crate) fn of(error: EtcdError) -> Self {
         let is_open = classify(&error).0 == ErrorKind::Unavailable;
         let refusal = |error| Refusal {
@@ -272,7 +272,7 @@ impl Failure {
         }
     }
 
-    /// Whether it makes sense to ask again.
+    /// Returns true if it makes sense to ask again.
     pub(crate) fn is_retryable(&self) -> bool {
         match self {
             Self::NotSent(error) | Self::LoggedOut(error) | Self::Unknown(error) => {

@@ -6,7 +6,7 @@ use std::sync::{Arc, MutexGuard};
 
 use lock_core::{Mode, Mutex};
 
-/// How many are kept at most, some 200 bytes each.
+/// The number of keys that are kept at most, some 200 bytes each.
 const KEPT_MAX: usize = 1024;
 
 /// The keys of claims of which nothing is on the servers nor on its way there.

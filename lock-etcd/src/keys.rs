@@ -1,8 +1,8 @@
-//! What stands where on the servers.
+//! The keys of claims on the servers.
 
 use lock_core::{HoldId, LockKey, Mode, Namespace};
 
-/// How names become keys.
+/// Turns names into keys.
 #[derive(Clone, Debug)]
 pub(crate) struct Keys {
     prefix: String,
@@ -53,7 +53,7 @@ fn escaped(namespace: &str) -> String {
     namespace.replace('%', "%25").replace('/', "%2F")
 }
 
-/// How a claim says in its value how it wants the key. Others, whose values mean nothing to us, want
+/// Returns how a claim says in its value how it wants the key. Others, whose values mean nothing to us, want
 /// it for themselves.
 pub(crate) fn mode_text(mode: Mode) -> String {
     match mode {
@@ -63,7 +63,7 @@ pub(crate) fn mode_text(mode: Mode) -> String {
     }
 }
 
-/// How the claim whose key ends with `name` wants the key.
+/// Returns how the claim whose key ends with `name` wants the key.
 pub(crate) fn mode_of(name: &[u8], value: &[u8]) -> Mode {
     // Only ours say it; whatever others put there must not let anybody in.
     let is_ours = name.contains(&b'-');

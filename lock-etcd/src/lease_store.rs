@@ -13,7 +13,7 @@ use crate::client::Client;
 use crate::lease::shared::SharedLease;
 use crate::watch::watches::{WatchEvent, Watched};
 
-/// How long a look at the keys of holds may take.
+/// The time that a look at the keys of holds may take.
 const LOOK_LIMIT: Duration = Duration::from_secs(1);
 
 #[async_trait]

@@ -33,7 +33,7 @@ use crate::error::BACKEND;
 pub struct EtcdLock {
     pub(crate) client: Arc<Client>,
     pub(crate) keeper: Keeper,
-    /// Those who are about to stand in a queue.
+    /// The waiters that are about to stand in a queue.
     pub(crate) line: LocalQueue,
 }
 

@@ -14,7 +14,7 @@ pub(crate) struct Queue {
     claims: Vec<Entry>,
     /// Where our own claim is.
     own: Option<usize>,
-    /// Whether there are claims that the answer leaves out.
+    /// True if there are claims that the answer leaves out.
     is_partial: bool,
 }
 
@@ -26,12 +26,12 @@ struct Entry {
     lease: i64,
 }
 
-/// What a waiter waits for.
+/// The event that a waiter waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Blocker {
-    /// That this claim goes: its key, and when it was created.
+    /// This claim goes: its key, and when it was created.
     One(Vec<u8>, i64),
-    /// That any of the earlier claims goes.
+    /// Any of the earlier claims goes.
     Any,
 }
 
@@ -90,7 +90,7 @@ impl Queue {
         self
     }
 
-    /// Whether claims were left out.
+    /// Returns true if claims were left out.
     pub(crate) fn is_partial(&self) -> bool {
         self.is_partial
     }
@@ -105,20 +105,20 @@ impl Queue {
         self.own.map(|own| self.claims[own].lease)
     }
 
-    /// Whether our own claim is there, and holds the key.
+    /// Returns true if our own claim is there, and holds the key.
     pub(crate) fn is_ours(&self) -> bool {
         let is_let_in = |own| blocking_claim(&self.modes(), own).is_none();
         !self.is_partial && self.own.is_some_and(is_let_in)
     }
 
-    /// Whether a claim in `mode` might hold the key if it came now: it would, unless claims were left out.
+    /// Returns true if a claim in `mode` might hold the key if it came now: it would, unless claims were left out.
     pub(crate) fn might_let_in(&self, mode: Mode) -> bool {
         let mut modes = self.modes();
         modes.push(mode);
         blocking_claim(&modes, modes.len() - 1).is_none()
     }
 
-    /// What the claim that was `created` then waits for; `None` when it holds the key, or is not there.
+    /// Returns what the claim that was `created` then waits for; `None` when it holds the key, or is not there.
     pub(crate) fn blocker_of(&self, created: i64) -> Option<Blocker> {
         let own = self.claims.iter().position(|one| one.created == created)?;
         let modes = self.modes();

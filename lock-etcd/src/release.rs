@@ -11,13 +11,13 @@ use crate::claim_key::ClaimKey;
 use crate::client::Client;
 use crate::error::Failure;
 
-/// How long a clean-up waits for the end of its take, which nobody sees where its runtime is not driven any more.
+/// The time that a clean-up waits for the end of its take, which nobody sees where its runtime is not driven any more.
 const SETTLING_LIMIT: Duration = Duration::from_millis(2500);
 
-/// How long a release waits on each of the two connections.
+/// The time that a release waits on each of the two connections.
 const RELEASE_LIMIT: Duration = Duration::from_secs(1);
 
-/// How long a release waits on the connection of its take, whose runtime nobody may drive, before another one is asked,
+/// The time that a release waits on the connection of its take, whose runtime nobody may drive, before another one is asked,
 /// too.
 const HEAD_START: Duration = Duration::from_millis(50);
 

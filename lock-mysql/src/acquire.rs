@@ -11,22 +11,22 @@ use crate::error::Failure;
 use crate::lease::poller::WakeUp;
 use crate::row::takes::RowWait;
 
-/// How long an answer may take, if nothing shorter applies: longer than InnoDB waits for a row.
+/// The time that an answer may take, if nothing shorter applies: longer than InnoDB waits for a row.
 pub(crate) const REPLY_LIMIT: Duration = Duration::from_secs(2);
 
-/// How long a waiter for a lease relies on the poller, which wakes it also when it cannot look any more.
+/// The time that a waiter for a lease relies on the poller, which wakes it also when it cannot look any more.
 const ASK_AGAIN: Duration = Duration::from_secs(60 * 60);
 
-/// How soon a waiter for a row asks again. The server has waited for it, unless it is a lease that is in the way.
+/// The pause before a waiter for a row asks again. The server has waited for it, unless it is a lease that is in the way.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(5);
 
 /// The attempts of one acquisition.
 pub(crate) struct MySqlAttempt<'a> {
     client: &'a Client,
     request: &'a LockRequest,
-    /// What the server has said last of why it grants nothing.
+    /// The last word of the server on why it grants nothing.
     told: Option<Error>,
-    /// How a row is waited for next.
+    /// The next wait for a row.
     row_wait: RowWait,
     wake_up: Option<WakeUp>,
 }

@@ -25,13 +25,13 @@ use crate::schema::names::Names;
 use crate::schema::purge::Purge;
 use crate::{MySqlConfig, MySqlHold, server_checks};
 
-/// How many connections release and clean up, how many renew and wait for rows that are locked, and how
+/// Numbers of connections: for releases and clean-ups, for renewals and waits for rows that are locked, and how
 /// many do what waits for nothing.
 const BACKGROUND_CONNECTIONS: u32 = 3;
 const RENEWING_CONNECTIONS: u32 = 2;
 const KEEPING_CONNECTIONS: u32 = 3;
 
-/// How long each question about server and tables may take at first: tables that are missing are created, which
+/// The time that each question about server and tables may take at first: tables that are missing are created, which
 /// waits for the disk, and for others who create them.
 const PREPARE_LIMIT: Duration = Duration::from_secs(5);
 
@@ -42,14 +42,14 @@ pub(crate) struct Client {
     server: String,
     pub(crate) names: Arc<Names>,
     pub(crate) rows: Arc<RowLocks>,
-    /// Whether tables that are missing are created.
+    /// True if tables that are missing are created.
     creates_tables: bool,
     pub(crate) renewal_batch: BatchSize,
-    /// Those whose rows were locked by somebody else when they were to be renewed.
+    /// The holds whose rows were locked by another transaction when they were to be renewed.
     pub(crate) stalled: Mutex<HashSet<OwnerId>>,
     pub(crate) deadlines: Deadlines,
     pub(crate) heard: Arc<ReplyStats>,
-    /// How far the token of a row lock may be ahead of the one that is written down in its row.
+    /// The distance by which the token of a row lock may be ahead of the one that is written down in its row.
     pub(crate) token_age_max: u64,
     pub(crate) in_flight: Arc<InFlightByOwner>,
     keeper_runtime: KeeperRuntime,
@@ -66,11 +66,11 @@ pub(crate) struct CommandPools {
     pub(crate) command: Arc<Pool>,
     /// For releases and clean-ups that find none of the others idle, so that they get through whatever takes wait for.
     pub(crate) background: Arc<Pool>,
-    /// Those of the row locks that are held over `command`.
+    /// The heartbeats of the row locks that are held over `command`.
     pub(crate) heartbeats: Arc<Heartbeats>,
 }
 
-/// What a client has where holds are kept.
+/// The part of a client that lives where holds are kept.
 #[derive(Debug)]
 pub(crate) struct BackgroundPools {
     /// For renewals that wait for rows, so that nothing else waits for them.
@@ -212,7 +212,7 @@ impl Client {
         }
     }
 
-    /// Whether somebody has the row of `key` locked just now.
+    /// Returns true if somebody has the row of `key` locked just now.
     pub(crate) async fn is_locked(&self, key: &LockKey, limit: Duration) -> bool {
         let Ok(station) = self.station() else {
             return false;
@@ -226,7 +226,7 @@ impl Client {
         self.command.here()
     }
 
-    /// Those that are driven where holds are kept.
+    /// Returns the connections that are driven where holds are kept.
     pub(crate) fn lane_of_keeper(&self) -> Result<Arc<CommandPools>> {
         Ok(self.command.on(&self.keeper_runtime.handle()?))
     }
@@ -248,7 +248,7 @@ impl Client {
         }
     }
 
-    /// What ends a connection on the server, together with what it waits for and its transaction.
+    /// Returns what ends a connection on the server, together with what it waits for and its transaction.
     pub(crate) fn kill(&self, connection: &ConnectionId) -> Result<Kill> {
         Ok(Kill {
             pool: Arc::clone(&self.station()?.keeping),
@@ -296,7 +296,7 @@ fn command(
     })
 }
 
-/// How many connections there may be for takes and holds.
+/// Returns how many connections there may be for takes and holds.
 fn connections(config: &MySqlConfig) -> Result<u32> {
     match (config.connections, config.hold) {
         (Some(0), _) => Err(config_error(
@@ -326,7 +326,7 @@ fn token_age_max(purge_after: Option<Duration>) -> u64 {
     u64::try_from(age.as_micros() / 4).unwrap_or(u64::MAX)
 }
 
-/// What a take has won.
+/// A grant that a take has won.
 pub(crate) struct Grant {
     /// The grant's number.
     pub(crate) grant: u64,

@@ -1,4 +1,4 @@
-//! How to reach the server, and how holds are kept on it.
+//! The configuration: the server, and how holds are kept on it.
 
 use std::fmt;
 use std::time::Duration;
@@ -24,10 +24,10 @@ pub struct MySqlConfig {
     /// Other characters than letters, digits and `-._~` in user or password are written as `%`
     /// and two hexadecimal digits.
     pub url: String,
-    /// What stands before every key, joined by a colon; colons of its own are written `%3A`, and
+    /// The prefix of every key, joined by a colon; colons of its own are written `%3A`, and
     /// percent signs `%25`. Default: nothing.
     pub namespace: Namespace,
-    /// What a held lock is on the server. Default: [`MySqlHold::Lease`].
+    /// The form of a held lock on the server. Default: [`MySqlHold::Lease`].
     pub hold: MySqlHold,
     /// The name of the locks table: letters, digits and `_`, at most 56, perhaps behind the name of
     /// another database and a dot. Default: `locks`. The holders of shared locks and permits are in a
@@ -36,12 +36,12 @@ pub struct MySqlConfig {
     /// Creates tables that are missing, at connect and when they are dropped later. Default: yes. Where
     /// they are there, nothing is created, and the user needs no right to.
     pub create_table: bool,
-    /// How long a key stays in the table unused before its row is purged. Default: a day; `None`: for
+    /// The time that a key stays in the table unused before its row is purged. Default: a day; `None`: for
     /// ever. At least 1 second. Tokens keep growing over it. A user who may not delete rows of the locks table
     /// purges nothing. Other programs that lock rows by `SELECT … FOR UPDATE` have to make the row
     /// that they lock in the same transaction.
     pub purge_after: Option<Duration>,
-    /// How many connections the client opens at most for takes and holds. Default: 8 with
+    /// The number of connections that the client opens at most for takes and holds. Default: 8 with
     /// [`MySqlHold::Lease`], on each runtime that takes locks, where they are only needed while a request is under
     /// way, and 64 with [`MySqlHold::Row`], where each held lock and each waited key needs one. At least 1. Up to
     /// eight more are opened to keep, release and clean up, and three for releases on each runtime.
@@ -55,7 +55,7 @@ pub struct MySqlConfig {
     pub tls: Tls,
 }
 
-/// What a held lock is on the server.
+/// The form of a held lock on the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MySqlHold {

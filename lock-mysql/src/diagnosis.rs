@@ -13,10 +13,10 @@ use crate::connection::retrying_query::RetryingQuery;
 use crate::connection::session::Answer;
 use crate::error::Failure;
 
-/// How long the server is given to say what keeps a request that it has not answered.
+/// The time that the server is given to say what keeps a request that it has not answered.
 const SILENCE_LIMIT: Duration = Duration::from_millis(500);
 
-/// What connections of this user do; nobody else's are seen without a privilege. Every commit takes a moment, but those that
+/// Asks for the states of this user's connections; others are not seen without a privilege. Every commit takes a moment, but those that
 /// wait for a lock.
 const STATES: &str = "SELECT STATE FROM information_schema.PROCESSLIST WHERE DB = DATABASE() AND (STATE LIKE 'Waiting for % lock%' OR TIME >= 1)";
 
@@ -54,7 +54,7 @@ impl Client {
         }
     }
 
-    /// What may keep whoever has a row locked from committing, in the server's words: it holds no key yet, or not any
+    /// Returns what may keep whoever has a row locked from committing, in the server's words: it holds no key yet, or not any
     /// more.
     pub(crate) async fn what_blocks_others(&self) -> Option<String> {
         let answer = self.inquire(STATES.to_owned()).await?;
@@ -73,12 +73,12 @@ impl Client {
     }
 }
 
-/// Whether this is a wait for another lock than that of a row.
+/// Returns true if this is a wait for another lock than that of a row.
 fn is_blocked(state: &str) -> bool {
     state.starts_with("Waiting for ") || keeps_commits(state)
 }
 
-/// Whether this is a wait in which a transaction keeps the rows that it has locked: its statements have locked the tables
+/// Returns true if this is a wait in which a transaction keeps the rows that it has locked: its statements have locked the tables
 /// before.
 fn keeps_commits(state: &str) -> bool {
     let state = state.to_ascii_lowercase();

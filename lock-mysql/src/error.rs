@@ -10,7 +10,7 @@ use crate::server_checks::{MAY_NOT_WRITE, takes_no_writes};
 
 pub(crate) const BACKEND: &str = "mysql";
 
-/// What one request came to.
+/// The failure of one request.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// Somebody else has the row locked.
@@ -21,7 +21,7 @@ pub(crate) enum Failure {
     Gone,
     /// The server lets us have no further connection.
     Refused(Error),
-    /// The same for this hour, also when others are closed.
+    /// Like `Refused`, and for this hour, also when other connections are closed.
     UsedUp(Error),
     /// The server takes no writes just now. Its connections are as good as before.
     ReadOnly(Error),
@@ -275,7 +275,7 @@ fn refusing_setting(error: &dyn DatabaseError) -> Option<&str> {
     Some(setting.trim_end_matches('\''))
 }
 
-/// Whether the server takes no writes at all just now. Other options make it refuse single statements
+/// Returns true if the server takes no writes at all just now. Other options make it refuse single statements
 /// with the same number.
 fn takes_no_write(error: &dyn DatabaseError) -> bool {
     let message = error.message().to_ascii_lowercase();
@@ -288,7 +288,7 @@ fn takes_no_write(error: &dyn DatabaseError) -> bool {
     }
 }
 
-/// Whether the user has done too much in this hour, so that it makes no room to close connections.
+/// Returns true if the user has done too much in this hour, so that it makes no room to close connections.
 fn is_quota(error: &dyn DatabaseError) -> bool {
     number(error) == USER_LIMIT && !error.message().contains("max_user_connections")
 }

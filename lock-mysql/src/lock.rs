@@ -34,11 +34,11 @@ impl MySqlLock {
     ///
     /// # Errors
     ///
-    /// [`Config`](ErrorKind::Config) for a malformed URL or table name, and for a table or server that
-    /// cannot hold locks safely, [`Unavailable`](ErrorKind::Unavailable) when the server does not
+    /// [`Config`](lock_core::ErrorKind::Config) for a malformed URL or table name, and for a table or server that
+    /// cannot hold locks safely, [`Unavailable`](lock_core::ErrorKind::Unavailable) when the server does not
     /// let us in within 2 s or does not answer within 5 s, takes no writes, or does not speak TLS where that is asked for,
-    /// [`Denied`](ErrorKind::Denied) when it refuses user or password, or its certificate is not to be
-    /// trusted, [`Unsupported`](ErrorKind::Unsupported) for a server that is too old.
+    /// [`Denied`](lock_core::ErrorKind::Denied) when it refuses user or password, or its certificate is not to be
+    /// trusted, [`Unsupported`](lock_core::ErrorKind::Unsupported) for a server that is too old.
     ///
     /// # Cancel safety
     ///

@@ -1,4 +1,4 @@
-//! What is to be known of the server itself: whether it is one that can hold locks.
+//! Checks of the server itself: whether it is one that can hold locks.
 
 use std::collections::HashMap;
 
@@ -35,7 +35,7 @@ pub(crate) const MAY_WRITE: &str = concat!(
     "), 'NO_CHAIN')"
 );
 
-/// What [`MAY_WRITE`] has the server say before the name of the setting.
+/// The mark that [`MAY_WRITE`] has the server put before the name of the setting.
 pub(crate) const MAY_NOT_WRITE: &str = "polylock may not write: ";
 
 /// The error for a server that takes no writes because of `setting`.
@@ -92,7 +92,7 @@ pub(crate) fn check(description: &Answer, hold: MySqlHold) -> Result<String> {
     Ok(version.to_owned())
 }
 
-/// What the version would have to be, if it is too old.
+/// Returns what the version would have to be, if it is too old.
 fn too_old(version: &str) -> Option<&'static str> {
     let mut numbers = version
         .split(['.', '-'])

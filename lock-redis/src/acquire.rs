@@ -14,10 +14,10 @@ use crate::connection::shared::SharedConnection;
 use crate::notifications::WakeUp;
 use crate::wake_rate_limit::WakeRateLimit;
 
-/// How long a waiter trusts the server to tell of a change before it looks by itself.
+/// The time that a waiter trusts the server to tell of a change before it looks by itself.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// How often a waiter looks whom the server does not tell: from the first pause to the last.
+/// The pauses of a waiter whom the server does not tell: from the first to the longest.
 const LOOKS: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(100)];
 
 /// The attempts of one acquisition.
@@ -139,7 +139,7 @@ impl Attempt for RedisAttempt<'_> {
 struct Unanswered {
     /// The connection of the last one.
     on: Option<Arc<Connection>>,
-    /// Whether one may still arrive, whatever is answered to others.
+    /// True if one may still arrive, whatever is answered to others.
     may_arrive: bool,
 }
 

@@ -20,12 +20,12 @@ use crate::keys::Keys;
 use crate::notifications::Notifications;
 use crate::server_checks::{self, ServerClock};
 
-/// How long a request waits for its answer, if nothing shorter applies.
+/// The time that a request waits for its answer, if nothing shorter applies.
 pub(crate) const REPLY_LIMIT: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(crate) struct Client {
-    /// What it is known by where it stands who waits for a lock.
+    /// The name that it is known by where waiters are entered on the server.
     pub(crate) name: String,
     pub(crate) keys: Keys,
     /// One link on each runtime that acquires.
@@ -36,9 +36,9 @@ pub(crate) struct Client {
     pub(crate) deadlines: Deadlines,
 }
 
-/// What a client finds out about its server.
+/// The findings of a client about its server.
 pub(crate) struct Found {
-    /// Whether it tells of changes.
+    /// True if it tells of changes.
     pub(crate) pushes: bool,
     /// Its host and port.
     pub(crate) server: String,
@@ -46,7 +46,7 @@ pub(crate) struct Found {
     pub(crate) version: Option<String>,
 }
 
-/// What the server answers to a take.
+/// The answer of the server to a take.
 pub(crate) enum Answer {
     /// The grant's number.
     Granted(u64),

@@ -1,4 +1,4 @@
-//! How to reach the server.
+//! The configuration: the server, and how it is connected to.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ pub struct RedisConfig {
     /// Other characters than letters, digits and `-._~` in user or password are written as `%`
     /// and two hexadecimal digits.
     pub url: String,
-    /// What stands before every key, joined by a colon; colons of its own are written `%3A`, and
+    /// The prefix of every key, joined by a colon; colons of its own are written `%3A`, and
     /// percent signs `%25`. Default: nothing.
     ///
     /// Tokens are counted for each namespace. A client without one can name the keys of all others

@@ -1,11 +1,11 @@
-//! What stands where on the server.
+//! The keys of locks on the server.
 
 use lock_core::{HoldId, LockKey, Mode, Namespace};
 
 /// A byte that no UTF-8 text has, so that our companion keys can never be a lock's name.
 const COMPANION: u8 = 0xFF;
 
-/// How names become keys.
+/// Turns names into keys.
 #[derive(Clone, Debug)]
 pub(crate) struct Keys {
     prefix: Vec<u8>,
@@ -66,7 +66,7 @@ fn escaped(namespace: &str) -> String {
     namespace.replace('%', "%25").replace(':', "%3A")
 }
 
-/// What stands for a claim on the server. Exclusive: the start of the key's value, before the grant
+/// Returns what stands for a claim on the server. Exclusive: the start of the key's value, before the grant
 /// number. Otherwise: its member in the set of holders, whose first character is the kind.
 pub(crate) fn owner_mark(hold: &HoldId) -> String {
     match hold.mode() {

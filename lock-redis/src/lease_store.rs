@@ -14,7 +14,7 @@ use crate::commands::script::{self, Call};
 use crate::connection::multiplexed::Connection;
 use crate::connection::shared::SharedConnection;
 
-/// How long a release waits on each of the two connections, so that it ends within a second.
+/// The time that a release waits on each of the two connections, so that it ends within a second.
 const RELEASE_LIMIT: Duration = Duration::from_millis(450);
 
 #[async_trait]

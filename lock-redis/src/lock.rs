@@ -44,11 +44,11 @@ impl RedisLock {
     ///
     /// # Errors
     ///
-    /// [`Config`](ErrorKind::Config) for a malformed URL or certificate file,
-    /// [`Unavailable`](ErrorKind::Unavailable) when the server does not answer within 2 s, or not
-    /// over TLS where that is asked for, [`Denied`](ErrorKind::Denied) when it refuses user,
+    /// [`Config`](lock_core::ErrorKind::Config) for a malformed URL or certificate file,
+    /// [`Unavailable`](lock_core::ErrorKind::Unavailable) when the server does not answer within 2 s, or not
+    /// over TLS where that is asked for, [`Denied`](lock_core::ErrorKind::Denied) when it refuses user,
     /// password or client certificate, or its own certificate is not to be trusted,
-    /// [`Unsupported`](ErrorKind::Unsupported) for a version before 6, a Redis Cluster, a Sentinel, and a server without
+    /// [`Unsupported`](lock_core::ErrorKind::Unsupported) for a version before 6, a Redis Cluster, a Sentinel, and a server without
     /// `EVAL` and `EVALSHA`.
     ///
     /// # Cancel safety

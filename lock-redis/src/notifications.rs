@@ -1,4 +1,4 @@
-//! Who is told when a key of the server changes: its waiters, and the keeper if it is ours.
+//! Tells of keys that change on the server: the waiters, and the keeper if the key is held here.
 
 use std::collections::HashMap;
 use std::pin::pin;
@@ -118,7 +118,7 @@ impl Notifications {
     }
 }
 
-/// What the server says to have changed.
+/// The keys that the server says to have changed.
 enum Changes<Keys> {
     None,
     Of(Keys),

@@ -1,4 +1,4 @@
-//! What is to be known of the server itself: whether it is one for locks at all, whether its clock is set, and whether it
+//! Checks of the server itself: whether it is one for locks at all, whether its clock is set, and whether it
 //! evicts keys.
 
 use std::time::Duration;
@@ -9,7 +9,7 @@ use redis::{Pipeline, RedisError, RedisResult, Value};
 
 use crate::error::{BACKEND, NO_CLUSTER, translate};
 
-/// How far two readings of an undisturbed clock may disagree: for the scheduler's delays and a clock
+/// The difference by which two readings of an undisturbed clock may disagree: for the scheduler's delays and a clock
 /// that is being slewed.
 const TOLERANCE: Duration = Duration::from_millis(50);
 
@@ -21,7 +21,7 @@ pub(crate) struct ServerClock {
     last: Mutex<Option<Reading>>,
 }
 
-/// How far the server's clock is ahead of ours, which began at some moment; no more is known than
+/// The lead of the server's clock over ours, which began at some moment; no more is known than
 /// that the server read it between a request and its answer.
 #[derive(Clone, Copy, Debug)]
 struct Reading {
@@ -78,7 +78,7 @@ fn step(last: Reading, reading: Reading) -> Option<(&'static str, Duration)> {
     (i128::from(step) > tolerated).then(|| (direction, Duration::from_micros(step)))
 }
 
-/// What the scripts ask for; operators rename commands so that nobody has them.
+/// The commands that the scripts need; operators rename commands so that no client has them.
 const COMMANDS: [&str; 20] = [
     "GET",
     "SET",
@@ -163,7 +163,7 @@ fn field(hello: &Value, name: &str) -> Option<String> {
     found.and_then(|(_, value)| text(value))
 }
 
-/// What it means that the server refuses a script that was sent as the command `name`.
+/// Returns what it means that the server refuses a script that was sent as the command `name`.
 fn without_scripts(name: &str, error: RedisError) -> Error {
     let said = error.to_string().to_lowercase();
     let is_refused = [

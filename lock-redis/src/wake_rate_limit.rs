@@ -1,14 +1,14 @@
-//! How often a waiter asks at most, however often it is woken.
+//! The rate at which a waiter asks at most, however often it is woken.
 
 use std::time::Duration;
 
 use lock_core::{Clock, Moment};
 
-/// How many wake-ups in a row are answered at once. A key that passes quickly from process to process
+/// The number of wake-ups in a row that are answered at once. A key that passes quickly from process to process
 /// wakes its waiters for good reason, and whoever pauses then gets it less often.
 const BURST: u32 = 64;
 
-/// How much time one more of them takes to be saved up.
+/// The time that one more of them takes to be saved up.
 const REFILL: Duration = Duration::from_millis(1);
 
 /// Keeps pushes that mean nothing, such as a foreign client that renews its lock all the time, from

@@ -16,14 +16,14 @@ use crate::lock::ZooKeeperLock;
 use crate::session::node::DriverResult;
 use crate::waiting::{Waiting, WaitsFor, trust};
 
-/// How long an answer may take, if nothing shorter applies.
+/// The time that an answer may take, if nothing shorter applies.
 const REPLY_LIMIT: Duration = Duration::from_secs(2);
 
-/// How long before the end of a wait it looks once more: then an ensemble that is slow just at the end is
+/// The time before the end of a wait at which it looks once more: then an ensemble that is slow just at the end is
 /// not taken for one that is gone.
 const BEFORE_THE_END: Duration = Duration::from_millis(240);
 
-/// How long an answer that the key is held stands, while the watch that is open says nothing else.
+/// The time that an answer that the key is held stands, while the watch that is open says nothing else.
 const RECENT: Duration = Duration::from_millis(300);
 
 pub(crate) struct Acquisition<'a> {
@@ -128,7 +128,7 @@ impl<'a> Acquisition<'a> {
         }
     }
 
-    /// Whether the key is held, as far as we are concerned.
+    /// Returns true if the key is held, as far as this request is concerned.
     async fn is_held(&mut self) -> Result<bool> {
         let limit = self.patience();
         let deadlines = self.lock.client.deadlines.clone();
@@ -238,7 +238,7 @@ impl<'a> Acquisition<'a> {
         }
     }
 
-    /// How long to wait for a change before looking without one.
+    /// Returns how long to wait for a change before looking without one.
     fn trust(&self) -> Duration {
         let trust = trust(self.request.ttl());
         match self.retry.left().checked_sub(BEFORE_THE_END) {
@@ -252,7 +252,7 @@ impl<'a> Acquisition<'a> {
     }
 }
 
-/// What an answer comes to: `None` when one has to look again.
+/// Returns what an answer comes to: `None` when one has to look again.
 fn settle<T>(answer: DriverResult<T>) -> Result<Option<T>> {
     match answer {
         Ok(value) => Ok(Some(value)),

@@ -30,22 +30,22 @@ pub(crate) struct ClaimNode<'a> {
     node: NodeName,
     /// When our node was seen last, by ourselves or together with others.
     seen: Moment,
-    /// How many attempts in a row have come to nothing.
+    /// The number of attempts in a row that have come to nothing.
     fruitless: u32,
     backoff: Backoff,
 }
 
-/// How many attempts are made without a pause: a name that is made for the first time takes two.
+/// The number of attempts that are made without a pause: a name that is made for the first time takes two.
 const PROMPT_ATTEMPTS: u32 = 3;
 
 /// Pauses between attempts that come to nothing.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 const PAUSE_MAX: Duration = Duration::from_millis(250);
 
-/// How old what others have seen may be for somebody who looks without a reason.
+/// The age that the findings of others may have for a claim that looks without a reason.
 const DOUBT: Duration = Duration::from_secs(2);
 
-/// What is known of the claim's node.
+/// The state of the claim's node.
 enum NodeName {
     Absent,
     /// It was asked for, and no answer came.
@@ -53,7 +53,7 @@ enum NodeName {
     There(Arc<Node>),
 }
 
-/// What a look at the line has told.
+/// The findings of a look at the line.
 pub(crate) struct Look {
     /// When the request was sent by which the session was confirmed last: a hold counts from then.
     pub(crate) confirmed: Moment,
@@ -124,7 +124,7 @@ impl<'a> ClaimNode<'a> {
         }
     }
 
-    /// What somebody has seen lately, if our node is there and somebody before it.
+    /// Returns what somebody has seen lately, if our node is there and somebody before it.
     fn seen_by_others(&self, session: &Arc<Session>) -> Option<Look> {
         let NodeName::There(node) = &self.node else {
             return None;
@@ -359,7 +359,7 @@ impl<'a> ClaimNode<'a> {
         Ok(())
     }
 
-    /// What an answer comes to: `None` when one has to ask again.
+    /// Returns what an answer comes to: `None` when one has to ask again.
     fn settle<T>(&mut self, session: &Session, answer: DriverResult<T>) -> Result<Option<T>> {
         match answer {
             Ok(value) => Ok(Some(value)),

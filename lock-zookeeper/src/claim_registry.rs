@@ -14,7 +14,7 @@ use crate::session::connection::counted;
 use crate::session::node::Node;
 use crate::session::requests::Session;
 
-/// How long giving back what nobody needs may take, and how long it is left to its release before.
+/// The time that giving back what nobody needs may take, and how long it is left to its release before.
 const GIVING_BACK: Duration = Duration::from_secs(3);
 
 /// Where a claim is, from before its first write until it is known to have gone.
@@ -23,13 +23,13 @@ pub(crate) struct ClaimRecord {
     pub(crate) session: Arc<Session>,
     /// The lock's node.
     pub(crate) lock: Arc<str>,
-    /// What the name of the claim's node begins with.
+    /// The first part of the name of the claim's node.
     pub(crate) prefix: Arc<str>,
     /// The claim's node, once an answer has told it.
     pub(crate) node: Option<Arc<Node>>,
     pub(crate) loss: LossSender,
     lock_delay: Duration,
-    /// Whether somebody is told when the node goes.
+    /// True if somebody is told when the node goes.
     pub(crate) is_watched: bool,
     /// Since when it cannot be removed.
     pub(crate) stuck_since: Option<Moment>,
@@ -63,7 +63,7 @@ impl ClaimRecord {
         }
     }
 
-    /// Whether nobody needs it any more, nor is about to give it back.
+    /// Returns true if nobody needs it any more, nor is about to give it back.
     fn is_left(&self, now: Moment) -> bool {
         let is_being_released = |released: Moment| now.since(released) < GIVING_BACK;
         match (self.released, self.renewed_until) {
@@ -75,7 +75,7 @@ impl ClaimRecord {
     }
 }
 
-/// What a claim takes up in its session.
+/// The share of a claim in the load of its session.
 struct SessionLoad {
     session: Arc<Session>,
     size: usize,
@@ -131,7 +131,7 @@ impl ClaimRegistry {
         self.0.lock().remove(&owner)
     }
 
-    /// Whether anything is in `session` that somebody needs, or that may still be removed.
+    /// Returns true if anything is in `session` that somebody needs, or that may still be removed.
     pub(crate) fn are_needed_in(&self, session: &Arc<Session>) -> bool {
         let all = self.0.lock();
         let mut there = all

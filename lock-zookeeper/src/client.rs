@@ -1,4 +1,4 @@
-//! What one client has: its sessions, and where its claims and holds are in them.
+//! The parts of one client: its sessions, and where its claims and holds are in them.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::session::remembered::Remembered;
 use crate::session::requests::Session;
 use crate::session::ttl_class::class;
 
-/// How long a release waits for its answer, so that it ends within a second.
+/// The time that a release waits for its answer, so that it ends within a second.
 const RELEASE_LIMIT: Duration = Duration::from_millis(900);
 
 #[derive(Debug)]
@@ -137,7 +137,7 @@ impl Client {
         }
     }
 
-    /// Whether the node at `path` was seen to go with a session.
+    /// Returns true if the node at `path` was seen to go with a session.
     pub(crate) fn is_known_claim(&self, path: &str) -> bool {
         self.claims.has(path)
     }

@@ -1,4 +1,4 @@
-//! How to reach the ensemble.
+//! The configuration: the ensemble, and how it is connected to.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ pub struct ZooKeeperConfig {
     /// `user:password` of the scheme `digest`. Nodes that we create are then for this user only.
     /// Default: nobody, and nodes that everybody may change.
     pub auth: Option<String>,
-    /// What stands before every key: a node of this name, in which slashes are escaped. Default:
+    /// The prefix of every key: a node of this name, in which slashes are escaped. Default:
     /// nothing.
     pub namespace: Namespace,
     /// Where sessions live and holds are renewed. Default: the keeper thread, so that an application

@@ -47,7 +47,7 @@ pub(crate) fn not_made(error: ZooKeeperError, path: &str) -> Error {
     .with_source(error)
 }
 
-/// What is wrong with a setting.
+/// Returns what is wrong with a setting.
 pub(crate) fn config_error(message: impl Into<std::borrow::Cow<'static, str>>) -> Error {
     Error::new(ErrorKind::Config, message).with_backend(BACKEND)
 }
@@ -60,7 +60,7 @@ pub(crate) fn translate(error: ZooKeeperError) -> Error {
         .with_source(error)
 }
 
-/// Whether the session has ended, and everything in it with it.
+/// Returns true if the session has ended, and everything in it with it.
 pub(crate) fn is_end_of_session(error: &ZooKeeperError) -> bool {
     matches!(
         error,
@@ -78,7 +78,7 @@ pub(crate) fn is_cut_off(error: &ZooKeeperError) -> bool {
     is_expired(error) || is_loss_of_connection(error)
 }
 
-/// Whether nobody knows what became of the request.
+/// Returns true if nobody knows what became of the request.
 pub(crate) fn is_loss_of_connection(error: &ZooKeeperError) -> bool {
     matches!(
         error,

@@ -10,19 +10,19 @@ use lock_core::{Clock, Deadlines, KeeperRuntime, Moment, Mutex};
 use crate::paths::Paths;
 use crate::session::requests::Session;
 
-/// How long a lock's node stays after the last claim of this client has gone.
+/// The time that a lock's node stays after the last claim of this client has gone.
 const UNUSED: Duration = Duration::from_secs(1);
 
-/// How long to sleep between rounds.
+/// The time to sleep between rounds.
 const ROUND: Duration = Duration::from_millis(250);
 
-/// How many nodes are removed at once.
+/// The number of nodes that are removed at once.
 const BATCH: usize = 64;
 
-/// How long a batch may take.
+/// The time that a batch may take.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// How often a node is tried again that cannot be removed, each time after twice as long.
+/// The number of times that a node is tried again that cannot be removed, each time after twice as long.
 const ATTEMPTS: u32 = 5;
 
 /// Removes the nodes of locks that have become empty, and the empty levels above them.

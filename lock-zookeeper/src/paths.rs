@@ -1,4 +1,4 @@
-//! What stands where on the server: how names become nodes.
+//! The paths of claims on the server: names become nodes.
 
 use std::fmt::Write;
 
@@ -51,7 +51,7 @@ impl Paths {
     }
 }
 
-/// What a claim's node is called before its sequence number, as Curator names them: the mode stands
+/// Returns what a claim's node is called before its sequence number, as Curator names them: the mode stands
 /// before the tail, so that other clients take any of ours for an exclusive one.
 pub(crate) fn claim_prefix(hold: &HoldId) -> String {
     let owner = hold.owner().to_string();
@@ -70,7 +70,7 @@ pub(crate) fn claim_prefix(hold: &HoldId) -> String {
     name
 }
 
-/// Whether a node of this name is a claim, of whatever client: it ends like a sequence number.
+/// Returns true if a node of this name is a claim, of whatever client: it ends like a sequence number.
 pub(crate) fn is_claim(name: &str) -> bool {
     let tail = name.len().checked_sub(10).and_then(|at| name.get(at..));
     tail.is_some_and(|tail| {
@@ -115,7 +115,7 @@ fn push_escape(name: &mut String, byte: u8) {
     write!(name, "%{byte:02X}").expect("a string takes everything");
 }
 
-/// Whether a node's name can have it. The server looks at UTF-16, so it also forbids what needs two
+/// Returns true if a node's name can have it. The server looks at UTF-16, so it also forbids what needs two
 /// units there.
 fn is_plain(character: char) -> bool {
     let forbidden = [

@@ -1,10 +1,10 @@
-//! Who stands before whom: the claims on a lock in their order.
+//! The claims on a lock in their order.
 
 use lock_core::Mode;
 
 use crate::paths::is_claim;
 
-/// What stands between name and number in the claims of clients that we know.
+/// The marks between name and number in the claims of clients that we know.
 const MARKS: [&str; 3] = ["-lock-", "__lock__", "__rlock__"];
 
 /// One claim on a lock, a holder's or a waiter's.
@@ -52,7 +52,7 @@ impl Queue {
         self.claims.len()
     }
 
-    /// Those whose names are of no client that we know: they may be claims, or something else whose name ends in a
+    /// Returns the claims whose names are of no client that we know: they may be claims, or something else whose name ends in a
     /// number.
     pub(crate) fn strangers(&self) -> impl Iterator<Item = &str> {
         let names = self.claims.iter().map(|queued| queued.name.as_str());
@@ -84,7 +84,7 @@ fn queued(name: String) -> Option<QueuedClaim> {
     })
 }
 
-/// What a claim of ours is for. Whatever we do not know counts as exclusive.
+/// Returns what a claim of ours is for. Whatever we do not know counts as exclusive.
 fn mode_of(name: &str) -> Option<Mode> {
     // `_c_`, a name of 36 characters in groups, and then the mode.
     let rest = name.strip_prefix("_c_")?.get(36..)?;

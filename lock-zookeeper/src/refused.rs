@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use lock_core::{LockKey, Mutex};
 
-/// How many keys are remembered.
+/// The number of keys that are remembered.
 const REMEMBERED: usize = 1024;
 
 /// Keys that are looked at before a place in their line is taken.

@@ -1,4 +1,4 @@
-//! How the node of a claim is removed, whatever is known of it.
+//! Removes the node of a claim, whatever is known of it.
 
 use lock_core::Result;
 

@@ -14,11 +14,11 @@ use crate::session::node::{DriverResult, Node};
 use crate::session::removal_watch::WatchedNode;
 use crate::session::requests::Session;
 
-/// How many nodes of a batch begin to be watched. That takes a request for each, which costs as much as dozens of nodes
+/// The number of nodes of a batch that begin to be watched. That takes a request for each, which costs as much as dozens of nodes
 /// that are read together: of many holds that were granted together, all are watched after some renewals.
 const WATCHES_AT_ONCE: usize = 8;
 
-/// How many nodes are read together, so that the answer is far from a megabyte.
+/// The number of nodes that are read together, so that the answer is far from a megabyte.
 const READ_AT_ONCE: usize = 500;
 
 /// A hold that is to be renewed, and where it is, if anywhere.
@@ -90,7 +90,7 @@ impl Client {
         Ok(renewals)
     }
 
-    /// Whether the node of each is there.
+    /// Finds out whether the node of each hold is there.
     async fn find(&self, due: &[Due<'_>]) -> Vec<DriverResult<bool>> {
         // Whoever has no node has none to be found.
         let mut found: Vec<DriverResult<bool>> = due.iter().map(|_| Ok(false)).collect();

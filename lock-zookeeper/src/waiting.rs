@@ -1,4 +1,4 @@
-//! What a claim waits for.
+//! The change that a claim waits for.
 
 use std::future::pending;
 use std::pin::Pin;
@@ -63,13 +63,13 @@ impl Waiting {
         self.has_changed = true;
     }
 
-    /// Whether it still waits for the change of `before`.
+    /// Returns true if it still waits for the change of `before`.
     pub(crate) fn is_for(&self, before: &WaitsFor) -> bool {
         !self.has_changed && self.before == *before
     }
 }
 
-/// How long to wait for a change: somewhere between half and all of the ttl, so that those who wait
+/// Returns how long to wait for a change: somewhere between half and all of the ttl, so that those who wait
 /// together do not look together.
 pub(crate) fn trust(ttl: Duration) -> Duration {
     ttl.min(TRUST).mul_f64(0.5 + 0.5 * fastrand::f64())

@@ -1,11 +1,11 @@
-//! What a backend declares, and the conformance kit proves.
+//! The capabilities that a backend declares, and that the conformance kit proves.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::{Error, ErrorKind, HumanDuration, LockRequest, Mode, Result, TTL_RANGE};
 
-/// How far the growth of fencing tokens is promised.
+/// The promise about the growth of fencing tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TokenOrder {
@@ -18,7 +18,7 @@ pub enum TokenOrder {
     Process,
 }
 
-/// What a backend can do and how far it promises it.
+/// The abilities and promises of a backend.
 ///
 /// A declared capability is proved by the conformance kit; one that is not declared answers
 /// [`ErrorKind::Unsupported`] instead of being emulated weakly.
@@ -27,20 +27,20 @@ pub enum TokenOrder {
 pub struct Capabilities {
     /// The backend's name in errors and logs, for example `redis`.
     pub backend: &'static str,
-    /// Whether [`Mode::Shared`] can be had. Default: no.
+    /// True if [`Mode::Shared`] can be had. Default: no.
     pub shared: bool,
-    /// Whether [`Mode::Permit`] can be had. Default: no.
+    /// True if [`Mode::Permit`] can be had. Default: no.
     pub permits: bool,
-    /// Whether claims of different processes are granted in the order they arrived, in each mode. Default: no.
+    /// True if claims of different processes are granted in the order they arrived, in each mode. Default: no.
     /// QueuedBehind [`HandOff`](crate::HandOff) they are not, whatever the store does: processes take turns there.
     pub fair: bool,
-    /// Whether the store wakes waiters by itself, so that nobody polls for a release. Default: no.
+    /// True if the store wakes waiters by itself, so that nobody polls for a release. Default: no.
     pub push: bool,
-    /// How far the growth of fencing tokens is promised. Default: [`TokenOrder::Process`].
+    /// The promise about the growth of fencing tokens. Default: [`TokenOrder::Process`].
     pub tokens: TokenOrder,
     /// The ttls this backend can give. Default: [`TTL_RANGE`].
     pub ttl: RangeInclusive<Duration>,
-    /// How long a ttl and a [lock delay](LockRequest::lock_delay) may be together. Default: zero, so that
+    /// The time that a ttl and a [lock delay](LockRequest::lock_delay) may be together. Default: zero, so that
     /// there is no lock delay.
     ///
     /// A backend has it that asks its store for [`HoldId::store_ttl`](crate::HoldId::store_ttl), if the store

@@ -10,7 +10,7 @@ use crate::LockKey;
 /// The result of lock operations.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong, as far as a caller can act on it.
+/// The kind of an error, as far as a caller can act on it.
 ///
 /// "Held by someone else" is not among them: that is `Ok(None)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -112,12 +112,12 @@ impl Error {
         self
     }
 
-    /// What went wrong, as far as a caller can act on it.
+    /// Returns what went wrong, as far as a caller can act on it.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// What was being done: `acquire`, `renew`, `release` or `connect`.
+    /// Returns what was being done: `acquire`, `renew`, `release` or `connect`.
     pub fn operation(&self) -> Option<&'static str> {
         self.0.operation
     }
@@ -142,7 +142,7 @@ impl Error {
         self.0.driver.as_deref()
     }
 
-    /// Whether the same call may succeed later without a change: the store could not be reached.
+    /// Returns true if the same call may succeed later without a change: the store could not be reached.
     pub fn is_retryable(&self) -> bool {
         self.kind() == ErrorKind::Unavailable
     }

@@ -61,7 +61,7 @@ impl TryFrom<&str> for LockKey {
     }
 }
 
-/// What a deployment puts before every key, so that several share a store without meeting.
+/// A prefix of every key of a deployment, so that several share a store without meeting.
 ///
 /// Default: none, and then keys stand on the store as they are, which is what lets other lock
 /// clients meet ours. Each backend joins namespace and key in its own layout.

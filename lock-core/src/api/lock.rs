@@ -25,7 +25,7 @@ use crate::{Capabilities, Error, ErrorKind, Keeper, LockGuard, LockRequest, Resu
 /// The cases of `lock-testkit` check all of it.
 #[async_trait]
 pub trait DistributedLock: fmt::Debug + Send + Sync + 'static {
-    /// What this backend can do and how far it promises it.
+    /// Returns what this backend can do and how far it promises it.
     fn capabilities(&self) -> Capabilities;
 
     /// The keeper of this backend's holds, for layers in front of it such as [`HandOff`](crate::HandOff):

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::api::with_lock;
 use crate::{DistributedLock, Error, ErrorKind, HoldWatch, LockGuard, LockRequest, Result, Wait};
 
-/// What applications call. Implemented for every [`DistributedLock`], so that no backend can give
+/// The calls that applications use. Implemented for every [`DistributedLock`], so that no backend can give
 /// these calls a meaning of its own.
 ///
 /// | | does not wait | waits at most | waits for ever |

@@ -1,4 +1,4 @@
-//! What applications use.
+//! The types and traits that applications use.
 
 pub(crate) mod capabilities;
 pub(crate) mod error;

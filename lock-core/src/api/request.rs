@@ -1,4 +1,4 @@
-//! What an application asks for: key, mode, ttl and wait.
+//! The request of an application: key, mode, ttl and wait.
 
 use std::num::NonZeroU32;
 use std::ops::RangeInclusive;
@@ -20,7 +20,7 @@ pub const DEFAULT_TTL: Duration = Duration::from_secs(30);
 pub const TTL_RANGE: RangeInclusive<Duration> =
     Duration::from_millis(50)..=Duration::from_secs(24 * 60 * 60);
 
-/// Who may hold a key at the same time.
+/// The mode of a lock: which holders may have a key at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {
     /// One holder, and nobody else.
@@ -33,7 +33,7 @@ pub enum Mode {
     /// callers, one after the other. Until all have changed, on stores that keep no queue (Redis, leases on
     /// MySQL) one of a smaller number waits for as long as those of a greater one keep the key too full for it.
     Permit {
-        /// How many permits may be held at once, this one included.
+        /// The number of permits that may be held at once, this one included.
         of: NonZeroU32,
     },
 }
@@ -54,7 +54,7 @@ impl Mode {
         Ok(Self::Permit { of })
     }
 
-    /// Whether two claims of these modes can never hold the same key at once.
+    /// Returns true if two claims of these modes can never hold the same key at once.
     ///
     /// Two permits are not in conflict as such: how many there may be depends on their `of`.
     pub fn conflicts_with(self, other: Self) -> bool {
@@ -65,7 +65,7 @@ impl Mode {
     }
 }
 
-/// How long an acquisition waits for a key that is held.
+/// The time that an acquisition waits for a key that is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
     /// Not at all: one attempt, one round trip.
@@ -114,23 +114,23 @@ impl Wait {
 pub struct LockRequest {
     /// The resource.
     pub key: LockKey,
-    /// Who may hold it at the same time.
+    /// The mode: which holders may have the key at the same time.
     pub mode: Mode,
-    /// How long the hold survives without a renewal. `None`: as the client is configured, else
+    /// The time that the hold survives without a renewal. `None`: as the client is configured, else
     /// [`DEFAULT_TTL`]. Range: [`TTL_RANGE`], or less where the backend says so.
     ///
     /// Renewal is automatic at a third of it, so it bounds how long a *crashed* holder blocks
     /// others, not how long a live one may work.
     pub ttl: Option<Duration>,
-    /// How long to wait. `None`: as the client is configured, else for ever.
+    /// The time to wait. `None`: as the client is configured, else for ever.
     pub wait: Option<Wait>,
-    /// How long it may be held, however well it is renewed. Default: without a limit.
+    /// The time that it may be held, however well it is renewed. Default: without a limit.
     ///
     /// A holder that is stuck, or a guard that was leaked, is renewed for ever as long as its process lives.
     /// With a limit the guard is lost when it is reached, for [`TooLong`](crate::LossReason::TooLong), and the
     /// lock is given back, after its lock delay if it has one.
     pub max_hold: Option<Duration>,
-    /// How long the key stays closed after its guard was lost. `None`: as the client is configured, else
+    /// The time that the key stays closed after its guard was lost. `None`: as the client is configured, else
     /// zero. Range: from zero, and at most 24 hours together with the ttl, or less where the backend
     /// [says so](crate::Capabilities::longest_with_delay).
     ///
@@ -147,7 +147,7 @@ pub struct LockRequest {
     pub lock_delay: Option<Duration>,
     /// Since when its waiter has waited, if that was before it was asked for.
     pub(crate) arrived: Option<Moment>,
-    /// Who waits behind it in this process.
+    /// The waiters behind it in this process.
     pub(crate) followers: Option<Followers>,
 }
 

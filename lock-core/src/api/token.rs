@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer};
 
 use crate::{Error, ErrorKind, Result};
 
-/// How many low bits of a token count hand-offs inside one process.
+/// The number of low bits of a token that count hand-offs inside one process.
 const HAND_OFF_BITS: u32 = 14;
 
 /// A number that is greater for every later grant of the same key.
@@ -24,7 +24,7 @@ impl FencingToken {
     /// The greatest grant number a token can carry: 2^49 - 1.
     pub const GRANT_MAX: u64 = (i64::MAX as u64) >> HAND_OFF_BITS;
 
-    /// How many hand-offs a grant has tokens for.
+    /// The number of hand-offs that a grant has tokens for.
     pub(crate) const HAND_OFFS: usize = (1 << HAND_OFF_BITS) - 1;
 
     /// The token of a backend's `grant`-th grant.

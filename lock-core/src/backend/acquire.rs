@@ -12,11 +12,11 @@ use crate::{
 /// The first and the longest pause between attempts that have no answer.
 const PAUSES: [Duration; 2] = [Duration::from_millis(5), Duration::from_secs(1)];
 
-/// What a backend adds to an acquisition: how it asks its store, and what wakes a waiter.
+/// A backend's part of an acquisition: how it asks its store, and what wakes a waiter.
 ///
 /// [`acquire`] calls the methods from one task, one after the other.
 pub trait Attempt: Send {
-    /// Whether a waiter lines up behind others of its process before it asks for the first time: where attempts that
+    /// True if a waiter lines up behind others of its process before it asks for the first time: where attempts that
     /// are made at the same time hinder each other. Default: it asks first, unless others wait.
     const LINES_UP_FIRST: bool = false;
 
@@ -74,15 +74,15 @@ pub trait Attempt: Send {
 pub struct Ask<'a> {
     /// The claim, the same for all attempts of an acquisition, so that a resend is known as one.
     pub claim: &'a mut Claim,
-    /// How long to wait for the answer.
+    /// The time to wait for the answer.
     pub limit: Duration,
-    /// Whether this waiter waits: it is asked for again when the key is refused.
+    /// True if this waiter waits: it is asked for again when the key is refused.
     pub waits: bool,
     /// The attempts so far, and when the wait ends.
     pub retry: &'a Retry,
 }
 
-/// What the store answers to a take.
+/// The answer of the store to a take.
 #[derive(Debug)]
 pub enum Answer {
     /// The key is held by this claim.
@@ -98,7 +98,7 @@ pub enum Answer {
     Refused {
         /// When that was asked.
         sent: Moment,
-        /// Whether a take of the claim may still arrive at the store, so that it stays armed.
+        /// True if a take of the claim may still arrive at the store, so that it stays armed.
         may_arrive: bool,
         /// When to ask again if nothing wakes the waiter.
         next_ask: Duration,

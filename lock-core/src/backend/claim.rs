@@ -37,7 +37,7 @@ pub struct Claim {
     hold: Arc<Hold>,
     max_hold: Option<Duration>,
     armed: bool,
-    /// Whether a take was sent again because nothing was heard of the one before, which may still
+    /// True if a take was sent again because nothing was heard of the one before, which may still
     /// arrive.
     resent: bool,
 }
@@ -52,7 +52,7 @@ impl Claim {
         }
     }
 
-    /// What identifies this acquisition on the store.
+    /// Returns what identifies this acquisition on the store.
     pub fn id(&self) -> &HoldId {
         &self.hold.id
     }

@@ -12,10 +12,10 @@ use tokio::sync::Notify;
 use crate::mutex::Mutex;
 use crate::{Clock, KeeperRuntime, Moment};
 
-/// How long the deadlines sleeps at most while requests are being made.
+/// The longest sleep of the timer task while requests are made.
 const ROUND: Duration = Duration::from_millis(250);
 
-/// How many turns a request gets after its limit. A runtime that was busy until then has not looked yet what has
+/// The number of turns that a request gets after its limit. A runtime that was busy until then has not looked yet what has
 /// arrived, and whoever reads it may have to wake others before the request is answered.
 const LAST_TURNS: u32 = 3;
 
@@ -43,9 +43,9 @@ struct Rounds {
 struct State {
     /// The requests under way, by the end of their limit.
     watched: BTreeMap<(Moment, u64), Waker>,
-    /// How many requests there were, which gives each a number.
+    /// The number of requests so far, which gives each a number.
     requests: u64,
-    /// How many there were at the last round.
+    /// The number of requests at the last round.
     requests_before: u64,
     sleeper: Sleeper,
 }

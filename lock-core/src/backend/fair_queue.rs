@@ -1,4 +1,4 @@
-//! Who waits for whom in a queue of claims: the one rule of all backends that keep a queue.
+//! The order of a queue of claims: the one rule of all backends that keep a queue.
 
 use crate::Mode;
 
@@ -37,12 +37,12 @@ pub fn blocking_claim(modes: &[Mode], index: usize) -> Option<usize> {
     }
 }
 
-/// Whether those before `place` use up what a permit may share.
+/// Returns true if those before `place` use up what a permit may share.
 fn is_taken_up(mode: Mode, place: usize) -> bool {
     matches!(mode, Mode::Permit { of } if place >= of.get() as usize)
 }
 
-/// How many claims at the head of a queue hold the key together: those that wait for nobody, by the
+/// Returns how many claims at the head of a queue hold the key together: those that wait for nobody, by the
 /// same rule. Nobody overtakes, so they are never anywhere else.
 pub fn holders(mut modes: impl Iterator<Item = Mode>) -> usize {
     let Some(first) = modes.next() else {

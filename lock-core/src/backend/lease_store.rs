@@ -10,7 +10,7 @@ use tokio::runtime::Id;
 
 use crate::{Error, ErrorKind, LockKey, LockRequest, LossReason, Mode, Moment, Result};
 
-/// How a backend's holds are renewed and released: one per client, for all its holds.
+/// Renews and releases the holds of a backend: one per client, for all its holds.
 ///
 /// The other half of [`DistributedLock`](crate::DistributedLock). The [`Keeper`](crate::Keeper)
 /// and the [`Claim`](crate::Claim) call it; applications never do.
@@ -56,7 +56,7 @@ pub enum Renewal {
     Held {
         /// When the request was sent that the store confirmed; with a shared keep-alive, an earlier one.
         sent: Moment,
-        /// What the store has granted now, which may be less than was asked for, or than before.
+        /// The ttl that the store has granted now, which may be less than was asked for, or than before.
         ttl: Duration,
     },
     /// Not ours any more.
@@ -112,27 +112,27 @@ impl HoldId {
         &self.key
     }
 
-    /// Who may hold it at the same time.
+    /// Returns who may hold it at the same time.
     pub fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// How long its guard is to be valid from each take and renewal on.
+    /// Returns how long its guard is to be valid from each take and renewal on.
     pub fn ttl(&self) -> Duration {
         self.ttl
     }
 
-    /// How long the store is to keep the key closed after that, if nobody gives it back.
+    /// Returns how long the store is to keep the key closed after that, if nobody gives it back.
     pub fn lock_delay(&self) -> Duration {
         self.lock_delay
     }
 
-    /// What to ask the store for at each take and renewal: the ttl, and the lock delay behind it.
+    /// Returns what to ask the store for at each take and renewal: the ttl, and the lock delay behind it.
     pub fn store_ttl(&self) -> Duration {
         self.ttl + self.lock_delay
     }
 
-    /// Who asks: new for every claim on the store.
+    /// Returns who asks: new for every claim on the store.
     pub fn owner(&self) -> OwnerId {
         self.owner
     }

@@ -21,7 +21,7 @@ pub struct LocalQueue {
     keys: Arc<Mutex<HashMap<LockKey, Queue>>>,
 }
 
-/// Who stands in line for one key.
+/// The waiters for one key.
 #[derive(Debug, Default)]
 struct Queue {
     standing: Arc<Standing>,
@@ -42,7 +42,7 @@ impl LocalQueue {
         Self::default()
     }
 
-    /// Whether anybody stands in line for `key`.
+    /// Returns true if anybody stands in line for `key`.
     pub fn is_waited_for(&self, key: &LockKey) -> bool {
         self.keys.lock().contains_key(key)
     }

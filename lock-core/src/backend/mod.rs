@@ -1,4 +1,4 @@
-//! What a backend implements, and the parts that it is given.
+//! The traits that a backend implements, and the parts that it is given.
 
 pub(crate) mod acquire;
 pub(crate) mod backoff;

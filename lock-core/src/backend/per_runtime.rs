@@ -1,4 +1,4 @@
-//! What a client has once for each runtime.
+//! A value that a client has once for each runtime.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -51,7 +51,7 @@ impl<T: Send + Sync + 'static> PerRuntime<T> {
         }
     }
 
-    /// That of the runtime that this is about now.
+    /// Returns that of the runtime that this is about now.
     ///
     /// # Errors
     ///
@@ -60,7 +60,7 @@ impl<T: Send + Sync + 'static> PerRuntime<T> {
         Ok(self.on(&self.keeper_runtime.handle()?))
     }
 
-    /// That of `runtime`.
+    /// Returns that of `runtime`.
     pub fn on(&self, runtime: &Handle) -> Arc<T> {
         let mut entries = self.entries.lock();
         if let Some(entry) = entries.get(&runtime.id())
@@ -86,7 +86,7 @@ impl<T: Send + Sync + 'static> PerRuntime<T> {
         value
     }
 
-    /// That of `runtime`, if there is one and the runtime has not been shut down.
+    /// Returns that of `runtime`, if there is one and the runtime has not been shut down.
     pub fn of(&self, runtime: Id) -> Option<Arc<T>> {
         let entries = self.entries.lock();
         let entry = entries.get(&runtime).filter(|entry| entry.is_alive())?;

@@ -1,4 +1,4 @@
-//! What is known of a store's last answers.
+//! Statistics of a store's last answers.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::{Clock, Moment};
 #[derive(Debug)]
 pub struct ReplyStats(Mutex<LastReply>);
 
-/// What [`ReplyStats`] remembers.
+/// The statistics that [`ReplyStats`] keeps.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct LastReply {
@@ -36,7 +36,7 @@ impl ReplyStats {
         *last = LastReply { at, latency };
     }
 
-    /// What is known by now.
+    /// Returns what is known by now.
     pub fn last(&self) -> LastReply {
         *self.0.lock()
     }

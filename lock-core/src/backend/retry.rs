@@ -1,4 +1,4 @@
-//! What an acquisition remembers that asks its store again and again, and what it makes of errors.
+//! The state of an acquisition that asks its store again and again, and its decisions about errors.
 
 use std::fmt;
 use std::future::Future;
@@ -10,29 +10,29 @@ use tokio::time::Instant;
 use crate::mutex::Mutex;
 use crate::{Clock, Error, ErrorKind, LastReply, LockRequest, Moment, Result, Wait};
 
-/// How far an answer may come after the end of a wait, at least: a request that was sent in time is
+/// The shortest time that an answer may come after the end of a wait: a request that was sent in time is
 /// better waited for than misread.
 const GRACE: Duration = Duration::from_millis(40);
 
 /// ... and at most: a wait that is a little late is better than one that is much longer than asked.
 const GRACE_MAX: Duration = Duration::from_millis(250);
 
-/// How long an answer that the key is held stands for a wait that ends meanwhile.
+/// The time that an answer that the key is held stands for a wait that ends meanwhile.
 const RECENT: Duration = Duration::from_millis(500);
 
 /// So often in a row a store may answer too late for a short ttl.
 const LATE_MAX: u32 = 20;
 
-/// How long a wait that has no end of its own rides out a store that cannot be reached.
+/// The time that a wait that has no end of its own rides out a store that cannot be reached.
 pub(crate) const OUTAGE_LIMIT: Duration = Duration::from_secs(30);
 
-/// Who waits behind an acquisition, and is cut off from the store for as long as it is.
+/// A waiter behind an acquisition, which is cut off from the store for as long as the acquisition is.
 pub(crate) trait QueuedBehind: Send + Sync {
     /// Takes note that nothing was heard of the store since `heard`, as `error` says.
     fn cut_off(&self, error: &Error, heard: Moment);
 }
 
-/// Those behind, who are told while the acquisition rides an outage out.
+/// The waiters behind, which are told while the acquisition rides an outage out.
 #[derive(Clone)]
 pub(crate) struct Followers(pub(crate) Weak<dyn QueuedBehind>);
 
@@ -63,12 +63,12 @@ pub struct Retry {
     ends: Option<Instant>,
     /// When the waiter came, also where that was in another line before.
     begun: Moment,
-    /// Whether the last attempt had no definite answer.
+    /// True if the last attempt had no definite answer.
     troubled: bool,
     /// When the last request was sent to which the answer was that the key is held.
     refused: Option<Moment>,
     ttl: Duration,
-    /// How many attempts in a row took a third of the ttl, while the store answered others.
+    /// The number of attempts in a row that took a third of the ttl, while the store answered others.
     late: u32,
     /// When the present attempt began.
     asked: Mutex<Moment>,
@@ -96,7 +96,7 @@ impl Retry {
         }
     }
 
-    /// Whether there may be more than one.
+    /// Returns true if there may be more than one.
     pub fn waits(&self) -> bool {
         self.waits
     }
@@ -106,7 +106,7 @@ impl Retry {
         self.ends
     }
 
-    /// How much of the wait is left.
+    /// Returns how much of the wait is left.
     pub fn left(&self) -> Duration {
         match self.ends {
             Some(ends) => ends.saturating_duration_since(Instant::now()),
@@ -115,7 +115,7 @@ impl Retry {
         }
     }
 
-    /// How long to wait for the next answer of a store of which so much was `heard`. At the end of a
+    /// Returns how long to wait for the next answer of a store of which so much was `heard`. At the end of a
     /// wait, an answer is no sign of trouble until it takes far longer than usual.
     pub fn patience(&self, heard: LastReply) -> Duration {
         *self.asked.lock() = Clock::Boot.now();
@@ -125,7 +125,7 @@ impl Retry {
         self.reply_limit.min(self.left() + self.grace(heard))
     }
 
-    /// How far an answer may come after the end of a wait.
+    /// Returns how far an answer may come after the end of a wait.
     pub fn grace(&self, heard: LastReply) -> Duration {
         (heard.latency * 4).clamp(GRACE, GRACE_MAX)
     }
@@ -178,17 +178,17 @@ impl Retry {
         }
     }
 
-    /// Whether the wait has lasted too long since the store last answered, at `heard`.
+    /// Returns true if the wait has lasted too long since the store last answered, at `heard`.
     pub(crate) fn outlasts(&self, heard: Moment) -> bool {
         self.ends.is_none() && Clock::Boot.now().since(heard.max(self.begun)) > OUTAGE_LIMIT
     }
 
-    /// Whether the last attempt had no definite answer.
+    /// Returns true if the last attempt had no definite answer.
     pub fn is_troubled(&self) -> bool {
         self.troubled
     }
 
-    /// What the last attempt of a wait that is over comes to. A moment's silence is no proof of
+    /// Returns what the last attempt of a wait that is over comes to. A moment's silence is no proof of
     /// trouble, if the key was held a moment ago.
     ///
     /// # Errors
@@ -216,12 +216,12 @@ impl Retry {
         !self.is_over()
     }
 
-    /// Whether the wait has come to its own end.
+    /// Returns true if the wait has come to its own end.
     pub fn is_over(&self) -> bool {
         self.ends.is_some_and(|ends| ends <= Instant::now())
     }
 
-    /// Whether the answer took longer than the ttl allows, although the store answers: another attempt
+    /// Returns true if the answer took longer than the ttl allows, although the store answers: another attempt
     /// would not be quicker.
     fn is_too_late(&self, error: &Error, heard: LastReply) -> bool {
         let asked = *self.asked.lock();

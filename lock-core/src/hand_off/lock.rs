@@ -12,7 +12,7 @@ use crate::{
     Capabilities, DistributedLock, Keeper, KeeperRuntime, LockGuard, LockRequest, Result, Wait,
 };
 
-/// How long a process stays away from the store after a spent budget, at most.
+/// The time that a process stays away from the store after a spent budget, at most.
 const REST_MAX: Duration = Duration::from_millis(10);
 
 /// Any backend, with the waiters of this process in one queue for each key, and few claims on the store.

@@ -1,4 +1,4 @@
-//! What ties a guard to the queue of its key, so that its hold can be handed on.
+//! The tie between a guard and the queue of its key, by which its hold can be handed on.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::hold::Hold;
 pub(crate) struct Place {
     queues: Arc<Queues>,
     key: LockKey,
-    /// Of the hold.
+    /// The number of the hold.
     number: u64,
     /// When the hold was won.
     since: Instant,

@@ -14,7 +14,7 @@ use crate::{LockRequest, Mode};
 pub(super) struct Queue<W> {
     turn: QueueOwner<W>,
     waiters: VecDeque<W>,
-    /// How many waiters have lapsed since the others were looked for.
+    /// The number of waiters that have lapsed since the others were looked for.
     lapses: u32,
     /// For how long this process has held the key since it last stayed away from the store for others.
     spent: Duration,
@@ -39,11 +39,11 @@ const LAPSES: u32 = 2;
 pub(super) trait Waits: Clone {
     fn wants(&self) -> Wants;
 
-    /// Whether it was dropped, and needs nothing any more.
+    /// Returns true if it was dropped, and needs nothing any more.
     fn has_gone(&self) -> bool;
 }
 
-/// What makes two requests alike: one hold serves both.
+/// The properties in which two requests have to agree for one hold to serve both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Wants {
     pub(super) mode: Mode,

@@ -22,7 +22,7 @@ use crate::{
     Mode, Moment, Wait,
 };
 
-/// How many guards of one grant there may be beside the first.
+/// The number of guards of one grant that there may be beside the first.
 const SHARERS_MAX: usize = FencingToken::HAND_OFFS;
 
 /// The queues of one client.
@@ -32,12 +32,12 @@ pub(crate) struct Queues {
     by_key: Mutex<HashMap<LockKey, Queue<Arc<Slot>>>>,
     /// The keys that were waited for lately.
     watches: Mutex<HashMap<LockKey, Arc<QueueWatch>>>,
-    /// How many exclusive holds there were: each has a number of its own, so that one that was
+    /// The number of exclusive holds so far: each has a number of its own, so that one that was
     /// lost can do nothing to a later one.
     holds: AtomicU64,
-    /// How long one hold may be handed on.
+    /// The time that one hold may be handed on.
     pub(super) budget: Duration,
-    /// How long to stay away from the store after a spent budget, so that others get their turn.
+    /// The time to stay away from the store after a spent budget, so that others get their turn.
     pub(super) rest: Duration,
     pub(super) watchdog: Watchdog,
 }
@@ -118,7 +118,7 @@ impl Queues {
         None
     }
 
-    /// Whether a guard of this process holds `key` exclusively.
+    /// Returns true if a guard of this process holds `key` exclusively.
     pub(super) fn is_held(&self, key: &LockKey) -> bool {
         self.by_key.lock().get(key).is_some_and(Queue::is_held)
     }
@@ -255,7 +255,7 @@ impl Queues {
         None
     }
 
-    /// Whether the store refuses such a request whoever asks: then it does so at once.
+    /// Returns true if the store refuses such a request whoever asks: then it does so at once.
     pub(super) fn is_refused(&self, request: &LockRequest) -> bool {
         self.capabilities.check(request).is_err()
     }
@@ -278,7 +278,7 @@ impl Queues {
         }
     }
 
-    /// Whether the store was away when the driver before gave up.
+    /// Returns true if the store was away when the driver before gave up.
     pub(super) fn is_silent(&self, key: &LockKey) -> bool {
         self.by_key
             .lock()
@@ -330,7 +330,7 @@ fn wants_of(hold: &Hold) -> Wants {
     }
 }
 
-/// Whether `waiter` may keep `hold`: one that is kept on its owner's runtime cannot leave it.
+/// Returns true if `waiter` may keep `hold`: one that is kept on its owner's runtime cannot leave it.
 fn is_at_home(hold: &Hold, waiter: &Slot) -> bool {
     hold.keeper.keeper_runtime.outlives_callers() || waiter.runtime_id() == Some(hold.handle.id())
 }

@@ -27,7 +27,7 @@ struct State {
     /// `None` once nobody may take a guard any more.
     hold: Option<Arc<SharedHold>>,
     token: FencingToken,
-    /// How many readers have not come yet.
+    /// The number of readers that have not come yet.
     expected: usize,
 }
 

@@ -36,13 +36,13 @@ pub(crate) struct Slot {
     /// The waiter's claim while it is the driver. Locked for the length of a poll.
     pub(super) claim: Mutex<Option<ClaimFuture>>,
     polling: Polling,
-    /// Whether others wait behind this one.
+    /// True if others wait behind this one.
     pub(super) is_followed: AtomicBool,
-    /// How often this waiter's claim has lapsed.
+    /// The number of times that this waiter's claim has lapsed.
     pub(super) lapses: AtomicU32,
 }
 
-/// What a waiter has.
+/// The possession of a waiter.
 #[derive(Debug)]
 pub(super) enum State {
     Waits,
@@ -52,7 +52,7 @@ pub(super) enum State {
     /// A part of what another waiter has claimed.
     Shares(Arc<SharedGrant>),
     Failed(Error),
-    /// What it had went to others because it was not polled.
+    /// Its possession went to others because it was not polled.
     Lapsed,
     /// The waiter was dropped.
     Gone,
@@ -81,7 +81,7 @@ impl Slot {
         }
     }
 
-    /// How long its guard may be held.
+    /// Returns how long its guard may be held.
     pub(crate) fn max_hold(&self) -> Option<Duration> {
         self.max_hold
     }
@@ -170,7 +170,7 @@ impl Slot {
         self.lapses.load(Ordering::Relaxed)
     }
 
-    /// What the waiter has; what can be had once is taken out.
+    /// Returns what the waiter has; what can be had once is taken out.
     pub(super) fn look(&self) -> State {
         let mut state = self.state.lock();
         match &*state {

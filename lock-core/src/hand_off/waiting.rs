@@ -1,4 +1,4 @@
-//! What one waiter does until it has its guard.
+//! The course of one waiter until it has its guard.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -20,7 +20,7 @@ pub(super) struct Waiting<'a> {
     timer: Option<Pin<Box<Sleep>>>,
 }
 
-/// What came of a wait.
+/// The outcome of a wait.
 pub(super) enum Outcome {
     Decided(Result<Option<LockGuard>>),
     /// The wait ran out in the queue.

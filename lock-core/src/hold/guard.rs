@@ -1,4 +1,4 @@
-//! What an application holds while it holds a lock.
+//! The guard that an application has while it holds a lock.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -100,7 +100,7 @@ impl LockGuard {
         self.hold.id.key()
     }
 
-    /// Who else may hold it at the same time.
+    /// Returns who else may hold it at the same time.
     pub fn mode(&self) -> Mode {
         self.hold.id.mode()
     }
@@ -110,18 +110,18 @@ impl LockGuard {
         self.token
     }
 
-    /// Whether the lock is held at this very moment. It asks the local clock, not the store, so
+    /// Returns true if the lock is held at this very moment. It asks the local clock, not the store, so
     /// it is cheap enough to ask before every step, and it cannot hang.
     pub fn is_held(&self) -> bool {
         self.hold.check(self.turn).is_ok()
     }
 
-    /// How long it stays held without another renewal; zero once it is lost.
+    /// Returns how long it stays held without another renewal; zero once it is lost.
     pub fn remaining(&self) -> Duration {
         self.hold.remaining()
     }
 
-    /// How it stands at this very moment, by the local clock alone: held, held with a renewal that is
+    /// Returns how it stands at this very moment, by the local clock alone: held, held with a renewal that is
     /// overdue, or lost. [`HoldWatch::states`] tells every change.
     pub fn state(&self) -> HoldState {
         self.watch().state()

@@ -127,7 +127,7 @@ impl Hold {
         self.attend_at(due.unwrap_or(self.keeper.clock.now()));
     }
 
-    /// Whether it was granted or renewed so lately that no renewal is due: most of what the store granted
+    /// Returns true if it was granted or renewed so lately that no renewal is due: most of what the store granted
     /// is ahead.
     pub(crate) fn is_fresh(&self) -> bool {
         let state = self.state.lock();

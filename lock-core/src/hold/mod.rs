@@ -23,7 +23,7 @@ use crate::keeper::schedule::RenewalSchedule;
 use crate::mutex::Mutex;
 use crate::{HoldId, HoldState, LossReason, Moment};
 
-/// How long a hold is left alone after it was confirmed, although its key changes: a thirtieth of its
+/// The time that a hold is left alone after it was confirmed, although its key changes: a thirtieth of its
 /// ttl within these.
 const ALARM_PAUSE_MIN: Duration = Duration::from_millis(10);
 const ALARM_PAUSE_MAX: Duration = Duration::from_secs(1);
@@ -37,9 +37,9 @@ pub(crate) struct Hold {
     pub(crate) state: Mutex<Validity>,
     pub(crate) changed: Notify,
     pub(crate) on_loss: OnceLock<Box<dyn Fn() + Send + Sync>>,
-    /// Those that share this hold, if it is shared.
+    /// The members that share this hold, if it is shared.
     pub(crate) members: OnceLock<Members>,
-    /// What this is a member of, if it is one, until it has ended.
+    /// The shared hold that this is a member of, if it is one, until it has ended.
     pub(crate) part_of: Option<Mutex<Option<Arc<SharedHold>>>>,
 }
 
@@ -74,30 +74,30 @@ impl Hold {
         state.start(sent, ttl);
     }
 
-    /// Whether its end has been told.
+    /// Returns true if its end has been told.
     pub(crate) fn has_ended(&self) -> bool {
         self.state.lock().end.is_some()
     }
 
-    /// Whether it has ended, and its lock delay is over.
+    /// Returns true if it has ended, and its lock delay is over.
     pub(crate) fn is_over(&self) -> bool {
         let state = self.state.lock();
         let is_closed = |until| self.keeper.clock.now() < until;
         state.end.is_some() && !state.closed_until.is_some_and(is_closed)
     }
 
-    /// Whether it was lost and stays on the store for its lock delay: then it is given back
+    /// Returns true if it was lost and stays on the store for its lock delay: then it is given back
     /// when that is over, and whoever has its guard does nothing about it.
     pub(crate) fn is_left_to_its_delay(&self) -> bool {
         self.state.lock().closed_until.is_some()
     }
 
-    /// What a guard has of the `ttl` that the store granted.
+    /// Returns what a guard has of the `ttl` that the store granted.
     pub(crate) fn usable(&self, ttl: Duration) -> Duration {
         ttl.saturating_sub(self.id.lock_delay())
     }
 
-    /// How long the hold stays valid without another renewal.
+    /// Returns how long the hold stays valid without another renewal.
     pub(crate) fn remaining(&self) -> Duration {
         match self.expire_if_due() {
             Ok(deadline) => deadline.since(self.keeper.clock.now()),
@@ -105,7 +105,7 @@ impl Hold {
         }
     }
 
-    /// What the guard has of the ttl that the store granted last, which may be less than was asked for.
+    /// Returns what the guard has of the ttl that the store granted last, which may be less than was asked for.
     pub(crate) fn ttl(&self) -> Duration {
         self.state.lock().ttl
     }
@@ -126,7 +126,7 @@ impl Hold {
         self.check_generation(None)
     }
 
-    /// The same for the guard of one turn: for it, a hold that was handed on is released.
+    /// Like [`expire_if_due`](Self::expire_if_due), but fails with `Released` if the hold now belongs to a later guard.
     pub(crate) fn check(&self, turn: GuardGeneration) -> Result<Moment, LossReason> {
         self.check_generation(Some(turn))
     }
@@ -281,7 +281,7 @@ impl Hold {
         is_held
     }
 
-    /// How the hold stands for the guard of one turn, and when that changes by itself.
+    /// Returns how the hold stands for the guard of one turn, and when that changes by itself.
     pub(crate) fn state_in(&self, turn: GuardGeneration) -> (HoldState, Option<Moment>) {
         let deadline = match self.check(turn) {
             Ok(deadline) => deadline,
@@ -311,7 +311,7 @@ impl Hold {
         self.state.lock().renewing = false;
     }
 
-    /// What is to be done for it now. [`Step::Renew`] is answered once a renewal.
+    /// Returns what is to be done for it now. [`Step::Renew`] is answered once a renewal.
     pub(crate) fn step(&self) -> Step {
         let Ok(deadline) = self.expire_if_due() else {
             return Step::Forget;
@@ -326,7 +326,7 @@ impl Hold {
         Step::Renew(deadline)
     }
 
-    /// Whether a renewal was ever sent; the first one may be unanswered when its key changes.
+    /// Returns true if a renewal was ever sent; the first one may be unanswered when its key changes.
     pub(crate) fn was_renewed(&self) -> bool {
         self.state.lock().was_renewed
     }
@@ -346,7 +346,7 @@ impl Hold {
         self.state.lock().recheck = true;
     }
 
-    /// Whether something happened since the last renewal was sent.
+    /// Returns true if something happened since the last renewal was sent.
     pub(crate) fn needs_recheck(&self) -> bool {
         self.state.lock().recheck
     }

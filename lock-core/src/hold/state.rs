@@ -1,4 +1,4 @@
-//! How a hold stands: held, in doubt, or lost.
+//! The state of a hold: held, in doubt, or lost.
 
 use std::fmt;
 use std::pin::Pin;
@@ -13,7 +13,7 @@ use crate::LossReason;
 use crate::hold::Hold;
 use crate::hold::validity::GuardGeneration;
 
-/// How a hold stands at a moment, by the local clock.
+/// The state of a hold at a moment, by the local clock.
 ///
 /// Between fine and lost there is time to act: whoever sees [`Suspect`](Self::Suspect) can finish a step, put
 /// off the next one, or write down how far it is, all while the lock is still held.
@@ -21,7 +21,7 @@ use crate::hold::validity::GuardGeneration;
 pub enum HoldState {
     /// Held, and renewed in time.
     Held {
-        /// How long it stays held without another renewal.
+        /// The time that it stays held without another renewal.
         remaining: Duration,
     },
     /// Held, but nothing was heard of its renewal for half of the ttl: the store is slow, silent or out of
@@ -29,7 +29,7 @@ pub enum HoldState {
     Suspect {
         /// For how long the renewal has been due, which is at a third of the ttl.
         overdue: Duration,
-        /// How long it stays held without a renewal.
+        /// The time that it stays held without a renewal.
         remaining: Duration,
     },
     /// Not held any more.
@@ -37,12 +37,12 @@ pub enum HoldState {
 }
 
 impl HoldState {
-    /// Whether the lock is held, be it in doubt.
+    /// Returns true if the lock is held, be it in doubt.
     pub fn is_held(self) -> bool {
         !matches!(self, Self::Lost(_))
     }
 
-    /// Whether only the durations differ.
+    /// Returns true if only the durations differ.
     pub(crate) fn is_alike(self, other: Self) -> bool {
         std::mem::discriminant(&self) == std::mem::discriminant(&other)
     }
@@ -110,7 +110,7 @@ pub struct HoldStates {
     hold: Arc<Hold>,
     turn: GuardGeneration,
     last: Option<HoldState>,
-    /// What the stream waits for.
+    /// The wait that is under way.
     next: Option<Pin<Box<dyn Future<Output = Option<HoldState>> + Send + Sync>>>,
 }
 

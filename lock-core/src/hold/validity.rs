@@ -4,18 +4,18 @@ use std::time::Duration;
 
 use crate::{LossReason, Moment};
 
-/// What changes in the life of a hold.
+/// The state that changes in the life of a hold.
 #[derive(Debug)]
 pub(crate) struct Validity {
     pub(crate) deadline: Moment,
     /// When the request was sent that won or renewed it last.
     pub(crate) confirmed: Moment,
-    /// What its guard has of the ttl that the store granted then, which may be less than was asked for.
+    /// The part for its guard of the ttl that the store granted then, which may be less than was asked for.
     pub(crate) ttl: Duration,
     /// When the next renewal is due.
     pub(crate) renewal_due: Moment,
     pub(crate) end: Option<LossReason>,
-    /// Whether it has had a guard.
+    /// True if it has had a guard.
     pub(crate) granted: bool,
     /// Until when the store is to keep the key closed, after a loss.
     pub(crate) closed_until: Option<Moment>,
@@ -26,11 +26,11 @@ pub(crate) struct Validity {
     /// When that guard has had it for as long as it may.
     pub(crate) turn_ends: Option<Moment>,
     pub(crate) renewing: bool,
-    /// Whether a renewal was ever sent.
+    /// True if a renewal was ever sent.
     pub(crate) was_renewed: bool,
     /// Something happened to the key that a renewal under way may not have seen.
     pub(crate) recheck: bool,
-    /// What bounds the answers to requests that were sent before some moment.
+    /// A bound for the answers to requests that were sent before some moment.
     limit: Option<Limit>,
     /// Where the schedule keeps it; only the schedule reads and writes it.
     pub(crate) due: Option<Moment>,
@@ -43,7 +43,7 @@ struct Limit {
     until: Moment,
 }
 
-/// What the store granted last, and when the request was sent that told so.
+/// The last grant or renewal, and when its request was sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Confirmation {
     sent: Moment,
@@ -56,7 +56,7 @@ pub(crate) struct Confirmation {
 pub(crate) type GuardGeneration = u64;
 
 impl Validity {
-    /// That of a claim, which was not granted yet.
+    /// Returns that of a claim, which was not granted yet.
     pub(crate) fn none(now: Moment) -> Self {
         Self {
             deadline: now,
@@ -162,7 +162,7 @@ impl Validity {
     }
 }
 
-/// What the keeper has to do for a hold whose time has come.
+/// The next step of the keeper for a hold whose time has come.
 pub(crate) enum Step {
     /// Renew it, and look again at its deadline.
     Renew(Moment),
@@ -172,7 +172,7 @@ pub(crate) enum Step {
     Forget,
 }
 
-/// What the answer to a renewal has come to.
+/// The outcome of a renewal.
 pub(crate) enum Extended {
     /// Held on; the next renewal is due then.
     Until(Moment),
@@ -182,7 +182,7 @@ pub(crate) enum Extended {
     Ended,
 }
 
-/// How much earlier than the store's expiry a hold ends, so that its end is told by then: timers have
+/// The time by which a hold ends before the store's expiry, so that its end is told by then: timers have
 /// steps of 1 ms, and a busy machine lets them and the tasks that they wake run late.
 const LATENESS_MIN: Duration = Duration::from_millis(10);
 const LATENESS_MAX: Duration = Duration::from_millis(50);

@@ -37,12 +37,12 @@ impl HoldWatch {
         Self { hold, turn }
     }
 
-    /// Whether the lock is held at this very moment, by the local clock alone.
+    /// Returns true if the lock is held at this very moment, by the local clock alone.
     pub fn is_held(&self) -> bool {
         self.hold.check(self.turn).is_ok()
     }
 
-    /// How long it stays held without another renewal; zero when it is not held.
+    /// Returns how long it stays held without another renewal; zero when it is not held.
     pub fn remaining(&self) -> Duration {
         if self.is_held() {
             self.hold.remaining()
@@ -51,13 +51,13 @@ impl HoldWatch {
         }
     }
 
-    /// How it stands at this very moment, by the local clock alone: held, held with a renewal that is
+    /// Returns how it stands at this very moment, by the local clock alone: held, held with a renewal that is
     /// overdue, or lost.
     pub fn state(&self) -> HoldState {
         self.hold.state_in(self.turn).0
     }
 
-    /// How it stands, and then every change of that, until it is lost.
+    /// Returns how it stands, and then every change of that, until it is lost.
     pub fn states(&self) -> HoldStates {
         HoldStates::new(Arc::clone(&self.hold), self.turn)
     }

@@ -107,7 +107,7 @@ impl Keeper {
         self
     }
 
-    /// What the backend declares.
+    /// Returns what the backend declares.
     pub fn capabilities(&self) -> Capabilities {
         self.0.capabilities.clone()
     }

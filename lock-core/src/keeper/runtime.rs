@@ -121,7 +121,7 @@ impl KeeperRuntime {
         }
     }
 
-    /// Whether it goes on when the runtime of a caller is blocked or gone.
+    /// Returns true if it goes on when the runtime of a caller is blocked or gone.
     pub(crate) fn outlives_callers(&self) -> bool {
         matches!(self.0, Home::Thread(_))
     }

@@ -10,7 +10,7 @@ use crate::hold::Hold;
 use crate::mutex::Mutex;
 use crate::{Moment, OwnerId};
 
-/// How much earlier than its time a hold is attended to at most.
+/// The longest time by which a hold is attended to before its time.
 const EARLY_MAX: Duration = Duration::from_millis(400);
 
 /// The timetable of the holds that one keeper task looks after.

@@ -10,7 +10,7 @@ use crate::keeper::KeeperInner;
 use crate::waiter::driven::{Acquiring, Driven};
 use crate::{Clock, Error, ErrorKind, Keeper, LockGuard, LockKey, LockRequest, LossReason, Result};
 
-/// How long a try waits for a release of its own client, as long as for an answer of a store.
+/// The time that a try waits for a release of its own client, as long as for an answer of a store.
 const RELEASE_LIMIT: Duration = Duration::from_secs(2);
 
 impl Keeper {

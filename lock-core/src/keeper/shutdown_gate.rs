@@ -21,7 +21,7 @@ pub(crate) struct ShutdownGate {
     unconfirmed: Mutex<Unconfirmed>,
 }
 
-/// What was given up without the store's confirmation.
+/// The releases that were given up without the store's confirmation.
 #[derive(Debug, Default)]
 struct Unconfirmed {
     releases: usize,
@@ -130,7 +130,7 @@ impl ShutdownGate {
         self.under_way.load(Ordering::SeqCst)
     }
 
-    /// How many releases were given up without being confirmed, as far as they matter `since` then.
+    /// Returns how many releases were given up without being confirmed, as far as they matter `since` then.
     pub(crate) fn how_many_unconfirmed(&self, since: Moment) -> usize {
         let unconfirmed = self.unconfirmed.lock();
         match unconfirmed.until {

@@ -36,7 +36,7 @@ struct Entry {
     changed: Arc<Notify>,
 }
 
-/// What a claim won, and when.
+/// The number of a grant, and when it was made.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Grant {
     pub(super) number: u64,

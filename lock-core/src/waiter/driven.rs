@@ -16,7 +16,7 @@ use crate::{Keeper, LockGuard, LockKey, LockRequest, Moment, Result};
 /// An acquisition under way.
 pub(crate) type Acquiring = Pin<Box<dyn Future<Output = Result<Option<LockGuard>>> + Send>>;
 
-/// What an acquisition does, where the watchdog finds it.
+/// An acquisition under way, where the watchdog finds it.
 pub(crate) struct Driven {
     work: Mutex<Option<Acquiring>>,
     polling: Polling,

@@ -10,11 +10,11 @@ use crate::{Clock, HumanDuration, Keeper, LockKey, Moment};
 /// After which time a wait is told of.
 const LONG: Duration = Duration::from_secs(30);
 
-/// The same where one guard of the same client has held the key for the whole of the wait: perhaps it
+/// The shorter limit where one guard of the same client has held the key for the whole of the wait: perhaps it
 /// belongs to the task that waits.
 const BEHIND_OURSELVES: Duration = Duration::from_secs(5);
 
-/// How often the waits for one key are told of.
+/// The shortest time between two log lines about one key.
 const PAUSE: Duration = Duration::from_secs(60);
 
 /// When the waits for a key were told of last.
@@ -22,7 +22,7 @@ const PAUSE: Duration = Duration::from_secs(60);
 pub(crate) struct SlowWaits(Mutex<HashMap<LockKey, Moment>>);
 
 impl SlowWaits {
-    /// Whether the waits for `key` may be told of `now`; then they may not for a while.
+    /// Returns true if the waits for `key` may be told of `now`; then they may not for a while.
     fn may_tell(&self, key: &LockKey, now: Moment) -> bool {
         let mut told = self.0.lock();
         let is_recent = |at: &Moment| now.since(*at) < PAUSE;

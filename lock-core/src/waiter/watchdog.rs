@@ -12,17 +12,17 @@ use tokio::sync::Notify;
 use crate::KeeperRuntime;
 use crate::mutex::Mutex;
 
-/// How long a waiter that was woken may stay without a poll, at most.
+/// The time that a waiter that was woken may stay without a poll, at most.
 const UNPOLLED_MAX: Duration = Duration::from_millis(100);
 
 /// After how many limits a waiter whose claim is under way is woken, to see whether it is polled: one whose
 /// runtime nobody drives is not even woken by the store's answer.
 const PROBE: u32 = 5;
 
-/// How many entries are kept before those that need no watching any more are looked for.
+/// The number of entries that are kept before those that need no watching any more are looked for.
 const PRUNE_MIN: usize = 64;
 
-/// What may be watched.
+/// A waiter that the watchdog looks after.
 pub(crate) trait Watched: Send + Sync + 'static {
     /// Says what has happened since the progress was `seen`.
     fn progress(&self, seen: u64) -> Progress;
@@ -33,7 +33,7 @@ pub(crate) trait Watched: Send + Sync + 'static {
     /// Ends what it holds others up with. Called once, and from the watchdog's task.
     fn lapse(&self, seen: u64);
 
-    /// Whether it holds anything up although it was not woken.
+    /// Returns true if it holds anything up although it was not woken.
     fn is_under_way(&self) -> bool {
         false
     }
@@ -42,7 +42,7 @@ pub(crate) trait Watched: Send + Sync + 'static {
     fn probe(self: Arc<Self>) {}
 }
 
-/// What has happened to something that is watched.
+/// The progress of a watched waiter.
 pub(crate) enum Progress {
     /// It need not be watched any more.
     Settled,
@@ -213,7 +213,7 @@ impl fmt::Debug for Watchdog {
     }
 }
 
-/// How long to sleep for one entry.
+/// Returns how long to sleep for one entry.
 fn pause(seen: Option<u64>, limit: Duration) -> Duration {
     match seen {
         Some(_) => limit / 2,
@@ -222,7 +222,7 @@ fn pause(seen: Option<u64>, limit: Duration) -> Duration {
 }
 
 impl Entry {
-    /// What is watched, unless it is gone or has been polled. Notes its progress.
+    /// Returns what is watched, unless it is gone or has been polled. Notes its progress.
     fn unsettled(&mut self) -> Option<Arc<dyn Watched>> {
         let watched = self.watched.upgrade()?;
         let Some(seen) = self.seen else {
@@ -239,7 +239,7 @@ impl Entry {
         Some(watched)
     }
 
-    /// Whether its time has come, after a sleep of `slept`. What is only woken now and then goes on.
+    /// Returns true if its time has come, after a sleep of `slept`. What is only woken now and then goes on.
     fn is_over(&mut self, slept: Duration, limit: Duration) -> bool {
         let Some(unpolled) = &mut self.unpolled else {
             return false;
@@ -276,7 +276,7 @@ impl State {
 }
 
 impl Rounds {
-    /// How long to sleep before the next round; `None` ends the sleeper.
+    /// Returns how long to sleep before the next round; `None` ends the sleeper.
     fn plan(&self) -> Option<Duration> {
         let mut state = self.state.lock();
         state.entries.retain_mut(|entry| {

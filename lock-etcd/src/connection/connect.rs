@@ -20,17 +20,17 @@ use crate::connection::url::{Host, Location, config_error};
 use crate::error::{BACKEND, advise, is_answer, is_stranger, translate};
 use crate::keys::Keys;
 
-/// How long one address of a host is tried before the next one is.
+/// The time that one address of a host is tried before the next one is.
 const ADDRESS_LIMIT: Duration = Duration::from_millis(500);
 
-/// How long a server is given to speak first over TLS; those that do, do at once.
+/// The time that a server is given to speak first over TLS; those that do, do at once.
 #[cfg(feature = "tls")]
 const FIRST_WORD_LIMIT: Duration = Duration::from_millis(300);
 
 /// Opens connections to the members of one cluster.
 pub(crate) struct Connector {
     location: Location,
-    /// What is read first.
+    /// The key that is read first.
     probe: String,
     #[cfg(feature = "tls")]
     security: Option<Security>,
@@ -51,12 +51,12 @@ impl Connector {
         })
     }
 
-    /// How many members it knows.
+    /// Returns how many members it knows.
     pub(crate) fn members(&self) -> usize {
         self.location.hosts.len()
     }
 
-    /// Whether a connection begins with a name and a password.
+    /// Returns true if a connection begins with a name and a password.
     pub(crate) fn logs_in(&self) -> bool {
         self.location.user.is_some()
     }
@@ -66,7 +66,7 @@ impl Connector {
         self.host(member).to_string()
     }
 
-    /// Those of all members.
+    /// Returns host and port of all members.
     pub(crate) fn servers(&self) -> String {
         let hosts: Vec<String> = self.location.hosts.iter().map(Host::to_string).collect();
         hosts.join(",")
@@ -202,7 +202,7 @@ async fn open_stream(host: &Host) -> io::Result<TcpStream> {
     Err(failure)
 }
 
-/// What a failure below the protocol means.
+/// Returns what a failure below the protocol means.
 #[cfg(feature = "tls")]
 fn explain(error: io::Error) -> Error {
     let error = match lock_tls::explain(error) {
@@ -227,7 +227,7 @@ fn is_closed(kind: io::ErrorKind) -> bool {
     )
 }
 
-/// What it means that a greeting without TLS fails, by what the server has said first.
+/// Returns what it means that a greeting without TLS fails, by what the server has said first.
 fn explain_plain(error: EtcdError, beginning: &[u8]) -> Error {
     const SECURE: &str =
         "the server speaks TLS there: use etcds:// (with tls_ca), or its port without TLS";
@@ -264,7 +264,7 @@ fn explain_plain(error: EtcdError, beginning: &[u8]) -> Error {
     advise(error, kind, advice)
 }
 
-/// What a failure below the protocol means to the caller.
+/// Returns what a failure below the protocol means to the caller.
 pub(crate) fn broken(error: io::Error) -> Error {
     Error::new(
         ErrorKind::Unavailable,

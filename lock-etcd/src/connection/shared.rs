@@ -14,14 +14,14 @@ use crate::batches::BatchSize;
 use crate::connection::connect::Connector;
 use crate::error::{Failure, is_answer, no_answer};
 
-/// How long opening a connection to one member may take before the next one is tried.
+/// The time that opening a connection to one member may take before the next one is tried.
 const MEMBER_LIMIT: Duration = Duration::from_secs(1);
 
-/// The same where one logs in: servers hash passwords slowly on purpose, and those of all clients that come
+/// The longer limit where one logs in: servers hash passwords slowly on purpose, and those of all clients that come
 /// at once one after the other.
 const LOGIN_LIMIT: Duration = Duration::from_secs(3);
 
-/// How often a request is repeated at most because users are being changed just then.
+/// The number of times that a request is repeated at most because users are being changed just then.
 const LOGINS: usize = 3;
 
 /// One connection: opened at the first use, and again after it failed. Many requests share it at once.
@@ -97,12 +97,12 @@ impl SharedConnection {
         &self.runtime
     }
 
-    /// How many operations travel in one transaction.
+    /// Returns how many operations travel in one transaction.
     pub(crate) fn batch_size(&self) -> &BatchSize {
         &self.batch_size
     }
 
-    /// What is known of the servers' last answer.
+    /// Returns what is known of the servers' last answer.
     pub(crate) fn heard(&self) -> LastReply {
         self.heard.last()
     }
@@ -112,7 +112,7 @@ impl SharedConnection {
         self.heard.note(sent);
     }
 
-    /// Whether no connection is open, nor being opened.
+    /// Returns true if no connection is open, nor being opened.
     pub(crate) fn is_closed(&self) -> bool {
         matches!(self.state.lock().connection, Opening::Closed)
     }
@@ -135,7 +135,7 @@ impl SharedConnection {
         self.ask_noting(limit, request, || {}).await
     }
 
-    /// The same, and calls `in_doubt` when something was sent that may still arrive, although there may
+    /// Like [`ask`](Self::ask), and calls `in_doubt` when something was sent that may still arrive, although there may
     /// be an answer to its repetition.
     pub(crate) async fn ask_noting<T, F>(
         self: &Arc<Self>,

@@ -8,10 +8,10 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// How many bytes of what is read first are kept.
+/// The number of bytes of what is read first that are kept.
 const BEGINNING: usize = 256;
 
-/// What became of a stream.
+/// The record of a stream.
 #[derive(Clone, Default)]
 pub(crate) struct Record(Arc<Mutex<Recorded>>);
 
@@ -28,7 +28,7 @@ impl Record {
         self.0.lock().failure.take()
     }
 
-    /// What the other end said first.
+    /// Returns what the other end said first.
     pub(crate) fn beginning(&self) -> Vec<u8> {
         self.0.lock().beginning.clone()
     }
@@ -44,7 +44,7 @@ impl Record {
 pub(crate) struct ErrorKeeper<S> {
     stream: S,
     record: Record,
-    /// What was read before the driver asked for it.
+    /// The bytes that were read before the driver asked for them.
     heard: Vec<u8>,
 }
 

@@ -9,7 +9,7 @@ use crate::error::BACKEND;
 
 const DEFAULT_PORT: u16 = 2379;
 
-/// What a url says.
+/// The parts of a url.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Location {
     pub(crate) is_secure: bool,

@@ -1,4 +1,4 @@
-//! How a client has leases granted.
+//! Has leases granted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use crate::connection::shared::SharedConnection;
 use crate::error::{BACKEND, Failure, is_lease_known, unexpected};
 use crate::lease::maintain::revoke;
 
-/// How long a grant may take.
+/// The time that a grant may take.
 const LIMIT: Duration = Duration::from_secs(2);
 
 /// Has leases granted over one link.

@@ -26,7 +26,7 @@ pub(crate) struct KeepAlive {
     link: Arc<SharedConnection>,
 }
 
-/// What a server says about a lease that is to be kept alive.
+/// The answer of a server about a lease that is to be kept alive.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum KeptAlive {
     /// It lives for `ttl` from some moment after the request was `sent`, if the cluster was in this

@@ -1,4 +1,4 @@
-//! Who keeps a lease alive for as long as somebody needs it.
+//! Keeps a lease alive for as long as a claim needs it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::error::{Failure, is_lease_missing};
 use crate::lease::migrate::migrate_all;
 use crate::lease::shared::SharedLease;
 
-/// How long one request may take here.
+/// The time that one request may take here.
 const LIMIT: Duration = Duration::from_secs(1);
 
 /// Keeps `lease` alive until nobody stands under it for a while, it cannot be kept alive, or nobody has

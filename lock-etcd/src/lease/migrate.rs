@@ -12,7 +12,7 @@ use crate::error::{Failure, leader_changed};
 use crate::keys::mode_text;
 use crate::lease::shared::SharedLease;
 
-/// How long one request may take here.
+/// The time that one request may take here.
 const LIMIT: Duration = Duration::from_secs(1);
 
 /// Has everybody under an outgrown lease stand under a new one, in the place in the queue that they have. Returns

@@ -16,10 +16,10 @@ use crate::lease::keep_alive::KeepAlive;
 use crate::lease::maintain::maintain;
 use crate::lease::shared::SharedLease;
 
-/// How often a claim asks for a lease that is retired before the claim stands under it.
+/// The number of times that a claim asks for a lease that is retired before the claim stands under it.
 const ATTEMPTS: u32 = 3;
 
-/// What claims have in common that share a lease, in whole seconds: the ttl of their guards, rounded down so
+/// The times that claims have in common that share a lease, in whole seconds: the ttl of their guards, rounded down so
 /// that the crash of a holder blocks nobody for longer than it asked for, and the lock delay behind it, rounded
 /// up so that the key stays closed for no less.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -37,7 +37,7 @@ impl Span {
         }
     }
 
-    /// How long the servers are to keep the lease.
+    /// Returns how long the servers are to keep the lease.
     fn lease(self) -> Duration {
         Duration::from_secs(self.ttl + self.lock_delay)
     }
@@ -47,16 +47,16 @@ impl Span {
 pub(crate) struct LeasePool {
     link: Arc<SharedConnection>,
     keep_alive: KeepAlive,
-    /// Those that new claims may stand under.
+    /// The leases that new claims may stand under.
     shared: Mutex<HashMap<Span, Arc<SharedLease>>>,
-    /// Who asks for a new one; it ends with the answer.
+    /// The requests for a new one; each ends with the answer.
     asking: Mutex<HashMap<Span, watch::Receiver<()>>>,
     pub(crate) granting: Arc<Granting>,
     /// Its end tells those who maintain leases that nobody needs them any more.
     in_use: watch::Sender<()>,
 }
 
-/// Who asks for a new lease.
+/// The part of a claim in asking for a new lease.
 enum Asking {
     Ourselves(JoinHandle<Result<()>>),
     SomebodyElse(watch::Receiver<()>),

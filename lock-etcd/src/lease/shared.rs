@@ -13,7 +13,7 @@ use crate::error::{leader_changed, lease_ended};
 use crate::lease::grant::{Granted, Granting};
 use crate::lease::keep_alive::{KeepAlive, KeptAlive};
 
-/// How long an answer to a keep-alive may take at least, and at most.
+/// The time that an answer to a keep-alive may take at least, and at most.
 const LIMIT_MIN: Duration = Duration::from_millis(100);
 const LIMIT_MAX: Duration = Duration::from_secs(1);
 
@@ -41,13 +41,13 @@ pub(crate) struct SharedLease {
 }
 
 struct State {
-    /// What new claims stand under.
+    /// The lease that new claims stand under.
     id: i64,
     term: u64,
     /// When the last request was sent that the servers have confirmed.
     sent: Moment,
     ttl: Duration,
-    /// Whether more than one server has confirmed it, as they do a grant.
+    /// True if more than one server has confirmed it, as they do a grant.
     by_a_majority: bool,
     /// There is a later term: all have to move.
     is_superseded: bool,
@@ -55,7 +55,7 @@ struct State {
     moving: Option<Move>,
     /// A key that we may read, as an answered take has shown.
     readable: Option<Arc<str>>,
-    /// Who stands under it, and how they are told of its end.
+    /// The claims that stand under it, and how they are told of its end.
     claims: HashMap<OwnerId, Standing>,
     /// Nobody new may stand under it.
     retired: bool,
@@ -111,7 +111,7 @@ impl SharedLease {
         })
     }
 
-    /// What new claims are to stand under.
+    /// Returns what new claims are to stand under.
     pub(crate) fn id(&self) -> i64 {
         self.state.lock().id
     }
@@ -123,7 +123,7 @@ impl SharedLease {
         former.into_iter().chain([state.id]).collect()
     }
 
-    /// What the servers have confirmed: for how long it lives, and since when.
+    /// Returns what the servers have confirmed: for how long it lives, and since when.
     pub(crate) fn confirmed(&self) -> (Moment, Duration) {
         let state = self.state.lock();
         (state.sent, state.ttl)
@@ -179,7 +179,7 @@ impl SharedLease {
         self.changed.notify_one();
     }
 
-    /// Whether it takes no more claims.
+    /// Returns true if it takes no more claims.
     pub(crate) fn is_retired(&self) -> bool {
         self.state.lock().retired
     }
@@ -262,7 +262,7 @@ impl SharedLease {
         Ok(())
     }
 
-    /// How long to wait for an answer.
+    /// Returns how long to wait for an answer.
     fn limit(&self) -> Duration {
         let (_, ttl) = self.counted_on();
         (ttl / 4).clamp(LIMIT_MIN, LIMIT_MAX)
@@ -298,7 +298,7 @@ impl SharedLease {
         Ok(false)
     }
 
-    /// Whether there is a later term, so that it counts no more.
+    /// Returns true if there is a later term, so that it counts no more.
     pub(crate) fn is_superseded(&self) -> bool {
         self.state.lock().is_superseded
     }
@@ -351,7 +351,7 @@ impl SharedLease {
         self.moved.notify_waiters();
     }
 
-    /// What the servers have confirmed a short while ago, or do now: a grant under it should not have
+    /// Returns what the servers have confirmed a short while ago, or do now: a grant under it should not have
     /// to be renewed at once.
     pub(crate) async fn fresh(&self) -> Result<(Moment, Duration)> {
         let (sent, ttl) = self.counted_on();

@@ -15,7 +15,7 @@ use crate::wait::shared_wait::{Look, SharedWait, Step};
 use crate::wait::shared_waits::SharedWaits;
 use crate::watch::watches::{Subscription, WatchEvent, Watched};
 
-/// How long the servers are trusted to tell of a change before somebody looks: soon at first, and jittered.
+/// The time that the servers are trusted to tell of a change before somebody looks: soon at first, and jittered.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 const LOOK_AGAIN_MAX: Duration = Duration::from_secs(4);
 
@@ -60,7 +60,7 @@ struct Watching {
     waits: Arc<SharedWaits>,
     tell: mpsc::UnboundedSender<WatchEvent>,
     news: mpsc::UnboundedReceiver<WatchEvent>,
-    /// What is watched.
+    /// The claim that is watched.
     watch: Option<(Blocker, Subscription)>,
     pauses: Backoff,
     /// When to look if nothing is told until then.

@@ -1,4 +1,4 @@
-//! What all waiters of a client for one key share: what they know of the queue, and one task that watches it.
+//! The state that all waiters of a client for one key share: their queue, and one task that watches it.
 //!
 //! Claims are served in order, so those that hold the key are always the first of the queue, and none of a
 //! client's waiters is let in before the first of them. So one watch, of what the first one waits for, does for
@@ -34,7 +34,7 @@ struct State {
     heard: i64,
     /// When the servers were last asked who say that the first waiter still waits.
     checked: Option<Moment>,
-    /// What kept it out in this later revision, too.
+    /// The claim that kept it out in this later revision, too.
     seen: Option<(Blocker, i64)>,
     is_check_wanted: bool,
 }
@@ -44,7 +44,7 @@ pub(crate) struct Waiter {
     pub(crate) tell: oneshot::Sender<Told>,
 }
 
-/// What a waiter is told.
+/// The news for a waiter.
 #[derive(Debug)]
 pub(crate) enum Told {
     /// All claims before it that keep it out have gone.
@@ -55,7 +55,7 @@ pub(crate) enum Told {
     Failed(Error),
 }
 
-/// What is to be done next for the waiters.
+/// The next step for the waiters.
 pub(crate) enum Step {
     /// Nobody waits any more.
     End,
@@ -113,7 +113,7 @@ impl SharedWait {
         }
     }
 
-    /// Whether nobody waits any more.
+    /// Returns true if nobody waits any more.
     pub(crate) fn is_empty(&self) -> bool {
         self.state.lock().waiters.is_empty()
     }
@@ -231,7 +231,7 @@ impl SharedWait {
         }
     }
 
-    /// Whether a waiter wants to know how things stand, since the last time this was asked.
+    /// Returns true if a waiter wants to know how things stand, since the last time this was asked.
     pub(crate) fn takes_check(&self) -> bool {
         std::mem::take(&mut self.state.lock().is_check_wanted)
     }

@@ -15,7 +15,7 @@ use crate::wait::shared_wait::{SharedWait, Waiter};
 use crate::wait::ticket::Ticket;
 use crate::watch::watches::Watches;
 
-/// How much time there is at least between two waits of a client that look by themselves.
+/// The shortest time between two waits of a client that look by themselves.
 const PACE: Duration = Duration::from_millis(250);
 
 /// The waits of a client, by the queues that they are in.
@@ -37,7 +37,7 @@ impl SharedWaits {
         })
     }
 
-    /// Whether somebody waits in this queue, so that whoever comes now waits, too.
+    /// Returns true if somebody waits in this queue, so that whoever comes now waits, too.
     pub(crate) fn has_waiter(&self, queue: &str) -> bool {
         let wait = self.by_queue.lock().get(queue).cloned();
         wait.is_some_and(|wait| !wait.is_empty())

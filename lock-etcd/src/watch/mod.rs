@@ -1,4 +1,4 @@
-//! How servers tell a client that keys have gone.
+//! The stream of watches, by which servers tell a client that keys have gone.
 
 pub(crate) mod stream;
 pub(crate) mod watches;

@@ -13,14 +13,14 @@ use crate::connection::shared::{Connection, SharedConnection};
 use crate::error::no_answer;
 use crate::watch::watches::{Command, Watch, WatchEvent};
 
-/// How long the connection of a stream may take to open, and the stream itself.
+/// The time that the connection of a stream may take to open, and the stream itself.
 const LIMIT: Duration = Duration::from_secs(2);
 
-/// How long a server that owes answers may say nothing at all. One that catches up for thousands of
+/// The time that a server that owes answers may say nothing at all. One that catches up for thousands of
 /// watches takes seconds for the next answer, and a stream that is opened anew begins from the start.
 const SILENCE_LIMIT: Duration = Duration::from_secs(10);
 
-/// How many watches may be asked for without an answer. A server that cannot write its answers reads no
+/// The number of watches that may be asked for without an answer. A server that cannot write its answers reads no
 /// more requests, so a client that sends without reading would wait for it for ever.
 const UNANSWERED_MAX: usize = 64;
 
@@ -35,7 +35,7 @@ struct Open {
     connection: Connection,
     requests: WatchRequestSender,
     answers: WatchResponseStream,
-    /// What is to be sent, in this order.
+    /// The requests that are to be sent, in this order.
     outbox: VecDeque<Request>,
     /// Watches that were asked for, and are not known to have begun.
     unanswered: HashSet<i64>,

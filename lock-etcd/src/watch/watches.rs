@@ -22,18 +22,18 @@ pub(crate) struct Watches {
     numbers: Arc<AtomicI64>,
 }
 
-/// What is told about a watch.
+/// The news about a watch.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum WatchEvent {
     /// This key has gone, in this revision.
     Deleted(Vec<u8>, i64),
     /// Something had been written before the watch began, and what that was is not told.
     Stale,
-    /// What happened cannot be told any more; no more is told.
+    /// The news cannot be told any more; no more is told.
     Lost,
 }
 
-/// What is to be watched.
+/// The keys that are to be watched.
 #[derive(Clone, Debug)]
 pub(crate) enum Watched {
     Key(Vec<u8>),
@@ -43,7 +43,7 @@ pub(crate) enum Watched {
 
 pub(crate) type Tell = Box<dyn Fn(WatchEvent) + Send + Sync>;
 
-/// What the task is to do.
+/// The next job of the task.
 pub(crate) enum Command {
     Watch(i64, Watch),
     Forget(i64),
@@ -54,7 +54,7 @@ pub(crate) struct Watch {
     watched: Watched,
     /// The first revision that has not been told about, and need be.
     pub(crate) from: Arc<AtomicI64>,
-    /// Whether what was written until it begins is left out.
+    /// True if what was written until it begins is left out.
     pub(crate) skips: bool,
     pub(crate) tell: Tell,
 }

@@ -1,4 +1,4 @@
-//! What becomes of a client to which the server refuses a further connection.
+//! Connections of a client to which the server refuses a further one.
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -33,7 +33,7 @@ impl Allowance {
         pools.push((Arc::downgrade(pool), Arc::default()));
     }
 
-    /// How many connections of `pool` are open.
+    /// Returns how many connections of `pool` are open.
     pub(crate) fn opened(&self, pool: &Pool) -> usize {
         self.count(pool)
             .map_or(0, |count| count.load(Ordering::SeqCst))

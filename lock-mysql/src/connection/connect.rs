@@ -1,4 +1,4 @@
-//! How a connection is opened.
+//! Opens connections.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use crate::connection::tls;
 use crate::error::{BACKEND, Failure, connect_failure, no_greeting};
 use crate::schema::grant_clock::SYSDATE_MOVES;
 
-/// How long opening a connection may take.
+/// The time that opening a connection may take.
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 
-/// How every session is set up, whatever the server's defaults are: no locks on the gaps between rows,
+/// The set-up of every session, whatever the server's defaults are: no locks on the gaps between rows,
 /// nothing truncated silently, row locks waited for in slices of a second at first and other locks for longer than any request,
 /// so that the error for both means a row, no limit on what is selected nor on how long it takes,
 /// and (only MariaDB has these) open transactions left alone as long as their sessions are, and a row locked as it is
@@ -27,16 +27,16 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 const SET_UP: &str = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE;
 SET SESSION autocommit = 1, completion_type = 'NO_CHAIN', sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', innodb_lock_wait_timeout = 1, lock_wait_timeout = 20, sql_select_limit = 18446744073709551615, group_concat_max_len = 1024, sql_big_selects = 1, sql_safe_updates = 0 /*!80000 , max_execution_time = 0 */ /*M!100300 , max_statement_time = 0, idle_transaction_timeout = 0, idle_readonly_transaction_timeout = 0, idle_write_transaction_timeout = 0 */ /*M!110602 , innodb_snapshot_isolation = 0 */";
 
-/// What it takes to open a session. Without `Debug`, since that of the options shows the password.
+/// Opens sessions with one set of options. Without `Debug`, since that of the options shows the password.
 #[derive(Clone)]
 pub(crate) struct Connector {
     options: MySqlConnectOptions,
     greeting: String,
-    /// Of all who open connections in this way.
+    /// The allowance of all that open connections in this way.
     pub(crate) allowance: Arc<Allowance>,
-    /// Whether what is lent may be a lock, and stay away for as long as that is held.
+    /// True if what is lent may be a lock, and stay away for as long as that is held.
     pub(crate) lends_for_long: bool,
-    /// Whether the last connection is kept for what gets the others back.
+    /// True if the last connection is kept for what gets the others back.
     pub(crate) is_vital: bool,
 }
 
@@ -113,7 +113,7 @@ impl Connector {
     }
 }
 
-/// Who and where, taken from the URL and from nothing else.
+/// Returns who and where, taken from the URL and from nothing else.
 fn server_at(url: &str) -> Result<MySqlConnectOptions> {
     // The driver would take settings from here that turn the verification off again.
     if url.contains('?') {

@@ -7,7 +7,7 @@ use lock_core::{Clock, Moment};
 
 use crate::schema::names::hexadecimal;
 
-/// What a server says of itself, so that the numbers of one are not taken for another's.
+/// The name that a server has for itself, so that the numbers of one are not taken for another's.
 pub(crate) const SERVER: &str = "CONCAT_WS(':', @@hostname, @@port, @@server_id)";
 
 /// Where the server sees a connection come from: the address and, but for local ones, the port.
@@ -18,7 +18,7 @@ pub(crate) const PEER: &str =
 #[derive(Clone, Debug)]
 pub(crate) struct ConnectionId {
     number: u64,
-    /// What the server says of itself.
+    /// The server's name for itself.
     server: Arc<str>,
     /// Where the server sees it come from.
     peer: Arc<str>,
@@ -26,7 +26,7 @@ pub(crate) struct ConnectionId {
 }
 
 impl ConnectionId {
-    /// Of a connection that has just been opened.
+    /// Makes the id of a connection that has just been opened.
     pub(crate) fn new(number: u64, server: &str, peer: &str) -> Self {
         Self {
             number,
@@ -46,7 +46,7 @@ impl ConnectionId {
         )
     }
 
-    /// Whether this connection is among those `found`, as [`look_for`](Self::look_for) answers them.
+    /// Returns true if this connection is among those `found`, as [`look_for`](Self::look_for) answers them.
     pub(crate) fn is_among(&self, found: &HashSet<Vec<u8>>) -> bool {
         let has = |number, text: &str| found.contains(format!("{number} {text}").as_bytes());
         has(0, &self.server) && has(self.number, &self.peer)

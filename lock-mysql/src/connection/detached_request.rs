@@ -14,7 +14,7 @@ use crate::connection::pool::{Lent, Pool};
 use crate::connection::session::Answer;
 use crate::error::Failure;
 
-/// How long the answer is waited for that nobody wants any more: longer than InnoDB waits for a row.
+/// The time that the answer is waited for that nobody wants any more: longer than InnoDB waits for a row.
 const FINISH_LIMIT: Duration = Duration::from_secs(2);
 
 type Exchange = Pin<Box<dyn Future<Output = (Lent, Result<Answer, Failure>)> + Send>>;
@@ -129,7 +129,7 @@ impl Drop for DetachedRequest {
     }
 }
 
-/// Whether the server has said what it has done.
+/// Returns true if the server has said what it has done.
 fn is_answer(answer: &Result<Answer, Failure>) -> bool {
     match answer {
         Ok(_)
@@ -210,7 +210,7 @@ impl InFlightByOwner {
         }
     }
 
-    /// What waits until nothing of `owner` goes on in the background; `None` if nothing does.
+    /// Returns what waits until nothing of `owner` goes on in the background; `None` if nothing does.
     pub(crate) fn settled(&self, owner: OwnerId) -> Option<impl Future<Output = ()> + use<>> {
         let ends = self.0.lock().get(&owner).cloned()?;
         Some(async move {

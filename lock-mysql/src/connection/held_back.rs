@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use lock_core::{Clock, Error, Moment, Mutex};
 
-/// How soon a connection is tried to be opened again that was refused.
+/// The pause before a refused connection is tried to be opened again.
 pub(crate) const OPEN_AGAIN: Duration = Duration::from_millis(100);
 
-/// How long a server is taken to allow no further connection after it refused one.
+/// The time that a server is taken to allow no further connection after it refused one.
 const ALLOWS_AGAIN: Duration = Duration::from_secs(1);
 
-/// What a pool knows of the connections that the server refused.
+/// The memory of a pool of the connections that the server refused.
 #[derive(Default)]
 pub(crate) struct HeldBack(Mutex<State>);
 
@@ -25,7 +25,7 @@ struct State {
 #[derive(Clone)]
 pub(crate) struct Refusal {
     pub(crate) error: Error,
-    /// Whether another connection may be opened as soon as one was closed.
+    /// True if another connection may be opened as soon as one was closed.
     pub(crate) may_open: bool,
 }
 
@@ -37,7 +37,7 @@ impl HeldBack {
         state.refusal = Some(refusal);
     }
 
-    /// What the server has said so lately that it would say it again.
+    /// Returns what the server has said so lately that it would say it again.
     pub(crate) fn last_refusal(&self) -> Option<Refusal> {
         let state = self.0.lock();
         let age = Clock::Boot.now().since(state.refused?);
@@ -57,7 +57,7 @@ impl HeldBack {
         is_held_back
     }
 
-    /// Whether one permit is to be given back, since the server has not refused any connection for a while.
+    /// Returns true if one permit is to be given back, since the server has not refused any connection for a while.
     pub(crate) fn give_back(&self) -> bool {
         let mut state = self.0.lock();
         let now = Clock::Boot.now();

@@ -11,18 +11,18 @@ use crate::connection::pool::{Lent, Pool};
 use crate::connection::retrying_query::RetryingQuery;
 use crate::error::Failure;
 
-/// How long one attempt may take.
+/// The time that one attempt may take.
 const LIMIT: Duration = Duration::from_secs(2);
 
-/// How long it is tried again and again.
+/// The time that it is tried again and again.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How soon it is looked again whether a connection has gone.
+/// The pause between two looks whether a connection has gone.
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// Ends a connection on the server, together with what it waits for and its transaction.
 pub(crate) struct Kill {
-    /// What it travels on.
+    /// The pool that it travels on.
     pub(crate) pool: Arc<Pool>,
     pub(crate) connection: ConnectionId,
 }

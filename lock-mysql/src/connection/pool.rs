@@ -16,13 +16,13 @@ use crate::connection::held_back::{HeldBack, OPEN_AGAIN, Refusal};
 use crate::connection::session::Session;
 use crate::error::{BACKEND, Failure, abandoned, no_sockets};
 
-/// How many connections are opened at once.
+/// The number of connections that are opened at once.
 const OPENED_AT_ONCE: usize = 4;
 
-/// How long even a request that waits for nothing stands in line when the server refuses a further connection.
+/// The time that even a request that waits for nothing stands in line when the server refuses a further connection.
 const REFUSED_LIMIT: Duration = Duration::from_millis(500);
 
-/// How soon a connection is tried to be opened again, once another one was closed for it.
+/// The pause before a connection is tried to be opened again, once another one was closed for it.
 const CLOSING_TIME: Duration = Duration::from_millis(5);
 
 /// Lends connections, and opens another one when none is idle, up to a limit.
@@ -65,7 +65,7 @@ impl PoolRuntimes {
 pub(crate) struct Lent {
     session: Option<Session>,
     mark_reusable: bool,
-    /// Whether it was in use before.
+    /// True if it was in use before.
     pub(crate) used: bool,
     pool: Arc<Pool>,
     _permit: OwnedSemaphorePermit,
@@ -177,7 +177,7 @@ impl Pool {
         self.deadlines.timeout(CLOSING_TIME, pending::<()>()).await;
     }
 
-    /// Whether `to` can use a connection of this pool: one that lives where `to` or its background does, and is set up as
+    /// Returns true if `to` can use a connection of this pool: one that lives where `to` or its background does, and is set up as
     /// those of `to` are.
     pub(crate) fn can_give(&self, session: &Session, to: &Self) -> bool {
         let lives_as_long = [&to.driven.runtime, &to.driven.background]

@@ -12,7 +12,7 @@ use crate::connection::pool::{Lent, Pool};
 use crate::connection::session::Answer;
 use crate::error::Failure;
 
-/// How long a take goes on that nobody waits for: most are answered by then, and their connections
+/// The time that a take goes on that nobody waits for: most are answered by then, and their connections
 /// stay usable.
 const INTERRUPT_AFTER: Duration = Duration::from_millis(250);
 
@@ -20,18 +20,18 @@ const INTERRUPT_AFTER: Duration = Duration::from_millis(250);
 /// one it was sent on had been closed while it was idle. So it has to do no harm when it is done twice.
 pub(crate) struct RetryingQuery<'a, S> {
     pub(crate) pool: &'a Arc<Pool>,
-    /// What it is asked on at first instead of a connection of `pool`, such as one that is idle in another pool.
+    /// The first connection to ask on instead of one of `pool`, such as one that is idle in another pool.
     pub(crate) first: Option<Lent>,
     /// On whose behalf, if it could win something.
     pub(crate) owner: Option<(OwnerId, &'a Client)>,
-    /// How long it stands in line for a connection, at least as long as for an answer. That is our own
+    /// The time that it stands in line for a connection, at least as long as for an answer. That is our own
     /// doing and no silence of the server's.
     pub(crate) queue: Duration,
-    /// What is asked on a connection.
+    /// Makes the statements for a connection.
     pub(crate) statements: S,
 }
 
-/// What came of it.
+/// The answer to a query, and when it was sent.
 pub(crate) struct Reply {
     /// When the packet was sent that was answered.
     pub(crate) sent: Moment,

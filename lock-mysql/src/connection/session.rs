@@ -13,7 +13,7 @@ use crate::connection::connection_id::ConnectionId;
 use crate::connection::pool::Pool;
 use crate::error::{Failure, failure, too_large, unexpected};
 
-/// How long a session waits for a row that is locked at first, in seconds.
+/// The time that a session waits for a row that is locked at first, in seconds.
 const LOCK_WAIT: u64 = 1;
 
 /// A connection that is ready for the next request. Dropping it closes it, which ends its transaction.
@@ -21,15 +21,15 @@ pub(crate) struct Session {
     connection: MySqlConnection,
     /// Which one it is.
     pub(crate) connection_id: ConnectionId,
-    /// How long the server leaves it alone while nothing is asked, in seconds.
+    /// The time that the server leaves it alone while nothing is asked, in seconds.
     pub(crate) wait_timeout: u64,
-    /// How long the server waits for a row that is locked, in seconds.
+    /// The time that the server waits for a row that is locked, in seconds.
     lock_wait: u64,
     /// MariaDB and MySQL have different words for some things.
     pub(crate) is_mariadb: bool,
-    /// Whether a statement can read the clock after it has got its locks.
+    /// True if a statement can read the clock after it has got its locks.
     pub(crate) sysdate_moves: bool,
-    /// How many bytes a packet may have.
+    /// The number of bytes that a packet may have.
     packet_max: usize,
     idle_since: Moment,
     /// Where it lives: it dies with that runtime.
@@ -38,14 +38,14 @@ pub(crate) struct Session {
     opened: Option<Opened>,
 }
 
-/// What the server answered to one packet: a part for each of its statements.
+/// The answer of the server to one packet: a part for each of its statements.
 pub(crate) struct Answer(Vec<Part>);
 
 #[derive(Default)]
 pub(crate) struct Part {
-    /// How many rows a write has found.
+    /// The number of rows that a write has found.
     pub(crate) found: u64,
-    /// What it says that it has inserted.
+    /// The id that it says that it has inserted.
     pub(crate) inserted: u64,
     rows: Vec<MySqlRow>,
 }
@@ -80,7 +80,7 @@ impl Session {
         Ok(session)
     }
 
-    /// What sets how long the server leaves the session alone, and how long it waits for a row, in seconds.
+    /// Returns what sets how long the server leaves the session alone, and how long it waits for a row, in seconds.
     pub(crate) fn set_timeouts(&mut self, idle: u64, row: Option<u64>) -> String {
         let row = row.unwrap_or(self.lock_wait);
         if (self.wait_timeout, self.lock_wait) == (idle, row) {
@@ -149,14 +149,14 @@ impl Session {
         Ok(Answer(parts))
     }
 
-    /// Whether the server may have closed it by now.
+    /// Returns true if the server may have closed it by now.
     pub(crate) fn is_stale(&self) -> bool {
         Clock::Boot.now().since(self.idle_since) > Duration::from_secs(self.wait_timeout) / 2
     }
 }
 
 impl Answer {
-    /// What the `statement`-th one answered, counted from the end.
+    /// Returns what the `statement`-th one answered, counted from the end.
     pub(crate) fn nth_back(&self, statement: usize) -> Result<&Part, Error> {
         let part = self.0.iter().nth_back(statement);
         part.ok_or_else(|| unexpected("with too few parts"))

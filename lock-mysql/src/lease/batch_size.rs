@@ -1,4 +1,4 @@
-//! How many rows one packet asks for.
+//! The number of rows that one packet asks for.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -17,13 +17,13 @@ use crate::lease::statements::{IN_DOUBT, TAKE, TAKE_MANY_GRANT, TAKE_MANY_LOOK, 
 use crate::schema::names::digits;
 use crate::server_checks::MAY_WRITE;
 
-/// How many holds are renewed in one packet, at most.
+/// The number of holds that are renewed in one packet, at most.
 pub(crate) const RENEWAL_BATCH: usize = 200;
 
-/// How long a request stands in line for a connection, however long its wait is.
+/// The time that a request stands in line for a connection, however long its wait is.
 const QUEUE_LIMIT: Duration = Duration::from_secs(30);
 
-/// What a take came to.
+/// The outcome of a take.
 enum Taken {
     Granted(Grant),
     Held,

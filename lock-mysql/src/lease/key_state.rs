@@ -1,4 +1,4 @@
-//! How a key is that is waited for.
+//! The state of a key that is waited for.
 
 use std::time::Duration;
 
@@ -6,12 +6,12 @@ use lock_core::{Mode, Result};
 
 use crate::connection::session::Fields;
 
-/// What the table says of a key.
+/// The row of a key, as the table has it.
 pub(crate) struct KeyState {
     mode: String,
     left: Duration,
     permits: u64,
-    /// Of the last grant.
+    /// The token of the last grant.
     pub(crate) token: u64,
 }
 
@@ -26,7 +26,7 @@ impl KeyState {
         })
     }
 
-    /// How long someone who wants it in `mode` has to wait at most; `None` when it can be had.
+    /// Returns how long someone who wants it in `mode` has to wait at most; `None` when it can be had.
     pub(crate) fn left_for(&self, mode: Mode) -> Option<Duration> {
         let room = match mode {
             Mode::Exclusive => false,

@@ -12,14 +12,14 @@ use lock_core::{LockKey, Mode};
 use crate::lease::statements::NOW;
 use crate::schema::names::{Names, hexadecimal};
 
-/// How long a place lasts. Its waiter enters it anew while it waits, and gives it up after that, so this is
+/// The time that a place lasts. Its waiter enters it anew while it waits, and gives it up after that, so this is
 /// how long a key is kept for one that has died.
 const PLACE_MS: u32 = 500;
 
-/// How often a waiter enters its place anew.
+/// The interval at which a waiter enters its place anew.
 pub(crate) const PLACE_ENTERED_ANEW: Duration = Duration::from_millis(200);
 
-/// What the name of a place begins with. No text has this byte, so a place is no lock's row.
+/// The first byte of the name of a place. No text has this byte, so a place is no lock's row.
 const PLACE: u8 = 0xFE;
 
 fn place_of(row: &[u8]) -> String {
@@ -40,7 +40,7 @@ pub(crate) fn letter(mode: Mode) -> char {
 }
 
 impl Names {
-    /// Whether the key is kept for another client, which waits for it in a mode that keeps this one out.
+    /// Returns the condition that the key is kept for another client, which waits for it in a mode that keeps this one out.
     ///
     /// A place lasts for a moment only, also where the server's clock is set back meanwhile.
     pub(crate) fn is_kept(&self, key: &LockKey, mode: Mode) -> String {

@@ -1,4 +1,4 @@
-//! Who waits for keys that are leased, and looks at all of them together.
+//! Waits for keys that are leased: one task looks at all of them together.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -16,20 +16,20 @@ use crate::lease::places::{PLACE_ENTERED_ANEW, row_beside};
 use crate::schema::names::Names;
 use crate::server_checks::MAY_WRITE;
 
-/// How often the poller looks: soon at first, and less often the longer nothing changes.
+/// The intervals at which the poller looks: short at first, and longer the longer nothing changes.
 const FIRST_PAUSE: Duration = Duration::from_millis(4);
 const LONGEST_PAUSE: Duration = Duration::from_millis(40);
 
-/// How long after its last look a waiter still relies on the poller.
+/// The time after its last look during which a waiter still relies on the poller.
 const TRUST: Duration = Duration::from_secs(1);
 
-/// How long a look may take.
+/// The time that a look may take.
 const LOOK_LIMIT: Duration = Duration::from_secs(2);
 
-/// How many keys are looked at in one packet, at most: MySQL reads the whole table for many more.
+/// The number of keys that are looked at in one packet, at most: MySQL reads the whole table for many more.
 const BATCH: usize = 20_000;
 
-/// How many places are taken in one packet, at most.
+/// The number of places that are taken in one packet, at most.
 const PLACES: usize = 100;
 
 /// The waiters of a client on one runtime. While there are any, one task looks at their keys.
@@ -58,7 +58,7 @@ struct Waiter {
     passed: Passed,
 }
 
-/// Whether others got the key while it was waited for.
+/// The grants that others got while the key was waited for.
 #[derive(Clone, Copy)]
 enum Passed {
     /// It was not looked at yet.
@@ -148,7 +148,7 @@ impl Poller {
         Ok(seen)
     }
 
-    /// What is to be said of places, in statements.
+    /// Returns what is to be said of places, in statements.
     fn places(&self) -> Vec<String> {
         let mut waiting = self.waiting.lock();
         let left = std::mem::take(&mut waiting.left);
@@ -207,18 +207,18 @@ impl Poller {
         }
     }
 
-    /// Whether it has looked at all keys a moment ago.
+    /// Returns true if it has looked at all keys a moment ago.
     fn is_trusted(&self) -> bool {
         Clock::Boot.now().since(*self.looked.lock()) < TRUST * 2
     }
 }
 
-/// What a look at all keys has shown.
+/// The outcome of a look at all keys.
 #[derive(Default)]
 struct Seen {
     /// When the next holder expires.
     soonest: Option<Duration>,
-    /// Whether a key that others just got is kept for us from now on.
+    /// True if a key that others just got is kept for us from now on.
     is_next: bool,
 }
 

@@ -13,13 +13,13 @@ use crate::error::Failure;
 use crate::lease::statements::{RELEASE_MANY_WRITE, RELEASE_WRITE};
 use crate::server_checks::MAY_WRITE;
 
-/// How long a release waits for its answer.
+/// The time that a release waits for its answer.
 const RELEASE_LIMIT: Duration = Duration::from_millis(900);
 
-/// How long a release waits for its answer before it is asked for elsewhere, too.
+/// The time that a release waits for its answer before it is asked for elsewhere, too.
 const HEAD_START: Duration = Duration::from_millis(50);
 
-/// How long a release stands in line for a connection, where the server allows few.
+/// The time that a release stands in line for a connection, where the server allows few.
 const RELEASE_QUEUE_LIMIT: Duration = Duration::from_millis(1500);
 
 impl Client {
@@ -73,7 +73,7 @@ impl Client {
         }
     }
 
-    /// How many holds it has found, which is one or none.
+    /// Returns how many holds it has found, which is one or none.
     async fn release_over(&self, command: &CommandPools, hold: &HoldId) -> Result<u64, Failure> {
         let query = RetryingQuery {
             pool: &command.background,

@@ -1,4 +1,4 @@
-//! What is sent for leases. Each function gives one packet, so one round trip, with at most one commit.
+//! The statements for leases. Each function gives one packet, so one round trip, with at most one commit.
 //!
 //! Whoever changes a key locks its row in the locks table first and its holders after it, several rows
 //! in the order of their keys: so no two of them wait for each other in a circle. The time is always
@@ -16,7 +16,7 @@ use crate::schema::names::{FLOOR_ROW, Names, microseconds, owner};
 
 pub(crate) const NOW: &str = "UTC_TIMESTAMP(6)";
 
-/// Whether nobody has the key, as far as its row alone tells. One that was given back is free also when
+/// The condition that the key is free, as far as its row alone tells. One that was given back is free also when
 /// the clock has been set back to before that.
 ///
 /// Invariant: a row of another mode than 'x' is never free, whatever it says of an end. Why: its holders
@@ -24,10 +24,10 @@ pub(crate) const NOW: &str = "UTC_TIMESTAMP(6)";
 /// are dead, [`Names::settle`] makes the mode 'x'.
 pub(crate) const FREE: &str = "mode = 'x' AND (owner IS NULL OR expires <= UTC_TIMESTAMP(6))";
 
-/// Whether the row of a key that is held together says that its holders are dead, which they may not be.
+/// The condition that the row of a key that is held together says that its holders are dead, which they may not be.
 pub(crate) const DOUBTFUL: &str = "mode <> 'x' AND expires <= UTC_TIMESTAMP(6)";
 
-/// What stands for a key's token in the answer to a take if the key is [doubtful](DOUBTFUL).
+/// The value in place of a key's token in the answer to a take if the key is [doubtful](DOUBTFUL).
 pub(crate) const IN_DOUBT: u64 = 1;
 
 /// Where the parts of an answer stand, counted from its end.
@@ -126,7 +126,7 @@ SELECT mine.token FROM {locks} AS locks JOIN {holders} AS mine ON mine.k = locks
         )
     }
 
-    /// Whether no holder of the key of the row `locks` lives.
+    /// Returns the condition that no holder of the key of the row `locks` lives.
     pub(crate) fn has_no_holder(&self) -> String {
         format!(
             "NOT EXISTS (SELECT 1 FROM {} AS others WHERE others.k = locks.k AND others.expires > {NOW})",
@@ -155,7 +155,7 @@ SELECT mine.token FROM {locks} AS locks JOIN {holders} AS mine ON mine.k = locks
         format!("INSERT INTO {row} ON DUPLICATE KEY UPDATE {locks}.mode = {locks}.mode")
     }
 
-    /// What is inserted for a key. Its numbers go on where those of a row that was purged had ended.
+    /// Returns what is inserted for a key. Its numbers go on where those of a row that was purged had ended.
     ///
     /// One that is there already is left alone, since it may be locked for as long as the key is held.
     fn new_row(&self, key: &LockKey) -> String {
@@ -262,7 +262,7 @@ impl Listed {
     }
 }
 
-/// Those of `holds` that are exclusive, or those that are not. An owner holds one key only, so the
+/// Lists the `holds` that are exclusive, or those that are not. An owner holds one key only, so the
 /// lists need no pairs.
 fn listed(names: &Names, holds: &[HoldId], exclusive: bool) -> Listed {
     let listed = || {

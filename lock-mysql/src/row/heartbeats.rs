@@ -13,17 +13,17 @@ use crate::connection::pool::Pool;
 use crate::error::Failure;
 use crate::row::row_locks::RowLocks;
 
-/// How often the connection of each held row lock is tried.
+/// The interval at which the connection of each held row lock is tried.
 ///
 /// Invariant: a holder hears within a second that its connection has ended, whatever its ttl. Why: the server
 /// frees the row at once, and grants it to the next one. Breaks if: the holder's process gets no turn.
 const INTERVAL: Duration = Duration::from_millis(500);
 
-/// How long a heartbeat may stay without an answer before the server is asked over another connection whether it has
+/// The time that a heartbeat may stay without an answer before the server is asked over another connection whether it has
 /// that one.
 const SILENT: Duration = Duration::from_millis(400);
 
-/// How long that answer may take.
+/// The time that the answer to that may take.
 const INQUIRY_LIMIT: Duration = Duration::from_millis(300);
 
 /// The timetable of the row locks that are held on one runtime. While there are any, one task attends to them.

@@ -9,10 +9,10 @@ use crate::client::Client;
 use crate::error::no_answer;
 use crate::row::row_locks::{Heartbeat, RowRelease};
 
-/// How long a renewal waits for the answer to a heartbeat, at most.
+/// The time that a renewal waits for the answer to a heartbeat, at most.
 const HEARTBEAT_LIMIT: Duration = Duration::from_secs(1);
 
-/// How long a release waits for its answer on each connection.
+/// The time that a release waits for its answer on each connection.
 const RELEASE_LIMIT: Duration = Duration::from_millis(450);
 
 impl Client {
@@ -40,7 +40,7 @@ impl Client {
         Ok(join_all(renewals).await)
     }
 
-    /// What the release of a held row needs. A heartbeat that is under way is nearly always answered at
+    /// Returns what the release of a held row needs. A heartbeat that is under way is nearly always answered at
     /// once, and then its connection is free.
     async fn start_release(&self, owner: OwnerId) -> Option<RowRelease> {
         let mut heard = self.rows.heard(owner)?;

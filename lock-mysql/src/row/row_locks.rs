@@ -28,7 +28,7 @@ struct Row {
     heartbeat: Moment,
     is_released: bool,
     is_dead: bool,
-    /// How long a heartbeat waits for its answer.
+    /// The time that a heartbeat waits for its answer.
     limit: Duration,
     /// The token to be written down at the release, if any.
     record: Option<u64>,
@@ -36,7 +36,7 @@ struct Row {
     loss: LossSender,
 }
 
-/// What the last heartbeat came to.
+/// The outcome of the last heartbeat.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Heartbeat {
     /// The server answered to what was sent then.
@@ -45,7 +45,7 @@ pub(crate) enum Heartbeat {
     Dead,
 }
 
-/// What has to be done to release a row lock.
+/// The parts that the release of a row lock needs.
 pub(crate) struct RowRelease {
     pub(crate) connection: ConnectionId,
     /// To end the transaction on, if it is free.

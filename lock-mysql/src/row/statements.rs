@@ -1,4 +1,4 @@
-//! What is sent for row locks. Each function gives one packet, so one round trip.
+//! The statements for row locks. Each function gives one packet, so one round trip.
 
 use std::time::Duration;
 

@@ -13,17 +13,17 @@ use crate::error::{Failure, blocked, no_answer, unexpected};
 use crate::schema::grant_clock::grant_number;
 use crate::server_checks::{MAY_WRITE, takes_no_writes};
 
-/// How long InnoDB waits for a row at first before we ask again, and at most.
+/// The time that InnoDB waits for a row at first before we ask again, and at most.
 const SLICE: Duration = Duration::from_secs(1);
 const SLICE_MAX: Duration = Duration::from_secs(8);
 
-/// How long a row that was made a moment ago is asked for again: whoever made it may have it locked only for that, and share it.
+/// The time that a row that was made a moment ago is asked for again: whoever made it may have it locked only for that, and share it.
 const FRESH_LIMIT: Duration = Duration::from_millis(50);
 
-/// How a row is waited for.
+/// The way in which a row is waited for.
 #[derive(Clone, Copy)]
 pub(crate) struct RowWait {
-    /// How much of the wait is left.
+    /// The time that is left of the wait.
     pub(crate) left: Duration,
     slice: Duration,
 }
@@ -47,7 +47,7 @@ impl RowWait {
     }
 }
 
-/// What the server said of a row.
+/// The answer of the server about a row.
 enum Taken {
     Granted {
         won: Grant,

@@ -17,7 +17,7 @@ pub(crate) const GRANT_CLOCK_US: &str = microseconds!();
 pub(crate) const GRANT_CLOCK: &str =
     concat!("CAST(GREATEST(", microseconds!(), " DIV 4, 0) AS UNSIGNED)");
 
-/// Whether it moves: with `--sysdate-is-now` a server says when the statement was begun all the same.
+/// The condition that the clock moves: with `--sysdate-is-now` a server says when the statement was begun all the same.
 pub(crate) const SYSDATE_MOVES: &str = "SLEEP(0.001) = 0 AND SYSDATE(6) > UTC_TIMESTAMP(6)";
 
 /// The number of a grant at this time.

@@ -1,4 +1,4 @@
-//! What stands where on the server.
+//! The tables on the server, and the names in them.
 
 pub(crate) mod grant_clock;
 pub(crate) mod names;

@@ -1,4 +1,4 @@
-//! What stands where on the server.
+//! The names of locks as rows and literals.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -8,11 +8,11 @@ use lock_core::{LockKey, Namespace, OwnerId, Result};
 use crate::MySqlConfig;
 use crate::connection::connect::config_error;
 
-/// How long the name of a table may be, so that `_holders` fits behind it: MySQL's names have 64
+/// The length that the name of a table may have, so that `_holders` fits behind it: MySQL's names have 64
 /// characters at most.
 const TABLE_LENGTH_MAX: usize = 56;
 
-/// How names become rows.
+/// Turns names into rows.
 #[derive(Clone, Debug)]
 pub(crate) struct Names {
     prefix: String,
@@ -56,7 +56,7 @@ impl Names {
         format!("{}{key}", self.prefix).into_bytes()
     }
 
-    /// The same as it stands in statements.
+    /// Returns the key as it stands in statements.
     pub(crate) fn key(&self, key: &LockKey) -> String {
         hexadecimal(&self.row(key))
     }

@@ -15,25 +15,25 @@ use crate::schema::grant_clock::GRANT_CLOCK;
 use crate::schema::names::{FLOOR_ROW, Names, hexadecimal, microseconds};
 use crate::server_checks::MAY_WRITE;
 
-/// How often it is looked for such rows: eight times as often as they get old, within these.
+/// The bounds of the interval at which the purge looks for such rows: an eighth of the age that they get.
 const SOONEST: Duration = Duration::from_millis(250);
 const LATEST: Duration = Duration::from_secs(60 * 60);
 
-/// How long the purge may go without a round that was done before that is told, at least.
+/// The time that the purge may go without a round that was done before that is told, at least.
 const BEHIND_MIN: Duration = Duration::from_secs(60);
 
-/// How many rows of the table are looked at in one packet.
+/// The number of rows of the table that are looked at in one packet.
 const PAGE: usize = 5000;
 
-/// How many rows go in one transaction, at most.
+/// The number of rows that go in one transaction, at most.
 const BATCH: usize = 200;
 
-/// How long a request may take, and how long the server keeps the transaction of a client that stands
+/// The time that a request may take, and how long the server keeps the transaction of a client that stands
 /// still in the middle of it, in seconds.
 const LIMIT_SECONDS: u64 = 2;
 const LIMIT: Duration = Duration::from_secs(LIMIT_SECONDS);
 
-/// How long after the floor is written the first row goes. No request lasts so long: it is answered
+/// The time between the floor and the first row that goes. No request lasts so long: it is answered
 /// within 2 s, or given up and ended within another 2 s, and the server waits for a row for 1 s.
 const SETTLED: Duration = Duration::from_secs(5);
 
@@ -48,7 +48,7 @@ const SETTLED: Duration = Duration::from_secs(5);
 pub(crate) struct Purge {
     names: Arc<Names>,
     pool: Weak<Pool>,
-    /// How long a key has to be unused.
+    /// The time that a key has to be unused.
     after: Duration,
     batch: BatchSize,
     /// The greatest number of a row that stood above the floor.
@@ -185,7 +185,7 @@ impl Purge {
             .ok_or_else(|| gone().with_backend(BACKEND))
     }
 
-    /// What makes a row old enough.
+    /// Returns what makes a row old enough.
     fn is_unused(&self) -> String {
         let after = microseconds(self.after);
         format!(

@@ -6,13 +6,13 @@ use crate::connection::connect::config_error;
 use crate::connection::session::{Answer, Fields};
 use crate::schema::names::Names;
 
-/// How long a key can be: a namespace of 255 bytes with all of them escaped, a colon, and a key.
+/// The length of the longest key: a namespace of 255 bytes with all of them escaped, a colon, and a key.
 const KEY_LENGTH: u64 = 1024;
 
 /// The locks table, as it is documented.
 const LOCKS: &str = include_str!("locks.sql");
 
-/// Those who hold a key together, as it is documented.
+/// The table of those that hold a key together, as it is documented.
 const HOLDERS: &str = include_str!("locks_holders.sql");
 
 /// The columns that have to be there, and of what type; `k` is looked at by itself.
@@ -77,7 +77,7 @@ SELECT TABLE_NAME, COALESCE(ENGINE, 'none') FROM information_schema.TABLES WHERE
     }
 }
 
-/// What there is of one table.
+/// The description of one table.
 struct Found {
     engine: Option<String>,
     primary: Option<String>,

@@ -9,7 +9,7 @@ use crate::commands::script::{
 };
 use crate::keys::{Keys, owner_mark};
 
-/// How a take is asked for.
+/// The purpose of a take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asks {
     /// Once.

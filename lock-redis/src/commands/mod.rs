@@ -1,4 +1,4 @@
-//! What is asked of the server.
+//! The commands and scripts that are sent to the server.
 
 pub(crate) mod calls;
 pub(crate) mod script;

@@ -36,7 +36,7 @@ pub(crate) static BATCH: LazyLock<Script> = LazyLock::new(|| {
 pub(crate) static RELEASE_MANY: LazyLock<Script> =
     LazyLock::new(|| Script::new(&[WAITS, HOLDERS, include_str!("release_many.lua")]));
 
-/// How many keys and arguments a call has at most.
+/// The number of keys and arguments that a call has at most.
 const PARTS_MAX: usize = 9;
 
 /// A script by its source and hash.
@@ -45,7 +45,7 @@ pub(crate) struct Script {
     hash: String,
     /// One bit, another one for each script.
     mark: u32,
-    /// Whether a [`BATCH`] can do it, too.
+    /// True if a [`BATCH`] can do it, too.
     in_batches: bool,
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct Script {
 #[derive(Clone, Debug, Default)]
 struct Known(Arc<AtomicU32>);
 
-/// What scripts are called on.
+/// The channel that scripts are called on.
 #[derive(Clone)]
 pub(crate) struct Channel {
     pub(crate) redis: MultiplexedConnection,
@@ -72,9 +72,9 @@ pub(crate) struct Call {
     ends: [usize; PARTS_MAX],
     keys: usize,
     parts: usize,
-    /// Whether the server is to tell the connection of the next change of what is read.
+    /// True if the server is to tell the connection of the next change of what is read.
     listens: bool,
-    /// Whether it may not travel together with others, which has room for less.
+    /// True if it may not travel together with others, which has room for less.
     is_alone: bool,
 }
 
@@ -110,7 +110,7 @@ impl Script {
         }
     }
 
-    /// What calls it for all of `parts`, of which the first `keys` are keys.
+    /// Returns what calls it for all of `parts`, of which the first `keys` are keys.
     pub(crate) fn command<'a>(
         &self,
         channel: &Channel,
@@ -150,7 +150,7 @@ impl Call {
         self
     }
 
-    /// Whether it may travel together with others.
+    /// Returns true if it may travel together with others.
     pub(crate) fn goes_in_batches(&self) -> bool {
         self.script.in_batches && !self.listens && !self.is_alone
     }
@@ -252,7 +252,7 @@ impl Channel {
 }
 
 impl Known {
-    /// Whether the source of `script` was sent before; it counts as sent from now on.
+    /// Returns true if the source of `script` was sent before; it counts as sent from now on.
     fn knows(&self, script: &Script) -> bool {
         self.0.fetch_or(script.mark, Ordering::Relaxed) & script.mark != 0
     }
@@ -274,18 +274,18 @@ fn command<'a>(
     command
 }
 
-/// What has the server tell the connection of the next change of what the next command reads, if that is
+/// Returns what has the server tell the connection of the next change of what the next command reads, if that is
 /// what the connection is for.
 pub(crate) fn listening_next() -> Cmd {
     cmd("CLIENT").arg("CACHING").arg("YES").take()
 }
 
-/// How many calls are sent in one go at most, and how large they may be together. Servers close connections that have sent
+/// The number of calls that are sent in one go at most, and how large they may be together. Servers close connections that have sent
 /// them more than `client-query-buffer-limit`, 1 MB or more, which they have not got to yet.
 const GO_MAX: usize = 1024;
 const GO_BYTES_MAX: usize = 256 * 1024;
 
-/// How many of the first of `calls` are to be sent in one go.
+/// Returns how many of the first of `calls` are to be sent in one go.
 pub(crate) fn one_go(calls: &[Call]) -> usize {
     // Each word is sent with its length, beside the name and the hash of its script.
     let size = |call: &Call| call.bytes.len() + 100 + 12 * call.parts;

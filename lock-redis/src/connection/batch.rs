@@ -20,10 +20,10 @@ use tokio::task::coop::unconstrained;
 use crate::commands::script::{BATCH, Call, Channel, is_unknown_script};
 use crate::error::translate;
 
-/// How many calls travel together at most: the server does nothing else meanwhile.
+/// The number of calls that travel together at most: the server does nothing else meanwhile.
 const BATCH_MAX: usize = 64;
 
-/// How many calls may travel together: fewer, where a server or proxy refuses more. What it was found to be is kept over
+/// The number of calls that may travel together: fewer, where a server or proxy refuses more. What it was found to be is kept over
 /// connections.
 #[derive(Clone)]
 pub(crate) struct BatchMax(Arc<AtomicUsize>);
@@ -64,7 +64,7 @@ struct Member {
 /// `None` is for whoever had better ask alone.
 type Answer = Option<RedisResult<Value>>;
 
-/// How a call is to be sent.
+/// The way in which a call is to be sent.
 pub(crate) enum Route {
     /// By whoever makes it.
     Direct(OneInFlight),
@@ -163,7 +163,7 @@ async fn ask(members: Vec<Member>, mut channel: Channel, max: BatchMax) {
     }
 }
 
-/// Whether it may be that calls are refused because they travel together: nothing is known that would refuse each of them.
+/// Returns true if it may be that calls are refused because they travel together: nothing is known that would refuse each of them.
 fn refuses_the_batch(error: &RedisError) -> bool {
     translate(error.clone()).kind() == ErrorKind::Backend
 }

@@ -21,11 +21,11 @@ use crate::connection::abortable::{Abort, Abortable};
 use crate::connection::preflight::preflight;
 use crate::error::{BACKEND, no_answer, translate};
 
-/// How long a connection may be idle before it is shown to be in use, so that no firewall on the way
+/// The time that a connection may be idle before it is shown to be in use, so that no firewall on the way
 /// forgets it.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
-/// How long one address of a host is tried before the next one is.
+/// The time that one address of a host is tried before the next one is.
 const ADDRESS_LIMIT: Duration = Duration::from_millis(500);
 
 /// Runs the connection's input and output; dropping it stops them.
@@ -163,7 +163,7 @@ impl Connector {
     }
 }
 
-/// Whether the url asks for TLS; an error when the settings say otherwise.
+/// Returns true if the url asks for TLS; an error when the settings say otherwise.
 fn check(config: &RedisConfig) -> Result<bool> {
     if config.url.contains('#') {
         // It cuts a password short, and to other clients it means not to verify the server.
@@ -250,7 +250,7 @@ fn discard_unsent(stream: &TcpStream) {
     let _broken = stream.set_zero_linger();
 }
 
-/// What a failure below the protocol means.
+/// Returns what a failure below the protocol means.
 pub(crate) fn explain(error: io::Error) -> Error {
     #[cfg(feature = "tls")]
     let error = match lock_tls::explain(error) {
@@ -260,7 +260,7 @@ pub(crate) fn explain(error: io::Error) -> Error {
     broken(error)
 }
 
-/// What a failure below the protocol means to the caller.
+/// Returns what a failure below the protocol means to the caller.
 pub(crate) fn broken(error: io::Error) -> Error {
     translate(error.into())
 }

@@ -19,11 +19,11 @@ use crate::server_checks;
 pub(crate) struct Connection {
     pub(crate) channel: Channel,
     batches: Batches,
-    /// Whether the server tells it of changes; some have no `CLIENT TRACKING`, or do not let us use it.
+    /// True if the server tells it of changes; some have no `CLIENT TRACKING`, or do not let us use it.
     pub(crate) pushes: bool,
     /// The version of the server, if it tells.
     pub(crate) version: Option<String>,
-    /// Whether somebody asks it for a sign of life just now.
+    /// True if somebody asks it for a sign of life just now.
     pub(crate) probed: AtomicBool,
     /// Runs as long as anybody has the connection.
     driver: Driver,
@@ -48,7 +48,7 @@ impl Connection {
         }
     }
 
-    /// What is said on a new connection before anybody has it.
+    /// Returns what is said on a new connection before anybody has it.
     pub(crate) async fn greet(
         &mut self,
         greeting: Option<&Call>,

@@ -1,4 +1,4 @@
-//! What a server says first, which tells a closed door from a broken one.
+//! The first words of a server, which tell a closed door from a broken one.
 
 use std::io;
 
@@ -13,7 +13,7 @@ const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
 /// No first word is longer, of a server that is worth talking to.
 const LENGTH_MAX: u64 = 2048;
 
-/// What a TLS server answers to anything but TLS begins with.
+/// The first bytes of the answer of a TLS server to anything but TLS.
 const TLS_ALERT: u8 = 0x15;
 
 /// Asks the server for a sign of life, before the driver takes the connection over.

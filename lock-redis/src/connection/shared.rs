@@ -19,13 +19,13 @@ use crate::connection::connect::Connector;
 use crate::connection::multiplexed::Connection;
 use crate::error::{no_answer, translate};
 
-/// How long opening a connection may take.
+/// The time that opening a connection may take.
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 
-/// How long a silent connection is given before it counts as dead.
+/// The time that a silent connection is given before it counts as dead.
 const PROBE_LIMIT: Duration = Duration::from_secs(2);
 
-/// How many requests may wait for the driver to send them. With fewer, those that do not find a place are sent in any
+/// The number of requests that may wait for the driver to send them. With fewer, those that do not find a place are sent in any
 /// order, and a clean-up might overtake the take that it cleans up. Nothing is set aside for them.
 pub(crate) const ROOM: usize = 1 << 30;
 
@@ -39,18 +39,18 @@ pub(crate) struct SharedConnection {
     runtime: Handle,
     state: Mutex<State>,
     replies: ReplyStats,
-    /// How many calls may travel together, as far as the server has shown.
+    /// The number of calls that may travel together, as far as the server has shown.
     batch_max: BatchMax,
 }
 
-/// How a connection is opened.
+/// The options with which a connection is opened.
 #[derive(Clone)]
 pub(crate) struct ConnectOptions {
     pub(crate) connector: Arc<Connector>,
     pub(crate) options: AsyncConnectionConfig,
-    /// What the connection is told of keys that it has read (`CLIENT TRACKING`).
+    /// The keys of whose changes the connection is told (`CLIENT TRACKING`).
     pub(crate) tracking: Tracking,
-    /// What is sent first on every new connection.
+    /// The call that is sent first on every new connection.
     pub(crate) greeting: Option<Call>,
     /// Where a silent connection is asked for a sign of life.
     pub(crate) keeper_runtime: KeeperRuntime,
@@ -66,12 +66,12 @@ enum State {
 
 type Outcome = watch::Receiver<Option<Result<Arc<Connection>>>>;
 
-/// Of which keys the server tells a connection when somebody else changes them.
+/// The keys of which the server tells a connection when another client changes them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Tracking {
     /// All that were read on it.
     All,
-    /// Those that a [listening](Call::listening) call has read.
+    /// The keys that a [listening](Call::listening) call has read.
     Asked,
 }
 
@@ -214,7 +214,7 @@ impl SharedConnection {
         }
     }
 
-    /// What is known of the server's last answer.
+    /// Returns what is known of the server's last answer.
     pub(crate) fn replies(&self) -> LastReply {
         self.replies.last()
     }

@@ -32,9 +32,9 @@ pub(crate) struct Connector {
     /// `host:port` of each.
     servers: Vec<String>,
     auth: Option<String>,
-    /// Whether a server wants to know the user before anything else.
+    /// True if a server wants to know the user before anything else.
     user_comes_first: AtomicBool,
-    /// What requests may weigh, on whichever of the servers.
+    /// The sizes that requests may have, on whichever of the servers.
     pub(crate) request_sizes: Arc<RequestSizes>,
     #[cfg(feature = "tls")]
     security: Option<Security>,
@@ -77,7 +77,7 @@ impl Connector {
         })
     }
 
-    /// Whether nodes can be made for a user of their own.
+    /// Returns true if nodes can be made for a user of their own.
     pub(crate) fn has_user(&self) -> bool {
         self.auth.is_some()
     }

@@ -10,10 +10,10 @@ use tokio::time::timeout;
 
 use crate::error::BACKEND;
 
-/// How long each question may take.
+/// The time that each question may take.
 const LIMIT: Duration = Duration::from_millis(500);
 
-/// How long a server may take to close a connection that it does not want.
+/// The time that a server may take to close a connection that it does not want.
 const DOOR: Duration = Duration::from_millis(100);
 
 /// The beginning of a handshake of TLS 1.2, with one cipher suite and nothing else.
@@ -24,7 +24,7 @@ const CLIENT_HELLO: &[u8] = &[
 
 const CLOSES_AT_ONCE: &str = "the server closes new connections at once: it has as many as it allows from this address (maxClientCnxns, 60 by default), so close some or raise that; or look at its log";
 
-/// What a server says that was sent something.
+/// The answer of a server that was sent something.
 enum Said {
     /// It has closed the connection.
     Nothing,
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
     use tokio::net::TcpListener;
 
-    /// How the server closes what it has accepted, before the connecting side looks.
+    /// Returns how the server closes what it has accepted, before the connecting side looks.
     async fn told_by(close: impl AsyncFn(TcpStream)) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let server = listener.local_addr().unwrap().to_string();

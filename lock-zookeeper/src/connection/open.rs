@@ -90,7 +90,7 @@ impl Connection {
         &self.client
     }
 
-    /// How long the server lets the session live without a sign of life.
+    /// Returns how long the server lets the session live without a sign of life.
     pub(crate) fn timeout(&self) -> Duration {
         self.client.session_timeout()
     }
@@ -139,7 +139,7 @@ impl Connection {
         answer
     }
 
-    /// What requests may weigh.
+    /// Returns what requests may weigh.
     pub(crate) fn request_sizes(&self) -> &Arc<RequestSizes> {
         &self.request_sizes
     }
@@ -248,7 +248,7 @@ fn secure_connect(
     connector.connect(server)
 }
 
-/// What the driver wanted to spawn.
+/// The task that the driver wanted to spawn.
 #[derive(Default)]
 struct Spawned(Mutex<Option<Driving>>);
 

@@ -1,4 +1,4 @@
-//! How much requests may weigh.
+//! The size that requests may have.
 //!
 //! A server closes the connection of a request that is larger than its `jute.maxbuffer`, and says so in its log only. The
 //! session goes on over another connection, on which the same request would end the same way. Answers are not limited.
@@ -10,7 +10,7 @@ use lock_core::{Error, ErrorKind, Mutex, Result};
 
 use crate::error::{no_answer, too_large};
 
-/// How many bytes a request has at most: far less than a megabyte, which servers allow by default, and more than the
+/// The number of bytes that a request has at most: far less than a megabyte, which servers allow by default, and more than the
 /// largest batches have where paths are short.
 pub(crate) const REQUEST_MAX: usize = 64 * 1024;
 
@@ -23,10 +23,10 @@ const TO_HALVE: u32 = 2;
 /// After how many a request that cannot be made smaller is given up.
 const TO_GIVE_UP: u32 = 3;
 
-/// What an operation takes beside its path.
+/// The bytes that an operation takes beside its path.
 const BESIDE: usize = 32;
 
-/// What the name of a claim takes at most.
+/// The bytes that the name of a claim takes at most.
 const CLAIM_NAME: usize = 128;
 
 /// The size of one request.
@@ -64,7 +64,7 @@ struct RequestLimits {
 #[derive(Clone, Copy, Debug)]
 struct Suspect {
     bytes: usize,
-    /// How many connections in a row, with no answer to a request of that size in between.
+    /// The number of connections in a row, with no answer to a request of that size in between.
     connections: u32,
 }
 

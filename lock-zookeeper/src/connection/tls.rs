@@ -15,7 +15,7 @@ use zookeeper_client::{TlsCa, TlsCerts, TlsIdentity, TlsOptions};
 
 use crate::error::{BACKEND, config_error, translate};
 
-/// How long a server may take to say what it has against us.
+/// The time that a server may take to say what it has against us.
 const WORD_LIMIT: Duration = Duration::from_millis(500);
 
 /// Makes connections secure.

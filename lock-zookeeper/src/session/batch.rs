@@ -25,17 +25,17 @@ use crate::queue::Queue;
 use crate::session::connection::SessionConnection;
 use crate::session::node::{DriverResult, Joined, made, was_there};
 
-/// How many travel together at most: other sessions wait meanwhile.
+/// The number of requests that travel together at most: other sessions wait meanwhile.
 const BATCH_MAX: usize = 256;
 
-/// How many bytes one look at lines has. It goes behind a request for each claim, so larger ones save little; and each claim
+/// The number of bytes that one look at lines has. It goes behind a request for each claim, so larger ones save little; and each claim
 /// whose connection ends has to be looked for by itself.
 const LOOK_MAX: usize = 4 * 1024;
 
 /// From a runtime that has ended. Whoever hears it asks again.
 const NO_ANSWER: ZooKeeperError = ZooKeeperError::ConnectionLoss;
 
-/// What is asked in one session.
+/// The requests of one session that travel together.
 pub(crate) struct Batches {
     link: Arc<SessionConnection>,
     acls: Acls<'static>,
@@ -44,7 +44,7 @@ pub(crate) struct Batches {
     in_flight: InFlight,
 }
 
-/// What waits to be sent, whoever may have given it up.
+/// The requests that wait to be sent, also those whose caller has gone.
 #[derive(Default)]
 struct Gathered {
     claims: Vec<JoinRequest>,
@@ -62,7 +62,7 @@ struct Removal {
     asker: Asker<DriverResult<bool>>,
 }
 
-/// What was seen of lines by one request.
+/// The lines that one request has seen.
 type Lines = HashMap<Arc<str>, DriverResult<Arc<Queue>>>;
 
 /// Whoever waits for an answer.
@@ -247,7 +247,7 @@ impl Drop for Flush {
     }
 }
 
-/// What the nodes of claims are.
+/// Returns what the nodes of claims are.
 fn of_claims(acls: Acls<'static>) -> CreateOptions<'static> {
     CreateMode::EphemeralSequential.with_acls(acls)
 }

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use lock_core::{Moment, Mutex};
 
-/// How long a confirmation stands for the next one, at most, and which part of a ttl: a grant that counts from it is as much
+/// The time that a confirmation stands for the next one, at most, and which part of a ttl: a grant that counts from it is as much
 /// shorter.
 const LATELY: Duration = Duration::from_millis(200);
 const PART_OF_TTL: u32 = 50;
 
-/// Of one session. A transaction in it confirms it: a claim, a removal, or one that changes nothing.
+/// The last confirmation of one session. A transaction in it confirms it: a claim, a removal, or one that changes nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Confirmed(Mutex<Option<Moment>>);
 

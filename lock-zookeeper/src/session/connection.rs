@@ -16,7 +16,7 @@ use lock_core::Mutex;
 /// at most a quarter of the shortest session there is, and not more than this with any tick up to 4 s.
 const UNTOLD_MAX: Duration = Duration::from_secs(2);
 
-/// How a session stands.
+/// The state of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     Connected,
@@ -25,7 +25,7 @@ pub(crate) enum State {
     Ended,
 }
 
-/// Of one session.
+/// The connection of one session.
 #[derive(Debug)]
 pub(crate) struct SessionConnection {
     session: SessionInfo,
@@ -38,7 +38,7 @@ pub(crate) struct SessionConnection {
 }
 
 impl SessionConnection {
-    /// Of a session that was `asked` to live that long without a sign of life.
+    /// Makes that of a session that was `asked` to live that long without a sign of life.
     pub(crate) fn new(connection: Arc<Connection>, asked: Duration) -> Self {
         Self {
             session: connection.client().session().clone(),
@@ -58,12 +58,12 @@ impl SessionConnection {
         self.asked
     }
 
-    /// What requests may weigh.
+    /// Returns what requests may weigh.
     pub(crate) fn request_sizes(&self) -> &RequestSizes {
         &self.request_sizes
     }
 
-    /// How long the session lives without a sign of life, as its present server has it.
+    /// Returns how long the session lives without a sign of life, as its present server has it.
     pub(crate) fn timeout(&self) -> Duration {
         Duration::from_millis(self.timeout.load(Ordering::SeqCst)).min(self.asked)
     }
@@ -134,7 +134,7 @@ fn in_milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// What counts of a session with this timeout, for a hold with this lock delay.
+/// Returns what counts of a session with this timeout, for a hold with this lock delay.
 pub(crate) fn counted(timeout: Duration, lock_delay: Duration) -> Duration {
     // Without its delay it is a session's length by itself, since no ttl is shorter than that.
     let shortest = timeout.saturating_sub(lock_delay);

@@ -5,7 +5,7 @@ use zookeeper_client::{CreateMode, Error as ZooKeeperError};
 use crate::session::node::DriverResult;
 use crate::session::requests::Session;
 
-/// What is in the containers that we make. A server does not tell which nodes are containers, and those
+/// The data of the containers that we make. A server does not tell which nodes are containers, and those
 /// of others are not ours to remove.
 const OURS: &[u8] = b"polylock";
 

@@ -17,10 +17,10 @@ use crate::queue::Queue;
 use crate::session::node::DriverResult;
 use crate::session::requests::Session;
 
-/// How many looks are under way at once in a session.
+/// The number of looks that are under way at once in a session.
 const LOOKS_AT_ONCE: usize = 8;
 
-/// How long a line is remembered.
+/// The time that a line is remembered.
 const REMEMBERED: Duration = Duration::from_secs(5);
 
 /// From how many lines on those are forgotten that nobody has looked at lately.
@@ -31,7 +31,7 @@ pub(crate) type Seen = (Moment, Arc<Queue>);
 
 type Asker = oneshot::Sender<DriverResult<Seen>>;
 
-/// Those of one session.
+/// The looks of one session.
 #[derive(Debug)]
 pub(crate) struct Looks {
     lines: Mutex<HashMap<Arc<str>, Entry>>,
@@ -43,7 +43,7 @@ pub(crate) struct Looks {
 struct Entry {
     is_under_way: bool,
     askers: Vec<Asker>,
-    /// What was seen last, and when that was asked.
+    /// The line that was seen last, and when that was asked.
     last: Option<(Moment, Seen)>,
 }
 
@@ -54,7 +54,7 @@ struct SharedLook<'a> {
 }
 
 impl Looks {
-    /// Of the session that lives on `runtime`.
+    /// Makes the looks of the session that lives on `runtime`.
     pub(crate) fn new(runtime: Handle) -> Self {
         Self {
             lines: Mutex::default(),

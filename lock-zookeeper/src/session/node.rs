@@ -23,7 +23,7 @@ impl Node {
 }
 
 impl Joined {
-    /// Of a claim that was not sent.
+    /// Makes the outcome of a claim that was not sent.
     pub(crate) fn refused(error: ZooKeeperError) -> Self {
         Self {
             node: Err(error.clone()),
@@ -32,7 +32,7 @@ impl Joined {
     }
 }
 
-/// What came of a claim: its node, and who stands in line with it.
+/// The outcome of a claim: its node, and the line that it stands in.
 pub(crate) struct Joined {
     pub(crate) node: DriverResult<Node>,
     pub(crate) line: DriverResult<Arc<Queue>>,

@@ -21,22 +21,22 @@ use crate::session::reattach::{CLOSING_LIMIT, Reattaching};
 use crate::session::removal_watch::tell_of_removals;
 use crate::session::requests::Session;
 
-/// How long opening a session may take.
+/// The time that opening a session may take.
 pub(crate) const OPENING_LIMIT: Duration = Duration::from_secs(4);
 
 /// The shortest session that the driver can keep alive.
 const SHORTEST_TTL: Duration = Duration::from_secs(1);
 
-/// How long a session stays open that is not used.
+/// The time that a session stays open that is not used.
 const IDLE_LIMIT: Duration = Duration::from_secs(10);
 
-/// How long a shorter session is used without a question, after one could not be opened.
+/// The time that a shorter session is used without a question, after one could not be opened.
 const REFUSED: Duration = Duration::from_secs(5);
 
-/// How often that is looked at.
+/// The interval at which that is looked at.
 const ROUND: Duration = Duration::from_secs(1);
 
-/// What sessions are opened with.
+/// The options with which sessions are opened.
 #[derive(Clone, Debug)]
 pub(crate) struct SessionOptions {
     pub(crate) reattaching: Arc<Reattaching>,
@@ -63,7 +63,7 @@ struct PooledSession {
 }
 
 impl SessionOptions {
-    /// How long a session lives that is to live for `ttl`.
+    /// Returns how long a session lives that is to live for `ttl`.
     async fn negotiated(&self, ttl: Duration) -> Result<Duration> {
         let ends = Clock::Boot.now().plus(CLOSING_LIMIT);
         let mut backoff = Backoff::new(Duration::from_millis(5), CLOSING_LIMIT / 5);

@@ -1,4 +1,4 @@
-//! How a session goes on after its connection was lost.
+//! Takes a session to a new connection after the last one was lost.
 //!
 //! With each connection a server says anew how long the session lives, by its own limits, and what it says counts from
 //! when it hears the request, also if its answer never arrives. So before a server is asked to go on with a session, a
@@ -24,19 +24,19 @@ use crate::session::requests::Session;
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// How many sessions go on at once.
+/// The number of sessions that go on at once.
 const AT_ONCE: usize = 4;
 
-/// How long a server that has failed is asked last.
+/// The time for which a server that has failed is asked last.
 const LAST: Duration = Duration::from_secs(5);
 
-/// How long one attempt at one server may take.
+/// The time that one attempt at one server may take.
 const ATTEMPT_LIMIT: Duration = Duration::from_secs(3);
 
-/// How long to wait for the end of the short session that has asked.
+/// The time to wait for the end of the short session that has asked.
 pub(crate) const CLOSING_LIMIT: Duration = Duration::from_millis(500);
 
-/// What goes on with the sessions of a client.
+/// The reattachments that go on with the sessions of a client.
 #[derive(Debug)]
 pub(crate) struct Reattaching {
     pub(crate) connector: Arc<Connector>,

@@ -1,11 +1,11 @@
-//! What was seen before, as far as it is remembered.
+//! A set of things that were seen before, as far as it is remembered.
 
 use lock_core::Mutex;
 use std::borrow::Borrow;
 use std::collections::HashSet;
 use std::hash::Hash;
 
-/// How much is remembered; then all of it is forgotten.
+/// The number of things that are remembered; then all of them are forgotten.
 const REMEMBERED: usize = 1024;
 
 /// A set of bounded size.

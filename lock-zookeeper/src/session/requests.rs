@@ -25,11 +25,11 @@ use crate::session::node::{DriverResult, Joined, Node};
 use crate::session::removal_watch::WatchedNode;
 use crate::session::shared_watches::{SharedWatches, Watching};
 
-/// How many bytes of paths are in one session, before another one is opened: those of a session that ends are one
+/// The bytes of paths that are in one session, before another one is opened: those of a session that ends are one
 /// transaction, which has to be shorter than a megabyte (`jute.maxbuffer`, ZOOKEEPER-4306).
 const LOAD_MAX: usize = 512 * 1024;
 
-/// What is checked of a node of which nothing is to be checked.
+/// The version to check of a node of which nothing is to be checked.
 const ANY_VERSION: i32 = -1;
 
 /// A session; dropping it closes it, and all that is in it with it.
@@ -79,13 +79,13 @@ impl Session {
         self.link.session().id()
     }
 
-    /// How long a hold with this lock delay counts, the delay included, from a request on that the leader
+    /// Returns how long a hold with this lock delay counts, the delay included, from a request on that the leader
     /// has confirmed.
     pub(crate) fn ttl(&self, lock_delay: Duration) -> Duration {
         counted(self.link.timeout(), lock_delay)
     }
 
-    /// How long it lives without a sign of life, by what its present server has said.
+    /// Returns how long it lives without a sign of life, by what its present server has said.
     pub(crate) fn timeout(&self) -> Duration {
         self.link.timeout()
     }
@@ -95,12 +95,12 @@ impl Session {
         self.link.settled().await;
     }
 
-    /// Whether it may be used for new claims.
+    /// Returns true if it may be used for new claims.
     pub(crate) fn is_fit(&self) -> bool {
         self.load.load(Ordering::SeqCst) < LOAD_MAX && self.is_open()
     }
 
-    /// Whether it goes on.
+    /// Returns true if it goes on.
     pub(crate) fn is_open(&self) -> bool {
         !self.is_retired() && !self.has_ended()
     }
@@ -148,7 +148,7 @@ impl Session {
         joined
     }
 
-    /// What requests may weigh.
+    /// Returns what requests may weigh.
     pub(crate) fn request_sizes(&self) -> &RequestSizes {
         self.link.request_sizes()
     }
@@ -230,13 +230,13 @@ impl Session {
         Ok(czxid.map(|czxid| Node { path, czxid }))
     }
 
-    /// Whether the node at `path` goes with a session, as claims do; a node that has gone is taken for one.
+    /// Returns true if the node at `path` goes with a session, as claims do; a node that has gone is taken for one.
     pub(crate) async fn is_ephemeral(&self, path: &str) -> DriverResult<bool> {
         let stat = self.stat(path).await?;
         Ok(stat.is_none_or(|stat| stat.ephemeral_owner != 0))
     }
 
-    /// Whether `node` is there, and the one that was made in this session.
+    /// Returns true if `node` is there, and the one that was made in this session.
     pub(crate) async fn has(&self, node: &Node) -> DriverResult<bool> {
         let stat = self.stat(&node.path).await?;
         Ok(self.is(node, stat))
@@ -256,13 +256,13 @@ impl Session {
         Ok((stat, connection.watcher(watcher)))
     }
 
-    /// The same, and tells when it changes.
+    /// Like [`has`](Self::has), and tells when it changes.
     pub(crate) async fn has_and_watches(&self, node: &Node) -> DriverResult<Option<Watcher>> {
         let (stat, watcher) = self.stat_and_watch(&node.path).await?;
         Ok(self.is(node, stat).then_some(watcher))
     }
 
-    /// Whether each of `nodes` is there, asked in one request; `None` for those that may not be read, for which one may
+    /// Finds out whether each of `nodes` is there, asked in one request; `None` for those that may not be read, for which one may
     /// still [look](Self::has).
     pub(crate) async fn have(&self, nodes: &[&Node]) -> Vec<Option<DriverResult<bool>>> {
         let paths: Vec<&str> = nodes.iter().map(|node| &*node.path).collect();
@@ -298,7 +298,7 @@ impl Session {
         connection.answer_to(request_size, reading.commit()).await
     }
 
-    /// Whether its server reads several nodes in one request, as those before version 3.6 do not.
+    /// Finds out whether its server reads several nodes in one request, as those before version 3.6 do not.
     pub(crate) async fn reads_together(&self) -> DriverResult<()> {
         self.read(&["/"]).await.map(drop)
     }

@@ -23,14 +23,14 @@ pub(crate) type Watching = Shared<BoxFuture<'static, DriverResult<Option<ClaimWa
 /// A claim that is watched.
 #[derive(Clone)]
 pub(crate) struct ClaimWatch {
-    /// How often it had changed before.
+    /// The number of times that it had changed before.
     pub(crate) changes: i32,
     /// Set for a node that goes with a session, as claims do.
     pub(crate) is_ephemeral: bool,
     pub(crate) changed: Change,
 }
 
-/// Those of one session.
+/// The watches of one session.
 #[derive(Default)]
 pub(crate) struct SharedWatches(Mutex<WatchedPaths>);
 

@@ -1,4 +1,4 @@
-//! What waiters of one client are told, whatever comes first.
+//! The news for waiters of one client, whatever comes first.
 
 use super::*;
 use lock_core::Mode::{Exclusive, Shared};
@@ -104,7 +104,7 @@ fn a_look_takes_out_only_the_claim_that_it_looked_for() {
     );
 }
 
-/// What was found by a look has gone as surely as what was told.
+/// A claim that a look found gone has gone as surely as one of which that was told.
 #[test]
 fn what_a_look_found_gone_is_not_waited_for_again() {
     let wait = SharedWait::new("q/");
