@@ -106,24 +106,23 @@ fn run(arguments: &Arguments) -> Result<ExitCode, String> {
         return Ok(ExitCode::SUCCESS);
     }
     let limit = Duration::from_secs(arguments.limit);
-    let deadline = arguments
-        .draw
-        .map(|seconds| runner::now() + Duration::from_secs(seconds));
     let runner = Runner {
         tree: copy.tree.clone(),
         target,
         limit,
-        deadline,
+        deadline: None,
     };
-    let session = Session {
+    let mut session = Session {
         copy,
         runner,
         sources,
     };
     match arguments.draw {
-        Some(_) => Ok(status(
-            session.run_until_the_deadline(&chosen)? != Caught::NotAll,
-        )),
+        Some(seconds) => {
+            session.build_first(&chosen);
+            let caught = session.run_within(Duration::from_secs(seconds), &chosen)?;
+            Ok(status(caught != Caught::NotAll))
+        }
         None => Ok(status(session.run_all(&chosen)? == Caught::All)),
     }
 }

@@ -1,6 +1,7 @@
 //! Runs mutations and says which were noticed.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use crate::edit::apply;
 use crate::runner::{Outcome, Results, Runner, now};
@@ -50,8 +51,22 @@ impl Session {
         })
     }
 
+    /// Builds what the first mutation needs with nothing broken: on a machine that is new to it that takes minutes.
+    pub(crate) fn build_first(&self, mutations: &[&Mutation]) {
+        let begin = now();
+        if let Some(first) = mutations.first() {
+            self.runner.build_all(&first.tests());
+        }
+        println!("ready ({} s)", begin.elapsed().as_secs());
+    }
+
     /// Runs mutations until the time is up.
-    pub(crate) fn run_until_the_deadline(&self, mutations: &[&Mutation]) -> Result<Caught, String> {
+    pub(crate) fn run_within(
+        &mut self,
+        limit: Duration,
+        mutations: &[&Mutation],
+    ) -> Result<Caught, String> {
+        self.runner.deadline = Some(now() + limit);
         let mut drawn: Vec<&str> = Vec::new();
         let mut all = Caught::All;
         for mutation in mutations {

@@ -63,6 +63,15 @@ impl Runner {
         results
     }
 
+    /// Builds the programs of tests. Those that do not compile are told when they are to run.
+    pub(crate) fn build_all(&self, tests: &[&str]) {
+        for test in tests {
+            if let [package, target, _] = test.split(' ').collect::<Vec<_>>()[..] {
+                let _program = self.build(package, target);
+            }
+        }
+    }
+
     fn run_program<'a>(
         &self,
         package: &str,
