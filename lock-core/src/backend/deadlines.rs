@@ -23,7 +23,7 @@ const LAST_TURNS: u32 = 3;
 /// their limit.
 ///
 /// A timer of the runtime costs every request a system call to wake the runtime's driver, 9 % of an
-/// uncontended lock and release on a local Redis. The deadlines is one sleeper for all requests of a
+/// uncontended lock and release on a local Redis. One timer task serves all requests of a
 /// client, at the client's [`KeeperRuntime`], and is woken only when a limit ends before its next
 /// round. It measures real time, also on a runtime whose time is paused. At
 /// [the caller's runtime](KeeperRuntime::caller) each request has a timer of its own.

@@ -18,7 +18,7 @@ pub struct RecheckHandle {
 }
 
 impl Keeper {
-    /// The recheck of this client's holds. It does not keep the client alive.
+    /// Returns what has this client's holds asked about again. It does not keep the client alive.
     pub fn recheck_handle(&self) -> RecheckHandle {
         RecheckHandle {
             keeper: Arc::downgrade(&self.0),

@@ -81,7 +81,7 @@ async fn leaves_nothing() {
     })
     .await;
     eventually(PROMPT, "no task is left on the keeper thread", || async {
-        // The same, the deadlines, and the one that counts.
+        // The same, the timer of requests, and the one that counts.
         tasks_on_keeper_thread().await <= 5
     })
     .await;
