@@ -6,12 +6,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lock_core::{
     Capabilities, DistributedLock, Keeper, KeeperRuntime, LocalQueue, LockGuard, LockRequest,
-    Result, TTL_RANGE, TokenOrder,
+    Result, TTL_RANGE, TokenOrder, acquire,
 };
 
 use crate::EtcdConfig;
-use crate::acquire::Acquisition;
-use crate::client::Client;
+use crate::acquire::EtcdAttempt;
+use crate::client::{Client, REPLY_LIMIT};
 use crate::error::BACKEND;
 
 /// Locks on one etcd cluster, version 3.4 or later.
@@ -31,10 +31,10 @@ use crate::error::BACKEND;
 /// of its own, for 30 seconds.
 #[derive(Clone, Debug)]
 pub struct EtcdLock {
-    pub(crate) client: Arc<Client>,
-    pub(crate) keeper: Keeper,
+    client: Arc<Client>,
+    keeper: Keeper,
     /// The waiters that are about to stand in a queue.
-    pub(crate) line: LocalQueue,
+    queue: LocalQueue,
 }
 
 impl EtcdLock {
@@ -70,7 +70,7 @@ impl EtcdLock {
         Ok(Self {
             client,
             keeper,
-            line: LocalQueue::new(),
+            queue: LocalQueue::new(),
         })
     }
 }
@@ -88,7 +88,17 @@ impl DistributedLock for EtcdLock {
     async fn acquire(&self, request: LockRequest) -> Result<Option<LockGuard>> {
         let take = |request| {
             let lock = self.clone();
-            async move { Acquisition::new(&lock, &request)?.run().await }
+            async move {
+                let attempt = EtcdAttempt::new(&lock.client, &request)?;
+                acquire(
+                    &lock.keeper,
+                    &request,
+                    Some(&lock.queue),
+                    REPLY_LIMIT,
+                    attempt,
+                )
+                .await
+            }
         };
         self.keeper.acquire(request, take).await
     }

@@ -28,6 +28,8 @@ pub(crate) struct MySqlAttempt<'a> {
     told: Option<Error>,
     /// The next wait for a row.
     row_wait: RowWait,
+    /// True if others were before it in line, so that it had better wait for the row at once.
+    waits_at_once: bool,
     wake_up: Option<WakeUp>,
 }
 
@@ -38,6 +40,7 @@ impl<'a> MySqlAttempt<'a> {
             request,
             told: None,
             row_wait: RowWait::begin(),
+            waits_at_once: false,
             wake_up: None,
         }
     }
@@ -55,7 +58,7 @@ impl<'a> MySqlAttempt<'a> {
             MySqlHold::Lease => Box::pin(client.take_lease(claim.id(), left, limit)).await,
             MySqlHold::Row => {
                 self.row_wait.left = left;
-                let wait = waits.then_some(self.row_wait);
+                let wait = (waits || self.waits_at_once).then_some(self.row_wait);
                 let taking = Box::pin(client.take_row(claim, wait, limit));
                 self.row_wait = wait.map_or(self.row_wait, |wait| wait.next(self.request.ttl()));
                 taking.await
@@ -135,8 +138,8 @@ impl Attempt for MySqlAttempt<'_> {
         self.client.heard.last()
     }
 
-    fn waits_in_the_store(&self) -> bool {
-        self.client.hold == MySqlHold::Row
+    fn line_up(&mut self, others_wait: bool) {
+        self.waits_at_once = others_wait;
     }
 
     fn begin_to_wait(&mut self) -> Result<()> {
@@ -147,10 +150,11 @@ impl Attempt for MySqlAttempt<'_> {
         Ok(())
     }
 
-    async fn changed(&mut self) {
+    async fn changed(&mut self) -> Result<()> {
         match &self.wake_up {
             Some(wake_up) => wake_up.changed().await,
             None => pending().await,
         }
+        Ok(())
     }
 }

@@ -88,8 +88,14 @@ impl DistributedLock for MySqlLock {
             let lock = self.clone();
             async move {
                 let attempt = MySqlAttempt::new(&lock.client, &request);
-                let acquired =
-                    acquire(&lock.keeper, &request, &lock.queue, REPLY_LIMIT, attempt).await;
+                let acquired = acquire(
+                    &lock.keeper,
+                    &request,
+                    Some(&lock.queue),
+                    REPLY_LIMIT,
+                    attempt,
+                )
+                .await;
                 acquired.map_err(|error| lock.client.at_server(error))
             }
         };

@@ -110,7 +110,7 @@ impl Attempt for RedisAttempt<'_> {
         self.command.replies()
     }
 
-    fn line_up(&mut self) {
+    fn line_up(&mut self, _others_wait: bool) {
         let key = self.client.lock_key(&self.request.key);
         self.wake_up = Some(self.client.notifications.watch(key));
     }
@@ -126,11 +126,12 @@ impl Attempt for RedisAttempt<'_> {
         self.rate_limit.step().await;
     }
 
-    async fn changed(&mut self) {
+    async fn changed(&mut self) -> Result<()> {
         match &self.wake_up {
             Some(wake_up) => wake_up.changed().await,
             None => std::future::pending().await,
         }
+        Ok(())
     }
 }
 

@@ -1,5 +1,7 @@
 //! From the driver's errors to ours: one visible match.
 
+use std::borrow::Cow;
+use std::io;
 use std::time::Duration;
 
 use lock_core::{Error, ErrorKind, HumanDuration};
@@ -28,6 +30,26 @@ pub(crate) fn translate(error: RedisError) -> Error {
     Error::new(kind, format!("{error}: {advice}"))
         .with_backend(BACKEND)
         .with_source(error)
+}
+
+/// Returns what a failure below the protocol means.
+pub(crate) fn explain(error: io::Error) -> Error {
+    #[cfg(feature = "tls")]
+    let error = match lock_tls::explain(error) {
+        Ok(told) => return told.with_backend(BACKEND),
+        Err(error) => error,
+    };
+    broken(error)
+}
+
+/// Returns what the end of a connection means.
+pub(crate) fn broken(error: io::Error) -> Error {
+    translate(error.into())
+}
+
+/// A setting that makes no sense.
+pub(crate) fn config_error(message: impl Into<Cow<'static, str>>) -> Error {
+    Error::new(ErrorKind::Config, message).with_backend(BACKEND)
 }
 
 fn classify(error: &RedisError) -> (ErrorKind, &'static str) {

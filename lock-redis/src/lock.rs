@@ -93,7 +93,14 @@ impl DistributedLock for RedisLock {
             let lock = self.clone();
             async move {
                 let attempt = RedisAttempt::new(&lock.client, &request)?;
-                acquire(&lock.keeper, &request, &lock.queue, REPLY_LIMIT, attempt).await
+                acquire(
+                    &lock.keeper,
+                    &request,
+                    Some(&lock.queue),
+                    REPLY_LIMIT,
+                    attempt,
+                )
+                .await
             }
         };
         self.keeper.acquire(request, take).await

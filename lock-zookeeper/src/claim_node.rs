@@ -1,31 +1,28 @@
-//! One claim's stand in the line of its lock: taken, found again, given up.
+//! The node of one claim: made, found again, deleted.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{
-    Backoff, Claim, Clock, FencingToken, Keeper, LockGuard, LockRequest, Mode, Moment, Result,
-    blocking_claim,
-};
+use lock_core::{Answer, Backoff, Claim, Clock, LockKey, Mode, Moment, Result, blocking_claim};
 use zookeeper_client::Error as ZooKeeperError;
 
 use crate::claim_registry::ClaimRecord;
 use crate::client::Client;
-use crate::error::{is_cut_off, is_expired, is_loss_of_connection, no_claim, not_made, translate};
+use crate::error::{
+    claim_ended, is_cut_off, is_expired, is_loss_of_connection, no_claim, not_made, translate,
+};
 use crate::paths::claim_prefix;
 use crate::queue::Queue;
 use crate::session::looks::Seen;
 use crate::session::node::{DriverResult, Node};
 use crate::session::requests::Session;
 
-/// The claim of one acquisition.
+/// The node of the claim of an acquisition.
 pub(crate) struct ClaimNode<'a> {
     client: &'a Client,
-    keeper: &'a Keeper,
-    request: &'a LockRequest,
     /// The lock's node.
     lock: Arc<str>,
-    claim: Claim,
+    /// The session of the claim, until that has ended.
     session: Option<Arc<Session>>,
     node: NodeName,
     /// When our node was seen last, by ourselves or together with others.
@@ -51,6 +48,8 @@ enum NodeName {
     /// It was asked for, and no answer came.
     Unanswered,
     There(Arc<Node>),
+    /// The claim has ended, with its session or because others deleted its node.
+    Ended,
 }
 
 /// The findings of a look at the line.
@@ -66,42 +65,37 @@ pub(crate) struct Look {
 }
 
 impl<'a> ClaimNode<'a> {
-    pub(crate) fn new(
-        client: &'a Client,
-        keeper: &'a Keeper,
-        request: &'a LockRequest,
-    ) -> Result<Self> {
-        Ok(Self {
+    pub(crate) fn new(client: &'a Client, key: &LockKey) -> Self {
+        Self {
             client,
-            keeper,
-            request,
-            lock: client.paths.lock(&request.key).into(),
-            claim: keeper.claim(request)?,
+            lock: client.paths.lock(key).into(),
             session: None,
             node: NodeName::Absent,
             seen: Clock::Boot.now(),
             fruitless: 0,
             backoff: Backoff::new(PAUSE_MIN, PAUSE_MAX),
-        })
+        }
     }
 
-    /// Looks at the line, after joining it if that has not been done. It goes on over lost connections,
-    /// which the session makes again, and over lost sessions, with a new claim. In `doubt`, which is without a reason,
-    /// it is content with what others have seen a moment ago.
+    /// Looks at the line, after joining it if that has not been done; `None` when the claim has ended, with its session
+    /// or its node. It goes on over lost connections, which the session makes again. In `doubt`, which is without a
+    /// reason, it is content with what others have seen a moment ago.
     ///
     /// # Cancel safety
     ///
     /// Called again, it goes on where it was.
-    pub(crate) async fn look(&mut self, doubt: bool) -> Result<Look> {
+    pub(crate) async fn look(&mut self, claim: &mut Claim, doubt: bool) -> Result<Option<Look>> {
         loop {
-            let session = self.session().await?;
+            let Some(session) = self.session(claim).await? else {
+                return Ok(None);
+            };
             if doubt && let Some(look) = self.seen_by_others(&session) {
-                return Ok(look);
+                return Ok(Some(look));
             }
             let asked = Clock::Boot.now();
             let seen = match &self.node {
-                NodeName::Absent => self.join(&session).await?,
-                NodeName::Unanswered => self.find(&session).await?,
+                NodeName::Absent | NodeName::Ended => self.join(claim, &session).await?,
+                NodeName::Unanswered => self.find(claim, &session).await?,
                 NodeName::There(_) => self.see(&session).await?,
             };
             let (Some((confirmed, line)), NodeName::There(node)) = (seen, &self.node) else {
@@ -109,18 +103,18 @@ impl<'a> ClaimNode<'a> {
                 continue;
             };
             let Some(index) = line.position(node.name()) else {
-                // Somebody has removed our node.
-                self.start_over()?;
+                // Others have deleted our node.
+                self.end();
                 continue;
             };
             (self.seen, self.fruitless) = (asked, 0);
-            return Ok(Look {
+            return Ok(Some(Look {
                 confirmed,
                 line,
                 index,
                 lock: Arc::clone(&self.lock),
                 session,
-            });
+            }));
         }
     }
 
@@ -154,10 +148,15 @@ impl<'a> ClaimNode<'a> {
         }
     }
 
-    /// The line, without joining it.
-    pub(crate) async fn look_from_outside(&mut self) -> Result<(Arc<Session>, Queue)> {
+    /// Looks at the line without joining it; `None` when the claim has ended with its session.
+    pub(crate) async fn look_from_outside(
+        &mut self,
+        claim: &Claim,
+    ) -> Result<Option<(Arc<Session>, Queue)>> {
         loop {
-            let session = self.session().await?;
+            let Some(session) = self.session(claim).await? else {
+                return Ok(None);
+            };
             let children = match session.look(&self.lock).await {
                 Err(ZooKeeperError::NoNode) => Vec::new(),
                 answer => match self.settle(&session, answer)? {
@@ -168,7 +167,7 @@ impl<'a> ClaimNode<'a> {
                     }
                 },
             };
-            return Ok((session, Queue::new(children)));
+            return Ok(Some((session, Queue::new(children))));
         }
     }
 
@@ -201,61 +200,73 @@ impl<'a> ClaimNode<'a> {
         Ok(())
     }
 
-    /// Makes the guard, for a look that has found nobody in the way; `None` when it came too late.
-    pub(crate) fn granted(self, look: &Look) -> Result<Option<LockGuard>> {
-        let NodeName::There(node) = &self.node else {
-            return Ok(None);
+    /// Answers a look that has found no claim in the way.
+    pub(crate) fn grant(&mut self, claim: &Claim, look: &Look) -> Answer {
+        self.session = None;
+        let NodeName::There(node) = std::mem::replace(&mut self.node, NodeName::Absent) else {
+            return Answer::Ended(claim_ended());
         };
-        let token = FencingToken::from_grant(u64::try_from(node.czxid).unwrap_or(u64::MAX))?;
-        let is_permit = matches!(self.request.mode, Mode::Permit { .. });
+        let is_permit = matches!(claim.id().mode(), Mode::Permit { .. });
         if is_permit && look.index + 1 < look.line.len() {
-            // Whoever is next waits for us to be let in, not for us to go.
+            // The next one waits for this claim to be let in, not for it to go.
             look.session.signal(&node.path);
         }
-        let ttl = look.session.ttl(self.claim.id().lock_delay());
-        Ok(self.claim.granted(token, look.confirmed, ttl))
+        Answer::Granted {
+            grant: u64::try_from(node.czxid).unwrap_or(u64::MAX),
+            sent: look.confirmed,
+            ttl: look.session.ttl(claim.id().lock_delay()),
+        }
     }
 
     /// Leaves the line.
     ///
     /// # Errors
     ///
-    /// When nobody knows whether it has been left: dropping the stand goes on with it.
-    pub(crate) async fn withdraw(&mut self) -> Result<()> {
+    /// Why it is not known whether it has been left: dropping the claim goes on with it.
+    pub(crate) async fn withdraw(&mut self, claim: &mut Claim) -> Result<()> {
         if let (NodeName::There(node), Some(session)) = (&self.node, &self.session) {
             session.remove(&node.path).await.map_err(translate)?;
-            self.client.left(self.claim.id().owner());
-            self.not_there();
+            self.client.left(claim.id().owner());
+            self.not_there(claim);
         }
         Ok(())
     }
 
-    async fn session(&mut self) -> Result<Arc<Session>> {
-        if let Some(session) = &self.session {
-            if !session.has_ended() {
-                return Ok(Arc::clone(session));
-            }
-            self.start_over()?;
+    /// Finds the session of the claim; `None` once when the claim has ended.
+    async fn session(&mut self, claim: &Claim) -> Result<Option<Arc<Session>>> {
+        if self
+            .session
+            .as_ref()
+            .is_some_and(|session| session.has_ended())
+        {
+            self.end();
         }
-        let session = self.client.session(self.claim.id()).await?;
+        if let NodeName::Ended = self.node {
+            self.node = NodeName::Absent;
+            return Ok(None);
+        }
+        if let Some(session) = &self.session {
+            return Ok(Some(Arc::clone(session)));
+        }
+        let session = self.client.session(claim.id()).await?;
         self.session = Some(Arc::clone(&session));
-        Ok(session)
+        Ok(Some(session))
     }
 
     /// Makes our node. The request is announced before it is sent, so that whatever becomes of us, what
     /// it has made is removed.
-    async fn join(&mut self, session: &Arc<Session>) -> Result<Option<Seen>> {
-        let id = self.claim.id();
+    async fn join(&mut self, claim: &mut Claim, session: &Arc<Session>) -> Result<Option<Seen>> {
+        let id = claim.id();
         let (owner, prefix) = (id.owner(), claim_prefix(id));
-        let place = ClaimRecord::new(session, &self.lock, &prefix, &self.claim);
+        let place = ClaimRecord::new(session, &self.lock, &prefix, claim);
         self.client.registry.enter(owner, place);
-        let sent = self.claim.sending();
+        let sent = claim.sending();
         self.node = NodeName::Unanswered;
         let joined = session.join(&self.lock, &prefix).await;
         match joined.node {
             Ok(node) => {
                 self.client.heard.note(sent);
-                self.found(node);
+                self.found(claim, node);
                 if matches!(joined.line, Err(ZooKeeperError::NoNode)) {
                     return Ok(None);
                 }
@@ -267,7 +278,7 @@ impl<'a> ClaimNode<'a> {
             }
             Err(error) => {
                 // The server has said that it made nothing.
-                self.not_there();
+                self.not_there(claim);
                 if error == ZooKeeperError::NoNode {
                     self.make_lock(session).await?;
                     Ok(None)
@@ -293,11 +304,11 @@ impl<'a> ClaimNode<'a> {
     }
 
     /// Looks whether our node was made, although no answer came.
-    async fn find(&mut self, session: &Arc<Session>) -> Result<Option<Seen>> {
-        let prefix = claim_prefix(self.claim.id());
+    async fn find(&mut self, claim: &mut Claim, session: &Arc<Session>) -> Result<Option<Seen>> {
+        let prefix = claim_prefix(claim.id());
         let seen = session.look_together(&self.lock).await;
         if matches!(seen, Err(ZooKeeperError::NoNode)) {
-            self.not_there();
+            self.not_there(claim);
             return Ok(None);
         }
         let Some((confirmed, line)) = self.settle(session, seen)? else {
@@ -311,11 +322,11 @@ impl<'a> ClaimNode<'a> {
             return Ok(None);
         };
         let Some(node) = found else {
-            self.not_there();
+            self.not_there(claim);
             return Ok(None);
         };
         self.client.heard.note(confirmed);
-        self.found(node);
+        self.found(claim, node);
         Ok(Some((confirmed, line)))
     }
 
@@ -325,7 +336,7 @@ impl<'a> ClaimNode<'a> {
     async fn see(&mut self, session: &Arc<Session>) -> Result<Option<Seen>> {
         let seen = session.look_together(&self.lock).await;
         if matches!(seen, Err(ZooKeeperError::NoNode)) {
-            self.start_over()?;
+            self.end();
             return Ok(None);
         }
         let seen = self.settle(session, seen)?;
@@ -335,9 +346,9 @@ impl<'a> ClaimNode<'a> {
         Ok(seen)
     }
 
-    fn found(&mut self, node: Node) {
+    fn found(&mut self, claim: &Claim, node: Node) {
         let node = Arc::new(node);
-        let owner = self.claim.id().owner();
+        let owner = claim.id().owner();
         self.client
             .registry
             .update(owner, |place| place.node = Some(Arc::clone(&node)));
@@ -345,18 +356,15 @@ impl<'a> ClaimNode<'a> {
         self.node = NodeName::There(node);
     }
 
-    fn not_there(&mut self) {
-        self.claim.refused();
-        self.client.registry.leave(self.claim.id().owner());
+    fn not_there(&mut self, claim: &mut Claim) {
+        claim.refused();
+        self.client.registry.leave(claim.id().owner());
         self.node = NodeName::Absent;
     }
 
-    /// Gives up whatever there may be of the claim, and goes on with a new one.
-    fn start_over(&mut self) -> Result<()> {
-        self.claim = self.keeper.claim(self.request)?;
-        self.session = None;
-        self.node = NodeName::Absent;
-        Ok(())
+    /// Notes that the claim has ended; whatever there may be of it goes with its release.
+    fn end(&mut self) {
+        (self.session, self.node) = (None, NodeName::Ended);
     }
 
     /// Returns what an answer comes to: `None` when one has to ask again.
@@ -364,7 +372,7 @@ impl<'a> ClaimNode<'a> {
         match answer {
             Ok(value) => Ok(Some(value)),
             Err(error) if session.has_ended() || is_expired(&error) => {
-                self.start_over()?;
+                self.end();
                 Ok(None)
             }
             Err(error) if is_loss_of_connection(&error) => {

@@ -68,6 +68,11 @@ pub(crate) fn is_end_of_session(error: &ZooKeeperError) -> bool {
     )
 }
 
+/// The claim has gone, with its session or because others deleted its node.
+pub(crate) fn claim_ended() -> Error {
+    translate(ZooKeeperError::SessionExpired)
+}
+
 /// Returns true if a server has said that the session has ended.
 pub(crate) fn is_expired(error: &ZooKeeperError) -> bool {
     *error == ZooKeeperError::SessionExpired

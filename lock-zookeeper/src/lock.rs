@@ -6,11 +6,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lock_core::{
     Capabilities, DEFAULT_TTL, DistributedLock, Keeper, KeeperRuntime, LockGuard, LockRequest,
-    Result, TTL_RANGE, TokenOrder,
+    Result, TTL_RANGE, TokenOrder, acquire,
 };
 
 use crate::ZooKeeperConfig;
-use crate::acquire::Acquisition;
+use crate::acquire::{REPLY_LIMIT, ZooKeeperAttempt};
 use crate::client::Client;
 use crate::error::BACKEND;
 
@@ -43,8 +43,8 @@ use crate::error::BACKEND;
 /// ```
 #[derive(Clone, Debug)]
 pub struct ZooKeeperLock {
-    pub(crate) client: Arc<Client>,
-    pub(crate) keeper: Keeper,
+    client: Arc<Client>,
+    keeper: Keeper,
 }
 
 impl ZooKeeperLock {
@@ -95,7 +95,8 @@ impl DistributedLock for ZooKeeperLock {
         let take = |request| {
             let lock = self.clone();
             async move {
-                let acquired = Acquisition::new(&lock, &request)?.run().await;
+                let attempt = ZooKeeperAttempt::new(&lock.client, &request);
+                let acquired = acquire(&lock.keeper, &request, None, REPLY_LIMIT, attempt).await;
                 acquired.map_err(|error| lock.client.located(error))
             }
         };

@@ -1,12 +1,13 @@
-//! The loop of an acquisition, for stores that keep no queue: ask, wait, ask again, until the key is granted or the wait
-//! is over.
+//! The loop of an acquisition: ask, wait, ask again, until the key is granted or the wait is over.
 
-use std::future::{Future, pending};
+use std::future::{Future, pending, ready};
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use crate::{
-    Backoff, Claim, Error, ErrorKind, FencingToken, HumanDuration, Keeper, LastReply, LocalQueue,
-    LockGuard, LockRequest, Moment, Result, Retry,
+    Backoff, Claim, Clock, Error, ErrorKind, FencingToken, HumanDuration, Keeper, LastReply,
+    LocalQueue, LocalTurn, LockGuard, LockRequest, Moment, Result, Retry,
 };
 
 /// The first and the longest pause between attempts that have no answer.
@@ -17,7 +18,8 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(5), Duration::from_secs(1)]
 /// [`acquire`] calls the methods from one task, one after the other.
 pub trait Attempt: Send {
     /// True if a waiter lines up behind others of its process before it asks for the first time: where attempts that
-    /// are made at the same time hinder each other. Default: it asks first, unless others wait.
+    /// are made at the same time hinder each other, or overtake each other on their way to the queue of the store.
+    /// Default: it asks first, unless others wait.
     const LINES_UP_FIRST: bool = false;
 
     /// Asks the store for the key once, within [`Ask::limit`].
@@ -36,14 +38,9 @@ pub trait Attempt: Send {
     /// Returns when the store answered last.
     fn last_reply(&self) -> LastReply;
 
-    /// Prepares to be woken, before the waiter may have to line up behind others of its process.
-    fn line_up(&mut self) {}
-
-    /// Returns true if the store itself makes the waiter wait. One that lined up behind others had better wait there at
-    /// once. Default: false.
-    fn waits_in_the_store(&self) -> bool {
-        false
-    }
+    /// Prepares to be woken, before the waiter lines up behind others of its process, if `others_wait`.
+    #[expect(unused_variables, reason = "the default prepares nothing")]
+    fn line_up(&mut self, others_wait: bool) {}
 
     /// Begins to wait: from now on, a change of the key wakes this waiter.
     ///
@@ -56,30 +53,46 @@ pub trait Attempt: Send {
 
     /// Waits as long as the waiter has to before it asks again. Default: not at all.
     fn pace(&mut self) -> impl Future<Output = ()> + Send {
-        std::future::ready(())
+        ready(())
     }
 
     /// Waits until the key may have become free. Default: for ever.
     ///
+    /// # Errors
+    ///
+    /// Why it is not known whether it has. The wait goes on, if that may pass.
+    ///
     /// # Cancel safety
     ///
     /// A change that comes while nobody waits for it is told to the next call.
-    fn changed(&mut self) -> impl Future<Output = ()> + Send {
+    fn changed(&mut self) -> impl Future<Output = Result<()>> + Send {
         pending()
+    }
+
+    /// Takes `claim`, which is armed, off the store at the end of a wait in vain, within `limit`, and
+    /// [disarms](Claim::refused) it. Default: it is released in the background.
+    ///
+    /// # Cancel safety
+    ///
+    /// The future may be dropped at any point: an armed claim is released in the background.
+    #[expect(unused_variables, reason = "dropping the claim is all")]
+    fn leave(&mut self, claim: &mut Claim, limit: Duration) -> impl Future<Output = ()> + Send {
+        ready(())
     }
 }
 
 /// One attempt.
 #[derive(Debug)]
 pub struct Ask<'a> {
-    /// The claim, the same for all attempts of an acquisition, so that a resend is known as one.
+    /// The claim, the same for all attempts of an acquisition until one was [ended](Answer::Ended), so that a resend is
+    /// known as one.
     pub claim: &'a mut Claim,
     /// The time to wait for the answer.
     pub limit: Duration,
-    /// True if this waiter waits: it is asked for again when the key is refused.
+    /// True if the waiter has [begun to wait](Attempt::begin_to_wait): it is woken when the key is refused.
     pub waits: bool,
     /// The attempts so far, and when the wait ends.
-    pub retry: &'a Retry,
+    pub retry: &'a mut Retry,
 }
 
 /// The answer of the store to a take.
@@ -89,7 +102,7 @@ pub enum Answer {
     Granted {
         /// The number that the fencing token is made of.
         grant: u64,
-        /// When the request was sent that won it.
+        /// When the request was sent that the validity counts from.
         sent: Moment,
         /// For how long from `sent` on the store keeps it, lock delay included.
         ttl: Duration,
@@ -103,6 +116,17 @@ pub enum Answer {
         /// When to ask again if nothing wakes the waiter.
         next_ask: Duration,
     },
+    /// The key is held by others, and the claim has its place behind them in the queue of the store, which
+    /// [`changed`](Attempt::changed) watches: others of this process may line up behind it.
+    Queued {
+        /// When that was asked.
+        sent: Moment,
+        /// When to ask again if nothing wakes the waiter.
+        next_ask: Duration,
+    },
+    /// The claim can win no more, since what it stood on has ended. It is given up, and a new one asks while there is
+    /// time; after that the attempt has failed with this error.
+    Ended(Error),
     /// The key is held by others, and the wait has ended while that was found out.
     Over,
 }
@@ -112,13 +136,17 @@ struct Acquisition<'a, A> {
     request: &'a LockRequest,
     retry: Retry,
     claim: Option<Claim>,
-    next_ask: Duration,
+    /// Kept until the store has the claim in its queue, or to the end.
+    turn: Option<LocalTurn>,
+    /// The pause after the last answer, unless the waiter has to ask again before it may wait.
+    next_ask: Option<Duration>,
     is_over: bool,
     attempt: A,
 }
 
-/// Acquires the key of `request` by `attempt`, in turn with the other waiters of `queue`; `None` when it is held until the
-/// wait is over. The store has `reply_limit` to answer, at most a third of the ttl.
+/// Acquires the key of `request` by `attempt`; `None` when it is held until the wait is over. Waiters take turns in
+/// `queue`, unless the store has them wait in order of arrival by itself. The store has `reply_limit` to answer, at most
+/// a third of the ttl.
 ///
 /// # Errors
 ///
@@ -130,7 +158,7 @@ struct Acquisition<'a, A> {
 pub async fn acquire<A: Attempt>(
     keeper: &Keeper,
     request: &LockRequest,
-    queue: &LocalQueue,
+    queue: Option<&LocalQueue>,
     reply_limit: Duration,
     attempt: A,
 ) -> Result<Option<LockGuard>> {
@@ -139,61 +167,86 @@ pub async fn acquire<A: Attempt>(
         request,
         retry: Retry::new(request, reply_limit),
         claim: Some(keeper.claim(request)?),
-        next_ask: Duration::ZERO,
+        turn: None,
+        next_ask: None,
         is_over: false,
         attempt,
     };
-    if !acquisition.retry.waits() {
-        return acquisition.ask(false).await;
-    }
-    // A waiter that comes while others of its process wait lines up behind them.
-    let others_wait = queue.is_waited_for(&request.key);
-    if !(A::LINES_UP_FIRST || others_wait)
-        && let Some(guard) = acquisition.ask_and_note(false).await?
-    {
-        return Ok(Some(guard));
-    }
-    acquisition.attempt.line_up();
-    let Some(_turn) = queue.enter(&request.key, &mut acquisition.retry).await? else {
-        return acquisition.last_word().await;
+    let acquired = match acquisition.retry.waits() {
+        true => acquisition.wait_in(queue).await?,
+        false => acquisition.ask(false).await?,
     };
-    let waits_at_once = others_wait && acquisition.attempt.waits_in_the_store();
-    if A::LINES_UP_FIRST
-        && !waits_at_once
-        && let Some(guard) = acquisition.ask_and_note(false).await?
-    {
-        return Ok(Some(guard));
+    if acquired.is_none() {
+        acquisition.leave().await;
     }
-    acquisition.wait().await
+    Ok(acquired)
 }
 
 impl<A: Attempt> Acquisition<'_, A> {
+    async fn wait_in(&mut self, queue: Option<&LocalQueue>) -> Result<Option<LockGuard>> {
+        // A waiter that comes while others of its process wait lines up behind them.
+        let others_wait = queue.is_some_and(|queue| queue.is_waited_for(&self.request.key));
+        if !(A::LINES_UP_FIRST || others_wait)
+            && let Some(guard) = self.ask_and_note(false).await?
+        {
+            return Ok(Some(guard));
+        }
+        self.attempt.line_up(others_wait);
+        if let Some(queue) = queue {
+            self.turn = queue.enter(&self.request.key, &mut self.retry).await?;
+            if self.turn.is_none() {
+                return self.last_word().await;
+            }
+        }
+        if A::LINES_UP_FIRST
+            && let Some(guard) = self.ask_and_note(false).await?
+        {
+            return Ok(Some(guard));
+        }
+        self.wait().await
+    }
+
     async fn wait(&mut self) -> Result<Option<LockGuard>> {
         self.attempt.begin_to_wait()?;
         let [first, longest] = PAUSES;
         let mut backoff = Backoff::new(first, longest);
         while !self.is_over {
+            let pause = match self.retry.is_troubled() {
+                true => Some(backoff.next_pause()),
+                false => self.next_ask,
+            };
+            if let Some(pause) = pause
+                && !self.until_woken(pause).await?
+            {
+                return self.last_word().await;
+            }
             self.attempt.pace().await;
             if let Some(guard) = self.ask_and_note(true).await? {
                 return Ok(Some(guard));
-            }
-            let pause = match self.retry.is_troubled() {
-                true => backoff.next_pause(),
-                false => self.next_ask,
-            };
-            if !self.retry.pause(pause, self.attempt.changed()).await {
-                return self.last_word().await;
             }
         }
         Ok(None)
     }
 
+    /// Waits for a change of the key, or for the time to ask without one; `false` when the wait is over.
+    async fn until_woken(&mut self, pause: Duration) -> Result<bool> {
+        let ask = Instant::now() + pause;
+        loop {
+            let mut failed = None;
+            let changed = async { failed = self.attempt.changed().await.err() };
+            let left = ask.saturating_duration_since(Instant::now());
+            let goes_on = self.retry.pause(left, changed).await;
+            let Some(error) = failed else {
+                return Ok(goes_on);
+            };
+            let failed: Result<Option<()>> = Err(error);
+            self.retry.note(failed, self.attempt.last_reply())?;
+        }
+    }
+
     /// Asks once more at the end of a wait: what was held when the store answered last may be free by now, or the store
     /// may be gone, which is not the same.
     async fn last_word(&mut self) -> Result<Option<LockGuard>> {
-        if self.is_over {
-            return Ok(None);
-        }
         let attempt = self.ask(false).await;
         self.retry.last_word(attempt)
     }
@@ -204,44 +257,69 @@ impl<A: Attempt> Acquisition<'_, A> {
     }
 
     async fn ask(&mut self, waits: bool) -> Result<Option<LockGuard>> {
-        let mut claim = match self.claim.take() {
-            Some(claim) => claim,
-            // The one before has won too late, and gives that back.
-            None => self.keeper.claim(self.request)?,
-        };
         let limit = self.retry.patience(self.attempt.last_reply());
-        let ask = Ask {
-            claim: &mut claim,
-            limit,
-            waits,
-            retry: &self.retry,
-        };
-        match self.attempt.ask(ask).await {
-            Ok(Answer::Granted { grant, sent, ttl }) => {
-                let token = FencingToken::from_grant(grant)?;
-                let guard = claim.granted(token, sent, ttl);
-                guard.map(Some).ok_or_else(|| self.came_too_late())
-            }
-            Ok(Answer::Refused {
-                sent,
-                may_arrive,
-                next_ask,
-            }) => {
-                if !may_arrive {
-                    claim.refused();
+        let ends = Clock::Boot.now().plus(limit);
+        loop {
+            let mut claim = match self.claim.take() {
+                Some(claim) => claim,
+                // The one before has ended, or has won too late, and gives that back.
+                None => self.keeper.claim(self.request)?,
+            };
+            let ask = Ask {
+                claim: &mut claim,
+                limit: ends.since(Clock::Boot.now()),
+                waits,
+                retry: &mut self.retry,
+            };
+            match self.attempt.ask(ask).await {
+                Ok(Answer::Granted { grant, sent, ttl }) => {
+                    let token = FencingToken::from_grant(grant)?;
+                    let guard = claim.granted(token, sent, ttl);
+                    return guard.map(Some).ok_or_else(|| self.came_too_late());
                 }
-                self.retry.refused(sent);
-                (self.next_ask, self.claim) = (next_ask, Some(claim));
-                Ok(None)
+                Ok(Answer::Refused {
+                    sent,
+                    may_arrive,
+                    next_ask,
+                }) => {
+                    if !may_arrive {
+                        claim.refused();
+                    }
+                    self.retry.refused(sent);
+                    self.next_ask = waits.then_some(next_ask);
+                    self.claim = Some(claim);
+                    return Ok(None);
+                }
+                Ok(Answer::Queued { sent, next_ask }) => {
+                    self.retry.refused(sent);
+                    self.next_ask = Some(next_ask);
+                    (self.turn, self.claim) = (None, Some(claim));
+                    return Ok(None);
+                }
+                Ok(Answer::Ended(error)) => {
+                    if Clock::Boot.now() >= ends {
+                        return Err(error);
+                    }
+                }
+                Ok(Answer::Over) => {
+                    (self.is_over, self.claim) = (true, Some(claim));
+                    return Ok(None);
+                }
+                Err(error) => {
+                    self.claim = Some(claim);
+                    return Err(error);
+                }
             }
-            Ok(Answer::Over) => {
-                (self.is_over, self.claim) = (true, Some(claim));
-                Ok(None)
-            }
-            Err(error) => {
-                self.claim = Some(claim);
-                Err(error)
-            }
+        }
+    }
+
+    /// Leaves nothing of the claim on the store, at the end of a wait in vain.
+    async fn leave(&mut self) {
+        let limit = self.retry.patience(self.attempt.last_reply());
+        if let Some(mut claim) = self.claim.take()
+            && claim.is_armed()
+        {
+            self.attempt.leave(&mut claim, limit).await;
         }
     }
 

@@ -72,6 +72,11 @@ impl Claim {
         self.armed = false;
     }
 
+    /// Returns true if something of the claim may be on the store.
+    pub(crate) fn is_armed(&self) -> bool {
+        self.armed
+    }
+
     /// Makes the guard of a grant: the store holds the key for `ttl` from `sent` on, of which the last
     /// part is its lock delay, if it has one.
     ///

@@ -5,11 +5,17 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::store::{CLOCK, Grant, Standing, Store, token};
+use tokio::sync::Notify;
+
+use super::store::{CLOCK, Standing, Store};
 use crate::{
-    Capabilities, Claim, DistributedLock, HoldId, Keeper, LeaseStore, LockGuard, LockKey,
-    LockRequest, Moment, Released, Renewal, Result, TTL_RANGE, TokenOrder, Wait,
+    Answer, Ask, Attempt, Capabilities, Claim, Clock, DistributedLock, HoldId, Keeper, LastReply,
+    LeaseStore, LockGuard, LockKey, LockRequest, Released, Renewal, Result, TTL_RANGE, TokenOrder,
+    acquire,
 };
+
+/// The time that the store has to answer, which it does at once.
+const REPLY_LIMIT: Duration = Duration::from_secs(1);
 
 /// Locks inside this process: for tests, examples and services with a single instance.
 ///
@@ -94,43 +100,6 @@ impl MemoryLock {
             .map(|(key, owner)| format!("{key} {owner}"))
             .collect()
     }
-
-    /// Waits in the queue until the claim is granted; `None` when the wait ran out.
-    async fn wait(&self, claim: &Claim, wait: Wait) -> Option<Grant> {
-        let until_granted = self.until_granted(claim.id());
-        match wait.deadline() {
-            None => Some(until_granted.await),
-            Some(deadline) => tokio::time::timeout_at(deadline, until_granted).await.ok(),
-        }
-    }
-
-    async fn until_granted(&self, id: &HoldId) -> Grant {
-        loop {
-            match self.store.look(id) {
-                Standing::Granted(grant) => return grant,
-                Standing::Waiting {
-                    changed,
-                    look_again,
-                } => {
-                    tokio::select! {
-                        () = changed.notified() => {}
-                        () = sleep_until(look_again) => {}
-                    }
-                }
-                // Granted and expired before anyone looked: the runtime stood still.
-                Standing::Absent => {
-                    self.store.enter(id);
-                }
-            }
-        }
-    }
-}
-
-async fn sleep_until(moment: Option<Moment>) {
-    match moment {
-        Some(moment) => CLOCK.sleep_until(moment).await,
-        None => std::future::pending().await,
-    }
 }
 
 #[async_trait]
@@ -146,7 +115,14 @@ impl DistributedLock for MemoryLock {
     async fn acquire(&self, request: LockRequest) -> Result<Option<LockGuard>> {
         let take = |request| {
             let lock = self.clone();
-            async move { lock.take(&request).await }
+            async move {
+                let attempt = MemoryAttempt {
+                    store: &lock.store,
+                    is_queued: false,
+                    changed: Arc::default(),
+                };
+                acquire(&lock.keeper, &request, None, REPLY_LIMIT, attempt).await
+            }
         };
         self.keeper.acquire(request, take).await
     }
@@ -156,25 +132,66 @@ impl DistributedLock for MemoryLock {
     }
 }
 
-impl MemoryLock {
-    async fn take(&self, request: &LockRequest) -> Result<Option<LockGuard>> {
+/// The attempts of one acquisition.
+struct MemoryAttempt<'a> {
+    store: &'a Store,
+    /// True if the claim is in the queue.
+    is_queued: bool,
+    /// Tells when the claim is granted.
+    changed: Arc<Notify>,
+}
+
+impl Attempt for MemoryAttempt<'_> {
+    async fn ask(&mut self, ask: Ask<'_>) -> Result<Answer> {
         loop {
-            let mut claim = self.keeper.claim(request)?;
-            claim.sending();
-            let grant = match self.store.enter(claim.id()) {
-                Standing::Granted(grant) => grant,
-                Standing::Waiting { .. } | Standing::Absent => {
-                    match self.wait(&claim, request.wait()).await {
-                        Some(grant) => grant,
-                        None => return Ok(None),
-                    }
+            let standing = match self.is_queued {
+                true => self.store.look(ask.claim.id()),
+                false => {
+                    ask.claim.sending();
+                    self.store.enter(ask.claim.id())
                 }
             };
-            let ttl = claim.id().store_ttl();
-            if let Some(guard) = claim.granted(token(grant)?, grant.at, ttl) {
-                return Ok(Some(guard));
+            self.is_queued = matches!(standing, Standing::Waiting { .. });
+            match standing {
+                Standing::Granted(grant) => {
+                    return Ok(Answer::Granted {
+                        grant: grant.number,
+                        sent: grant.at,
+                        ttl: ask.claim.id().store_ttl(),
+                    });
+                }
+                Standing::Waiting {
+                    changed,
+                    look_again,
+                } => {
+                    self.changed = changed;
+                    return Ok(Answer::Queued {
+                        sent: Clock::Boot.now(),
+                        next_ask: look_again
+                            .map_or(*TTL_RANGE.end(), |moment| moment.since(CLOCK.now())),
+                    });
+                }
+                // Granted and expired before anyone looked: the runtime stood still.
+                Standing::Absent => {}
             }
         }
+    }
+
+    fn last_reply(&self) -> LastReply {
+        LastReply {
+            at: Clock::Boot.now(),
+            latency: Duration::ZERO,
+        }
+    }
+
+    async fn changed(&mut self) -> Result<()> {
+        self.changed.notified().await;
+        Ok(())
+    }
+
+    async fn leave(&mut self, claim: &mut Claim, _limit: Duration) {
+        self.store.release(claim.id());
+        claim.refused();
     }
 }
 

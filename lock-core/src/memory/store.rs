@@ -8,9 +8,7 @@ use tokio::sync::Notify;
 
 use crate::backend::fair_queue::holders;
 use crate::mutex::Mutex;
-use crate::{
-    Clock, FencingToken, HoldId, LockKey, LossReason, Moment, OwnerId, Released, Renewal, Result,
-};
+use crate::{Clock, HoldId, LockKey, LossReason, Moment, OwnerId, Released, Renewal};
 
 pub(super) const CLOCK: Clock = Clock::Runtime;
 
@@ -207,9 +205,4 @@ impl State {
         }
         removed
     }
-}
-
-/// The fencing token of a grant.
-pub(super) fn token(grant: Grant) -> Result<FencingToken> {
-    FencingToken::from_grant(grant.number)
 }

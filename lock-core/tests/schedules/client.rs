@@ -110,8 +110,9 @@ impl Attempt for SimulatedAttempt<'_> {
         self.replies.last()
     }
 
-    async fn changed(&mut self) {
+    async fn changed(&mut self) -> Result<()> {
         self.changed.as_mut().await;
+        Ok(())
     }
 }
 
@@ -131,7 +132,14 @@ impl DistributedLock for Client {
             async move {
                 let attempt = SimulatedAttempt::new(&client);
                 let (keeper, queue) = (&client.keeper, &client.queue);
-                acquire(keeper, &request, queue, Duration::from_secs(1), attempt).await
+                acquire(
+                    keeper,
+                    &request,
+                    Some(queue),
+                    Duration::from_secs(1),
+                    attempt,
+                )
+                .await
             }
         };
         self.keeper.acquire(request, take).await

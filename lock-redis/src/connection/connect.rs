@@ -19,7 +19,9 @@ use tokio::task::{AbortHandle, JoinSet};
 use crate::RedisConfig;
 use crate::connection::abortable::{Abort, Abortable};
 use crate::connection::preflight::preflight;
-use crate::error::{BACKEND, no_answer, translate};
+#[cfg(feature = "tls")]
+use crate::error::explain;
+use crate::error::{BACKEND, broken, config_error, no_answer, translate};
 
 /// The time that a connection may be idle before it is shown to be in use, so that no firewall on the way
 /// forgets it.
@@ -248,25 +250,6 @@ async fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
 fn discard_unsent(stream: &TcpStream) {
     // It fails where the connection has broken already.
     let _broken = stream.set_zero_linger();
-}
-
-/// Returns what a failure below the protocol means.
-pub(crate) fn explain(error: io::Error) -> Error {
-    #[cfg(feature = "tls")]
-    let error = match lock_tls::explain(error) {
-        Ok(told) => return told.with_backend(BACKEND),
-        Err(error) => error,
-    };
-    broken(error)
-}
-
-/// Returns what a failure below the protocol means to the caller.
-pub(crate) fn broken(error: io::Error) -> Error {
-    translate(error.into())
-}
-
-fn config_error(message: impl Into<std::borrow::Cow<'static, str>>) -> Error {
-    Error::new(ErrorKind::Config, message).with_backend(BACKEND)
 }
 
 impl fmt::Debug for Connector {

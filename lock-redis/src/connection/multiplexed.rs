@@ -11,7 +11,6 @@ use tokio::runtime::Handle;
 use crate::commands::script::{Call, Channel, listening_next};
 use crate::connection::batch::{BatchMax, Batches, Route};
 use crate::connection::connect::Driver;
-use crate::connection::shared::Tracking;
 use crate::error::translate;
 use crate::server_checks;
 
@@ -27,6 +26,15 @@ pub(crate) struct Connection {
     pub(crate) probed: AtomicBool,
     /// Runs as long as anybody has the connection.
     driver: Driver,
+}
+
+/// The keys of which the server tells a connection when another client changes them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Tracking {
+    /// All that were read on it.
+    All,
+    /// The keys that a [listening](crate::commands::script::Call::listening) call has read.
+    Asked,
 }
 
 impl Connection {

@@ -5,8 +5,7 @@ use std::io;
 use lock_core::{Error, ErrorKind, Result};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use crate::connection::connect::explain;
-use crate::error::BACKEND;
+use crate::error::{BACKEND, explain};
 
 const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
 

@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use crate::commands::script::Call;
 use crate::connection::batch::BatchMax;
 use crate::connection::connect::Connector;
-use crate::connection::multiplexed::Connection;
+use crate::connection::multiplexed::{Connection, Tracking};
 use crate::error::{no_answer, translate};
 
 /// The time that opening a connection may take.
@@ -65,15 +65,6 @@ enum State {
 }
 
 type Outcome = watch::Receiver<Option<Result<Arc<Connection>>>>;
-
-/// The keys of which the server tells a connection when another client changes them.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Tracking {
-    /// All that were read on it.
-    All,
-    /// The keys that a [listening](Call::listening) call has read.
-    Asked,
-}
 
 impl SharedConnection {
     pub(crate) fn new(mut options: ConnectOptions, runtime: Handle) -> Arc<Self> {
