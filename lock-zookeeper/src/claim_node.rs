@@ -108,13 +108,7 @@ impl<'a> ClaimNode<'a> {
                 continue;
             };
             (self.seen, self.fruitless) = (asked, 0);
-            return Ok(Some(Look {
-                confirmed,
-                line,
-                index,
-                lock: Arc::clone(&self.lock),
-                session,
-            }));
+            return Ok(Some(self.look_at((confirmed, line), index, session)));
         }
     }
 
@@ -127,13 +121,17 @@ impl<'a> ClaimNode<'a> {
         let index = line.position(node.name())?;
         let is_new = Clock::Boot.now().since(confirmed) < DOUBT;
         let waits = blocking_claim(line.modes(), index).is_some();
-        (is_new && waits).then(|| Look {
+        (is_new && waits).then(|| self.look_at((confirmed, line), index, Arc::clone(session)))
+    }
+
+    fn look_at(&self, (confirmed, line): Seen, index: usize, session: Arc<Session>) -> Look {
+        Look {
             confirmed,
             line,
             index,
             lock: Arc::clone(&self.lock),
-            session: Arc::clone(session),
-        })
+            session,
+        }
     }
 
     /// Waits before the next attempt after one that has come to nothing.
