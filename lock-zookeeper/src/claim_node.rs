@@ -243,12 +243,10 @@ impl<'a> ClaimNode<'a> {
             self.node = NodeName::Absent;
             return Ok(None);
         }
-        if let Some(session) = &self.session {
-            return Ok(Some(Arc::clone(session)));
+        if self.session.is_none() {
+            self.session = Some(self.client.session(claim.id()).await?);
         }
-        let session = self.client.session(claim.id()).await?;
-        self.session = Some(Arc::clone(&session));
-        Ok(Some(session))
+        Ok(self.session.clone())
     }
 
     /// Makes our node. The request is announced before it is sent, so that whatever becomes of us, what
