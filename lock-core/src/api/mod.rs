@@ -2,6 +2,7 @@
 
 pub(crate) mod capabilities;
 pub(crate) mod error;
+pub(crate) mod guard;
 pub(crate) mod human_duration;
 pub(crate) mod key;
 pub(crate) mod lock;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::backend::retry::Followers;
+use crate::backend::followers::Followers;
 use crate::{Error, ErrorKind, LockKey, Moment, Result};
 
 /// The ttl of a request that names none, and of a client configured without one: 30 seconds.

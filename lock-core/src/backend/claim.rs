@@ -6,7 +6,11 @@ use std::time::Duration;
 
 use crate::hold::Hold;
 use crate::hold::validity::renewal_due;
-use crate::{FencingToken, HoldId, LockGuard, LossReason, LossSender, Moment};
+use crate::keeper::at_runtime::RuntimeKeeper;
+use crate::{
+    FencingToken, HoldId, Keeper, KeeperRuntime, LockGuard, LockRequest, LossReason, LossSender,
+    Moment, Result,
+};
 
 /// An acquisition under way.
 ///
@@ -35,6 +39,7 @@ use crate::{FencingToken, HoldId, LockGuard, LossReason, LossSender, Moment};
 #[must_use = "dropping a claim gives up the acquisition"]
 pub struct Claim {
     hold: Arc<Hold>,
+    keeper: Arc<RuntimeKeeper>,
     max_hold: Option<Duration>,
     armed: bool,
     /// True if a take was sent again because nothing was heard of the one before, which may still
@@ -42,16 +47,31 @@ pub struct Claim {
     resent: bool,
 }
 
-impl Claim {
-    pub(crate) fn new(hold: Hold, max_hold: Option<Duration>) -> Self {
-        Self {
+impl Keeper {
+    /// Starts an acquisition: checks the request and gives it an owner id of its own.
+    ///
+    /// # Errors
+    ///
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) for a mode or ttl that the backend cannot
+    /// give, [`Config`](crate::ErrorKind::Config) outside a Tokio runtime,
+    /// [`Closed`](crate::ErrorKind::Closed) after [`shutdown`](Self::shutdown).
+    pub fn claim(&self, request: &LockRequest) -> Result<Claim> {
+        self.0.gate.check()?;
+        self.0.capabilities.check(request)?;
+        let keeper = self.0.here()?;
+        let id = HoldId::new(request, KeeperRuntime::caller().handle()?.id())?;
+        let hold = Hold::new(id, self.0.clock, Arc::<RuntimeKeeper>::clone(&keeper));
+        Ok(Claim {
             hold: Arc::new(hold),
-            max_hold,
+            keeper,
+            max_hold: request.max_hold,
             armed: false,
             resent: false,
-        }
+        })
     }
+}
 
+impl Claim {
     /// Returns what identifies this acquisition on the store.
     pub fn id(&self) -> &HoldId {
         &self.hold.id
@@ -62,7 +82,7 @@ impl Claim {
     pub fn sending(&mut self) -> Moment {
         self.resent |= self.armed;
         self.armed = true;
-        self.hold.keeper.clock.now()
+        self.keeper.client.clock.now()
     }
 
     /// Disarms the claim: the store has answered that nothing of it is there.
@@ -89,18 +109,19 @@ impl Claim {
             self.hold.id.set_granted();
         }
         let ttl = self.hold.usable(ttl);
-        if self.hold.keeper.clock.now() > renewal_due(sent, ttl) {
+        if self.keeper.client.clock.now() > renewal_due(sent, ttl) {
             return None;
         }
         let mut claim = self;
-        claim.hold.keep(sent, ttl, claim.max_hold);
-        if claim.hold.keeper.gate.is_closed() {
+        let keeper = Arc::clone(&claim.keeper);
+        keeper.keep(&claim.hold, (sent, ttl), claim.max_hold);
+        if keeper.client.gate.is_closed() {
             // The shutdown may have passed by before the hold was there to be ended.
             claim.hold.end(LossReason::Closed);
             return None;
         }
         (claim.armed, claim.resent) = (false, false);
-        Some(LockGuard::new(Arc::clone(&claim.hold), token))
+        Some(LockGuard::new(Arc::clone(&claim.hold), keeper, token))
     }
 
     /// By this the backend reports a loss that it learns of by itself.
@@ -112,7 +133,9 @@ impl Claim {
 impl Drop for Claim {
     fn drop(&mut self) {
         if self.armed || self.resent {
-            self.hold.release_in_background(self.hold.releasing(), None);
+            let releasing = self.keeper.client.releasing(&self.hold);
+            self.keeper
+                .release_in_background(&self.hold, releasing, None::<()>);
         }
     }
 }

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use tokio::sync::{Mutex as FairMutex, OwnedMutexGuard, watch};
 use tokio::time::{Instant, sleep_until};
 
-use crate::backend::retry::{Followers, QueuedBehind, Retry};
+use crate::backend::followers::{Followers, QueuedBehind};
+use crate::backend::retry::Retry;
 use crate::mutex::Mutex;
 use crate::{Error, LockKey, Moment, Result};
 

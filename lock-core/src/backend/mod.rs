@@ -5,6 +5,7 @@ pub(crate) mod backoff;
 pub(crate) mod claim;
 pub(crate) mod deadlines;
 pub(crate) mod fair_queue;
+pub(crate) mod followers;
 pub(crate) mod in_flight;
 pub(crate) mod lease_store;
 pub(crate) mod local_queue;

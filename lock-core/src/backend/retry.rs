@@ -1,12 +1,11 @@
 //! The state of an acquisition that asks its store again and again, and its decisions about errors.
 
-use std::fmt;
 use std::future::Future;
-use std::sync::Weak;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::backend::followers::Followers;
 use crate::mutex::Mutex;
 use crate::{Clock, Error, ErrorKind, LastReply, LockRequest, Moment, Result, Wait};
 
@@ -25,30 +24,6 @@ const LATE_MAX: u32 = 20;
 
 /// The time that a wait that has no end of its own rides out a store that cannot be reached.
 pub(crate) const OUTAGE_LIMIT: Duration = Duration::from_secs(30);
-
-/// A waiter behind an acquisition, which is cut off from the store for as long as the acquisition is.
-pub(crate) trait QueuedBehind: Send + Sync {
-    /// Takes note that nothing was heard of the store since `heard`, as `error` says.
-    fn cut_off(&self, error: &Error, heard: Moment);
-}
-
-/// The waiters behind, which are told while the acquisition rides an outage out.
-#[derive(Clone)]
-pub(crate) struct Followers(pub(crate) Weak<dyn QueuedBehind>);
-
-impl PartialEq for Followers {
-    fn eq(&self, other: &Self) -> bool {
-        Weak::ptr_eq(&self.0, &other.0)
-    }
-}
-
-impl Eq for Followers {}
-
-impl fmt::Debug for Followers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Followers")
-    }
-}
 
 /// The attempts of one acquisition, for stores that keep no queue: until when to go on, how long to
 /// wait for each answer, and which errors to ride out.

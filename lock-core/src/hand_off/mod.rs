@@ -1,5 +1,6 @@
 //! Few claims on the store, and many waiters of the same process in front of it.
 
+mod grants;
 mod lock;
 mod place;
 mod queue;
@@ -10,4 +11,3 @@ mod slot;
 mod waiting;
 
 pub use lock::HandOff;
-pub(crate) use place::Place;

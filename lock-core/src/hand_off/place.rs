@@ -7,27 +7,20 @@ use tokio::time::Instant;
 
 use super::queues::Queues;
 use super::slot::Slot;
-use crate::LockKey;
-use crate::hold::Hold;
+use crate::api::guard::{HandedOn, Successors};
+use crate::{LockGuard, LockKey};
 
 /// The tie between an exclusive hold and the queue that it came from.
 ///
 /// While it is there nobody of this process claims the key on the store; dropping it lets the next waiter do so.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(super) struct Place {
     queues: Arc<Queues>,
     key: LockKey,
     /// The number of the hold.
     number: u64,
     /// When the hold was won.
     since: Instant,
-}
-
-/// Lets the next waiter claim the key when a hold is lost, although its guard is still there.
-pub(crate) struct Forfeiter {
-    queues: Arc<Queues>,
-    key: LockKey,
-    number: u64,
 }
 
 impl Place {
@@ -40,36 +33,56 @@ impl Place {
         }
     }
 
-    /// The next waiter, if it may have `hold` as it is: within the budget, with the ttl and the lock
+    /// Lets `guard` hand its hold on at this place when it is released.
+    ///
+    /// A guard that has a place already, because one hand-off was put upon another, keeps it.
+    pub(super) fn tie(self, guard: LockGuard) -> LockGuard {
+        if guard.has_successors() {
+            return guard;
+        }
+        let (queues, key, number) = (Arc::clone(&self.queues), self.key.clone(), self.number);
+        let forfeit = move || queues.hold_left(&key, number, Duration::ZERO);
+        guard.hold().on_loss(forfeit);
+        // It may have been lost before that was listened to.
+        if guard.hold().expire_if_due().is_err() {
+            self.queues
+                .hold_left(&self.key, self.number, Duration::ZERO);
+        }
+        guard.with_successors(Box::new(self))
+    }
+
+    /// Finds the next waiter, if it may have the hold of `guard` as it is: within the budget, with the ttl and the lock
     /// delay it asked for, and with most of the lease ahead.
-    pub(crate) fn next_waiter(&self, hold: &Hold) -> Option<Arc<Slot>> {
-        if self.since.elapsed() >= self.queues.budget || !hold.is_fresh() {
+    fn next_waiter(&self, guard: &LockGuard) -> Option<Arc<Slot>> {
+        if self.since.elapsed() >= self.queues.budget || !guard.hold().is_fresh() {
             return None;
         }
-        self.queues.next_for_hold(&self.key, self.number, hold)
+        self.queues.next_for_hold(&self.key, self.number, guard)
     }
+}
 
-    /// Says that the guard at this place has ended, although its release may take a while.
-    pub(crate) fn gives_up(&self) {
-        self.queues.hold_ended(&self.key, self.number);
-    }
-
-    /// Puts a waiter back that was taken out for nothing.
-    pub(crate) fn put_back(&self, waiter: Arc<Slot>) {
-        self.queues.put_back(waiter);
-    }
-
-    /// Lets the next waiter claim the key.
-    pub(crate) fn forfeit(&self) {
-        self.forfeiter().forfeit();
-    }
-
-    pub(crate) fn forfeiter(&self) -> Forfeiter {
-        Forfeiter {
-            queues: Arc::clone(&self.queues),
-            key: self.key.clone(),
-            number: self.number,
+impl Successors for Place {
+    fn hand_on(self: Box<Self>, mut guard: LockGuard) -> HandedOn {
+        let next = guard
+            .may_be_handed_on()
+            .then(|| self.next_waiter(&guard))
+            .flatten();
+        let Some(waiter) = next else {
+            return HandedOn::ToNone(guard.with_successors(self));
+        };
+        if !guard.begin_next_turn(waiter.max_hold()) {
+            // It was lost just now.
+            self.queues.put_back(waiter);
+            return HandedOn::ToNone(guard.with_successors(self));
         }
+        match waiter.give(guard.with_successors(self)) {
+            None => HandedOn::ToNext,
+            Some(refused) => HandedOn::Refused(refused),
+        }
+    }
+
+    fn guard_ended(&self) {
+        self.queues.hold_ended(&self.key, self.number);
     }
 }
 
@@ -77,12 +90,5 @@ impl Drop for Place {
     fn drop(&mut self) {
         self.queues
             .hold_left(&self.key, self.number, self.since.elapsed());
-    }
-}
-
-impl Forfeiter {
-    pub(crate) fn forfeit(&self) {
-        self.queues
-            .hold_left(&self.key, self.number, Duration::ZERO);
     }
 }

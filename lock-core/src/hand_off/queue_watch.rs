@@ -10,7 +10,7 @@ use crate::mutex::Mutex;
 use crate::waiter::watchdog::{self, Progress, Watched};
 
 /// One look after the other, as long as anybody waits for the key.
-pub(super) struct QueueWatch {
+struct QueueWatch {
     queues: Weak<Queues>,
     key: LockKey,
     limit: Duration,
@@ -18,17 +18,21 @@ pub(super) struct QueueWatch {
     ended: Mutex<Option<u64>>,
 }
 
-impl QueueWatch {
-    /// Begins for the queue that `waiter` is in; ends when it is dropped.
-    pub(super) fn begin(queues: &Arc<Queues>, waiter: &Slot) -> Arc<Self> {
-        let watch = Arc::new(Self {
-            queues: Arc::downgrade(queues),
+impl Queues {
+    /// Begins to look after the queue that `waiter` is in, unless that has begun.
+    pub(super) fn watch(self: &Arc<Self>, waiter: &Slot) {
+        let mut watches = self.watches.lock();
+        if watches.contains_key(&waiter.key) {
+            return;
+        }
+        let watch = Arc::new(QueueWatch {
+            queues: Arc::downgrade(self),
             key: waiter.key.clone(),
             limit: watchdog::limit(waiter.wants.ttl),
             ended: Mutex::default(),
         });
-        queues.watchdog.probe(&watch, waiter.runtime.as_ref());
-        watch
+        self.watchdog.probe(&watch, waiter.runtime.as_ref());
+        watches.insert(waiter.key.clone(), watch);
     }
 }
 

@@ -8,33 +8,26 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::place::Place;
 use super::queue::{Queue, Wants};
-use super::queue_watch::QueueWatch;
-use super::shared::SharedGrant;
-use super::slot::{Slot, State};
+use super::slot::{Slot, SlotQueues, State};
 use crate::backend::retry::OUTAGE_LIMIT;
 use crate::hold::Hold;
 use crate::mutex::Mutex;
-use crate::waiter::watchdog::Watchdog;
+use crate::waiter::watchdog::{Watchdog, Watched};
 use crate::{
-    Capabilities, Clock, DistributedLock, Error, FencingToken, LockGuard, LockKey, LockRequest,
-    Mode, Moment, Wait,
+    Capabilities, Clock, DistributedLock, Error, LockGuard, LockKey, LockRequest, Moment, Wait,
 };
-
-/// The number of guards of one grant that there may be beside the first.
-const SHARERS_MAX: usize = FencingToken::HAND_OFFS;
 
 /// The queues of one client.
 pub(crate) struct Queues {
     pub(super) locks: Arc<dyn DistributedLock>,
     capabilities: Capabilities,
-    by_key: Mutex<HashMap<LockKey, Queue<Arc<Slot>>>>,
+    pub(super) by_key: Mutex<HashMap<LockKey, Queue<Arc<Slot>>>>,
     /// The keys that were waited for lately.
-    watches: Mutex<HashMap<LockKey, Arc<QueueWatch>>>,
+    pub(super) watches: Mutex<HashMap<LockKey, Arc<dyn Watched>>>,
     /// The number of exclusive holds so far: each has a number of its own, so that one that was
     /// lost can do nothing to a later one.
-    holds: AtomicU64,
+    pub(super) holds: AtomicU64,
     /// The time that one hold may be handed on.
     pub(super) budget: Duration,
     /// The time to stay away from the store after a spent budget, so that others get their turn.
@@ -68,7 +61,12 @@ impl Queues {
         arrived: Moment,
         lapses: u32,
     ) -> Arc<Slot> {
-        let slot = Arc::new(Slot::new(self, request, arrived, lapses));
+        let slot = Arc::new(Slot::new(
+            Arc::<Self>::clone(self),
+            request,
+            arrived,
+            lapses,
+        ));
         let mut queues = self.by_key.lock();
         match queues.get_mut(&request.key) {
             Some(queue) => {
@@ -77,11 +75,7 @@ impl Queues {
                 }
                 queue.push(Arc::clone(&slot));
                 drop(queues);
-                let mut watches = self.watches.lock();
-                if !watches.contains_key(&request.key) {
-                    let watch = QueueWatch::begin(self, &slot);
-                    watches.insert(request.key.clone(), watch);
-                }
+                self.watch(&slot);
             }
             None => {
                 let _fresh = slot.set(State::Drives(None));
@@ -89,18 +83,6 @@ impl Queues {
             }
         }
         slot
-    }
-
-    /// Tells the log if the waiters of `key` wait for too long; `false` when nobody waits.
-    pub(super) fn note_wait(&self, key: &LockKey) -> bool {
-        let queues = self.by_key.lock();
-        let first = queues.get(key).and_then(Queue::first);
-        let arrived = first.map(|first| first.arrived);
-        drop(queues);
-        if let (Some(arrived), Some(keeper)) = (arrived, self.locks.keeper()) {
-            keeper.note_wait(key, arrived);
-        }
-        arrived.is_some()
     }
 
     /// Looks after those who wait for `key`; returns the exclusive hold whose release they wait for, if any. Where that is
@@ -132,28 +114,6 @@ impl Queues {
         });
     }
 
-    /// Like [`driver_left`](Self::driver_left), and gives the driver's claim up, which nobody polls.
-    pub(super) fn driver_lapsed(&self, driver: &Slot) {
-        drop(driver.take_claim());
-        self.driver_left(driver);
-    }
-
-    /// Looks after a lapse whether others behind are polled, once in a while: where nobody drives a runtime,
-    /// its waiters would come to their turn and lapse one after the other.
-    pub(super) fn look_for_others(&self, lapsed: &Slot) {
-        let mut queues = self.by_key.lock();
-        let Some(queue) = queues.get_mut(&lapsed.key) else {
-            return;
-        };
-        if !queue.lapsed() {
-            return;
-        }
-        let there = |slot: &&Arc<Slot>| slot.runtime_id() == lapsed.runtime_id();
-        let there: Vec<_> = queue.waiters().filter(there).map(Arc::clone).collect();
-        drop(queues);
-        there.iter().for_each(Slot::notify);
-    }
-
     /// Lets the next waiter claim `key` after the exclusive hold `number`, which this process `held` so long: after a
     /// rest when that spent the budget.
     pub(super) fn hold_left(&self, key: &LockKey, number: u64, held: Duration) {
@@ -183,72 +143,19 @@ impl Queues {
         }
     }
 
-    /// Takes what the claim of `driver` was granted: makes the guard that it gets, shares the grant with the
-    /// readers behind it, and lets the next one claim if the mode admits others beside it.
-    pub(super) fn granted(self: &Arc<Self>, driver: &Arc<Slot>, guard: LockGuard) -> LockGuard {
-        let mut queues = self.by_key.lock();
-        let ours = |queue: &&mut Queue<Arc<Slot>>| {
-            queue
-                .driver()
-                .is_some_and(|other| Arc::ptr_eq(other, driver))
-        };
-        let Some(queue) = queues.get_mut(&driver.key).filter(ours) else {
-            // It has lapsed just now: a hold like any other.
-            return guard.holding_at_most(driver.max_hold());
-        };
-        queue.is_silent = false;
-        if driver.wants.mode == Mode::Exclusive {
-            let number = self.holds.fetch_add(1, Ordering::Relaxed);
-            queue.hold(number);
-            drop(queues);
-            let guard = guard.holding_at_most(driver.max_hold());
-            return guard.at(Place::new(self, &driver.key, number));
-        }
-        let sharers = match driver.wants.mode {
-            Mode::Shared => queue.sharers(driver.wants, SHARERS_MAX, |slot| {
-                is_at_home(guard.hold(), slot)
-            }),
-            Mode::Exclusive | Mode::Permit { .. } => Vec::new(),
-        };
-        let next = next_driver(queue, None);
-        if next.is_none() {
-            queues.remove(&driver.key);
-        }
-        drop(queues);
-        if let Some(next) = next {
-            next.notify();
-        }
-        if sharers.is_empty() {
-            return guard.holding_at_most(driver.max_hold());
-        }
-        self.share(driver, guard, sharers)
-    }
-
-    fn share(&self, driver: &Slot, guard: LockGuard, sharers: Vec<Arc<Slot>>) -> LockGuard {
-        let (grant, first) = SharedGrant::new(guard, driver.max_hold(), sharers.len());
-        for slot in sharers {
-            match slot.set(State::Shares(Arc::clone(&grant))) {
-                None => slot.notify_unwatched(),
-                Some(_) => grant.leave(),
-            }
-        }
-        grant.watch(&self.watchdog, driver.runtime.as_ref());
-        first
-    }
-
     /// The next waiter, if it may have the exclusive hold `number` that a guard gives up.
     pub(super) fn next_for_hold(
         &self,
         key: &LockKey,
         number: u64,
-        hold: &Hold,
+        guard: &LockGuard,
     ) -> Option<Arc<Slot>> {
         let mut queues = self.by_key.lock();
         let queue = queues
             .get_mut(key)
             .filter(|queue| queue.belongs_to(number))?;
-        let next = queue.next_alike(wants_of(hold))?;
-        if is_at_home(hold, &next) {
+        let next = queue.next_alike(wants_of(guard.hold()))?;
+        if guard.can_be_kept_on(next.runtime_id()) {
             return Some(next);
         }
         queue.put_back(next);
@@ -258,24 +165,6 @@ impl Queues {
     /// Returns true if the store refuses such a request whoever asks: then it does so at once.
     pub(super) fn is_refused(&self, request: &LockRequest) -> bool {
         self.capabilities.check(request).is_err()
-    }
-
-    /// Tells those that wait behind `driver` without an end of the `error` that it met, if they have waited for as
-    /// long as waits outlast an outage since the store was `heard`.
-    pub(super) fn fail_outlasted(&self, driver: &Slot, error: &Error, heard: Moment) {
-        let now = Clock::Boot.now();
-        let queues = self.by_key.lock();
-        let behind = queues.get(&driver.key).into_iter().flat_map(Queue::waiters);
-        let outlasted = |slot: &&Arc<Slot>| {
-            slot.wait == Wait::Forever && now.since(slot.arrived.max(heard)) > OUTAGE_LIMIT
-        };
-        let outlasted: Vec<_> = behind.filter(outlasted).map(Arc::clone).collect();
-        drop(queues);
-        for slot in outlasted {
-            if slot.fail(error.clone()) {
-                slot.notify_unwatched();
-            }
-        }
     }
 
     /// Returns true if the store was away when the driver before gave up.
@@ -311,7 +200,10 @@ impl Queues {
 }
 
 /// Makes the next waiter the driver, which is to be woken.
-fn next_driver(queue: &mut Queue<Arc<Slot>>, rests_until: Option<Instant>) -> Option<Arc<Slot>> {
+pub(super) fn next_driver(
+    queue: &mut Queue<Arc<Slot>>,
+    rests_until: Option<Instant>,
+) -> Option<Arc<Slot>> {
     while let Some(next) = queue.pass() {
         next.is_followed
             .store(queue.has_waiters(), Ordering::Relaxed);
@@ -330,9 +222,56 @@ fn wants_of(hold: &Hold) -> Wants {
     }
 }
 
-/// Returns true if `waiter` may keep `hold`: one that is kept on its owner's runtime cannot leave it.
-fn is_at_home(hold: &Hold, waiter: &Slot) -> bool {
-    hold.keeper.keeper_runtime.outlives_callers() || waiter.runtime_id() == Some(hold.handle.id())
+impl SlotQueues for Queues {
+    fn watchdog(&self) -> &Watchdog {
+        &self.watchdog
+    }
+
+    fn note_wait(&self, key: &LockKey) -> bool {
+        let queues = self.by_key.lock();
+        let first = queues.get(key).and_then(Queue::first);
+        let arrived = first.map(|first| first.arrived);
+        drop(queues);
+        if let (Some(arrived), Some(keeper)) = (arrived, self.locks.keeper()) {
+            keeper.note_wait(key, arrived);
+        }
+        arrived.is_some()
+    }
+
+    fn driver_lapsed(&self, driver: &Slot) {
+        drop(driver.take_claim());
+        self.driver_left(driver);
+    }
+
+    fn look_for_others(&self, lapsed: &Slot) {
+        let mut queues = self.by_key.lock();
+        let Some(queue) = queues.get_mut(&lapsed.key) else {
+            return;
+        };
+        if !queue.lapsed() {
+            return;
+        }
+        let there = |slot: &&Arc<Slot>| slot.runtime_id() == lapsed.runtime_id();
+        let there: Vec<_> = queue.waiters().filter(there).map(Arc::clone).collect();
+        drop(queues);
+        there.iter().for_each(Slot::notify);
+    }
+
+    fn fail_outlasted(&self, driver: &Slot, error: &Error, heard: Moment) {
+        let now = Clock::Boot.now();
+        let queues = self.by_key.lock();
+        let behind = queues.get(&driver.key).into_iter().flat_map(Queue::waiters);
+        let outlasted = |slot: &&Arc<Slot>| {
+            slot.wait == Wait::Forever && now.since(slot.arrived.max(heard)) > OUTAGE_LIMIT
+        };
+        let outlasted: Vec<_> = behind.filter(outlasted).map(Arc::clone).collect();
+        drop(queues);
+        for slot in outlasted {
+            if slot.fail(error.clone()) {
+                slot.notify_unwatched();
+            }
+        }
+    }
 }
 
 impl fmt::Debug for Queues {

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use crate::hold::members::SharedHold;
 use crate::mutex::Mutex;
 use crate::waiter::watchdog::{self, Progress, Watchdog, Watched};
 use crate::{FencingToken, LockGuard};
@@ -25,7 +24,7 @@ pub(super) struct SharedGrant {
 
 struct State {
     /// `None` once nobody may take a guard any more.
-    hold: Option<Arc<SharedHold>>,
+    hold: Option<Arc<LockGuard>>,
     token: FencingToken,
     /// The number of readers that have not come yet.
     expected: usize,
@@ -39,8 +38,8 @@ impl SharedGrant {
         expected: usize,
     ) -> (Arc<Self>, LockGuard) {
         let (token, ttl) = (guard.token(), guard.hold().id.ttl());
-        let hold = SharedHold::new(guard);
-        let first = LockGuard::new(hold.member(max_hold), token);
+        let hold = Arc::new(guard);
+        let first = LockGuard::part_of(&hold, token, max_hold);
         let state = State {
             hold: Some(hold),
             token,
@@ -63,7 +62,7 @@ impl SharedGrant {
         let done = state.count_down();
         drop(state);
         self.steps.fetch_add(1, Ordering::SeqCst);
-        let guard = LockGuard::new(hold.member(max_hold), token);
+        let guard = LockGuard::part_of(&hold, token, max_hold);
         drop(done);
         guard.is_held().then_some(guard)
     }
@@ -84,7 +83,7 @@ impl SharedGrant {
 
 impl State {
     /// Counts a reader that has come or gone; after the last one only guards keep the hold.
-    fn count_down(&mut self) -> Option<Arc<SharedHold>> {
+    fn count_down(&mut self) -> Option<Arc<LockGuard>> {
         self.expected = self.expected.saturating_sub(1);
         if self.expected == 0 {
             self.hold.take()

@@ -12,11 +12,10 @@ use tokio::runtime::{Handle, Id};
 use tokio::time::Instant;
 
 use super::queue::{Waits, Wants};
-use super::queues::Queues;
 use super::shared::SharedGrant;
-use crate::backend::retry::{Followers, QueuedBehind};
+use crate::backend::followers::{Followers, QueuedBehind};
 use crate::mutex::Mutex;
-use crate::waiter::watchdog::{self, Polling, Progress, Watched};
+use crate::waiter::watchdog::{self, Polling, Progress, Watchdog, Watched};
 use crate::{Clock, Error, LockGuard, LockKey, LockRequest, Moment, Result, Wait};
 
 /// A claim under way on the store.
@@ -24,7 +23,7 @@ pub(super) type ClaimFuture = Pin<Box<dyn Future<Output = Result<Option<LockGuar
 
 /// The meeting place of a waiter and of whoever gives it something.
 pub(crate) struct Slot {
-    pub(super) queues: Arc<Queues>,
+    queues: Arc<dyn SlotQueues>,
     pub(super) key: LockKey,
     pub(super) wants: Wants,
     max_hold: Option<Duration>,
@@ -40,6 +39,26 @@ pub(crate) struct Slot {
     pub(super) is_followed: AtomicBool,
     /// The number of times that this waiter's claim has lapsed.
     pub(super) lapses: AtomicU32,
+}
+
+/// The queues of a slot, as far as it knows them.
+pub(super) trait SlotQueues: Send + Sync {
+    /// Returns what sees to it that waiters are polled.
+    fn watchdog(&self) -> &Watchdog;
+
+    /// Tells the log if the waiters of `key` wait for too long; `false` when there are none.
+    fn note_wait(&self, key: &LockKey) -> bool;
+
+    /// Gives the claim of `driver` up, which is not polled, and lets the next waiter drive.
+    fn driver_lapsed(&self, driver: &Slot);
+
+    /// Looks after a lapse whether others behind are polled, once in a while: where no runtime is driven,
+    /// its waiters would come to their turn and lapse one after the other.
+    fn look_for_others(&self, lapsed: &Slot);
+
+    /// Tells those that wait behind `driver` without an end of the `error` that it met, if they have waited for as
+    /// long as waits outlast an outage since the store was `heard`.
+    fn fail_outlasted(&self, driver: &Slot, error: &Error, heard: Moment);
 }
 
 /// The possession of a waiter.
@@ -60,13 +79,13 @@ pub(super) enum State {
 
 impl Slot {
     pub(super) fn new(
-        queues: &Arc<Queues>,
+        queues: Arc<dyn SlotQueues>,
         request: &LockRequest,
         arrived: Moment,
         lapses: u32,
     ) -> Self {
         Self {
-            queues: Arc::clone(queues),
+            queues,
             key: request.key.clone(),
             wants: Wants::of(request),
             max_hold: request.max_hold,
@@ -98,7 +117,7 @@ impl Slot {
     /// Wakes the waiter and has the watchdog see to it that it is polled.
     pub(super) fn notify(self: &Arc<Self>) {
         if let Some(seen) = self.polling.is_to_be_woken() {
-            let watchdog = &self.queues.watchdog;
+            let watchdog = self.queues.watchdog();
             watchdog.watch(self, seen, self.runtime.as_ref());
         }
         self.polling.wake();
@@ -123,7 +142,7 @@ impl Slot {
         drop(claim);
         drop(done);
         if is_new && outcome.is_pending() {
-            let watchdog = &self.queues.watchdog;
+            let watchdog = self.queues.watchdog();
             watchdog.probe(self, self.runtime.as_ref());
         }
         outcome

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::queues::Queues;
-use super::slot::{self, ClaimFuture, Slot, State};
+use super::slot::{self, ClaimFuture, Slot, SlotQueues, State};
 use crate::{Error, LockGuard, LockRequest, Result, Wait};
 
 /// A waiter in its queue. Dropping it leaves the queue, and passes on what it has.
@@ -89,7 +89,7 @@ impl<'a> Waiting<'a> {
         let (arrived, lapses) = (self.slot.arrived, self.slot.lapses());
         let slot = self.queues.arrive(self.request, arrived, lapses);
         let old = std::mem::replace(&mut self.slot, slot);
-        leave(&old);
+        leave(self.queues, &old);
     }
 
     /// Polls the claim, until it is decided or no concern of ours any more.
@@ -144,16 +144,16 @@ impl<'a> Waiting<'a> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        leave(&self.slot);
+        leave(self.queues, &self.slot);
     }
 }
 
 /// Leaves the queue, and passes on what the waiter had.
-fn leave(slot: &Arc<Slot>) {
+fn leave(queues: &Queues, slot: &Slot) {
     match slot.leave() {
         State::Drives(_) => {
             drop(slot.take_claim());
-            slot.queues.driver_left(slot);
+            queues.driver_left(slot);
         }
         State::Shares(grant) => grant.leave(),
         // A guard that was not received is handed on, or released.

@@ -1,95 +1,101 @@
-//! One hold on a key, shared by the guard, the keeper and the watches: until when it is valid,
-//! and why it ended.
+//! One hold on a key, shared by the guard, the keeper and the watches.
 
-pub(crate) mod guard;
 pub(crate) mod loss;
-pub(crate) mod members;
+pub(crate) mod loss_reason;
+mod members;
 pub(crate) mod state;
+pub(crate) mod states;
 pub(crate) mod validity;
 pub(crate) mod watch;
 
+use std::any::Any;
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
-use crate::hold::members::{Members, SharedHold};
-use crate::hold::validity::{Extended, GuardGeneration, Step, Validity};
-use crate::keeper::KeeperInner;
-use crate::keeper::schedule::RenewalSchedule;
+use crate::hold::loss_reason::LossReason;
+use crate::hold::state::HoldState;
+use crate::hold::validity::{Check, Confirmed, GuardGeneration, Validity};
 use crate::mutex::Mutex;
-use crate::{HoldId, HoldState, LossReason, Moment};
+use crate::{Clock, HoldId, Moment};
 
-/// The time that a hold is left alone after it was confirmed, although its key changes: a thirtieth of its
-/// ttl within these.
-const ALARM_PAUSE_MIN: Duration = Duration::from_millis(10);
-const ALARM_PAUSE_MAX: Duration = Duration::from_secs(1);
+/// The keeper of a hold, as far as the hold knows it: it does what its changes entail.
+pub(crate) trait HoldKeeper: Send + Sync {
+    /// Has the hold looked at then.
+    fn attend_at(self: Arc<Self>, hold: &Arc<Hold>, due: Moment);
 
+    /// Sees to a hold that has ended for `reason`: forgets it, and gives back what its guard may never do.
+    fn ended(&self, hold: &Hold, reason: LossReason);
+
+    /// Drops `part` then.
+    fn keep_until(&self, part: Part, until: Moment);
+}
+
+/// The share of a member in the guard of the whole hold, which is released when the last one was dropped.
+pub(crate) type Part = Arc<dyn Any + Send + Sync>;
+
+/// A hold: its validity, and those who are told when it changes.
 pub(crate) struct Hold {
     pub(crate) id: HoldId,
-    pub(crate) keeper: Arc<KeeperInner>,
-    pub(crate) schedule: Arc<RenewalSchedule>,
-    /// Where clean-ups of this hold run when nobody waits for them.
-    pub(crate) handle: Handle,
-    pub(crate) state: Mutex<Validity>,
-    pub(crate) changed: Notify,
-    pub(crate) on_loss: OnceLock<Box<dyn Fn() + Send + Sync>>,
-    /// The members that share this hold, if it is shared.
-    pub(crate) members: OnceLock<Members>,
-    /// The shared hold that this is a member of, if it is one, until it has ended.
-    pub(crate) part_of: Option<Mutex<Option<Arc<SharedHold>>>>,
+    clock: Clock,
+    keeper: Arc<dyn HoldKeeper>,
+    state: Mutex<Validity>,
+    /// When the keeper looks at it, where its schedule has it.
+    scheduled: Mutex<Option<Moment>>,
+    changed: Notify,
+    on_loss: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    /// The members that share this hold, if it is shared, and how many there were.
+    members: OnceLock<Mutex<(u64, Vec<Weak<Self>>)>>,
+    /// The hold that this is a member of, if it is one, and its part of that until it has ended.
+    part: Option<(Arc<Self>, Mutex<Option<Part>>)>,
 }
 
 impl Hold {
-    pub(crate) fn new(
-        id: HoldId,
-        keeper: Arc<KeeperInner>,
-        schedule: Arc<RenewalSchedule>,
-        handle: Handle,
-    ) -> Self {
-        let now = keeper.clock.now();
+    /// Makes the hold of a claim, which was not granted yet.
+    pub(crate) fn new(id: HoldId, clock: Clock, keeper: Arc<dyn HoldKeeper>) -> Self {
+        let validity = Validity::none(clock.now(), &id);
+        Self::of(id, clock, keeper, validity)
+    }
+
+    fn of(id: HoldId, clock: Clock, keeper: Arc<dyn HoldKeeper>, validity: Validity) -> Self {
         Self {
             id,
+            clock,
             keeper,
-            schedule,
-            handle,
-            state: Mutex::new(Validity::none(now)),
+            state: Mutex::new(validity),
+            scheduled: Mutex::default(),
             changed: Notify::new(),
             on_loss: OnceLock::new(),
             members: OnceLock::new(),
-            part_of: None,
+            part: None,
         }
     }
 
     /// Starts the validity that a grant of `ttl` brought, whose request was `sent` then, and a turn of
     /// `max_hold` at most.
     pub(crate) fn start(&self, sent: Moment, ttl: Duration, max_hold: Option<Duration>) {
-        let turn_ends = self.ends_after(max_hold);
-        let mut state = self.state.lock();
-        state.turn_ends = turn_ends;
-        state.turn_began = self.keeper.clock.now();
-        state.start(sent, ttl);
+        let now = self.clock.now();
+        self.state.lock().start(now, (sent, ttl), max_hold);
     }
 
     /// Returns true if its end has been told.
     pub(crate) fn has_ended(&self) -> bool {
-        self.state.lock().end.is_some()
+        self.state.lock().reason().is_some()
     }
 
     /// Returns true if it has ended, and its lock delay is over.
     pub(crate) fn is_over(&self) -> bool {
-        let state = self.state.lock();
-        let is_closed = |until| self.keeper.clock.now() < until;
-        state.end.is_some() && !state.closed_until.is_some_and(is_closed)
+        self.state.lock().is_over(self.clock.now())
     }
 
-    /// Returns true if it was lost and stays on the store for its lock delay: then it is given back
-    /// when that is over, and whoever has its guard does nothing about it.
-    pub(crate) fn is_left_to_its_delay(&self) -> bool {
-        self.state.lock().closed_until.is_some()
+    /// Returns until when its lock delay keeps the key closed, if it was lost so: then it is given back when that is over,
+    /// and its guard does nothing about it.
+    pub(crate) fn closed_until(&self) -> Option<Moment> {
+        self.state.lock().closed_until()
     }
 
     /// Returns what a guard has of the `ttl` that the store granted.
@@ -100,116 +106,81 @@ impl Hold {
     /// Returns how long the hold stays valid without another renewal.
     pub(crate) fn remaining(&self) -> Duration {
         match self.expire_if_due() {
-            Ok(deadline) => deadline.since(self.keeper.clock.now()),
+            Ok(deadline) => deadline.since(self.clock.now()),
             Err(_) => Duration::ZERO,
         }
     }
 
     /// Returns what the guard has of the ttl that the store granted last, which may be less than was asked for.
     pub(crate) fn ttl(&self) -> Duration {
-        self.state.lock().ttl
+        self.state.lock().granted_ttl().unwrap_or_default()
     }
 
-    /// For how long the store keeps it from a request on: what it granted last, or what it was asked for.
+    /// Returns for how long the store keeps it from a request on: what it granted last, or what it was asked for.
     pub(crate) fn store_ttl(&self) -> Duration {
-        let state = self.state.lock();
-        if state.granted {
-            state.ttl + self.id.lock_delay()
-        } else {
-            self.id.store_ttl()
-        }
+        let granted = self.state.lock().granted_ttl();
+        granted.map_or(self.id.store_ttl(), |ttl| ttl + self.id.lock_delay())
     }
 
-    /// The deadline of a valid hold, or why it is none. Reading a deadline that has passed makes
+    /// Returns for how long its present guard has had it.
+    pub(crate) fn held_for(&self) -> Duration {
+        self.state.lock().held_for(self.clock.now())
+    }
+
+    /// Returns true if most of what the store granted is ahead.
+    pub(crate) fn is_fresh(&self) -> bool {
+        self.state.lock().is_fresh(self.clock.now())
+    }
+
+    /// Returns the deadline of a valid hold, or why it is none. Reading a deadline that has passed makes
     /// the loss final: no later renewal brings the hold back.
     pub(crate) fn expire_if_due(&self) -> Result<Moment, LossReason> {
         self.check_generation(None)
     }
 
     /// Like [`expire_if_due`](Self::expire_if_due), but fails with `Released` if the hold now belongs to a later guard.
-    pub(crate) fn check(&self, turn: GuardGeneration) -> Result<Moment, LossReason> {
-        self.check_generation(Some(turn))
+    pub(crate) fn check(&self, generation: GuardGeneration) -> Result<Moment, LossReason> {
+        self.check_generation(Some(generation))
     }
 
-    fn check_generation(&self, turn: Option<GuardGeneration>) -> Result<Moment, LossReason> {
-        let mut state = self.state.lock();
-        if turn.is_some_and(|turn| turn != state.turn) {
-            return Err(LossReason::Released);
+    fn check_generation(&self, generation: Option<GuardGeneration>) -> Result<Moment, LossReason> {
+        let checked = self.state.lock().check(self.clock.now(), generation);
+        match checked {
+            Check::Valid(deadline) => Ok(deadline),
+            Check::Ended(reason) => Err(reason),
+            Check::EndsNow(reason) => {
+                self.notify_ended(reason);
+                Err(reason)
+            }
         }
-        if let Some(reason) = state.end {
-            return Err(reason);
-        }
-        let (ends, reason) = state.valid_until();
-        if self.keeper.clock.now() < ends {
-            return Ok(ends);
-        }
-        state.end_now(self.keeper.clock.now(), reason, self.id.lock_delay());
-        drop(state);
-        self.notify_ended(reason);
-        Err(reason)
     }
 
-    /// When its guard will have had it for as long as it may.
-    pub(crate) fn turn_ends(&self) -> Option<Moment> {
-        self.state.lock().turn_ends
-    }
-
-    /// When a turn ends that begins now.
-    pub(crate) fn ends_after(&self, max_hold: Option<Duration>) -> Option<Moment> {
-        max_hold.map(|limit| self.keeper.clock.now().plus(limit))
-    }
-
-    /// Ends the hold; the first reason stays. Returns whether this call ended it.
+    /// Ends the hold; the first reason stays. Returns true if this has ended it.
     pub(crate) fn end(&self, reason: LossReason) -> bool {
-        let mut state = self.state.lock();
-        if state.end.is_some() {
-            return false;
+        let has_ended = self.state.lock().end(self.clock.now(), reason);
+        if has_ended {
+            self.notify_ended(reason);
         }
-        state.end_now(self.keeper.clock.now(), reason, self.id.lock_delay());
-        drop(state);
-        self.notify_ended(reason);
-        true
+        has_ended
     }
 
     /// Has `action` done when the hold is lost, however late its guard is dropped.
     pub(crate) fn on_loss(&self, action: impl Fn() + Send + Sync + 'static) {
-        // A hold meets one desk in its life, so nothing is ever overwritten.
+        // A hold meets one queue in its life, so nothing is ever overwritten.
         let _first = self.on_loss.set(Box::new(action));
     }
 
-    /// Tells its end once more if that came before the registry knew of it.
+    /// Tells its end once more if that came before the keeper knew of it.
     pub(crate) fn notify_early_end(&self) {
-        let end = self.state.lock().end;
+        let end = self.state.lock().reason();
         if let Some(reason) = end {
             self.notify_ended(reason);
         }
     }
 
     fn notify_ended(&self, reason: LossReason) {
-        let closed_until = self.state.lock().closed_until;
-        // From before it leaves the registry, so that no shutdown finds it neither held nor under way.
-        let is_free_at_once =
-            reason == LossReason::TooLong && closed_until.is_none() && !self.is_member();
-        let releasing = is_free_at_once.then(|| self.releasing());
-        if let Some(hold) = self.keeper.registry.leave(self) {
-            // Its guard may be stuck or leaked, and the store knows of no limit, nor always of the loss.
-            match (releasing, closed_until) {
-                (Some(releasing), _) => hold.release_in_background(releasing, None),
-                (None, Some(until)) => hold.release_after(until),
-                (None, None) => {}
-            }
-        }
+        self.keeper.ended(self, reason);
         self.changed.notify_waiters();
-        if matches!(
-            reason,
-            LossReason::Expired | LossReason::Removed | LossReason::TooLong
-        ) {
-            tracing::warn!(
-                key = %self.id.key(),
-                backend = self.keeper.capabilities.backend,
-                "lock lost: {reason}"
-            );
-        }
         if reason != LossReason::Released
             && let Some(action) = self.on_loss.get()
         {
@@ -224,81 +195,72 @@ impl Hold {
         max_hold: Option<Duration>,
     ) -> Option<GuardGeneration> {
         self.expire_if_due().ok()?;
-        let turn_ends = self.ends_after(max_hold);
-        let mut state = self.state.lock();
-        if state.end.is_some() {
-            return None;
-        }
-        state.turn_ends = turn_ends;
-        state.turn_began = self.keeper.clock.now();
-        state.turn += 1;
-        let (turn, due) = (state.turn, state.due);
-        drop(state);
+        let generation = self.state.lock().next_turn(self.clock.now(), max_hold)?;
         if max_hold.is_some() {
-            // Moved to its end, if that comes first.
-            self.attend_at(due.unwrap_or(self.keeper.clock.now()));
+            self.attend_at_end_of_turn();
         }
         self.changed.notify_waiters();
-        Some(turn)
+        Some(generation)
     }
 
-    /// Moves the deadline to `ttl` after a renewal that was confirmed and had been `sent` then, unless
-    /// the hold has ended meanwhile.
-    pub(crate) fn extend(&self, sent: Moment, ttl: Duration) -> Extended {
-        if self.expire_if_due().is_err() {
-            return Extended::Ended;
+    /// Limits for how long the present guard has it, from now on.
+    pub(crate) fn hold_at_most(self: &Arc<Self>, max_hold: Option<Duration>) {
+        if let Some(limit) = max_hold {
+            self.state.lock().hold_at_most(self.clock.now(), limit);
+            self.attend_at_end_of_turn();
         }
-        let mut state = self.state.lock();
-        let was_overdue = state.overdue_from() <= self.keeper.clock.now();
-        let (confirmed, deadline) = (state.confirmed, state.deadline);
-        state.renewing = false;
-        state.confirm(sent, ttl);
-        // Those who wait for its end sleep until the deadline of before.
-        let is_shortened = state.deadline < deadline;
-        let due = state.renewal_due;
-        drop(state);
-        if was_overdue || is_shortened {
+    }
+
+    fn attend_at_end_of_turn(self: &Arc<Self>) {
+        let scheduled = *self.scheduled.lock();
+        self.attend_at(scheduled.unwrap_or(self.clock.now()));
+    }
+
+    /// Has the keeper look at the hold then, or when its turn ends.
+    pub(crate) fn attend_at(self: &Arc<Self>, due: Moment) {
+        let turn_ends = self.state.lock().turn_ends();
+        let due = turn_ends.map_or(due, |ends| ends.min(due));
+        Arc::clone(&self.keeper).attend_at(self, due);
+    }
+
+    /// Notes when the schedule has it looked at; returns when that was to be before.
+    pub(crate) fn reschedule(&self, due: Option<Moment>) -> Option<Moment> {
+        std::mem::replace(&mut self.scheduled.lock(), due)
+    }
+
+    /// Takes the answer to a renewal that was `sent` then; `None` if the hold has ended, before or by this.
+    pub(crate) fn renewed(&self, sent: Moment, ttl: Duration) -> Option<Confirmed> {
+        self.expire_if_due().ok()?;
+        let confirmed = self.state.lock().renewed(self.clock.now(), sent, ttl);
+        if confirmed.is_to_be_told {
             self.changed.notify_waiters();
         }
         self.tell_members();
-        match self.expire_if_due() {
-            Ok(_) if sent > confirmed => Extended::Until(due),
-            Ok(_) => Extended::NotAtAll,
-            Err(_) => Extended::Ended,
-        }
+        self.expire_if_due().ok().map(|_| confirmed)
     }
 
-    /// Has no request that was sent before `since` count for longer than `ttl` from then on. Returns whether a
-    /// guard has it.
-    pub(crate) fn limit(&self, since: Moment, ttl: Duration) -> bool {
-        let mut state = self.state.lock();
-        state.limit(since, ttl);
-        let is_held = state.granted && state.end.is_none();
-        drop(state);
-        // Whoever sleeps until its deadline has an earlier one now.
+    /// Ends its validity `ttl` after `since` at the latest, lock delay included, unless a later request is
+    /// confirmed, and has it renewed soon.
+    pub(crate) fn count_on_at_most(self: &Arc<Self>, since: Moment, ttl: Duration) {
+        let is_held = self.state.lock().limit(since, self.usable(ttl));
+        // Those who sleep until its deadline have an earlier one now.
         self.changed.notify_waiters();
         self.tell_members();
-        is_held
+        if is_held {
+            self.state.lock().mark_recheck();
+            self.attend_at(self.clock.now());
+        }
     }
 
     /// Returns how the hold stands for the guard of one turn, and when that changes by itself.
-    pub(crate) fn state_in(&self, turn: GuardGeneration) -> (HoldState, Option<Moment>) {
-        let deadline = match self.check(turn) {
-            Ok(deadline) => deadline,
-            Err(reason) => return (HoldState::Lost(reason), None),
-        };
-        let now = self.keeper.clock.now();
-        let remaining = deadline.since(now);
-        let state = self.state.lock();
-        let overdue_from = state.overdue_from();
-        if now < overdue_from {
-            return (
-                HoldState::Held { remaining },
-                Some(overdue_from.min(deadline)),
-            );
+    pub(crate) fn state_in(&self, generation: GuardGeneration) -> (HoldState, Option<Moment>) {
+        match self.check(generation) {
+            Ok(deadline) => {
+                let (state, changes) = self.state.lock().state(self.clock.now(), deadline);
+                (state, Some(changes))
+            }
+            Err(reason) => (HoldState::Lost(reason), None),
         }
-        let overdue = now.since(state.renewal_due);
-        (HoldState::Suspect { overdue, remaining }, Some(deadline))
     }
 
     /// Resolves at the next change of how it stands that its own clock does not tell.
@@ -306,60 +268,53 @@ impl Hold {
         self.changed.notified()
     }
 
+    /// Sleeps until `moment`; for ever outside of a runtime.
+    pub(crate) async fn sleep_until(&self, moment: Moment) {
+        let is_in_runtime = Handle::try_current().is_ok();
+        match is_in_runtime {
+            true => self.clock.sleep_until(moment).await,
+            false => std::future::pending().await,
+        }
+    }
+
+    /// Begins a renewal; `false` while one is under way, and for a member, which follows the whole.
+    pub(crate) fn begin_renewal(&self) -> bool {
+        !self.is_member() && self.state.lock().begin_renewal()
+    }
+
     /// Makes the hold due for another renewal after one with an unknown outcome.
     pub(crate) fn renewal_failed(&self) {
-        self.state.lock().renewing = false;
+        self.state.lock().renewal_failed();
     }
 
-    /// Returns what is to be done for it now. [`Step::Renew`] is answered once a renewal.
-    pub(crate) fn step(&self) -> Step {
-        let Ok(deadline) = self.expire_if_due() else {
-            return Step::Forget;
-        };
-        let mut state = self.state.lock();
-        if state.renewing || self.is_member() {
-            return Step::WaitUntil(deadline);
-        }
-        state.renewing = true;
-        state.was_renewed = true;
-        state.recheck = false;
-        Step::Renew(deadline)
-    }
-
-    /// Returns true if a renewal was ever sent; the first one may be unanswered when its key changes.
+    /// Returns true if a renewal was ever sent.
     pub(crate) fn was_renewed(&self) -> bool {
-        self.state.lock().was_renewed
+        self.state.lock().was_renewed()
     }
 
-    /// When to ask the store whether it is still there, once something has happened to its key: at
-    /// once, but not again and again for a key that changes all the time.
-    pub(crate) fn next_recheck(&self) -> Moment {
-        let state = self.state.lock();
-        let (ttl, confirmed) = (state.ttl, state.confirmed);
-        drop(state);
-        let pause = (ttl / 30).clamp(ALARM_PAUSE_MIN.min(ttl / 4), ALARM_PAUSE_MAX);
-        self.keeper.clock.now().max(confirmed.plus(pause))
+    /// Has the keeper ask soon whether it is still there, since something happened to its key.
+    pub(crate) fn recheck(self: &Arc<Self>) {
+        self.state.lock().mark_recheck();
+        self.attend_to_recheck();
     }
 
-    /// Says that something happened to the key on the store.
-    pub(crate) fn mark_recheck(&self) {
-        self.state.lock().recheck = true;
+    /// Has the keeper ask soon if something happened to the key since the last renewal was sent.
+    pub(crate) fn recheck_if_needed(self: &Arc<Self>) {
+        if self.state.lock().needs_recheck() {
+            self.attend_to_recheck();
+        }
     }
 
-    /// Returns true if something happened since the last renewal was sent.
-    pub(crate) fn needs_recheck(&self) -> bool {
-        self.state.lock().recheck
-    }
-
-    pub(crate) fn replace_due(&self, due: Option<Moment>) -> Option<Moment> {
-        std::mem::replace(&mut self.state.lock().due, due)
+    fn attend_to_recheck(self: &Arc<Self>) {
+        let soon = self.state.lock().next_recheck(self.clock.now());
+        self.attend_at(soon);
     }
 
     /// Waits for the end of the hold, or of its guard's turn.
-    pub(crate) async fn ended(&self, turn: GuardGeneration) -> LossReason {
+    pub(crate) async fn ended(&self, generation: GuardGeneration) -> LossReason {
         loop {
             let changed = self.changed.notified();
-            let deadline = match self.check(turn) {
+            let deadline = match self.check(generation) {
                 Ok(deadline) => deadline,
                 Err(reason) => return reason,
             };
@@ -367,7 +322,7 @@ impl Hold {
             // gone with the runtime of another caller.
             tokio::select! {
                 () = changed => {}
-                () = self.keeper.clock.sleep_until(deadline), if Handle::try_current().is_ok() => {}
+                () = self.sleep_until(deadline) => {}
             }
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::hold::Hold;
 use crate::hold::validity::GuardGeneration;
-use crate::{HoldState, HoldStates, LossReason};
+use crate::{FencingToken, HoldState, HoldStates, LockKey, LossReason};
 
 /// A view of a hold that can be cloned and sent anywhere, also into blocking work.
 ///
@@ -29,17 +29,32 @@ use crate::{HoldState, HoldStates, LossReason};
 #[derive(Clone, Debug)]
 pub struct HoldWatch {
     hold: Arc<Hold>,
-    turn: GuardGeneration,
+    generation: GuardGeneration,
+    token: FencingToken,
 }
 
 impl HoldWatch {
-    pub(crate) fn new(hold: Arc<Hold>, turn: GuardGeneration) -> Self {
-        Self { hold, turn }
+    pub(crate) fn new(hold: Arc<Hold>, generation: GuardGeneration, token: FencingToken) -> Self {
+        Self {
+            hold,
+            generation,
+            token,
+        }
+    }
+
+    /// The locked resource.
+    pub fn key(&self) -> &LockKey {
+        self.hold.id.key()
+    }
+
+    /// The fencing token of the guard: greater for every later grant of this key.
+    pub fn token(&self) -> FencingToken {
+        self.token
     }
 
     /// Returns true if the lock is held at this very moment, by the local clock alone.
     pub fn is_held(&self) -> bool {
-        self.hold.check(self.turn).is_ok()
+        self.hold.check(self.generation).is_ok()
     }
 
     /// Returns how long it stays held without another renewal; zero when it is not held.
@@ -54,12 +69,12 @@ impl HoldWatch {
     /// Returns how it stands at this very moment, by the local clock alone: held, held with a renewal that is
     /// overdue, or lost.
     pub fn state(&self) -> HoldState {
-        self.hold.state_in(self.turn).0
+        self.hold.state_in(self.generation).0
     }
 
     /// Returns how it stands, and then every change of that, until it is lost.
     pub fn states(&self) -> HoldStates {
-        HoldStates::new(Arc::clone(&self.hold), self.turn)
+        HoldStates::new(Arc::clone(&self.hold), self.generation)
     }
 
     /// Waits until the lock is not held any more, and says why.
@@ -68,6 +83,6 @@ impl HoldWatch {
     ///
     /// Cancel safe, and any number of callers may wait.
     pub async fn lost(&self) -> LossReason {
-        self.hold.ended(self.turn).await
+        self.hold.ended(self.generation).await
     }
 }

@@ -41,20 +41,15 @@ impl RecheckHandle {
             .of(key)
             .iter()
             .filter(|hold| was_renewed(hold))
-            .for_each(renew_soon);
+            .for_each(Hold::recheck);
     }
 
     /// Renews every hold of this client soon, because any key may have changed.
     pub fn all_changed(&self) {
         if let Some(keeper) = self.keeper.upgrade() {
-            keeper.registry.all().iter().for_each(renew_soon);
+            keeper.registry.all().iter().for_each(Hold::recheck);
         }
     }
-}
-
-fn renew_soon(hold: &Arc<Hold>) {
-    hold.mark_recheck();
-    hold.attend_at(hold.next_recheck());
 }
 
 impl fmt::Debug for RecheckHandle {

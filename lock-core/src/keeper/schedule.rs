@@ -46,7 +46,7 @@ impl RenewalSchedule {
     pub(crate) fn enter(&self, hold: &Arc<Hold>, due: Moment) -> bool {
         let mut timetable = self.timetable.lock();
         timetable.remove(hold);
-        hold.replace_due(Some(due));
+        hold.reschedule(Some(due));
         timetable
             .due
             .insert((due, hold.id.owner()), Arc::clone(hold));
@@ -85,7 +85,7 @@ impl RenewalSchedule {
                 break;
             }
             let hold = first.remove();
-            hold.replace_due(None);
+            hold.reschedule(None);
             taken.push(hold);
         }
         taken
@@ -123,7 +123,7 @@ impl RenewalSchedule {
 
 impl Timetable {
     fn remove(&mut self, hold: &Hold) {
-        if let Some(due) = hold.replace_due(None) {
+        if let Some(due) = hold.reschedule(None) {
             self.due.remove(&(due, hold.id.owner()));
         }
     }

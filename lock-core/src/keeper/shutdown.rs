@@ -128,9 +128,8 @@ impl Keeper {
         let runtime = keeper.keeper_runtime.handle()?;
         keeper.gate.close();
         for hold in keeper.registry.all() {
-            hold.schedule.remove(&hold);
-            if hold.end(LossReason::Closed) && !hold.is_left_to_its_delay() {
-                hold.release_from(&runtime);
+            if hold.end(LossReason::Closed) && hold.closed_until().is_none() {
+                keeper.release_from(&runtime, &hold);
             }
         }
         let under_way = tokio::select! {

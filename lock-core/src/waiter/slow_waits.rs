@@ -3,9 +3,8 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use crate::hold::Hold;
 use crate::mutex::Mutex;
-use crate::{Clock, HumanDuration, Keeper, LockKey, Moment};
+use crate::{HumanDuration, LockKey, Moment};
 
 /// After which time a wait is told of.
 const LONG: Duration = Duration::from_secs(30);
@@ -34,23 +33,24 @@ impl SlowWaits {
         told.insert(key.clone(), now);
         true
     }
-}
 
-impl Keeper {
-    /// Looks at a waiter for `key` that came at `arrived`, and tells the log if it waits for too long.
-    pub(crate) fn note_wait(&self, key: &LockKey, arrived: Moment) {
-        let now = Clock::Boot.now();
-        let waited = now.since(arrived);
+    /// Tells the log of a waiter for `key` that has `waited` so long by `now`, if that is too long. `held_for` returns for how
+    /// long a guard of the same client has held the key.
+    pub(crate) fn note(
+        &self,
+        key: &LockKey,
+        backend: &'static str,
+        (now, waited): (Moment, Duration),
+        held_for: impl FnOnce() -> Option<Duration>,
+    ) {
         if waited < BEHIND_OURSELVES {
             return;
         }
-        let holds = self.0.registry.of(key);
-        let held_for = holds.iter().map(|hold| hold.held_for()).max();
-        let held_for = held_for.filter(|held_for| *held_for >= waited);
-        if (held_for.is_none() && waited < LONG) || !self.0.slow_waits.may_tell(key, now) {
+        let held_for = held_for().filter(|held_for| *held_for >= waited);
+        if (held_for.is_none() && waited < LONG) || !self.may_tell(key, now) {
             return;
         }
-        let (backend, waited) = (self.0.capabilities.backend, HumanDuration(waited));
+        let waited = HumanDuration(waited);
         match held_for.map(HumanDuration) {
             Some(held_for) => tracing::warn!(
                 %key,
@@ -65,17 +65,10 @@ impl Keeper {
     }
 }
 
-impl Hold {
-    /// For how long its present guard has had it.
-    fn held_for(&self) -> Duration {
-        let began = self.state.lock().turn_began;
-        self.keeper.clock.now().since(began)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Clock;
 
     #[test]
     fn a_key_is_told_of_once_a_minute() {

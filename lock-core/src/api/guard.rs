@@ -1,0 +1,326 @@
+//! The guard that an application has while it holds a lock.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::Id;
+
+use crate::hold::validity::GuardGeneration;
+use crate::hold::{Hold, Part};
+use crate::keeper::at_runtime::RuntimeKeeper;
+use crate::keeper::releases::OneRelease;
+use crate::keeper::shutdown_gate::WorkGuard;
+use crate::{FencingToken, HoldState, HoldWatch, LockKey, LossReason, Mode, Released, Result};
+
+/// A held lock: valid until it is released, dropped or lost.
+///
+/// Renewal is automatic. Because no lock service can stop a holder that sleeps through its own
+/// loss, use the guard in one of two ways, better both: stop working when [`lost`](Self::lost)
+/// resolves, and send [`token`](Self::token) along with every write so that the resource can refuse
+/// an overtaken holder.
+///
+/// Dropping the guard releases in the background; [`release`](Self::release) waits for it.
+///
+/// ```
+/// use lock_core::{DistributedLockExt, MemoryLock};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> lock_core::Result<()> {
+/// # async fn build_report(token: lock_core::FencingToken) {}
+/// let guard = MemoryLock::new().lock("nightly-report").await?;
+/// tokio::select! {
+///     () = build_report(guard.token()) => {}
+///     reason = guard.lost() => eprintln!("stopped: {reason}"),
+/// }
+/// guard.release().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "dropping a guard releases its lock"]
+#[clippy::has_significant_drop]
+pub struct LockGuard {
+    hold: Arc<Hold>,
+    keeper: Arc<RuntimeKeeper>,
+    generation: GuardGeneration,
+    token: FencingToken,
+    successors: Option<Box<dyn Successors>>,
+    released: bool,
+    /// A release that a caller waits for.
+    under_way: Option<Box<(WorkGuard, OneRelease)>>,
+}
+
+/// The waiters of this process that the hold of a guard may be handed on to.
+pub(crate) trait Successors: Send + Sync {
+    /// Hands `guard` on to the next waiter that may have it.
+    fn hand_on(self: Box<Self>, guard: LockGuard) -> HandedOn;
+
+    /// Notes that the guard has ended, although its release may take a while.
+    fn guard_ended(&self);
+}
+
+/// What came of handing a guard on.
+pub(crate) enum HandedOn {
+    ToNext,
+    /// Its waiter has gone meanwhile, and it comes back with a new turn.
+    Refused(LockGuard),
+    /// No waiter may have it.
+    ToNone(LockGuard),
+}
+
+impl LockGuard {
+    pub(crate) fn new(hold: Arc<Hold>, keeper: Arc<RuntimeKeeper>, token: FencingToken) -> Self {
+        Self {
+            hold,
+            keeper,
+            generation: 0,
+            token,
+            successors: None,
+            released: false,
+            under_way: None,
+        }
+    }
+
+    /// Makes another guard of the hold of `whole`, which is released when the last of these has ended.
+    pub(crate) fn part_of(
+        whole: &Arc<Self>,
+        token: FencingToken,
+        max_hold: Option<Duration>,
+    ) -> Self {
+        let part: Part = Arc::<Self>::clone(whole);
+        let hold = whole.hold.member(part, max_hold);
+        Self::new(hold, Arc::clone(&whole.keeper), token)
+    }
+
+    /// Has the guard handed on to `successors` when it is released.
+    pub(crate) fn with_successors(mut self, successors: Box<dyn Successors>) -> Self {
+        self.successors = Some(successors);
+        self
+    }
+
+    pub(crate) fn has_successors(&self) -> bool {
+        self.successors.is_some()
+    }
+
+    /// Limits for how long it may be held, from now on.
+    pub(crate) fn holding_at_most(self, max_hold: Option<Duration>) -> Self {
+        self.hold.hold_at_most(max_hold);
+        self
+    }
+
+    pub(crate) fn hold(&self) -> &Arc<Hold> {
+        &self.hold
+    }
+
+    /// Returns true if its hold can be kept where `runtime` is: one that is kept on its owner's runtime cannot leave it.
+    pub(crate) fn can_be_kept_on(&self, runtime: Option<Id>) -> bool {
+        let stays_anywhere = self.keeper.client.keeper_runtime.outlives_callers();
+        stays_anywhere || runtime == Some(self.keeper.handle.id())
+    }
+
+    /// Returns true if there may be a next turn: it is held, since a release that was begun has ended it.
+    pub(crate) fn may_be_handed_on(&self) -> bool {
+        self.token.next_hand_off().is_some() && self.is_held()
+    }
+
+    /// Begins the turn of the next guard, of `max_hold` at most; `false` when it was lost just now.
+    pub(crate) fn begin_next_turn(&mut self, max_hold: Option<Duration>) -> bool {
+        let Some(token) = self.token.next_hand_off() else {
+            return false;
+        };
+        let Some(generation) = self.hold.next_turn(max_hold) else {
+            return false;
+        };
+        (self.token, self.generation) = (token, generation);
+        true
+    }
+
+    /// The locked resource.
+    pub fn key(&self) -> &LockKey {
+        self.hold.id.key()
+    }
+
+    /// Returns who else may hold it at the same time.
+    pub fn mode(&self) -> Mode {
+        self.hold.id.mode()
+    }
+
+    /// The fencing token: greater for every later grant of this key.
+    pub fn token(&self) -> FencingToken {
+        self.token
+    }
+
+    /// Returns true if the lock is held at this very moment. It asks the local clock, not the store, so
+    /// it is cheap enough to ask before every step, and it cannot hang.
+    pub fn is_held(&self) -> bool {
+        self.hold.check(self.generation).is_ok()
+    }
+
+    /// Returns how long it stays held without another renewal; zero once it is lost.
+    pub fn remaining(&self) -> Duration {
+        self.hold.remaining()
+    }
+
+    /// Returns how it stands at this very moment, by the local clock alone: held, held with a renewal that is
+    /// overdue, or lost. [`HoldWatch::states`] tells every change.
+    pub fn state(&self) -> HoldState {
+        self.watch().state()
+    }
+
+    /// Waits until the lock is lost, and says why.
+    ///
+    /// When it cannot be renewed it resolves before anyone else can get in. When it was removed on
+    /// the store it resolves within a third of the ttl and a round trip, on backends that push at
+    /// once.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe, and any number of callers may wait.
+    pub async fn lost(&self) -> LossReason {
+        self.hold.ended(self.generation).await
+    }
+
+    /// A view of this hold that can be cloned and sent into blocking work.
+    pub fn watch(&self) -> HoldWatch {
+        HoldWatch::new(Arc::clone(&self.hold), self.generation, self.token)
+    }
+
+    /// Releases the lock and waits for the store's answer.
+    ///
+    /// [`Released::AlreadyLost`] tells that it was lost before; that is not an error. The key then stays
+    /// closed for its [lock delay](crate::LockRequest::lock_delay), if it has one, which is not waited for.
+    ///
+    /// # Errors
+    ///
+    /// [`Unavailable`](crate::ErrorKind::Unavailable) when the store did not answer. The release is
+    /// then repeated in the background, and at the latest the ttl ends the hold.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future does not stop the release: it goes on in the background.
+    pub async fn release(self) -> Result<Released> {
+        if self.hold.is_member() {
+            self.release_part().await
+        } else {
+            self.release_whole().await
+        }
+    }
+
+    /// Releases what this guard has of a shared hold; the last one releases the hold.
+    async fn release_part(mut self) -> Result<Released> {
+        let part = self.hold.take_part();
+        let was_held = self.end();
+        self.released = true;
+        let whole = part.and_then(|part| part.downcast::<Self>().ok());
+        let outcome = match whole.and_then(Arc::into_inner) {
+            Some(whole) => whole.release_whole().await?,
+            None => Released::Released,
+        };
+        Ok(if was_held {
+            outcome
+        } else {
+            Released::AlreadyLost
+        })
+    }
+
+    async fn release_whole(self) -> Result<Released> {
+        let Some(mut guard) = self.hand_on() else {
+            return Ok(Released::Released);
+        };
+        // Kept until the guard is gone, whose drop repeats the release if there is no answer.
+        let client = Arc::clone(&guard.keeper.client);
+        let of_key = client.releases.begin(&guard.hold.id);
+        guard.under_way = Some(Box::new((client.gate.enter(), of_key)));
+        let was_held = guard.end();
+        if guard.hold.closed_until().is_some() {
+            guard.released = true;
+            return Ok(Released::AlreadyLost);
+        }
+        let outcome = client.release(&guard.hold.id).await?;
+        guard.released = true;
+        Ok(if was_held {
+            outcome
+        } else {
+            Released::AlreadyLost
+        })
+    }
+
+    /// Gives the hold to the next waiter of this process; returns the guard if there is none that may have it.
+    fn hand_on(self) -> Option<Self> {
+        let mut guard = self;
+        while let Some(successors) = guard.successors.take() {
+            match successors.hand_on(guard) {
+                HandedOn::ToNext => return None,
+                HandedOn::Refused(refused) => guard = refused,
+                HandedOn::ToNone(guard) => return Some(guard),
+            }
+        }
+        Some(guard)
+    }
+
+    /// Like [`hand_on`](Self::hand_on), for a guard that is dropped; `false` if it is still this one's.
+    fn hand_on_dropped(&mut self) -> bool {
+        let Some(successors) = self.successors.take() else {
+            return false;
+        };
+        let guard = Self {
+            hold: Arc::clone(&self.hold),
+            keeper: Arc::clone(&self.keeper),
+            generation: self.generation,
+            token: self.token,
+            successors: Some(successors),
+            released: false,
+            under_way: None,
+        };
+        let Some(mut guard) = guard.hand_on() else {
+            return true;
+        };
+        guard.released = true;
+        (self.generation, self.token) = (guard.generation, guard.token);
+        self.successors = guard.successors.take();
+        false
+    }
+
+    /// Ends the hold locally; returns whether it was still held.
+    fn end(&self) -> bool {
+        if let Some(successors) = &self.successors {
+            successors.guard_ended();
+        }
+        self.is_held() && self.hold.end(LossReason::Released)
+    }
+}
+
+impl Drop for LockGuard {
+    fn drop(&mut self) {
+        if self.hold.is_member() {
+            let part = self.hold.take_part();
+            self.end();
+            // After its end: with the last part the whole is released.
+            drop(part);
+        } else if !self.released && !self.hand_on_dropped() {
+            // From before its end, so that no shutdown finds it neither held nor under way.
+            let releasing = self.keeper.client.releasing(&self.hold);
+            self.end();
+            let is_closed = self.hold.expire_if_due() == Err(LossReason::Closed);
+            if is_closed || self.hold.closed_until().is_some() {
+                // The shutdown has seen to it, or its loss has.
+                releasing.confirmed();
+            } else {
+                let successors = self.successors.take();
+                self.keeper
+                    .release_in_background(&self.hold, releasing, successors);
+            }
+        }
+    }
+}
+
+impl fmt::Debug for LockGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LockGuard")
+            .field("key", self.key())
+            .field("mode", &self.mode())
+            .field("token", &self.token)
+            .field("held", &self.is_held())
+            .finish()
+    }
+}

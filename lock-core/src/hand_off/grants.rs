@@ -1,0 +1,69 @@
+//! What a claim was granted, and the waiters that get it.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::place::Place;
+use super::queue::Queue;
+use super::queues::{Queues, next_driver};
+use super::shared::SharedGrant;
+use super::slot::{Slot, State};
+use crate::{FencingToken, LockGuard, Mode};
+
+/// The number of guards of one grant that there may be beside the first.
+const SHARERS_MAX: usize = FencingToken::HAND_OFFS;
+
+impl Queues {
+    /// Takes what the claim of `driver` was granted: makes the guard that it gets, shares the grant with the
+    /// readers behind it, and lets the next one claim if the mode admits others beside it.
+    pub(super) fn granted(self: &Arc<Self>, driver: &Arc<Slot>, guard: LockGuard) -> LockGuard {
+        let mut queues = self.by_key.lock();
+        let ours = |queue: &&mut Queue<Arc<Slot>>| {
+            queue
+                .driver()
+                .is_some_and(|other| Arc::ptr_eq(other, driver))
+        };
+        let Some(queue) = queues.get_mut(&driver.key).filter(ours) else {
+            // It has lapsed just now: a hold like any other.
+            return guard.holding_at_most(driver.max_hold());
+        };
+        queue.is_silent = false;
+        if driver.wants.mode == Mode::Exclusive {
+            let number = self.holds.fetch_add(1, Ordering::Relaxed);
+            queue.hold(number);
+            drop(queues);
+            let guard = guard.holding_at_most(driver.max_hold());
+            return Place::new(self, &driver.key, number).tie(guard);
+        }
+        let sharers = match driver.wants.mode {
+            Mode::Shared => queue.sharers(driver.wants, SHARERS_MAX, |slot| {
+                guard.can_be_kept_on(slot.runtime_id())
+            }),
+            Mode::Exclusive | Mode::Permit { .. } => Vec::new(),
+        };
+        let next = next_driver(queue, None);
+        if next.is_none() {
+            queues.remove(&driver.key);
+        }
+        drop(queues);
+        if let Some(next) = next {
+            next.notify();
+        }
+        if sharers.is_empty() {
+            return guard.holding_at_most(driver.max_hold());
+        }
+        self.share(driver, guard, sharers)
+    }
+
+    fn share(&self, driver: &Slot, guard: LockGuard, sharers: Vec<Arc<Slot>>) -> LockGuard {
+        let (grant, first) = SharedGrant::new(guard, driver.max_hold(), sharers.len());
+        for slot in sharers {
+            match slot.set(State::Shares(Arc::clone(&grant))) {
+                None => slot.notify_unwatched(),
+                Some(_) => grant.leave(),
+            }
+        }
+        grant.watch(&self.watchdog, driver.runtime.as_ref());
+        first
+    }
+}

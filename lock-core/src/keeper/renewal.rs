@@ -1,0 +1,122 @@
+//! The task that renews the holds of one runtime and declares their loss.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+
+use crate::hold::Hold;
+use crate::keeper::at_runtime::RuntimeKeeper;
+use crate::keeper::schedule::{NextWakeUp, RenewalSchedule};
+use crate::{Clock, HoldId, Renewal};
+
+/// Attends to the holds of a schedule until there are none.
+pub(crate) async fn keep(keeper: Arc<RuntimeKeeper>) {
+    let (schedule, clock) = (&keeper.schedule, keeper.client.clock);
+    let mut ending = TaskEnding(Some(schedule));
+    let mut renewals = JoinSet::new();
+    loop {
+        let batch = attend(schedule, clock);
+        if !batch.is_empty() {
+            renewals.spawn(renew(Arc::clone(&keeper), batch));
+        }
+        let appointment = match schedule.plan(!renewals.is_empty()) {
+            NextWakeUp::SleepUntil(due) => Some(due),
+            NextWakeUp::FinishWork => None,
+            NextWakeUp::Stop => {
+                ending.0 = None;
+                return;
+            }
+        };
+        // Each arm is cancel safe: a notification that is not consumed stays, a timer and a
+        // finished renewal are looked at again in the next turn.
+        tokio::select! {
+            () = schedule.changed() => {}
+            () = clock.sleep_until(appointment.unwrap_or(clock.now())), if appointment.is_some() => {}
+            Some(_) = renewals.join_next(), if !renewals.is_empty() => {}
+        }
+    }
+}
+
+/// Tells the schedule when the task is dropped together with its runtime.
+struct TaskEnding<'a>(Option<&'a RenewalSchedule>);
+
+impl Drop for TaskEnding<'_> {
+    fn drop(&mut self) {
+        if let Some(schedule) = self.0 {
+            schedule.task_ended();
+        }
+    }
+}
+
+/// Ends what has expired and returns the holds to be renewed now.
+fn attend(schedule: &RenewalSchedule, clock: Clock) -> Vec<Arc<Hold>> {
+    let mut batch = Vec::new();
+    for hold in schedule.take_due(clock.now()) {
+        let Ok(deadline) = hold.expire_if_due() else {
+            continue;
+        };
+        // The task is running, so entering starts none.
+        let is_due = hold.begin_renewal();
+        let _running = schedule.enter(&hold, deadline);
+        if is_due {
+            batch.push(hold);
+        }
+    }
+    batch
+}
+
+/// Renews several holds at once, within half the time that the first of them has left, so that there is time for another
+/// attempt.
+async fn renew(keeper: Arc<RuntimeKeeper>, holds: Vec<Arc<Hold>>) {
+    let ids: Vec<HoldId> = holds.iter().map(|hold| hold.id.clone()).collect();
+    let left = holds.iter().map(|hold| hold.remaining()).min();
+    let limit = (left.unwrap_or_default() / 2).max(Duration::from_millis(1));
+    let outcome = tokio::time::timeout(limit, keeper.client.renew(&ids)).await;
+    match outcome {
+        Ok(Ok(renewals)) if renewals.len() == holds.len() => {
+            for (hold, renewal) in holds.iter().zip(renewals) {
+                apply(hold, renewal, keeper.client.clock);
+            }
+            return;
+        }
+        Ok(Ok(renewals)) => tracing::error!(
+            "the backend answered {} renewals for {} holds",
+            renewals.len(),
+            holds.len()
+        ),
+        Ok(Err(error)) => tracing::debug!(%error, "renewal failed; trying again"),
+        Err(_) => tracing::debug!(?limit, "renewal took too long; trying again"),
+    }
+    for hold in &holds {
+        renew_again(hold, keeper.client.clock);
+    }
+}
+
+fn apply(hold: &Arc<Hold>, renewal: Renewal, clock: Clock) {
+    match renewal {
+        Renewal::Held { sent, ttl } => match hold.renewed(sent, hold.usable(ttl)) {
+            Some(confirmed) if confirmed.is_news => {
+                hold.attend_at(confirmed.renewal_due);
+                // Asked after the appointment is made, so that no change falls in between.
+                hold.recheck_if_needed();
+            }
+            Some(_) => renew_again(hold, clock),
+            None => {}
+        },
+        Renewal::Lost(reason) => {
+            hold.end(reason);
+        }
+        Renewal::Unknown => renew_again(hold, clock),
+    }
+}
+
+/// Tries again after a pause, and looks at the hold at its deadline at the latest.
+fn renew_again(hold: &Arc<Hold>, clock: Clock) {
+    hold.renewal_failed();
+    let Ok(deadline) = hold.expire_if_due() else {
+        return;
+    };
+    let pause = (hold.remaining() / 8).clamp(Duration::from_millis(5), Duration::from_secs(1));
+    hold.attend_at(clock.now().plus(pause).min(deadline));
+}
