@@ -56,11 +56,11 @@ impl Keeper {
     /// give, [`Config`](crate::ErrorKind::Config) outside a Tokio runtime,
     /// [`Closed`](crate::ErrorKind::Closed) after [`shutdown`](Self::shutdown).
     pub fn claim(&self, request: &LockRequest) -> Result<Claim> {
-        self.0.gate.check()?;
-        self.0.capabilities.check(request)?;
-        let keeper = self.0.here()?;
+        self.inner.gate.check()?;
+        self.inner.capabilities.check(request)?;
+        let keeper = self.at_runtimes.here(&self.inner)?;
         let id = HoldId::new(request, KeeperRuntime::caller().handle()?.id())?;
-        let hold = Hold::new(id, self.0.clock, Arc::<RuntimeKeeper>::clone(&keeper));
+        let hold = Hold::new(id, self.inner.clock, Arc::<RuntimeKeeper>::clone(&keeper));
         Ok(Claim {
             hold: Arc::new(hold),
             keeper,

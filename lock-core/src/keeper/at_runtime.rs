@@ -1,42 +1,48 @@
 //! The holds of one client that are kept on one runtime.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, Id};
 
 use crate::hold::validity::renewal_due;
 use crate::hold::{Hold, HoldKeeper, Part};
-use crate::keeper::KeeperInner;
+use crate::keeper::inner::KeeperInner;
 use crate::keeper::renewal::keep;
 use crate::keeper::schedule::RenewalSchedule;
+use crate::mutex::Mutex;
 use crate::{LossReason, Moment, Result};
 
 /// The part of a keeper that lives on one runtime, with the schedule of the holds that are kept there.
 pub(crate) struct RuntimeKeeper {
     pub(crate) client: Arc<KeeperInner>,
-    pub(crate) schedule: RenewalSchedule,
+    schedule: Arc<RenewalSchedule>,
     /// Where holds are renewed, and released when no caller waits for that.
     pub(crate) handle: Handle,
 }
 
-impl KeeperInner {
-    /// Returns the part for holds that are claimed here.
+/// The parts of a keeper, as long as they have holds.
+#[derive(Default)]
+pub(crate) struct RuntimeKeepers(Mutex<HashMap<Id, Weak<RuntimeKeeper>>>);
+
+impl RuntimeKeepers {
+    /// Returns the part for holds of `client` that are claimed here.
     ///
     /// # Errors
     ///
     /// [`Config`](crate::ErrorKind::Config) outside of a runtime, where holds are kept by the caller.
-    pub(crate) fn here(self: &Arc<Self>) -> Result<Arc<RuntimeKeeper>> {
-        let handle = self.keeper_runtime.handle()?;
-        let mut all = self.at_runtimes.lock();
+    pub(crate) fn here(&self, client: &Arc<KeeperInner>) -> Result<Arc<RuntimeKeeper>> {
+        let handle = client.keeper_runtime.handle()?;
+        let mut all = self.0.lock();
         if let Some(keeper) = all.get(&handle.id()).and_then(Weak::upgrade) {
             return Ok(keeper);
         }
         all.retain(|_, keeper| keeper.strong_count() > 0);
         let keeper = Arc::new(RuntimeKeeper {
-            client: Arc::clone(self),
-            schedule: RenewalSchedule::default(),
+            client: Arc::clone(client),
+            schedule: Arc::default(),
             handle: handle.clone(),
         });
         all.insert(handle.id(), Arc::downgrade(&keeper));
@@ -64,7 +70,7 @@ impl RuntimeKeeper {
 impl HoldKeeper for RuntimeKeeper {
     fn attend_at(self: Arc<Self>, hold: &Arc<Hold>, due: Moment) {
         if self.schedule.enter(hold, due) {
-            let keeping = keep(Arc::clone(&self));
+            let keeping = keep(Arc::clone(&self.schedule), Arc::clone(&self.client));
             self.handle.spawn(keeping);
         }
         // It may have ended just before it was entered, and its end has taken it out.

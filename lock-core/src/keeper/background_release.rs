@@ -9,8 +9,8 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use crate::hold::Hold;
-use crate::keeper::KeeperInner;
 use crate::keeper::at_runtime::RuntimeKeeper;
+use crate::keeper::inner::KeeperInner;
 use crate::keeper::shutdown_gate::ReleaseGuard;
 use crate::{Backoff, Moment};
 

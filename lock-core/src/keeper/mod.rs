@@ -2,6 +2,7 @@
 
 pub(crate) mod at_runtime;
 mod background_release;
+pub(crate) mod inner;
 pub(crate) mod recheck;
 pub(crate) mod registry;
 pub(crate) mod releases;
@@ -11,24 +12,16 @@ pub(crate) mod schedule;
 pub(crate) mod shutdown;
 pub(crate) mod shutdown_gate;
 
-use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::runtime::Id;
-
-use crate::keeper::at_runtime::RuntimeKeeper;
+use crate::keeper::at_runtime::RuntimeKeepers;
+use crate::keeper::inner::KeeperInner;
 use crate::keeper::registry::HoldRegistry;
-use crate::keeper::releases::Releases;
-use crate::keeper::shutdown_gate::ShutdownGate;
-use crate::mutex::Mutex;
 use crate::waiter::slow_waits::SlowWaits;
 use crate::waiter::watchdog::Watchdog;
-use crate::{
-    Capabilities, Clock, HoldId, KeeperRuntime, LeaseStore, LockKey, Moment, Released, Renewal,
-    Result,
-};
+use crate::{Capabilities, Clock, KeeperRuntime, LeaseStore, LockKey, Moment};
 
 /// The keeper of one client's holds: makes claims, renews what they win, declares what is lost.
 ///
@@ -36,22 +29,10 @@ use crate::{
 /// hold's deadline, and ends the hold at the deadline exactly, whatever a renewal may be doing.
 /// There is one task and one timer for all holds of a client.
 #[derive(Clone)]
-pub struct Keeper(pub(crate) Arc<KeeperInner>);
-
-pub(crate) struct KeeperInner {
-    pub(crate) store: Arc<dyn LeaseStore>,
-    pub(crate) capabilities: Capabilities,
-    pub(crate) clock: Clock,
-    pub(crate) keeper_runtime: KeeperRuntime,
-    pub(crate) gate: Arc<ShutdownGate>,
-    pub(crate) registry: HoldRegistry,
-    /// When holds are renewed for the first time at the latest, counted from their grant.
-    pub(crate) first_renewal: Option<Duration>,
-    pub(crate) releases: Arc<Releases>,
-    pub(crate) watchdog: Watchdog,
-    pub(crate) slow_waits: SlowWaits,
+pub struct Keeper {
+    pub(crate) inner: Arc<KeeperInner>,
     /// One for each runtime that holds are kept on: one with the keeper thread.
-    at_runtimes: Mutex<HashMap<Id, Weak<RuntimeKeeper>>>,
+    pub(crate) at_runtimes: Arc<RuntimeKeepers>,
 }
 
 impl Keeper {
@@ -77,7 +58,7 @@ impl Keeper {
         keeper_runtime: KeeperRuntime,
         clock: Clock,
     ) -> Self {
-        Self(Arc::new(KeeperInner {
+        let inner = KeeperInner {
             store,
             capabilities,
             clock,
@@ -88,8 +69,11 @@ impl Keeper {
             registry: HoldRegistry::default(),
             first_renewal: None,
             releases: Arc::default(),
-            at_runtimes: Mutex::default(),
-        }))
+        };
+        Self {
+            inner: Arc::new(inner),
+            at_runtimes: Arc::default(),
+        }
     }
 
     /// Renews each hold for the first time `after` its grant, if that is before a third of its ttl: for stores that
@@ -100,29 +84,29 @@ impl Keeper {
     /// When the keeper was cloned before.
     #[must_use]
     pub fn with_first_renewal(mut self, after: Duration) -> Self {
-        let inner = Arc::get_mut(&mut self.0).expect("a keeper is set up before it is cloned");
+        let inner = Arc::get_mut(&mut self.inner).expect("a keeper is set up before it is cloned");
         inner.first_renewal = Some(after);
         self
     }
 
     /// Returns what the backend declares.
     pub fn capabilities(&self) -> Capabilities {
-        self.0.capabilities.clone()
+        self.inner.capabilities.clone()
     }
 
     /// The clock of its holds' deadlines.
     pub fn clock(&self) -> Clock {
-        self.0.clock
+        self.inner.clock
     }
 
     /// The watchdog of its waiters.
     pub(crate) fn watchdog(&self) -> Watchdog {
-        self.0.watchdog.clone()
+        self.inner.watchdog.clone()
     }
 
     /// Looks at a waiter for `key` that came at `arrived`, and tells the log if it waits for too long.
     pub(crate) fn note_wait(&self, key: &LockKey, arrived: Moment) {
-        let (keeper, now) = (&self.0, Clock::Boot.now());
+        let (keeper, now) = (&self.inner, Clock::Boot.now());
         let held_for = || {
             let holds = keeper.registry.of(key);
             holds.iter().map(|hold| hold.held_for()).max()
@@ -136,27 +120,6 @@ impl Keeper {
 
 impl fmt::Debug for Keeper {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&self.0, f)
-    }
-}
-
-impl fmt::Debug for KeeperInner {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Keeper")
-            .field("backend", &self.capabilities.backend)
-            .field("keeper_runtime", &self.keeper_runtime)
-            .finish_non_exhaustive()
-    }
-}
-
-impl KeeperInner {
-    pub(crate) async fn renew(&self, holds: &[HoldId]) -> Result<Vec<Renewal>> {
-        let renewals = self.store.renew(holds).await;
-        renewals.map_err(|error| error.with_operation("renew"))
-    }
-
-    pub(crate) async fn release(&self, hold: &HoldId) -> Result<Released> {
-        let released = self.store.release(hold).await;
-        released.map_err(|error| error.with_operation("release").with_key(hold.key()))
+        fmt::Debug::fmt(&self.inner, f)
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 
 use crate::hold::Hold;
-use crate::keeper::KeeperInner;
+use crate::keeper::inner::KeeperInner;
 use crate::{Keeper, LockKey, Mode};
 
 /// Has the keeper ask soon whether holds are still there, for stores that tell when a key changes:
@@ -21,7 +21,7 @@ impl Keeper {
     /// Returns what has this client's holds asked about again. It does not keep the client alive.
     pub fn recheck_handle(&self) -> RecheckHandle {
         RecheckHandle {
-            keeper: Arc::downgrade(&self.0),
+            keeper: Arc::downgrade(&self.inner),
         }
     }
 }

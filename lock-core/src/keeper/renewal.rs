@@ -6,17 +6,17 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 
 use crate::hold::Hold;
-use crate::keeper::at_runtime::RuntimeKeeper;
+use crate::keeper::inner::KeeperInner;
 use crate::keeper::schedule::{NextWakeUp, RenewalSchedule};
 use crate::{Clock, HoldId, Renewal};
 
 /// Attends to the holds of a schedule until there are none.
-pub(crate) async fn keep(keeper: Arc<RuntimeKeeper>) {
-    let (schedule, clock) = (&keeper.schedule, keeper.client.clock);
-    let mut ending = TaskEnding(Some(schedule));
+pub(crate) async fn keep(schedule: Arc<RenewalSchedule>, keeper: Arc<KeeperInner>) {
+    let clock = keeper.clock;
+    let mut ending = TaskEnding(Some(&schedule));
     let mut renewals = JoinSet::new();
     loop {
-        let batch = attend(schedule, clock);
+        let batch = attend(&schedule, clock);
         if !batch.is_empty() {
             renewals.spawn(renew(Arc::clone(&keeper), batch));
         }
@@ -68,15 +68,15 @@ fn attend(schedule: &RenewalSchedule, clock: Clock) -> Vec<Arc<Hold>> {
 
 /// Renews several holds at once, within half the time that the first of them has left, so that there is time for another
 /// attempt.
-async fn renew(keeper: Arc<RuntimeKeeper>, holds: Vec<Arc<Hold>>) {
+async fn renew(keeper: Arc<KeeperInner>, holds: Vec<Arc<Hold>>) {
     let ids: Vec<HoldId> = holds.iter().map(|hold| hold.id.clone()).collect();
     let left = holds.iter().map(|hold| hold.remaining()).min();
     let limit = (left.unwrap_or_default() / 2).max(Duration::from_millis(1));
-    let outcome = tokio::time::timeout(limit, keeper.client.renew(&ids)).await;
+    let outcome = tokio::time::timeout(limit, keeper.renew(&ids)).await;
     match outcome {
         Ok(Ok(renewals)) if renewals.len() == holds.len() => {
             for (hold, renewal) in holds.iter().zip(renewals) {
-                apply(hold, renewal, keeper.client.clock);
+                apply(hold, renewal, keeper.clock);
             }
             return;
         }
@@ -89,7 +89,7 @@ async fn renew(keeper: Arc<RuntimeKeeper>, holds: Vec<Arc<Hold>>) {
         Err(_) => tracing::debug!(?limit, "renewal took too long; trying again"),
     }
     for hold in &holds {
-        renew_again(hold, keeper.client.clock);
+        renew_again(hold, keeper.clock);
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::keeper::KeeperInner;
+use crate::keeper::inner::KeeperInner;
 use crate::waiter::driven::{Acquiring, Driven};
 use crate::{Clock, Error, ErrorKind, Keeper, LockGuard, LockKey, LockRequest, LossReason, Result};
 
@@ -74,7 +74,7 @@ impl Keeper {
             ..request
         };
         let begin = || -> Acquiring {
-            let (keeper, request) = (Arc::clone(&self.0), request.clone());
+            let (keeper, request) = (Arc::clone(&self.inner), request.clone());
             let work = take(request.clone());
             Box::pin(async move { keeper.pass(&request, work).await })
         };
@@ -97,7 +97,7 @@ impl Keeper {
         request: &LockRequest,
         work: impl Future<Output = Result<T>>,
     ) -> Result<T> {
-        let outcome = self.0.pass(request, work).await;
+        let outcome = self.inner.pass(request, work).await;
         outcome.map_err(|error| self.about(error, &request.key))
     }
 
@@ -105,7 +105,7 @@ impl Keeper {
         error
             .with_operation("acquire")
             .with_key(key)
-            .with_backend(self.0.capabilities.backend)
+            .with_backend(self.inner.capabilities.backend)
     }
 
     /// Ends every hold and every acquisition of this client, and waits at most `within` until the
@@ -123,7 +123,7 @@ impl Keeper {
     ///
     /// Dropping the future stops the waiting only.
     pub async fn shutdown(&self, within: Duration) -> Result<()> {
-        let keeper = &self.0;
+        let keeper = &self.inner;
         let begun = keeper.clock.now();
         let runtime = keeper.keeper_runtime.handle()?;
         keeper.gate.close();
@@ -151,7 +151,7 @@ impl Keeper {
             format!("the store has not confirmed {left} releases and acquisitions: the ttl ends what is left of them"),
         )
         .with_operation("shutdown")
-        .with_backend(self.0.capabilities.backend)
+        .with_backend(self.inner.capabilities.backend)
     }
 }
 

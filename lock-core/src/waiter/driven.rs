@@ -64,7 +64,7 @@ impl Driven {
         drop(work);
         drop(done);
         if is_new && outcome.is_pending() {
-            let watchdog = &self.keeper.0.watchdog;
+            let watchdog = &self.keeper.inner.watchdog;
             watchdog.probe(self, self.runtime.as_ref());
         }
         outcome
@@ -88,7 +88,7 @@ impl Drop for Driving {
 impl Wake for Driven {
     fn wake(self: Arc<Self>) {
         if let Some(seen) = self.polling.is_to_be_woken() {
-            let watchdog = &self.keeper.0.watchdog;
+            let watchdog = &self.keeper.inner.watchdog;
             watchdog.watch(&self, seen, self.runtime.as_ref());
         }
         self.polling.wake();

@@ -1,0 +1,48 @@
+//! What the keeper of one client has, wherever its holds are kept.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::keeper::registry::HoldRegistry;
+use crate::keeper::releases::Releases;
+use crate::keeper::shutdown_gate::ShutdownGate;
+use crate::waiter::slow_waits::SlowWaits;
+use crate::waiter::watchdog::Watchdog;
+use crate::{Capabilities, Clock, HoldId, KeeperRuntime, LeaseStore, Released, Renewal, Result};
+
+/// The store of a client, its holds, and what is under way for it.
+pub(crate) struct KeeperInner {
+    pub(crate) store: Arc<dyn LeaseStore>,
+    pub(crate) capabilities: Capabilities,
+    pub(crate) clock: Clock,
+    pub(crate) keeper_runtime: KeeperRuntime,
+    pub(crate) gate: Arc<ShutdownGate>,
+    pub(crate) registry: HoldRegistry,
+    /// When holds are renewed for the first time at the latest, counted from their grant.
+    pub(crate) first_renewal: Option<Duration>,
+    pub(crate) releases: Arc<Releases>,
+    pub(crate) watchdog: Watchdog,
+    pub(crate) slow_waits: SlowWaits,
+}
+
+impl KeeperInner {
+    pub(crate) async fn renew(&self, holds: &[HoldId]) -> Result<Vec<Renewal>> {
+        let renewals = self.store.renew(holds).await;
+        renewals.map_err(|error| error.with_operation("renew"))
+    }
+
+    pub(crate) async fn release(&self, hold: &HoldId) -> Result<Released> {
+        let released = self.store.release(hold).await;
+        released.map_err(|error| error.with_operation("release").with_key(hold.key()))
+    }
+}
+
+impl fmt::Debug for KeeperInner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keeper")
+            .field("backend", &self.capabilities.backend)
+            .field("keeper_runtime", &self.keeper_runtime)
+            .finish_non_exhaustive()
+    }
+}
