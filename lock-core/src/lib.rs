@@ -54,6 +54,7 @@ pub use backend::in_flight::{InFlight, OneInFlight};
 pub use backend::lease_store::{HoldId, LeaseStore, OwnerId, Released, Renewal};
 pub use backend::local_queue::{LocalQueue, LocalTurn};
 pub use backend::per_runtime::PerRuntime;
+pub use backend::reconnecting::Reconnecting;
 pub use backend::reply_stats::{LastReply, ReplyStats};
 pub use backend::retry::Retry;
 pub use clock::{Clock, Moment};

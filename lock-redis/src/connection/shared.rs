@@ -8,10 +8,11 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use lock_core::{Clock, Deadlines, Error, KeeperRuntime, LastReply, Mutex, ReplyStats, Result};
+use lock_core::{
+    Clock, Deadlines, Error, KeeperRuntime, LastReply, Reconnecting, ReplyStats, Result,
+};
 use redis::{AsyncConnectionConfig, RedisError, RedisResult, Value};
 use tokio::runtime::Handle;
-use tokio::sync::watch;
 
 use crate::commands::script::Call;
 use crate::connection::batch::BatchMax;
@@ -35,9 +36,7 @@ pub(crate) const ROOM: usize = 1 << 30;
 /// what lets a clean-up travel behind the take that it cleans up.
 pub(crate) struct SharedConnection {
     options: ConnectOptions,
-    /// Where the connection lives. It dies with its runtime.
-    runtime: Handle,
-    state: Mutex<State>,
+    open: Reconnecting<Connection>,
     replies: ReplyStats,
     /// The number of calls that may travel together, as far as the server has shown.
     batch_max: BatchMax,
@@ -57,15 +56,6 @@ pub(crate) struct ConnectOptions {
     pub(crate) deadlines: Deadlines,
 }
 
-enum State {
-    Closed,
-    /// Somebody opens it; all who need it wait for the same outcome.
-    Opening(Outcome),
-    Open(Arc<Connection>),
-}
-
-type Outcome = watch::Receiver<Option<Result<Arc<Connection>>>>;
-
 impl SharedConnection {
     pub(crate) fn new(mut options: ConnectOptions, runtime: Handle) -> Arc<Self> {
         // Each call has its own limit; the driver's would cut across it.
@@ -76,8 +66,7 @@ impl SharedConnection {
             .set_pipeline_buffer_size(ROOM);
         Arc::new(Self {
             options,
-            runtime,
-            state: Mutex::new(State::Closed),
+            open: Reconnecting::new(runtime),
             replies: ReplyStats::new(),
             batch_max: BatchMax::default(),
         })
@@ -85,55 +74,16 @@ impl SharedConnection {
 
     /// The open connection, if there is one.
     pub(crate) fn current(&self) -> Option<Arc<Connection>> {
-        match &*self.state.lock() {
-            State::Open(connection) => Some(Arc::clone(connection)),
-            State::Closed | State::Opening(_) => None,
-        }
+        self.open.current()
     }
 
     /// The open connection, opened now if there is none.
-    ///
-    /// It is opened in a task of its own: whoever gives up waiting for it, or is not polled for a
-    /// while, neither stops it nor holds the others up.
     pub(crate) async fn connection(self: &Arc<Self>) -> Result<Arc<Connection>> {
-        loop {
-            let mut outcome = match self.join_opening() {
-                Joined::Open(connection) => return Ok(connection),
-                Joined::Opening(outcome) => outcome,
-            };
-            // Without an outcome, the opener's runtime was dropped: the next turn opens anew, after
-            // those that may be dropping it.
-            if let Ok(outcome) = outcome.wait_for(Option::is_some).await
-                && let Some(opened) = &*outcome
-            {
-                return opened.clone();
-            }
-            tokio::task::yield_now().await;
-        }
-    }
-
-    fn join_opening(self: &Arc<Self>) -> Joined {
-        let mut state = self.state.lock();
-        match &*state {
-            State::Open(connection) => return Joined::Open(Arc::clone(connection)),
-            State::Opening(outcome) if outcome.has_changed().is_ok() => {
-                return Joined::Opening(outcome.clone());
-            }
-            State::Opening(_) | State::Closed => {}
-        }
-        let (sender, outcome) = watch::channel(None);
-        let link = Arc::clone(self);
-        self.runtime.spawn(async move {
-            let opened = link.open().await;
-            *link.state.lock() = match &opened {
-                Ok(connection) => State::Open(Arc::clone(connection)),
-                Err(_) => State::Closed,
-            };
-            // Nobody may be waiting any more.
-            let _ = sender.send(Some(opened));
-        });
-        *state = State::Opening(outcome.clone());
-        Joined::Opening(outcome)
+        let open = || {
+            let shared = Arc::clone(self);
+            async move { shared.connect().await }
+        };
+        self.open.get(open).await
     }
 
     /// The open connection, opened within `limit` if there is none.
@@ -179,7 +129,7 @@ impl SharedConnection {
         let sending = Box::pin(async move { to.send(&call).await });
         let delivery = Delivery {
             sending: Some(sending),
-            runtime: &self.runtime,
+            runtime: self.open.runtime(),
         };
         self.ask(connection, delivery, limit).await
     }
@@ -220,12 +170,7 @@ impl SharedConnection {
 
     /// Lets the next user open a new connection, unless somebody has already.
     pub(crate) fn forget(&self, connection: &Arc<Connection>) {
-        let mut state = self.state.lock();
-        if let State::Open(open) = &*state
-            && Arc::ptr_eq(open, connection)
-        {
-            *state = State::Closed;
-        }
+        self.open.forget(connection);
     }
 
     /// Forgets a connection that does not answer. What was sent on it must not arrive when something else has been asked
@@ -241,15 +186,15 @@ impl SharedConnection {
         if connection.probed.swap(true, Ordering::Relaxed) {
             return;
         }
-        let link = Arc::clone(self);
+        let shared = Arc::clone(self);
         let probing = async move {
             let (ping, mut redis) = (redis::cmd("PING"), connection.channel.redis.clone());
             let asking = ping.query_async::<Value>(&mut redis);
-            match link.options.deadlines.timeout(PROBE_LIMIT, asking).await {
+            match shared.options.deadlines.timeout(PROBE_LIMIT, asking).await {
                 Some(Ok(_)) => connection.probed.store(false, Ordering::Relaxed),
                 Some(Err(_)) | None => {
                     tracing::warn!("a redis connection stays silent and is replaced");
-                    link.give_up(&connection);
+                    shared.give_up(&connection);
                 }
             }
         };
@@ -258,16 +203,17 @@ impl SharedConnection {
         }
     }
 
-    async fn open(&self) -> Result<Arc<Connection>> {
+    async fn connect(&self) -> Result<Connection> {
         let options = &self.options;
         let opening = async {
             let (redis, driver) = options.connector.open(&options.options).await?;
-            let mut connection = Connection::new(redis, driver, &self.runtime, &self.batch_max);
+            let mut connection =
+                Connection::new(redis, driver, self.open.runtime(), &self.batch_max);
             let sent = Clock::Boot.now();
             let greeting = connection.greet(options.greeting.as_ref(), options.tracking);
             greeting.await?;
             self.replies.note(sent);
-            Ok(Arc::new(connection))
+            Ok(connection)
         };
         // The driver's futures are large.
         match options
@@ -312,11 +258,6 @@ impl Drop for Delivery<'_> {
             self.runtime.spawn(sending);
         }
     }
-}
-
-enum Joined {
-    Open(Arc<Connection>),
-    Opening(Outcome),
 }
 
 /// A master that became a replica keeps its connections, but takes no more writes.
