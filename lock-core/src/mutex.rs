@@ -11,7 +11,7 @@ use std::sync::{MutexGuard, PoisonError, TryLockError};
 pub struct Mutex<T: ?Sized>(std::sync::Mutex<T>);
 
 impl<T> Mutex<T> {
-    /// Makes a mutex that nobody holds.
+    /// Makes an unlocked mutex.
     pub const fn new(value: T) -> Self {
         Self(std::sync::Mutex::new(value))
     }
@@ -23,7 +23,7 @@ impl<T: ?Sized> Mutex<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Locks the mutex if nobody holds it.
+    /// Locks the mutex if it is unlocked.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         match self.0.try_lock() {
             Ok(locked) => Some(locked),

@@ -50,7 +50,7 @@ pub(crate) struct Found {
 pub(crate) enum Answer {
     /// The grant's number.
     Granted(u64),
-    /// Somebody else holds the key for so long, or until it is given back.
+    /// Another client holds the key for so long, or until it is given back.
     Busy(Option<Duration>),
 }
 

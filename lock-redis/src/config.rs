@@ -15,7 +15,7 @@ pub struct RedisConfig {
     /// verified. `unix:///path/to/socket` works as well.
     ///
     /// The host has to be one server, or name the one that is the master just now: locks on two servers
-    /// exclude nobody.
+    /// exclude no other client.
     ///
     /// Other characters than letters, digits and `-._~` in user or password are written as `%`
     /// and two hexadecimal digits.

@@ -60,7 +60,7 @@ impl LeaseStore for Client {
             Some(Err(error)) => return Err(error),
             None => {}
         }
-        // It may be slow only. Both are sent whoever has gone, and who finds nothing may have come second.
+        // It may be slow only. Both are sent even if the caller has gone, and the one that finds nothing may have come second.
         let mut elsewhere = pin!(self.release_elsewhere(&call));
         tokio::select! {
             answer = asking.as_mut() => match answer {

@@ -21,7 +21,7 @@ const FIRST_RENEWAL: Duration = Duration::from_millis(250);
 /// Locks on one Redis (or Valkey) server, version 6 or later.
 ///
 /// All three modes, taken in one round trip each. Waiters of one process are served in order; among
-/// processes whoever asks first after a release gets the lock, but who has waited longest, of another process or mode, has
+/// processes the waiter that asks first after a release gets the lock, but who has waited longest, of another process or mode, has
 /// its turn after 5 ms of that: the key is then kept for it for up to 10 ms when it becomes free, and no reader or permit joins
 /// those that hold it. Tries and other processes find the key held meanwhile. Programs of other kinds, and versions before,
 /// take it whenever it is free.

@@ -34,7 +34,7 @@ pub struct Capabilities {
     /// True if claims of different processes are granted in the order they arrived, in each mode. Default: no.
     /// QueuedBehind [`HandOff`](crate::HandOff) they are not, whatever the store does: processes take turns there.
     pub fair: bool,
-    /// True if the store wakes waiters by itself, so that nobody polls for a release. Default: no.
+    /// True if the store wakes waiters by itself, so that no waiter polls for a release. Default: no.
     pub push: bool,
     /// The promise about the growth of fencing tokens. Default: [`TokenOrder::Process`].
     pub tokens: TokenOrder,
@@ -47,7 +47,7 @@ pub struct Capabilities {
     /// opens a key no earlier than that, whatever becomes of its holder. One whose holds share a lease gives
     /// back what is left of one no earlier than [`LossSender::is_over`](crate::LossSender::is_over) says.
     pub longest_with_delay: Duration,
-    /// Where there is no lock delay: what to do about that, for whoever asks for one. Default: to leave it out.
+    /// Where there is no lock delay: what to do about that, for the error of a request that asks for one. Default: to leave it out.
     pub no_lock_delay: &'static str,
 }
 

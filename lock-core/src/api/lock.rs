@@ -56,14 +56,14 @@ pub trait DistributedLock: fmt::Debug + Send + Sync + 'static {
     /// what it was given goes to the next waiter, and what it has claimed on the store is given up. It is at
     /// the end of the line then; its next poll goes on waiting, without an error. Waiters that are polled are
     /// served in order. Where holds are kept [by the caller](crate::KeeperRuntime::caller) this is looked after
-    /// on the runtime of a waiter, so not while nobody drives that.
+    /// on the runtime of a waiter, so not while that is not driven.
     async fn acquire(&self, request: LockRequest) -> Result<Option<LockGuard>>;
 
     /// Shuts the client down: ends every hold and acquisition at once, and waits at most `within`
     /// until the store has confirmed that nothing of them is left.
     ///
     /// Guards are told ([`LossReason::Closed`](crate::LossReason::Closed)) before their keys are given
-    /// back, so nobody works on without the lock who looks at it; to let work finish first, wait for it
+    /// back, so a task that looks at it does not work on without the lock; to let work finish first, wait for it
     /// before. What was lost before stays closed for its [lock delay](LockRequest::lock_delay). Acquisitions, waiting ones and new ones, end with [`Closed`](crate::ErrorKind::Closed).
     /// Clones of the client are shut down with it; its connections end with the last of them.
     ///

@@ -152,7 +152,7 @@ pub trait DistributedLockExt: DistributedLock {
     /// # Errors
     ///
     /// Besides those of the acquisition, [`Lost`](ErrorKind::Lost) when the lock was lost before
-    /// the work was done, also when its last step took longer than the lock lasted, so that nobody could
+    /// the work was done, also when its last step took longer than the lock lasted, so that no other client could
     /// stop it; and when the release finds nothing to release: it was removed on the store, perhaps
     /// before the work was done. (So it looks, too, when a release has to be repeated and the first one
     /// had got through.) An unconfirmed release after the work is logged, not returned: the work is

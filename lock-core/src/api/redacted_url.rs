@@ -88,7 +88,7 @@ fn redacted(url: &str) -> String {
     let shown = hidden_from.into_iter().flatten().min();
     let authority = rest[..shown.unwrap_or(rest.len())].split('/').next();
     let authority = authority.unwrap_or_default();
-    // Nobody reaches MySQL without a user, so what looks like a port there may be a password, too.
+    // MySQL is not reached without a user, so what looks like a port there may be a password, too.
     let may_be_password = lower.contains("mysql") || lower.contains("mariadb");
     if userinfo.is_empty()
         && (has_password(authority) || may_be_password && authority.contains(':'))

@@ -23,7 +23,7 @@ pub const TTL_RANGE: RangeInclusive<Duration> =
 /// The mode of a lock: which holders may have a key at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {
-    /// One holder, and nobody else.
+    /// One holder alone.
     Exclusive,
     /// Any number of shared holders, but no exclusive one and no permit.
     Shared,

@@ -64,7 +64,7 @@ pub trait Attempt: Send {
     ///
     /// # Cancel safety
     ///
-    /// A change that comes while nobody waits for it is told to the next call.
+    /// A change that comes between two calls is told to the next one.
     fn changed(&mut self) -> impl Future<Output = Result<()>> + Send {
         pending()
     }

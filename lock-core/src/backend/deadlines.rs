@@ -16,7 +16,7 @@ use crate::{Clock, KeeperRuntime, Moment};
 const ROUND: Duration = Duration::from_millis(250);
 
 /// The number of turns that a request gets after its limit. A runtime that was busy until then has not looked yet what has
-/// arrived, and whoever reads it may have to wake others before the request is answered.
+/// arrived, and the task that reads it may have to wake others before the request is answered.
 const LAST_TURNS: u32 = 3;
 
 /// Bounds requests in time, for backends whose requests are nearly always answered long before
@@ -139,7 +139,7 @@ impl Deadlines {
                 self.rounds.changed.notify_one();
             }
             Sleeper::Absent => {
-                // Without a runtime there is nobody to send; the next poll tries again.
+                // Without a runtime no task can be started; the next poll tries again.
                 let Ok(keeper_runtime) = self.keeper_runtime.handle() else {
                     return;
                 };
@@ -200,7 +200,7 @@ impl Rounds {
     }
 }
 
-/// The sleeper: makes rounds until nobody needs it.
+/// The sleeper: makes rounds until no request needs it.
 async fn patrol(mut leaving: Leaving) {
     while let Some(rounds) = &leaving.0
         && let Some(next) = rounds.make()
@@ -214,8 +214,8 @@ async fn patrol(mut leaving: Leaving) {
     leaving.0 = None;
 }
 
-/// Says that the sleeper is gone when it is dropped together with its runtime, and lets whoever is
-/// still there send another one.
+/// Says that the sleeper is gone when it is dropped together with its runtime, and lets the requests that are
+/// still there start another one.
 struct Leaving(Option<Arc<Rounds>>);
 
 impl Drop for Leaving {
@@ -276,7 +276,7 @@ mod tests {
         assert_eq!((first, second), (Some(()), None));
     }
 
-    /// Here a socket has it, which somebody else reads: the kernel knows it, and the runtime has not asked.
+    /// Here a socket has it, which another task reads: the kernel knows it, and the runtime has not asked.
     #[tokio::test]
     async fn what_has_arrived_while_the_runtime_was_busy_is_an_answer() {
         let deadlines = at_home();

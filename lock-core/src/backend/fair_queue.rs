@@ -5,8 +5,8 @@ use crate::Mode;
 /// Which earlier claim the claim at `index` still waits for; `None` when it may hold the key.
 ///
 /// `modes` are the modes of all claims on the key in order of arrival, holders and waiters alike:
-/// whoever waits for nobody holds the key. Claims are served in order: one that conflicts with an
-/// earlier claim waits for it, even while that one only waits itself, so nobody starves.
+/// a claim that waits for none holds the key. Claims are served in order: one that conflicts with an
+/// earlier claim waits for it, even while that one only waits itself, so none starves.
 ///
 /// - [`Mode::Exclusive`] waits for the claim just before it.
 /// - [`Mode::Shared`] waits for the last earlier claim that is not shared.
@@ -42,8 +42,8 @@ fn is_taken_up(mode: Mode, place: usize) -> bool {
     matches!(mode, Mode::Permit { of } if place >= of.get() as usize)
 }
 
-/// Returns how many claims at the head of a queue hold the key together: those that wait for nobody, by the
-/// same rule. Nobody overtakes, so they are never anywhere else.
+/// Returns how many claims at the head of a queue hold the key together: those that wait for no other, by the
+/// same rule. No claim overtakes another, so they are never anywhere else.
 pub fn holders(mut modes: impl Iterator<Item = Mode>) -> usize {
     let Some(first) = modes.next() else {
         return 0;
@@ -83,7 +83,7 @@ mod tests {
         assert_eq!(blocking_claim(&[Mode::Exclusive, permit(9)], 1), Some(0));
     }
 
-    /// Whatever the queue, the claims that wait for nobody may all hold the key together.
+    /// Whatever the queue, the claims that wait for no other may all hold the key together.
     #[test]
     fn whoever_waits_for_nobody_is_compatible() {
         let kinds = [

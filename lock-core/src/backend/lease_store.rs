@@ -122,7 +122,7 @@ impl HoldId {
         self.ttl
     }
 
-    /// Returns how long the store is to keep the key closed after that, if nobody gives it back.
+    /// Returns how long the store is to keep the key closed after that, unless it is given back.
     pub fn lock_delay(&self) -> Duration {
         self.lock_delay
     }
@@ -187,7 +187,7 @@ impl Hash for Granted {
     fn hash<H: Hasher>(&self, _: &mut H) {}
 }
 
-/// 128 random bits, new for every claim on the store, so that nobody releases or renews what is not
+/// 128 random bits, new for every claim on the store, so that no client releases or renews what is not
 /// theirs: not another process, not another claim of the same process. A grant that is handed on or shared
 /// inside of a process keeps its owner id; its guards differ in their tokens.
 ///

@@ -38,12 +38,12 @@ struct Standing {
 }
 
 impl LocalQueue {
-    /// A line with nobody in it.
+    /// Makes an empty queue.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Returns true if anybody stands in line for `key`.
+    /// Returns true if a waiter stands in line for `key`.
     pub fn is_waited_for(&self, key: &LockKey) -> bool {
         self.keys.lock().contains_key(key)
     }
@@ -122,7 +122,7 @@ impl fmt::Debug for LocalQueue {
 #[derive(Debug)]
 #[must_use = "dropping a turn lets the next one have it"]
 pub struct LocalTurn {
-    // Declared first, so dropped first: a key is forgotten only when nobody has a turn.
+    // Declared first, so dropped first: a key is forgotten only when no waiter has a turn.
     _turn: OwnedMutexGuard<()>,
     _place: Place,
 }

@@ -10,14 +10,14 @@ use tokio::sync::watch;
 use crate::mutex::Mutex;
 use crate::{KeeperRuntime, Result};
 
-/// One `T` for each runtime that it is needed on, such as its connections: so that nobody depends on a
-/// runtime that somebody else may have stopped driving.
+/// One `T` for each runtime that it is needed on, such as its connections: so that no caller depends on a
+/// runtime that another one may have stopped driving.
 pub struct PerRuntime<T> {
     make: Make<T>,
-    /// Whose runtime it is about: the caller's, for requests that somebody waits for, or the keeper's.
+    /// Whose runtime it is about: the caller's, for requests that a caller waits for, or the keeper's.
     keeper_runtime: KeeperRuntime,
     entries: Arc<Entries<T>>,
-    /// Its end tells the tasks that stand for the runtimes that nobody asks for them any more.
+    /// Its end tells the tasks that stand for the runtimes that they are not needed any more.
     in_use: watch::Sender<()>,
 }
 

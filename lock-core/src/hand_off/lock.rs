@@ -25,7 +25,7 @@ const REST_MAX: Duration = Duration::from_millis(10);
 /// - **Shared**: readers with the same ttl and lock delay that wait while one of them claims share its grant,
 ///   each with a guard and a token of its own. The lock is given back when the last of these guards has
 ///   ended, and its loss is the loss of them all. No reader joins what is already granted.
-/// - **Permits**: each permit is a grant of its own, and one more is claimed while anybody waits. None is handed on,
+/// - **Permits**: each permit is a grant of its own, and one more is claimed while a task waits. None is handed on,
 ///   since its token would be less than those of permits that were granted after it.
 ///
 /// Within a process all waiters of a key are served in order of arrival, whatever their mode: neither
@@ -101,7 +101,7 @@ impl DistributedLock for HandOff {
         match Waiting::arrive(&self.queues, &request).outcome().await {
             Outcome::Decided(outcome) => outcome,
             Outcome::TimedOut if self.queues.is_held(&request.key) => Ok(None),
-            // Nobody here holds it: only the store can say whether it is busy or broken.
+            // No guard of this process holds it: only the store can say whether it is busy or broken.
             Outcome::TimedOut => locks.acquire(request).await,
         }
     }

@@ -12,7 +12,7 @@ use crate::{LockGuard, LockKey};
 
 /// The tie between an exclusive hold and the queue that it came from.
 ///
-/// While it is there nobody of this process claims the key on the store; dropping it lets the next waiter do so.
+/// While it is there no waiter of this process claims the key on the store; dropping it lets the next waiter do so.
 #[derive(Debug)]
 pub(super) struct Place {
     queues: Arc<Queues>,

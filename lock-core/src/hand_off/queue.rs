@@ -35,7 +35,7 @@ enum QueueOwner<W> {
 /// After how many lapses the waiters behind are looked for.
 const LAPSES: u32 = 2;
 
-/// Somebody in a queue.
+/// A waiter in a queue.
 pub(super) trait Waits: Clone {
     fn wants(&self) -> Wants;
 
@@ -129,7 +129,7 @@ impl<W: Waits> Queue<W> {
         self.waiters.iter().any(|waiter| !waiter.has_gone())
     }
 
-    /// The waiter that came first, unless nobody waits.
+    /// Returns the waiter that came first, if there is one.
     pub(super) fn first(&self) -> Option<&W> {
         let behind = self.waiters.iter().find(|waiter| !waiter.has_gone());
         self.driver().or(behind)
@@ -171,7 +171,7 @@ impl<W: Waits> Queue<W> {
     }
 
     /// Takes out the readers that share a grant of what the driver `wants`, `most` at most: those that
-    /// nobody of another mode came before.
+    /// none of another mode came before.
     pub(super) fn sharers(
         &mut self,
         wants: Wants,

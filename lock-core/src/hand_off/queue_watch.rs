@@ -9,7 +9,7 @@ use crate::LockKey;
 use crate::mutex::Mutex;
 use crate::waiter::watchdog::{self, Progress, Watched};
 
-/// One look after the other, as long as anybody waits for the key.
+/// One look after the other, as long as a task waits for the key.
 struct QueueWatch {
     queues: Weak<Queues>,
     key: LockKey,

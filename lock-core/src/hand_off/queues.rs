@@ -86,7 +86,7 @@ impl Queues {
     }
 
     /// Looks after those who wait for `key`; returns the exclusive hold whose release they wait for, if any. Where that is
-    /// the one of the look `before`, whoever awaits the release may not be polled, and the next one claims.
+    /// the one of the look `before`, the task that awaits the release may not be polled, and the next one claims.
     pub(super) fn look_after(&self, key: &LockKey, before: Option<u64>) -> Option<u64> {
         let ended = self.by_key.lock().get(key).and_then(Queue::ended);
         if let Some(number) = ended.filter(|_| ended == before) {
@@ -162,7 +162,7 @@ impl Queues {
         None
     }
 
-    /// Returns true if the store refuses such a request whoever asks: then it does so at once.
+    /// Returns true if the store refuses such a request from every waiter: then it does so at once.
     pub(super) fn is_refused(&self, request: &LockRequest) -> bool {
         self.capabilities.check(request).is_err()
     }
@@ -190,7 +190,7 @@ impl Queues {
             return;
         }
         if slot.set(State::Drives(None)).is_some() {
-            // It has gone meanwhile, and nobody else waits.
+            // It has gone meanwhile, and no other waits.
             return;
         }
         queues.insert(slot.key.clone(), Queue::new(Arc::clone(&slot)));

@@ -23,7 +23,7 @@ pub(super) struct SharedGrant {
 }
 
 struct State {
-    /// `None` once nobody may take a guard any more.
+    /// `None` once no guard may be taken any more.
     hold: Option<Arc<LockGuard>>,
     token: FencingToken,
     /// The number of readers that have not come yet.

@@ -21,7 +21,7 @@ use crate::{Clock, Error, LockGuard, LockKey, LockRequest, Moment, Result, Wait}
 /// A claim under way on the store.
 pub(super) type ClaimFuture = Pin<Box<dyn Future<Output = Result<Option<LockGuard>>> + Send>>;
 
-/// The meeting place of a waiter and of whoever gives it something.
+/// The meeting place of a waiter and of the task that gives it something.
 pub(crate) struct Slot {
     queues: Arc<dyn SlotQueues>,
     pub(super) key: LockKey,
@@ -123,7 +123,7 @@ impl Slot {
         self.polling.wake();
     }
 
-    /// Wakes the waiter, which holds nobody up by itself.
+    /// Wakes the waiter, which holds no other up by itself.
     pub(super) fn notify_unwatched(&self) {
         self.polling.wake();
     }
@@ -175,7 +175,7 @@ impl Slot {
         waits
     }
 
-    /// Whoever waits behind this one, and is told of the outages that it rides out.
+    /// Returns the waiters behind this one, which are told of the outages that it rides out.
     pub(super) fn followers(slot: &Arc<Self>) -> Followers {
         let weak: Weak<Self> = Arc::downgrade(slot);
         Followers(weak)
@@ -255,7 +255,7 @@ impl Watched for Slot {
         }
         let alone = watchdog::limit_alone(ttl, self.lapses());
         if self.is_followed.load(Ordering::Relaxed) {
-            // Those behind may be polled as rarely, and then nobody would ever get anything.
+            // Those behind may be polled as rarely, and then none would ever get anything.
             alone.min(Duration::from_secs(1))
         } else {
             alone
@@ -289,7 +289,7 @@ impl Watched for Slot {
     }
 
     fn probe(self: Arc<Self>) {
-        // The only waiter of its process has nobody else who would tell of it.
+        // The only waiter of its process has no other that would tell of it.
         self.queues.note_wait(&self.key);
         self.notify();
     }

@@ -116,7 +116,7 @@ impl<'a> Waiting<'a> {
         let mut request = self.request.clone();
         request.max_hold = None;
         request.followers = Some(Slot::followers(&self.slot));
-        // Nobody may have asked the store for long: that it is away is known only of whoever has.
+        // The store may not have been asked for long: that it is away is known only to a waiter that has asked.
         let is_silent = self.queues.is_silent(&self.slot.key);
         request.arrived = Some(if is_silent {
             self.slot.arrived

@@ -17,7 +17,7 @@ impl LossSender {
         Self { hold }
     }
 
-    /// Returns true if the hold has ended, by whatever, with its lock delay, or will never begin: nobody needs what is
+    /// Returns true if the hold has ended, by whatever, with its lock delay, or will never begin: then no caller needs what is
     /// left of it on the store. A backend whose store keeps things alive by itself gives it back then, since
     /// its guard may never do.
     pub fn is_over(&self) -> bool {

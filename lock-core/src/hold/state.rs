@@ -7,7 +7,7 @@ use crate::hold::loss_reason::LossReason;
 
 /// The state of a hold at a moment, by the local clock.
 ///
-/// Between fine and lost there is time to act: whoever sees [`Suspect`](Self::Suspect) can finish a step, put
+/// Between fine and lost there is time to act: a task that sees [`Suspect`](Self::Suspect) can finish a step, put
 /// off the next one, or write down how far it is, all while the lock is still held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HoldState {

@@ -38,7 +38,7 @@ impl Hold {
 /// The states of a hold, one after the other: first how it stands, then each change, last
 /// [`Lost`](HoldState::Lost).
 ///
-/// It outlives the guard and never keeps the lock. Changes that come and go while nobody asks are not
+/// It outlives the guard and never keeps the lock. Changes that come and go between two calls are not
 /// remembered: what is told was so when it was asked for.
 ///
 /// ```

@@ -1,4 +1,4 @@
-//! Every hold that a client has, whoever is busy with it.
+//! Every hold that a client has.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;

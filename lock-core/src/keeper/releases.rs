@@ -16,7 +16,7 @@ pub(crate) struct Releases(Mutex<HashMap<LockKey, OfKey>>);
 struct OfKey {
     shared: usize,
     others: usize,
-    /// Told when one of the two has become zero; there once somebody waits for that.
+    /// Told when one of the two has become zero; there once a try waits for that.
     changed: Option<Arc<Notify>>,
 }
 

@@ -13,9 +13,9 @@ use crate::{Error, ErrorKind, Result};
 ///
 /// - On the process's keeper thread ([`thread`](Self::thread)), which has a runtime of its own: an
 ///   application that blocks its workers or drops its runtime stops neither renewals nor releases.
-/// - On the runtime of whoever acquires ([`caller`](Self::caller)): no extra thread, but a blocked
+/// - On the runtime of the caller that acquires ([`caller`](Self::caller)): no extra thread, but a blocked
 ///   runtime renews nothing (the holder is told in time), what is dropped together with its runtime is
-///   freed by the ttl, and a waiter on a runtime that nobody drives may keep others of its client waiting.
+///   freed by the ttl, and a waiter on a runtime that is not driven may keep others of its client waiting.
 #[derive(Clone)]
 pub struct KeeperRuntime(Home);
 
@@ -79,7 +79,7 @@ impl KeeperRuntime {
         Ok(Self(Home::Thread(thread.clone())))
     }
 
-    /// The runtime of whoever acquires.
+    /// The runtime of the caller that acquires.
     pub fn caller() -> Self {
         Self(Home::Caller)
     }

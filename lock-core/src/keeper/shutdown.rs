@@ -15,7 +15,7 @@ const RELEASE_LIMIT: Duration = Duration::from_secs(2);
 
 impl Keeper {
     /// Runs the acquisition that `take` makes for `request`: cuts it off when the client is shut down, gives it
-    /// up while nobody polls it, and tells in errors what it was about. Backends do nothing else in their
+    /// up while it is not polled, and tells in errors what it was about. Backends do nothing else in their
     /// [`acquire`](crate::DistributedLock::acquire).
     ///
     /// One that does not wait for others begins when no release of that key by this client is under way any
@@ -64,7 +64,7 @@ impl Keeper {
         F: Future<Output = Result<Option<LockGuard>>> + Send + 'static,
     {
         if request.arrived.is_some() {
-            // Whoever is in front looks after what is not polled.
+            // The hand-off in front looks after what is not polled.
             let work = Box::pin(take(request.clone()));
             return self.acquiring(&request, work).await;
         }
@@ -82,7 +82,7 @@ impl Keeper {
         outcome.map_err(|error| self.about(error, &request.key))
     }
 
-    /// Like [`acquire`](Self::acquire), for work that cannot be begun anew: while nobody polls it, it may keep
+    /// Like [`acquire`](Self::acquire), for work that cannot be begun anew: while it is not polled, it may keep
     /// the lock from others.
     ///
     /// # Errors
@@ -135,7 +135,7 @@ impl Keeper {
         let under_way = tokio::select! {
             // First, so that a shutdown that has nothing to wait for succeeds within no time.
             biased;
-            // Whoever is counted after that has only knocked at the closed gate.
+            // What is counted after that has only met the closed gate.
             () = keeper.gate.drained() => 0,
             () = keeper.clock.sleep_until(begun.plus(within)) => keeper.gate.how_many(),
         };

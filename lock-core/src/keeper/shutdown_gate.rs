@@ -34,7 +34,7 @@ struct Unconfirmed {
 pub(crate) struct WorkGuard(Arc<ShutdownGate>);
 
 /// A release under way. Dropping it before the store has confirmed it, perhaps together with its
-/// runtime, says that nobody knows.
+/// runtime, says that its outcome is unknown.
 #[derive(Debug)]
 pub(crate) struct ReleaseGuard {
     under_way: WorkGuard,
@@ -85,7 +85,7 @@ impl ShutdownGate {
         self: &Arc<Self>,
         work: impl Future<Output = Result<T>>,
     ) -> Result<T> {
-        // So that nobody who only knocks keeps a shutdown waiting.
+        // So that work that only meets the closed gate keeps no shutdown waiting.
         self.check()?;
         let _under_way = self.enter();
         let outcome = {
@@ -152,7 +152,7 @@ impl Drop for ReleaseGuard {
         if self.confirmed {
             return;
         }
-        // Before the release counts as ended, which is when somebody may ask.
+        // Before the release counts as ended, which is when a shutdown may ask.
         let mut unconfirmed = self.under_way.0.unconfirmed.lock();
         if unconfirmed.until.is_some_and(|until| until < self.begun) {
             // The ttl has ended those of before.

@@ -86,7 +86,7 @@ impl MemoryLock {
         }
     }
 
-    /// Takes `key` away from whoever holds it, as an operator would on a real store. Returns
+    /// Takes `key` away from its holders, as an operator would on a real store. Returns
     /// whether there was a holder. For tests of what an application does about a loss.
     pub fn evict(&self, key: &LockKey) -> bool {
         self.store.evict(key)

@@ -12,7 +12,7 @@ use crate::{Clock, HoldId, LockKey, LossReason, Moment, OwnerId, Released, Renew
 
 pub(super) const CLOCK: Clock = Clock::Runtime;
 
-/// The grants of all stores, so that tokens also grow over the end of a store that nobody used.
+/// The grants of all stores, so that tokens also grow over the end of a store that was not used any more.
 static GRANTS: AtomicU64 = AtomicU64::new(0);
 
 #[derive(Debug, Default)]
@@ -55,7 +55,7 @@ pub(super) enum Standing {
 }
 
 impl Store {
-    /// The one store of `namespace` in this process, for as long as somebody uses it.
+    /// The one store of `namespace` in this process, for as long as a client uses it.
     pub(super) fn shared(namespace: &str) -> Arc<Self> {
         static STORES: Mutex<Option<HashMap<String, Weak<Store>>>> = Mutex::new(None);
 
@@ -146,7 +146,7 @@ impl Store {
 }
 
 impl State {
-    /// Drops expired holders, then grants every claim that waits for nobody.
+    /// Drops expired holders, then grants every claim that waits for no other.
     fn settle(&mut self, key: &LockKey, now: Moment) {
         self.remove(key, |entry| entry.granted.is_some() && entry.expires <= now);
         let Some(queue) = self.queues.get_mut(key) else {

@@ -1,4 +1,4 @@
-//! Notices waiters that were woken and are not polled, so that they hold nobody up.
+//! Notices waiters that were woken and are not polled, so that they hold no other waiter up.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,7 +16,7 @@ use crate::mutex::Mutex;
 const UNPOLLED_MAX: Duration = Duration::from_millis(100);
 
 /// After how many limits a waiter whose claim is under way is woken, to see whether it is polled: one whose
-/// runtime nobody drives is not even woken by the store's answer.
+/// runtime is not driven is not even woken by the store's answer.
 const PROBE: u32 = 5;
 
 /// The number of entries that are kept before those that need no watching any more are looked for.
@@ -56,7 +56,7 @@ pub(crate) fn limit(ttl: Duration) -> Duration {
     UNPOLLED_MAX.min(ttl / 10)
 }
 
-/// The limit of a waiter that keeps nobody of its process waiting. One that is polled rarely would never
+/// The limit of a waiter that keeps no other of its process waiting. One that is polled rarely would never
 /// get anything: it has more time after each lapse, until a grant would be of no use any more.
 pub(crate) fn limit_alone(ttl: Duration, lapses: u32) -> Duration {
     let limit = limit(ttl);

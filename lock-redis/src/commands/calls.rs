@@ -14,9 +14,9 @@ use crate::keys::{Keys, owner_mark};
 pub(crate) enum Asks {
     /// Once.
     Once,
-    /// For somebody who waits, and will ask again.
+    /// For a waiter that will ask again.
     Waiting,
-    /// For somebody who waits, and is told of the key's next change.
+    /// For a waiter that is told of the key's next change.
     Listening,
 }
 

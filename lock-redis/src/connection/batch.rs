@@ -1,7 +1,7 @@
 //! Calls that travel together.
 //!
 //! What it takes to send a request, to read it and to answer it costs client and server more than what it asks
-//! for. So while a call is under way, those that come gather until whoever is ready has had a turn, and go as one
+//! for. So while a call is under way, those that come gather until the tasks that are ready have had a turn, and go as one
 //! script.
 
 use std::future::poll_fn;
@@ -54,19 +54,19 @@ pub(crate) struct Batches {
     in_flight: InFlight,
 }
 
-/// A call that waits to be sent, or for its answer, whoever may have given it up.
+/// A call that waits to be sent, or for its answer, also after its caller has given it up.
 struct Member {
     call: Call,
     answer: oneshot::Sender<Answer>,
     in_flight: OneInFlight,
 }
 
-/// `None` is for whoever had better ask alone.
+/// `None` is for a caller that had better ask alone.
 type Answer = Option<RedisResult<Value>>;
 
 /// The way in which a call is to be sent.
 pub(crate) enum Route {
-    /// By whoever makes it.
+    /// By the task that makes it.
     Direct(OneInFlight),
     /// It has been taken along. No answer comes from a connection that has ended.
     Batched(oneshot::Receiver<Answer>),
@@ -100,11 +100,11 @@ impl Batches {
     }
 }
 
-/// Sends what gathers, as long as anybody has the connection.
+/// Sends what gathers, as long as the connection is in use.
 async fn deliver(mut gathered: mpsc::UnboundedReceiver<Member>, channel: Channel, max: BatchMax) {
     let mut answering = JoinSet::new();
     while let Some(first) = gathered.recv().await {
-        // Whoever is ready may have something to ask, too.
+        // Other tasks that are ready may have something to ask, too.
         tokio::task::yield_now().await;
         let mut members = vec![first];
         while members.len() < max.get()
@@ -158,7 +158,7 @@ async fn ask(members: Vec<Member>, mut channel: Channel, max: BatchMax) {
         answer => vec![Some(answer); calls.len()],
     };
     for ((member, _in_flight), answer) in waiting.into_iter().zip(answers) {
-        // Whoever asked may have gone.
+        // The caller may have gone.
         let _ = member.send(answer);
     }
 }

@@ -14,7 +14,7 @@ use crate::connection::connect::Driver;
 use crate::error::translate;
 use crate::server_checks;
 
-/// A connection to the server, shared by whoever has something to ask on it.
+/// A connection to the server, shared by all that ask something on it.
 pub(crate) struct Connection {
     pub(crate) channel: Channel,
     batches: Batches,
@@ -22,9 +22,9 @@ pub(crate) struct Connection {
     pub(crate) pushes: bool,
     /// The version of the server, if it tells.
     pub(crate) version: Option<String>,
-    /// True if somebody asks it for a sign of life just now.
+    /// True if it is being asked for a sign of life.
     pub(crate) probed: AtomicBool,
-    /// Runs as long as anybody has the connection.
+    /// Runs as long as the connection is in use.
     driver: Driver,
 }
 
@@ -56,7 +56,7 @@ impl Connection {
         }
     }
 
-    /// Returns what is said on a new connection before anybody has it.
+    /// Returns what is said on a new connection before it is used.
     pub(crate) async fn greet(
         &mut self,
         greeting: Option<&Call>,

@@ -168,7 +168,7 @@ impl SharedConnection {
         self.options.connector.at(translate(error))
     }
 
-    /// Lets the next user open a new connection, unless somebody has already.
+    /// Lets the next user open a new connection, unless that has been done.
     pub(crate) fn forget(&self, connection: &Arc<Connection>) {
         self.open.forget(connection);
     }
@@ -228,7 +228,7 @@ impl SharedConnection {
     }
 }
 
-/// A request that is finished, whatever becomes of whoever waits for it.
+/// A request that is finished, also after its caller has gone.
 struct Delivery<'a> {
     sending: Option<Sending>,
     runtime: &'a Handle,

@@ -35,7 +35,7 @@ async fn a_waiter_that_has_gone_is_not_put_back_as_the_driver() {
     // Place::put_back
     queues.put_back(taken.unwrap());
     drop(holder);
-    // Whoever comes now is first.
+    // The next waiter is first.
     let next = queues.arrive(&request, now(), 0);
     assert!(
         next.is_driving(),
