@@ -13,20 +13,14 @@
 //! Where to start reading: `contest` takes one store through everything, `free`, `hot` and `recovery` are what
 //! is measured, `metrics` what is shown of it, `advice` what it means for somebody who has to choose.
 
-mod advice;
 mod arguments;
-mod chart;
-mod charts;
 mod colleagues;
 mod conditions;
 mod contender;
 mod contest;
-mod document;
 mod figures;
 mod free;
 mod hot;
-mod metrics;
-mod page;
 mod plan;
 mod progress;
 mod protocol;

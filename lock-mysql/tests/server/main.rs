@@ -1,17 +1,14 @@
 //! What is particular to MySQL and MariaDB, on real servers.
 
-mod access;
 mod blocked;
 mod by_hand;
 mod cancellation;
 mod clocks;
 mod crowds;
-mod dropped;
 mod exhausted;
 mod holders;
 mod interoperability;
 mod leased;
-mod new_names;
 mod outages;
 mod owners;
 mod queues;
@@ -20,8 +17,8 @@ mod refusals;
 mod restarts;
 mod row_timeouts;
 mod runtimes;
+mod schema;
 mod sessions;
-mod tables;
 mod tokens;
 
 use std::time::Duration;

@@ -2,11 +2,11 @@
 
 use plotters::prelude::*;
 
-use crate::chart::{Chart, HEIGHT, Mark, Row, Scale, WIDTH};
 use crate::contender::Kind;
 use crate::figures::{Comparison, Figures, Times};
-use crate::metrics::{short, trips_cell};
 use crate::plan::TASKS_TOGETHER;
+use crate::report::chart::{Chart, HEIGHT, Mark, Row, Scale, WIDTH};
+use crate::report::metrics::{short, trips_cell};
 use crate::stage::problem::Problem;
 
 /// All of them, with what to know about each.

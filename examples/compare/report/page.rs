@@ -2,14 +2,15 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use crate::advice::advice;
 use crate::conditions::Conditions;
 use crate::contender::Kind;
-use crate::document::Criterion;
 use crate::figures::Comparison;
-use crate::metrics::{self, short};
+use crate::plan;
+use crate::report::advice::advice;
+use crate::report::charts;
+use crate::report::document::Criterion;
+use crate::report::metrics::{self, short};
 use crate::stage::problem::Problem;
-use crate::{charts, plan};
 
 const STYLE: &str = include_str!("page.css");
 

@@ -8,7 +8,7 @@ use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use crate::metrics::grouped;
+use crate::report::metrics::grouped;
 use crate::stage::problem::Problem;
 
 pub(crate) const WIDTH: u32 = 560;

@@ -2,7 +2,7 @@
 
 use crate::contender::Kind;
 use crate::figures::{Comparison, Figures};
-use crate::metrics::short;
+use crate::report::metrics::short;
 
 /// A question, and the store that answers it best here.
 #[derive(Debug)]

@@ -3,8 +3,8 @@
 
 use crate::contender::Kind;
 use crate::figures::Figures;
-use crate::metrics::{short, trips_cell};
 use crate::plan::TASKS_TOGETHER;
+use crate::report::metrics::{short, trips_cell};
 
 /// What it judges by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,5 +1,12 @@
 //! The report: a table for people, a page to choose by, JSON for programs, an exit status for scripts.
 
+mod advice;
+mod chart;
+mod charts;
+mod document;
+mod metrics;
+mod page;
+
 use std::fs;
 use std::io::Write;
 use std::path::Path;
@@ -7,11 +14,10 @@ use std::process::ExitCode;
 
 use comfy_table::{CellAlignment, Table, presets};
 
-use crate::advice::advice;
 use crate::arguments::Arguments;
 use crate::figures::Comparison;
+use crate::report::advice::advice;
 use crate::stage::problem::Problem;
-use crate::{charts, metrics, page};
 
 /// Tells now what could not be written when everything is measured.
 pub(crate) fn check(arguments: &Arguments) -> Result<(), Problem> {
