@@ -9,13 +9,13 @@ use lock_core::{
     OwnerId, PerRuntime, ReplyStats, Result,
 };
 
-use crate::connection::connect::{Connector, config_error};
+use crate::connection::connect::Connector;
 use crate::connection::connection_id::ConnectionId;
 use crate::connection::detached_request::{DetachedRequest, InFlightByOwner};
 use crate::connection::kill::Kill;
 use crate::connection::pool::{Pool, PoolRuntimes};
 use crate::connection::session::Answer;
-use crate::error::{Failure, no_answer};
+use crate::error::{Failure, config_error, no_answer};
 use crate::lease::batch_size::BatchSize;
 use crate::lease::holds::RENEWAL_BATCH;
 use crate::lease::poller::{Poller, WakeUp};

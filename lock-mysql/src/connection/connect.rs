@@ -4,7 +4,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{Deadlines, Error, ErrorKind, Result};
+use lock_core::{Deadlines, Error, Result};
 use sqlx::ConnectOptions;
 use sqlx::mysql::{MySqlConnectOptions, MySqlSslMode};
 
@@ -13,7 +13,7 @@ use crate::connection::allowance::Allowance;
 use crate::connection::connection_id::{PEER, SERVER};
 use crate::connection::session::Session;
 use crate::connection::tls;
-use crate::error::{BACKEND, Failure, connect_failure, no_greeting};
+use crate::error::{Failure, config_error, connect_failure, no_greeting};
 use crate::schema::grant_clock::SYSDATE_MOVES;
 
 /// The time that opening a connection may take.
@@ -165,12 +165,10 @@ fn not_a_url() -> Error {
     config_error("the url is none: write it like mysql://user:password@host:3306/database")
 }
 
-pub(crate) fn config_error(what: impl Into<std::borrow::Cow<'static, str>>) -> Error {
-    Error::new(ErrorKind::Config, what).with_backend(BACKEND)
-}
-
 #[cfg(test)]
 mod tests {
+    use lock_core::ErrorKind;
+
     use super::*;
 
     fn refusal(url: &str) -> String {

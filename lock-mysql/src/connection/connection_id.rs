@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use lock_core::{Clock, Moment};
 
-use crate::schema::names::hexadecimal;
+use crate::schema::literals::hexadecimal;
 
 /// The name that a server has for itself, so that the numbers of one are not taken for another's.
 pub(crate) const SERVER: &str = "CONCAT_WS(':', @@hostname, @@port, @@server_id)";

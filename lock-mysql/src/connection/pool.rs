@@ -6,7 +6,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{Clock, Deadlines, Error, ErrorKind, Moment, Mutex, Result};
+use lock_core::{Clock, Deadlines, Error, Moment, Mutex, Result};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
@@ -14,7 +14,7 @@ use crate::connection::allowance::{Allowance, Opened};
 use crate::connection::connect::Connector;
 use crate::connection::held_back::{HeldBack, OPEN_AGAIN, Refusal};
 use crate::connection::session::Session;
-use crate::error::{BACKEND, Failure, abandoned, no_sockets};
+use crate::error::{Failure, abandoned, no_sockets, unavailable};
 
 /// The number of connections that are opened at once.
 const OPENED_AT_ONCE: usize = 4;
@@ -283,14 +283,10 @@ impl Pool {
     }
 
     fn exhausted(&self) -> Error {
-        Error::new(
-            ErrorKind::Unavailable,
-            format!(
-                "all {} connections of this client are in use: with hold = \"row\" each held lock and each waited key needs one, with hold = \"lease\" each key whose row another transaction keeps locked; raise `connections`, or hold fewer at once",
-                self.size
-            ),
-        )
-        .with_backend(BACKEND)
+        unavailable(format!(
+            "all {} connections of this client are in use: with hold = \"row\" each held lock and each waited key needs one, with hold = \"lease\" each key whose row another transaction keeps locked; raise `connections`, or hold fewer at once",
+            self.size
+        ))
     }
 }
 

@@ -14,7 +14,7 @@ use crate::connection::retrying_query::{Reply, RetryingQuery};
 use crate::connection::session::{Answer, Fields};
 use crate::error::Failure;
 use crate::lease::statements::{IN_DOUBT, TAKE, TAKE_MANY_GRANT, TAKE_MANY_LOOK, TAKE_NEW};
-use crate::schema::names::digits;
+use crate::schema::literals::digits;
 use crate::server_checks::MAY_WRITE;
 
 /// The number of holds that are renewed in one packet, at most.

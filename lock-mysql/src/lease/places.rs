@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use lock_core::{LockKey, Mode};
 
-use crate::lease::statements::NOW;
-use crate::schema::names::{Names, hexadecimal};
+use crate::schema::literals::{NOW, hexadecimal, letter};
+use crate::schema::names::Names;
 
 /// The time that a place lasts. Its waiter enters it anew while it waits, and gives it up after that, so this is
 /// how long a key is kept for one that has died.
@@ -29,14 +29,6 @@ fn place_of(row: &[u8]) -> String {
 /// The row of the key that this is the place of; `None` if it is no place.
 pub(crate) fn row_beside(name: &[u8]) -> Option<&[u8]> {
     name.strip_prefix(&[PLACE])
-}
-
-pub(crate) fn letter(mode: Mode) -> char {
-    match mode {
-        Mode::Exclusive => 'x',
-        Mode::Shared => 's',
-        Mode::Permit { .. } => 'p',
-    }
 }
 
 impl Names {

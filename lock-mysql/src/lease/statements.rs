@@ -10,11 +10,9 @@ use std::collections::{BTreeSet, HashSet};
 
 use lock_core::{HoldId, LockKey, Mode};
 
-use crate::lease::places::letter;
 use crate::schema::grant_clock::GRANT_CLOCK;
-use crate::schema::names::{FLOOR_ROW, Names, microseconds, owner};
-
-pub(crate) const NOW: &str = "UTC_TIMESTAMP(6)";
+use crate::schema::literals::{FLOOR_ROW, NOW, hexadecimal, letter, microseconds, owner};
+use crate::schema::names::Names;
 
 /// The condition that the key is free, as far as its row alone tells. One that was given back is free also when
 /// the clock has been set back to before that.
@@ -243,7 +241,7 @@ COMMIT"
     /// are held, and the token of the last grant.
     pub(crate) fn look<'a>(&self, keys: impl Iterator<Item = &'a [u8]>) -> String {
         let (locks, holders) = (&self.locks, &self.holders);
-        let keys: Vec<String> = keys.map(crate::schema::names::hexadecimal).collect();
+        let keys: Vec<String> = keys.map(hexadecimal).collect();
         let (last, keys) = (self.last_end(), keys.join(", "));
         format!(
             "SELECT k, mode, IF({FREE}, 0, GREATEST(TIMESTAMPDIFF(MICROSECOND, {NOW}, COALESCE(IF(mode = 'x', expires, {last}), {NOW})), 0)), IF(mode = 'p', (SELECT COUNT(*) FROM {holders} AS theirs WHERE theirs.k = locks.k AND theirs.expires > {NOW}), 0), token FROM {locks} AS locks WHERE k IN ({keys})"

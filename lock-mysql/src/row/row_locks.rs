@@ -12,8 +12,8 @@ use tokio::sync::watch;
 use crate::connection::connection_id::ConnectionId;
 use crate::connection::pool::Lent;
 use crate::connection::session::Session;
-use crate::error::Failure;
-use crate::server_checks::{REFUSAL, takes_no_writes};
+use crate::error::{Failure, takes_no_writes};
+use crate::server_checks::REFUSAL;
 
 /// Held row locks by their owners.
 #[derive(Default)]

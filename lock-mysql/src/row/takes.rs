@@ -9,9 +9,9 @@ use crate::client::{Client, Grant};
 use crate::connection::detached_request::DetachedRequest;
 use crate::connection::pool::Lent;
 use crate::connection::session::Answer;
-use crate::error::{Failure, blocked, no_answer, unexpected};
+use crate::error::{Failure, blocked, no_answer, takes_no_writes, unexpected};
 use crate::schema::grant_clock::grant_number;
-use crate::server_checks::{MAY_WRITE, takes_no_writes};
+use crate::server_checks::MAY_WRITE;
 
 /// The time that InnoDB waits for a row at first before we ask again, and at most.
 const SLICE: Duration = Duration::from_secs(1);

@@ -3,16 +3,16 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use lock_core::{Backoff, Clock, Error, ErrorKind, HumanDuration, Result};
+use lock_core::{Backoff, Clock, ErrorKind, HumanDuration, Result};
 
 use crate::connection::detached_request::DetachedRequest;
 use crate::connection::pool::Pool;
 use crate::connection::session::{Answer, Fields};
-use crate::error::{BACKEND, Failure, no_answer};
+use crate::error::{Failure, no_answer, unavailable};
 use crate::lease::batch_size::BatchSize;
-use crate::lease::statements::NOW;
 use crate::schema::grant_clock::GRANT_CLOCK;
-use crate::schema::names::{FLOOR_ROW, Names, hexadecimal, microseconds};
+use crate::schema::literals::{FLOOR_ROW, NOW, hexadecimal, microseconds};
+use crate::schema::names::Names;
 use crate::server_checks::MAY_WRITE;
 
 /// The bounds of the interval at which the purge looks for such rows: an eighth of the age that they get.
@@ -179,10 +179,9 @@ impl Purge {
 
     /// The connections, for one request at a time: they close when nobody else has them.
     fn pool(&self) -> Result<Arc<Pool>> {
-        let gone = || Error::new(ErrorKind::Unavailable, "the client is gone");
         self.pool
             .upgrade()
-            .ok_or_else(|| gone().with_backend(BACKEND))
+            .ok_or_else(|| unavailable("the client is gone"))
     }
 
     /// Returns what makes a row old enough.

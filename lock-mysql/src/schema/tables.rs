@@ -2,8 +2,8 @@
 
 use lock_core::{Error, Result};
 
-use crate::connection::connect::config_error;
 use crate::connection::session::{Answer, Fields};
+use crate::error::config_error;
 use crate::schema::names::Names;
 
 /// The length of the longest key: a namespace of 255 bytes with all of them escaped, a colon, and a key.
