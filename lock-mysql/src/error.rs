@@ -15,7 +15,7 @@ const MAY_NOT_WRITE: &str = "polylock may not write: ";
 /// The failure of one request.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Somebody else has the row locked.
+    /// Another transaction has the row locked.
     Locked,
     /// The server gave up this transaction so that another one could go on.
     Deadlock,
@@ -68,7 +68,7 @@ pub(crate) fn no_answer(limit: Duration) -> Error {
     ))
 }
 
-/// Whoever listens there lets us connect and says nothing; MySQL and MariaDB speak first.
+/// The port accepts connections and sends nothing; MySQL and MariaDB speak first.
 pub(crate) fn no_greeting(limit: Duration) -> Error {
     let limit = HumanDuration(limit);
     unavailable(format!(
@@ -195,7 +195,7 @@ pub(crate) fn failure(error: sqlx::Error) -> Failure {
 }
 
 impl Failure {
-    /// As an error, where nobody can be waited for.
+    /// Returns it as an error, where no holder can be waited for.
     pub(crate) fn into_error(self) -> Error {
         match self {
             Self::Failed(error)

@@ -62,7 +62,7 @@ impl ConnectionId {
     }
 
     /// Ends the connection, with what it waits for and its transaction. One that was there before the
-    /// server started last is not there any more, and its number is somebody else's: nobody has the
+    /// server started last is not there any more, and its number may be that of another one: none has the
     /// number 0.
     ///
     /// Whose number it is now is told by the port that it comes from. The age of the server alone does not

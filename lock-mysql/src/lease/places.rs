@@ -1,8 +1,8 @@
 //! Turns among clients: one that waits, and is passed over, has the key kept for it.
 //!
 //! Nothing queues for a lease, so a client that takes a key again and again would be the first each time.
-//! A waiter that sees others get the key enters its client in a *place* beside it, of which there is one a
-//! key, and whoever takes the key leaves it to that client. Only the order goes by places, never exclusion:
+//! A waiter that sees other clients get the key enters its client in a *place* beside it, of which there is one a
+//! key, and takes of all other clients leave the key to that one. Only the order goes by places, never exclusion:
 //! one that is lost or left behind does no harm, and clients that know nothing of them neither.
 
 use std::time::Duration;

@@ -14,7 +14,7 @@ use crate::server_checks::REFUSAL;
 impl Names {
     /// Locks the key's row in the session's transaction, which stays open, and reads the clock when it
     /// has: with the row where the server can, else by a statement of its own. What it said when the
-    /// statement was begun is older than the grants that others have had since.
+    /// statement was begun is older than the grants of other claims since then.
     ///
     /// With `wait`, it is waited for as long. Without, a row that is locked is left out of the answer, since the error that
     /// servers have for it is on MariaDB also that for a table that is blocked.

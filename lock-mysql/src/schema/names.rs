@@ -20,7 +20,7 @@ pub(crate) struct Names {
     pub(crate) table: String,
     /// The locks table, a row for each key, as it stands in statements.
     pub(crate) locks: String,
-    /// The table of those who hold a key together, as it stands in statements.
+    /// The table of holders that share a key, as it stands in statements.
     pub(crate) holders: String,
     /// A name for the client itself, as it stands in statements.
     pub(crate) me: String,

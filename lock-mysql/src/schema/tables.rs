@@ -1,4 +1,4 @@
-//! The tables: made when they are missing, and looked at before anybody trusts them.
+//! The tables: created when they are missing, and checked before locks are held in them.
 
 use lock_core::{Error, Result};
 
@@ -12,7 +12,7 @@ const KEY_LENGTH: u64 = 1024;
 /// The locks table, as it is documented.
 const LOCKS: &str = include_str!("locks.sql");
 
-/// The table of those that hold a key together, as it is documented.
+/// The table of holders that share a key, as it is documented.
 const HOLDERS: &str = include_str!("locks_holders.sql");
 
 /// The columns that have to be there, and of what type; `k` is looked at by itself.
