@@ -100,7 +100,7 @@ impl Pool {
         let begun = Clock::Boot.now();
         let (mut ends, mut refusal) = (begun.plus(limit), None);
         loop {
-            let Some(permit) = self.stand_in_line(ends).await else {
+            let Some(permit) = self.wait_for_permit(ends).await else {
                 return Err(refusal.unwrap_or_else(|| self.exhausted()));
             };
             let (session, used) = match self.idle.take() {
@@ -136,7 +136,7 @@ impl Pool {
         }
     }
 
-    async fn stand_in_line(&self, ends: Moment) -> Option<OwnedSemaphorePermit> {
+    async fn wait_for_permit(&self, ends: Moment) -> Option<OwnedSemaphorePermit> {
         if self.held_back.give_back() {
             self.permits.add_permits(1);
         }
@@ -152,7 +152,7 @@ impl Pool {
     /// that would be too late.
     ///
     /// Where others of this pool are open, their number is what the server allows, so the permit is held back and
-    /// the line is that for those. A pool without any has another one give one up, and so has one whose connections
+    /// requests wait for those. A pool without any has another one give one up, and so has one whose connections
     /// may all be locks. Nothing is closed unless another one may be opened for it.
     async fn make_room(
         self: &Arc<Self>,
@@ -217,13 +217,13 @@ impl Pool {
     /// back meanwhile, and whether it was in use before. A session that is not waited for any more when it is open
     /// is left for the next request.
     async fn open(self: &Arc<Self>) -> Result<(PooledSession, bool), Failure> {
-        let door = Arc::clone(&self.open_permits).acquire_owned().await;
+        let open_permit = Arc::clone(&self.open_permits).acquire_owned().await;
         if let Some(left) = self.idle.take() {
             return Ok((left, true));
         }
         let (pool, (opened, opening)) = (Arc::clone(self), oneshot::channel());
         let task = self.driven.runtime.spawn(async move {
-            let _door = door;
+            let _open_permit = open_permit;
             let session = pool.connector.open(&pool.deadlines).await;
             let session = session.map(|session| pool.idle.count(session));
             if let Err(Ok(unwanted)) = opened.send(session) {

@@ -82,7 +82,7 @@ impl Poller {
         })
     }
 
-    /// Enters a waiter for `key`. The line lets one waiter a key through, so there is one entry.
+    /// Enters a waiter for `key`. The local queue lets one waiter per key through, so there is one entry.
     pub(crate) fn watch(self: &Arc<Self>, key: Vec<u8>, mode: Mode) -> WakeUp {
         let changed = Arc::new(Notify::new());
         let waiter = Waiter {
