@@ -28,7 +28,7 @@ pub(crate) struct MySqlAttempt<'a> {
     told: Option<Error>,
     /// The next wait for a row.
     row_wait: RowWait,
-    /// True if others were before it in line, so that it had better wait for the row at once.
+    /// True if other claims of this process wait before it, so that it had better wait for the row at once.
     waits_at_once: bool,
     wake_up: Option<WakeUp>,
 }

@@ -9,15 +9,15 @@ use lock_core::{
     OwnerId, PerRuntime, ReplyStats, Result,
 };
 
-use crate::connection::connect::{Connector, config_error};
+use crate::connection::connect::Connector;
 use crate::connection::connection_id::ConnectionId;
 use crate::connection::detached_request::{DetachedRequest, InFlightByOwner};
 use crate::connection::kill::Kill;
 use crate::connection::pool::{Pool, PoolRuntimes};
+use crate::connection::retrying_query::QueryOwner;
 use crate::connection::session::Answer;
-use crate::error::{Failure, no_answer};
+use crate::error::{Failure, config_error, no_answer};
 use crate::lease::batch_size::BatchSize;
-use crate::lease::holds::RENEWAL_BATCH;
 use crate::lease::poller::{Poller, WakeUp};
 use crate::row::heartbeats::Heartbeats;
 use crate::row::row_locks::RowLocks;
@@ -25,14 +25,21 @@ use crate::schema::names::Names;
 use crate::schema::purge::Purge;
 use crate::{MySqlConfig, MySqlHold, server_checks};
 
-/// Numbers of connections: for releases and clean-ups, for renewals and waits for rows that are locked, and how
-/// many do what waits for nothing.
-const BACKGROUND_CONNECTIONS: u32 = 3;
+/// Numbers of connections: for releases and clean-ups, for renewals that wait for locked rows, and for requests that wait
+/// for nothing.
+const RELEASING_CONNECTIONS: u32 = 3;
 const RENEWING_CONNECTIONS: u32 = 2;
 const KEEPING_CONNECTIONS: u32 = 3;
 
+/// The number of holds that are renewed in one packet, at most.
+const RENEWAL_BATCH: usize = 200;
+
+/// The time that a request for an owner goes on after it was given up: most are answered by then, and their connections
+/// stay usable.
+const INTERRUPT_AFTER: Duration = Duration::from_millis(250);
+
 /// The time that each question about server and tables may take at first: tables that are missing are created, which
-/// waits for the disk, and for others who create them.
+/// waits for the disk, and for other clients that create them.
 const PREPARE_LIMIT: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
@@ -57,16 +64,16 @@ pub(crate) struct Client {
     background: PerRuntime<BackgroundPools>,
 }
 
-/// The connections of those who take and release. Where holds are leases they are driven by the runtime of
-/// whoever asks, since every answer that another thread drives has to wake two. A row lock is its connection:
-/// that is driven where holds are kept, so that no caller whose runtime stands still or ends takes it along.
+/// The connections of takes and releases. Where holds are leases they are driven by the runtime of the caller, since every
+/// answer that another thread drives has to wake two. A row lock is its connection: that is driven where holds are kept, so
+/// that it outlives the caller's runtime.
 #[derive(Debug)]
 pub(crate) struct CommandPools {
     /// For takes, and for holds that are row locks.
-    pub(crate) command: Arc<Pool>,
-    /// For releases and clean-ups that find none of the others idle, so that they get through whatever takes wait for.
-    pub(crate) background: Arc<Pool>,
-    /// The heartbeats of the row locks that are held over `command`.
+    pub(crate) taking: Arc<Pool>,
+    /// For releases and clean-ups that find none of the others idle, so that they wait for no take.
+    pub(crate) releasing: Arc<Pool>,
+    /// The heartbeats of the row locks that are held over `taking`.
     pub(crate) heartbeats: Arc<Heartbeats>,
 }
 
@@ -75,7 +82,7 @@ pub(crate) struct CommandPools {
 pub(crate) struct BackgroundPools {
     /// For renewals that wait for rows, so that nothing else waits for them.
     pub(crate) renewing: Arc<Pool>,
-    /// For what waits for no row, so that it gets through: looks, interruptions and renewals.
+    /// For requests that wait for no row, so that they get through: looks, interruptions and renewals.
     pub(crate) keeping: Arc<Pool>,
     poller: Arc<Poller>,
 }
@@ -93,7 +100,7 @@ impl Client {
         let deadlines = Deadlines::new(keeper_runtime.clone());
         let (size, purge_after) = (connections(config)?, purge_after(config)?);
         let rows = Arc::default();
-        let command = command(
+        let command = command_pools(
             config.hold,
             &rows,
             keeper_runtime,
@@ -169,7 +176,7 @@ impl Client {
             description = ask(self.names.describe_tables()).await?;
         }
         match self.names.check_tables(&description) {
-            // Somebody may have created them between two statements of the description.
+            // Another client may have created them between two statements of the description.
             Err(_) => self
                 .names
                 .check_tables(&ask(self.names.describe_tables()).await?),
@@ -177,9 +184,9 @@ impl Client {
         }
     }
 
-    /// Asks what may wait for others who change tables.
+    /// Asks what may wait for other clients that change tables.
     async fn ask_to_prepare(&self, statements: String) -> Result<Answer> {
-        let pool = Arc::clone(&self.station()?.keeping);
+        let pool = Arc::clone(&self.background()?.keeping);
         let lent = pool.lend(PREPARE_LIMIT).await?;
         let connection = lent.connection_id.clone();
         let mut request = DetachedRequest::new(&pool, lent, statements);
@@ -212,51 +219,51 @@ impl Client {
         }
     }
 
-    /// Returns true if somebody has the row of `key` locked just now.
+    /// Returns true if a transaction has the row of `key` locked just now.
     pub(crate) async fn is_locked(&self, key: &LockKey, limit: Duration) -> bool {
-        let Ok(station) = self.station() else {
+        let Ok(background) = self.background() else {
             return false;
         };
-        let asked = station.keeping.ask(self.names.try_row(key), limit).await;
+        let asked = background.keeping.ask(self.names.try_row(key), limit).await;
         matches!(asked, Err(Failure::Locked))
     }
 
-    /// The connections for takes and releases here.
+    /// Returns the connections for takes and releases of this runtime.
     pub(crate) fn command(&self) -> Result<Arc<CommandPools>> {
         self.command.here()
     }
 
-    /// Returns the connections that are driven where holds are kept.
-    pub(crate) fn lane_of_keeper(&self) -> Result<Arc<CommandPools>> {
+    /// Returns the connections for takes and releases of the runtime that holds are kept on.
+    pub(crate) fn keeper_connections(&self) -> Result<Arc<CommandPools>> {
         Ok(self.command.on(&self.keeper_runtime.handle()?))
     }
 
-    /// The connections of the runtime that holds are kept on.
-    pub(crate) fn station(&self) -> Result<Arc<BackgroundPools>> {
+    /// Returns the connections that keep holds.
+    pub(crate) fn background(&self) -> Result<Arc<BackgroundPools>> {
         self.background.here()
     }
 
     /// Waits for `key` to become free for `mode`.
     pub(crate) fn watch(&self, key: &LockKey, mode: Mode) -> Result<WakeUp> {
-        Ok(self.station()?.poller.watch(self.names.row(key), mode))
+        Ok(self.background()?.poller.watch(self.names.row(key), mode))
     }
 
-    /// Has those who wait for `key` in this process look at once.
+    /// Has the waiters for `key` in this process look at once.
     pub(crate) fn wake(&self, key: &LockKey) {
-        if let Ok(station) = self.station() {
-            station.poller.wake(&self.names.row(key));
+        if let Ok(background) = self.background() {
+            background.poller.wake(&self.names.row(key));
         }
     }
 
     /// Returns what ends a connection on the server, together with what it waits for and its transaction.
     pub(crate) fn kill(&self, connection: &ConnectionId) -> Result<Kill> {
         Ok(Kill {
-            pool: Arc::clone(&self.station()?.keeping),
+            pool: Arc::clone(&self.background()?.keeping),
             connection: connection.clone(),
         })
     }
 
-    /// Waits until nothing that was asked for `owner` goes on in the background.
+    /// Waits until no request for `owner` goes on in the background.
     pub(crate) async fn settled(&self, owner: OwnerId, limit: Duration) -> Result<()> {
         let Some(settled) = self.in_flight.settled(owner) else {
             return Ok(());
@@ -268,7 +275,28 @@ impl Client {
     }
 }
 
-fn command(
+/// An owner of a hold of this client.
+pub(crate) struct OwnerOf<'a>(pub(crate) &'a Client, pub(crate) OwnerId);
+
+impl QueryOwner for OwnerOf<'_> {
+    fn adopt(
+        &self,
+        request: DetachedRequest,
+        connection: &ConnectionId,
+    ) -> Result<DetachedRequest> {
+        let Self(client, owner) = self;
+        let kill = client.kill(connection)?;
+        Ok(request
+            .of(*owner, &client.in_flight)
+            .interrupted_after(INTERRUPT_AFTER, kill.until_done()))
+    }
+
+    async fn silence(&self, connection: &ConnectionId, limit: Duration) -> Failure {
+        self.0.silence(connection, limit).await
+    }
+}
+
+fn command_pools(
     hold: MySqlHold,
     rows: &Arc<RowLocks>,
     keeper_runtime: &KeeperRuntime,
@@ -287,16 +315,16 @@ fn command(
             let driven = PoolRuntimes::by(runtime, &here);
             Pool::new(connector.clone(), deadlines.clone(), driven, size)
         };
-        let background = pool_of(&connector, BACKGROUND_CONNECTIONS);
+        let releasing = pool_of(&connector, RELEASING_CONNECTIONS);
         Arc::new(CommandPools {
-            command: pool_of(&takes, size),
-            heartbeats: Heartbeats::new(Arc::clone(&rows), runtime, &background),
-            background,
+            taking: pool_of(&takes, size),
+            heartbeats: Heartbeats::new(Arc::clone(&rows), runtime, &releasing),
+            releasing,
         })
     })
 }
 
-/// Returns how many connections there may be for takes and holds.
+/// Returns the number of connections that there may be for takes and holds.
 fn connections(config: &MySqlConfig) -> Result<u32> {
     match (config.connections, config.hold) {
         (Some(0), _) => Err(config_error(
@@ -318,8 +346,8 @@ fn purge_after(config: &MySqlConfig) -> Result<Option<Duration>> {
     }
 }
 
-/// An hour, in units of the grants' clock, or less where rows would be purged by then: writing it down
-/// also tells the purge that the key is in use.
+/// Returns an hour, in units of the grants' clock, or less where rows would be purged by then: writing a token down also
+/// tells the purge that the key is in use.
 fn token_age_max(purge_after: Option<Duration>) -> u64 {
     let age = Duration::from_secs(60 * 60);
     let age = purge_after.map_or(age, |after| age.min(after / 2));
@@ -330,6 +358,6 @@ fn token_age_max(purge_after: Option<Duration>) -> u64 {
 pub(crate) struct Grant {
     /// The grant's number.
     pub(crate) grant: u64,
-    /// From when on the store holds it, at least.
+    /// The time from which on the store holds it, at least.
     pub(crate) sent: Moment,
 }

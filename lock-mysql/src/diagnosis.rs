@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use lock_core::{OwnerId, Result};
 
-use crate::client::Client;
+use crate::client::{Client, OwnerOf};
 use crate::connection::connection_id::ConnectionId;
 use crate::connection::detached_request::DetachedRequest;
-use crate::connection::pool::{Lent, Pool};
+use crate::connection::pool::Pool;
 use crate::connection::retrying_query::RetryingQuery;
 use crate::connection::session::Answer;
 use crate::error::Failure;
@@ -16,8 +16,8 @@ use crate::error::Failure;
 /// The time that the server is given to say what keeps a request that it has not answered.
 const SILENCE_LIMIT: Duration = Duration::from_millis(500);
 
-/// Asks for the states of this user's connections; others are not seen without a privilege. Every commit takes a moment, but those that
-/// wait for a lock.
+/// Asks for the states of this user's connections: those of other users need a privilege. Every commit takes a moment,
+/// except one that waits for a lock.
 const STATES: &str = "SELECT STATE FROM information_schema.PROCESSLIST WHERE DB = DATABASE() AND (STATE LIKE 'Waiting for % lock%' OR TIME >= 1)";
 
 impl Client {
@@ -29,13 +29,8 @@ impl Client {
         statements: String,
         limit: Duration,
     ) -> Result<Answer, Failure> {
-        let query = RetryingQuery {
-            pool,
-            first: None,
-            owner: Some((owner, self)),
-            queue: limit,
-            statements: |_: &Lent| statements.clone(),
-        };
+        let owner = OwnerOf(self, owner);
+        let query = RetryingQuery::new(pool, owner, limit, |_| statements.clone());
         Ok(query.run(limit).await?.answer)
     }
 
@@ -54,8 +49,8 @@ impl Client {
         }
     }
 
-    /// Returns what may keep whoever has a row locked from committing, in the server's words: it holds no key yet, or not any
-    /// more.
+    /// Returns what may keep a transaction that has a row locked from committing, in the server's words: it holds no key
+    /// yet, or not any more.
     pub(crate) async fn what_blocks_others(&self) -> Option<String> {
         let answer = self.inquire(STATES.to_owned()).await?;
         let states = answer.rows().filter_map(|row| row.value::<String>(0).ok());
@@ -64,7 +59,7 @@ impl Client {
     }
 
     async fn inquire(&self, statement: String) -> Option<Answer> {
-        let keeping = &self.station().ok()?.keeping;
+        let keeping = &self.background().ok()?.keeping;
         let asking = async {
             let lent = keeping.lend(SILENCE_LIMIT).await?;
             DetachedRequest::new(keeping, lent, statement).await.1

@@ -1,19 +1,21 @@
 //! From the driver's errors to ours: one visible match.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use lock_core::{Error, ErrorKind, HumanDuration};
 use sqlx::error::DatabaseError;
 use sqlx::mysql::MySqlDatabaseError;
 
-use crate::server_checks::{MAY_NOT_WRITE, takes_no_writes};
-
 pub(crate) const BACKEND: &str = "mysql";
+
+/// The mark that [`MAY_WRITE`](crate::server_checks::MAY_WRITE) has the server put before the name of the setting.
+const MAY_NOT_WRITE: &str = "polylock may not write: ";
 
 /// The failure of one request.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Somebody else has the row locked.
+    /// Another transaction has the row locked.
     Locked,
     /// The server gave up this transaction so that another one could go on.
     Deadlock,
@@ -41,26 +43,37 @@ pub(crate) enum Failure {
     Failed(Error),
 }
 
+pub(crate) fn unavailable(what: impl Into<Cow<'static, str>>) -> Error {
+    Error::new(ErrorKind::Unavailable, what).with_backend(BACKEND)
+}
+
+pub(crate) fn config_error(what: impl Into<Cow<'static, str>>) -> Error {
+    Error::new(ErrorKind::Config, what).with_backend(BACKEND)
+}
+
+/// The error for a server that takes no writes because of `setting`.
+pub(crate) fn takes_no_writes(setting: &str) -> Error {
+    let (state, advice) = match setting {
+        "offline_mode" => ("offline", "connect to the primary, or turn it off"),
+        _ => ("read-only", "connect to the primary"),
+    };
+    unavailable(format!("the server is {state} ({setting}): {advice}"))
+}
+
 /// The server did not answer in time; what it made of the request is unknown.
 pub(crate) fn no_answer(limit: Duration) -> Error {
     let limit = HumanDuration(limit);
-    Error::new(
-        ErrorKind::Unavailable,
-        format!("no answer within {limit}: check that the server runs and is reachable"),
-    )
-    .with_backend(BACKEND)
+    unavailable(format!(
+        "no answer within {limit}: check that the server runs and is reachable"
+    ))
 }
 
-/// Whoever listens there lets us connect and says nothing; MySQL and MariaDB speak first.
+/// The port accepts connections and sends nothing; MySQL and MariaDB speak first.
 pub(crate) fn no_greeting(limit: Duration) -> Error {
     let limit = HumanDuration(limit);
-    Error::new(
-        ErrorKind::Unavailable,
-        format!(
-            "not let in within {limit}: check host and port, and that a MySQL or MariaDB server runs there and is reachable"
-        ),
-    )
-    .with_backend(BACKEND)
+    unavailable(format!(
+        "not let in within {limit}: check host and port, and that a MySQL or MariaDB server runs there and is reachable"
+    ))
 }
 
 /// Something else than a holder keeps us from the table, in the server's words `state`.
@@ -75,44 +88,28 @@ pub(crate) fn blocked(state: &str) -> Error {
     } else {
         "LOCK TABLES, FLUSH TABLES, a backup or ALTER TABLE"
     };
-    Error::new(
-        ErrorKind::Unavailable,
-        format!(
-            "the locks table is blocked on the server (\"{state}\"), and no holder does it: end {what}; SHOW PROCESSLIST tells who it is"
-        ),
-    )
-    .with_backend(BACKEND)
+    unavailable(format!(
+        "the locks table is blocked on the server (\"{state}\"), and no holder does it: end {what}; SHOW PROCESSLIST tells who it is"
+    ))
 }
 
 /// The driver has dropped its work, together with the runtime that it needs.
 pub(crate) fn abandoned() -> Error {
-    Error::new(
-        ErrorKind::Unavailable,
-        "the runtime of the connection was shut down: try again",
-    )
-    .with_backend(BACKEND)
+    unavailable("the runtime of the connection was shut down: try again")
 }
 
 /// A runtime without sockets panics where one is opened.
 pub(crate) fn no_sockets() -> Error {
-    Error::new(
-        ErrorKind::Config,
+    config_error(
         "no connection can be opened on this runtime: build it with enable_io() or enable_all()",
     )
-    .with_backend(BACKEND)
 }
 
 /// A packet that the server would refuse for its size.
 pub(crate) fn too_large(packet: usize, limit: usize) -> Failure {
-    Failure::TooLarge(
-        Error::new(
-            ErrorKind::Config,
-            format!(
-                "max_allowed_packet of the server is {limit} bytes, and a statement has {packet}: raise it"
-            ),
-        )
-        .with_backend(BACKEND),
-    )
+    Failure::TooLarge(config_error(format!(
+        "max_allowed_packet of the server is {limit} bytes, and a statement has {packet}: raise it"
+    )))
 }
 
 /// The server answered something else than what was asked for.
@@ -198,7 +195,7 @@ pub(crate) fn failure(error: sqlx::Error) -> Failure {
 }
 
 impl Failure {
-    /// As an error, where nobody can be waited for.
+    /// Returns it as an error, where no holder can be waited for.
     pub(crate) fn into_error(self) -> Error {
         match self {
             Self::Failed(error)
@@ -208,19 +205,15 @@ impl Failure {
             | Self::NoTable(error)
             | Self::TooLarge(error)
             | Self::Denied(error) => error,
-            Self::Locked => Error::new(
-                ErrorKind::Unavailable,
-                "another transaction has the row locked: end it, or try again",
-            )
-            .with_backend(BACKEND),
+            Self::Locked => {
+                unavailable("another transaction has the row locked: end it, or try again")
+            }
             Self::NoAnswer(limit) | Self::Working(limit) => no_answer(limit),
             Self::Blocked(state) => blocked(&state),
             Self::Gone => unexpected("about a connection"),
-            Self::Deadlock => Error::new(
-                ErrorKind::Unavailable,
-                "the server ended the transaction for the sake of others; try again",
-            )
-            .with_backend(BACKEND),
+            Self::Deadlock => {
+                unavailable("the server ended the transaction for the sake of others; try again")
+            }
         }
     }
 }

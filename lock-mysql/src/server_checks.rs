@@ -1,12 +1,13 @@
 //! Checks of the server itself: whether it is one that can hold locks.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use lock_core::{Error, ErrorKind, Result};
 
 use crate::MySqlHold;
 use crate::connection::session::Answer;
-use crate::error::BACKEND;
+use crate::error::{BACKEND, takes_no_writes};
 
 /// The oldest versions that have what we need (`SKIP LOCKED`).
 const MARIADB_MIN: (u32, u32) = (10, 6);
@@ -35,21 +36,6 @@ pub(crate) const MAY_WRITE: &str = concat!(
     "), 'NO_CHAIN')"
 );
 
-/// The mark that [`MAY_WRITE`] has the server put before the name of the setting.
-pub(crate) const MAY_NOT_WRITE: &str = "polylock may not write: ";
-
-/// The error for a server that takes no writes because of `setting`.
-pub(crate) fn takes_no_writes(setting: &str) -> Error {
-    let (state, advice) = match setting {
-        "offline_mode" => ("offline", "connect to the primary, or turn it off"),
-        _ => ("read-only", "connect to the primary"),
-    };
-    unfit(
-        ErrorKind::Unavailable,
-        format!("the server is {state} ({setting}): {advice}"),
-    )
-}
-
 /// Returns the version of the server that was described, or an error if it cannot hold locks in this way.
 pub(crate) fn check(description: &Answer, hold: MySqlHold) -> Result<String> {
     let mut settings = HashMap::new();
@@ -65,10 +51,9 @@ pub(crate) fn check(description: &Answer, hold: MySqlHold) -> Result<String> {
     };
     let version = settings.get("version").map_or("", String::as_str);
     if let Some(min) = too_old(version) {
-        return Err(unfit(
-            ErrorKind::Unsupported,
-            format!("the server's version is {version}, and polylock needs {min} or later"),
-        ));
+        return Err(unfit(format!(
+            "the server's version is {version}, and polylock needs {min} or later"
+        )));
     }
     for setting in [
         "super_read_only",
@@ -81,13 +66,19 @@ pub(crate) fn check(description: &Answer, hold: MySqlHold) -> Result<String> {
         }
     }
     if is("log_bin", "ON") && is("binlog_format", "STATEMENT") {
-        return Err(unfit(ErrorKind::Unsupported, "the server writes statements to its binary log, which cannot tell what READ COMMITTED transactions do: set binlog_format to ROW or MIXED".to_owned()));
+        return Err(unfit(
+            "the server writes statements to its binary log, which cannot tell what READ COMMITTED transactions do: set binlog_format to ROW or MIXED",
+        ));
     }
     if hold == MySqlHold::Row && is("wsrep_on", "ON") {
-        return Err(unfit(ErrorKind::Unsupported, "row locks are local to one node of a Galera cluster, so two nodes would grant the same lock: use hold = \"lease\"".to_owned()));
+        return Err(unfit(
+            "row locks are local to one node of a Galera cluster, so two nodes would grant the same lock: use hold = \"lease\"",
+        ));
     }
     if hold == MySqlHold::Row && is("group_replication_single_primary_mode", "OFF") {
-        return Err(unfit(ErrorKind::Unsupported, "row locks are local to one primary of a group, so two primaries would grant the same lock: use hold = \"lease\", or a group with a single primary".to_owned()));
+        return Err(unfit(
+            "row locks are local to one primary of a group, so two primaries would grant the same lock: use hold = \"lease\", or a group with a single primary",
+        ));
     }
     Ok(version.to_owned())
 }
@@ -105,8 +96,8 @@ fn too_old(version: &str) -> Option<&'static str> {
     }
 }
 
-fn unfit(kind: ErrorKind, what: String) -> Error {
-    Error::new(kind, what).with_backend(BACKEND)
+fn unfit(what: impl Into<Cow<'static, str>>) -> Error {
+    Error::new(ErrorKind::Unsupported, what).with_backend(BACKEND)
 }
 
 #[cfg(test)]

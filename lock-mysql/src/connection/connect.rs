@@ -4,16 +4,17 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{Deadlines, Error, ErrorKind, Result};
+use lock_core::{Deadlines, Error, Result};
 use sqlx::ConnectOptions;
 use sqlx::mysql::{MySqlConnectOptions, MySqlSslMode};
 
 use crate::MySqlConfig;
 use crate::connection::allowance::Allowance;
 use crate::connection::connection_id::{PEER, SERVER};
+use crate::connection::idle::Purpose;
 use crate::connection::session::Session;
 use crate::connection::tls;
-use crate::error::{BACKEND, Failure, connect_failure, no_greeting};
+use crate::error::{Failure, config_error, connect_failure, no_greeting};
 use crate::schema::grant_clock::SYSDATE_MOVES;
 
 /// The time that opening a connection may take.
@@ -34,10 +35,7 @@ pub(crate) struct Connector {
     greeting: String,
     /// The allowance of all that open connections in this way.
     pub(crate) allowance: Arc<Allowance>,
-    /// True if what is lent may be a lock, and stay away for as long as that is held.
-    pub(crate) lends_for_long: bool,
-    /// True if the last connection is kept for what gets the others back.
-    pub(crate) is_vital: bool,
+    pub(crate) purpose: Purpose,
 }
 
 impl Connector {
@@ -67,14 +65,13 @@ impl Connector {
                 "{SET_UP};SELECT CONNECTION_ID(), {SERVER}, {PEER}, CAST(@@wait_timeout AS UNSIGNED), VERSION() LIKE '%MariaDB%', {SYSDATE_MOVES}, CAST(@@max_allowed_packet AS UNSIGNED)"
             ),
             allowance: Arc::default(),
-            lends_for_long: false,
-            is_vital: false,
+            purpose: Purpose::default(),
         })
     }
 
-    /// Says that connections end others, and so give back what those have.
+    /// Keeps the last connection open, for requests that end other connections, and so give back what those have.
     pub(crate) fn vital(mut self) -> Self {
-        self.is_vital = true;
+        self.purpose.is_vital = true;
         self
     }
 
@@ -83,7 +80,7 @@ impl Connector {
         self.greeting = self
             .greeting
             .replacen("autocommit = 1", "autocommit = 0", 1);
-        self.lends_for_long = true;
+        self.purpose.lends_for_long = true;
         self
     }
 
@@ -113,7 +110,7 @@ impl Connector {
     }
 }
 
-/// Returns who and where, taken from the URL and from nothing else.
+/// Returns user, server and database, taken from the URL and from nothing else.
 fn server_at(url: &str) -> Result<MySqlConnectOptions> {
     // The driver would take settings from here that turn the verification off again.
     if url.contains('?') {
@@ -149,7 +146,7 @@ fn server_at(url: &str) -> Result<MySqlConnectOptions> {
             "the url names no database: write it like mysql://user:password@host:3306/database",
         ));
     }
-    // Whoever is left out would be root.
+    // A missing user would be root.
     let (user, _) = location.rsplit_once('@').unwrap_or_default();
     if user.is_empty() || user.starts_with(':') {
         return Err(config_error(
@@ -165,12 +162,10 @@ fn not_a_url() -> Error {
     config_error("the url is none: write it like mysql://user:password@host:3306/database")
 }
 
-pub(crate) fn config_error(what: impl Into<std::borrow::Cow<'static, str>>) -> Error {
-    Error::new(ErrorKind::Config, what).with_backend(BACKEND)
-}
-
 #[cfg(test)]
 mod tests {
+    use lock_core::ErrorKind;
+
     use super::*;
 
     fn refusal(url: &str) -> String {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use lock_core::{Clock, Moment};
 
-use crate::schema::names::hexadecimal;
+use crate::schema::literals::hexadecimal;
 
 /// The name that a server has for itself, so that the numbers of one are not taken for another's.
 pub(crate) const SERVER: &str = "CONCAT_WS(':', @@hostname, @@port, @@server_id)";
@@ -62,7 +62,7 @@ impl ConnectionId {
     }
 
     /// Ends the connection, with what it waits for and its transaction. One that was there before the
-    /// server started last is not there any more, and its number is somebody else's: nobody has the
+    /// server started last is not there any more, and its number may be that of another one: none has the
     /// number 0.
     ///
     /// Whose number it is now is told by the port that it comes from. The age of the server alone does not

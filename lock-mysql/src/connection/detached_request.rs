@@ -1,7 +1,7 @@
 //! A request under way, which nothing stops.
 
 use std::collections::HashMap;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -9,12 +9,11 @@ use std::time::Duration;
 use lock_core::{Mutex, OwnerId};
 use tokio::sync::watch;
 
-use crate::connection::kill::Kill;
 use crate::connection::pool::{Lent, Pool};
 use crate::connection::session::Answer;
 use crate::error::Failure;
 
-/// The time that the answer is waited for that nobody wants any more: longer than InnoDB waits for a row.
+/// The time that the answer to a request that was given up is waited for: longer than InnoDB waits for a row.
 const FINISH_LIMIT: Duration = Duration::from_secs(2);
 
 type Exchange = Pin<Box<dyn Future<Output = (Lent, Result<Answer, Failure>)> + Send>>;
@@ -67,21 +66,27 @@ impl DetachedRequest {
         self
     }
 
-    /// Has the connection ended by `kill` when nobody has waited for the answer for so long, and when it broke before.
-    pub(crate) fn interrupted_after(mut self, patience: Duration, kill: Kill) -> Self {
-        self.interruption = Some(Interruption { patience, kill });
+    /// Has `end` end the connection on the server once the answer was not waited for during `patience`, and when the
+    /// connection broke before.
+    pub(crate) fn interrupted_after(
+        mut self,
+        patience: Duration,
+        end: impl Future<Output = ()> + Send + 'static,
+    ) -> Self {
+        let end = Box::pin(end);
+        self.interruption = Some(Interruption { patience, end });
         self
     }
 
-    /// Its connection has broken, maybe together with its runtime, and what it was asked may still arrive.
+    /// Ends a connection that has broken, maybe together with its runtime: what it was asked may still arrive.
     fn end_connection(&mut self) {
-        let Some(Interruption { kill, .. }) = self.interruption.take() else {
+        let Some(Interruption { end, .. }) = self.interruption.take() else {
             return;
         };
         let settling = self.settling();
         self.pool.driven.background.spawn(async move {
             let _settling = settling;
-            kill.until_done().await
+            end.await
         });
     }
 
@@ -154,10 +159,10 @@ fn is_answer(answer: &Result<Answer, Failure>) -> bool {
     }
 }
 
-/// Ends on the server what nobody waits for any more, after a while in which it may end by itself.
+/// Ends a request on the server that is not waited for any more, after a while in which it may end by itself.
 struct Interruption {
     patience: Duration,
-    kill: Kill,
+    end: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
 impl Interruption {
@@ -168,19 +173,18 @@ impl Interruption {
         {
             if !is_answer(&answer) {
                 // Its connection has died, maybe with its runtime, and the server may not know.
-                self.kill.until_done().await;
+                self.end.await;
             }
             return;
         }
+        let mut end = self.end;
         // Each is awaited at most once after it is ready.
-        let mut killing = pin!(self.kill.until_done());
         tokio::select! {
             // Its answer may never come, and nothing depends on it.
-            _ended = &mut killing => {}
+            () = &mut end => {}
             (mut lent, _) = &mut exchange => {
-                // Kept until then and closed, or the interruption might hit whoever has the connection
-                // next.
-                killing.await;
+                // Kept until then and closed, or the interruption might hit the next request on the connection.
+                end.await;
                 lent.mark_broken();
             }
         }

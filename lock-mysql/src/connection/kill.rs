@@ -8,7 +8,7 @@ use lock_core::{Backoff, Clock, Result};
 
 use crate::connection::connection_id::ConnectionId;
 use crate::connection::pool::{Lent, Pool};
-use crate::connection::retrying_query::RetryingQuery;
+use crate::connection::retrying_query::{NoOwner, RetryingQuery};
 use crate::error::Failure;
 
 /// The time that one attempt may take.
@@ -28,18 +28,18 @@ pub(crate) struct Kill {
 }
 
 impl Kill {
-    /// Tries until the server has answered. Answers whether the connection is gone for sure.
-    pub(crate) async fn until_done(self) -> bool {
+    /// Tries until the server has answered, or for a while.
+    pub(crate) async fn until_done(self) {
         let ends = Clock::Boot.now().plus(PATIENCE);
         let mut backoff = Backoff::new(Duration::from_millis(20), Duration::from_secs(1));
-        while let Err(error) = self.until_gone().await {
+        // Boxed, or each request would have room for it.
+        while let Err(error) = Box::pin(self.until_gone()).await {
             tracing::debug!(%error, "a connection was not ended on the server");
             if Clock::Boot.now() >= ends {
-                return false;
+                return;
             }
             tokio::time::sleep(backoff.next_pause()).await;
         }
-        true
     }
 
     /// Ends the connection and waits until the server has given back what it had locked, which it does a moment
@@ -51,7 +51,7 @@ impl Kill {
             if Clock::Boot.now() >= ends {
                 break;
             }
-            // Whoever releases may be in no runtime, which would have no timer either.
+            // A release may run outside of any runtime, where there is no other timer.
             self.pool.deadlines.timeout(PAUSE, pending::<()>()).await;
         }
         Ok(was_there)
@@ -59,13 +59,8 @@ impl Kill {
 
     /// Tries once. Answers whether there was anything to end.
     async fn once(&self) -> Result<bool> {
-        let query = RetryingQuery {
-            pool: &self.pool,
-            first: None,
-            owner: None,
-            queue: LIMIT,
-            statements: |session: &Lent| self.connection.kill(session.is_mariadb),
-        };
+        let kill = |session: &Lent| self.connection.kill(session.is_mariadb);
+        let query = RetryingQuery::new(&self.pool, NoOwner, LIMIT, kill);
         match query.run(LIMIT).await {
             Ok(_) => Ok(true),
             Err(Failure::Gone) => Ok(false),

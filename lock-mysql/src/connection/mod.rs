@@ -5,6 +5,7 @@ pub(crate) mod connect;
 pub(crate) mod connection_id;
 pub(crate) mod detached_request;
 pub(crate) mod held_back;
+pub(crate) mod idle;
 pub(crate) mod kill;
 pub(crate) mod pool;
 pub(crate) mod retrying_query;

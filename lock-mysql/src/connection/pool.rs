@@ -6,20 +6,21 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{Clock, Deadlines, Error, ErrorKind, Moment, Mutex, Result};
+use lock_core::{Clock, Deadlines, Error, Moment, Result};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-use crate::connection::allowance::{Allowance, Opened};
+use crate::connection::allowance::Allowance;
 use crate::connection::connect::Connector;
 use crate::connection::held_back::{HeldBack, OPEN_AGAIN, Refusal};
+use crate::connection::idle::{IdleSessions, PooledSession};
 use crate::connection::session::Session;
-use crate::error::{BACKEND, Failure, abandoned, no_sockets};
+use crate::error::{Failure, abandoned, no_sockets, unavailable};
 
 /// The number of connections that are opened at once.
 const OPENED_AT_ONCE: usize = 4;
 
-/// The time that even a request that waits for nothing stands in line when the server refuses a further connection.
+/// The time that even a request that waits for nothing waits for a connection when the server refuses a further one.
 const REFUSED_LIMIT: Duration = Duration::from_millis(500);
 
 /// The pause before a connection is tried to be opened again, once another one was closed for it.
@@ -29,16 +30,16 @@ const CLOSING_TIME: Duration = Duration::from_millis(5);
 ///
 /// A connection whose state is in any doubt is not taken back but closed.
 pub(crate) struct Pool {
-    pub(crate) connector: Connector,
+    connector: Connector,
     pub(crate) deadlines: Deadlines,
     pub(crate) driven: PoolRuntimes,
     size: u32,
     permits: Arc<Semaphore>,
     /// Opening takes work, above all with TLS, and a thousand connections that are opened at once would
-    /// hold up the heartbeats of others.
+    /// hold up the heartbeats of locks.
     open_permits: Arc<Semaphore>,
-    idle: Mutex<Vec<Session>>,
-    pub(crate) allowance: Arc<Allowance>,
+    pub(crate) idle: Arc<IdleSessions>,
+    allowance: Arc<Allowance>,
     held_back: HeldBack,
 }
 
@@ -47,7 +48,7 @@ pub(crate) struct Pool {
 pub(crate) struct PoolRuntimes {
     /// Where they live. They die with it.
     pub(crate) runtime: Handle,
-    /// Where a request goes on that nobody waits for any more, also when `runtime` has no turn.
+    /// Where a request goes on that was given up, also when `runtime` has no turn.
     pub(crate) background: Handle,
 }
 
@@ -63,8 +64,8 @@ impl PoolRuntimes {
 /// A connection that is lent. Dropping it takes it back if it was said to be [reusable](Self::mark_reusable), and
 /// closes it otherwise.
 pub(crate) struct Lent {
-    session: Option<Session>,
-    mark_reusable: bool,
+    session: Option<PooledSession>,
+    is_reusable: bool,
     /// True if it was in use before.
     pub(crate) used: bool,
     pool: Arc<Pool>,
@@ -79,19 +80,18 @@ impl Pool {
         size: u32,
     ) -> Arc<Self> {
         let permits = usize::try_from(size).unwrap_or(Semaphore::MAX_PERMITS);
-        let pool = Arc::new(Self {
+        let runtimes = [driven.runtime.id(), driven.background.id()];
+        Arc::new(Self {
             allowance: Arc::clone(&connector.allowance),
+            idle: connector.allowance.enter(connector.purpose, runtimes),
             connector,
             deadlines,
             driven,
             size,
             permits: Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS))),
             open_permits: Arc::new(Semaphore::new(OPENED_AT_ONCE)),
-            idle: Mutex::default(),
             held_back: HeldBack::default(),
-        });
-        pool.allowance.enter(&pool);
-        pool
+        })
     }
 
     /// Lends a connection; an error when none comes back within `limit`. Where the server refuses a further one,
@@ -100,10 +100,10 @@ impl Pool {
         let begun = Clock::Boot.now();
         let (mut ends, mut refusal) = (begun.plus(limit), None);
         loop {
-            let Some(permit) = self.stand_in_line(ends).await else {
+            let Some(permit) = self.wait_for_permit(ends).await else {
                 return Err(refusal.unwrap_or_else(|| self.exhausted()));
             };
-            let (session, used) = match self.take_idle() {
+            let (session, used) = match self.idle.take() {
                 Some(session) => (session, true),
                 None => match self.open_unless_refused().await? {
                     Ok(opened) => opened,
@@ -117,17 +117,26 @@ impl Pool {
                     }
                 },
             };
-            return Ok(Lent {
-                session: Some(session),
-                mark_reusable: false,
-                used,
-                pool: Arc::clone(self),
-                _permit: permit,
-            });
+            return Ok(self.lent(session, used, permit));
         }
     }
 
-    async fn stand_in_line(&self, ends: Moment) -> Option<OwnedSemaphorePermit> {
+    fn lent(
+        self: &Arc<Self>,
+        session: PooledSession,
+        used: bool,
+        permit: OwnedSemaphorePermit,
+    ) -> Lent {
+        Lent {
+            session: Some(session),
+            is_reusable: false,
+            used,
+            pool: Arc::clone(self),
+            _permit: permit,
+        }
+    }
+
+    async fn wait_for_permit(&self, ends: Moment) -> Option<OwnedSemaphorePermit> {
         if self.held_back.give_back() {
             self.permits.add_permits(1);
         }
@@ -143,7 +152,7 @@ impl Pool {
     /// that would be too late.
     ///
     /// Where others of this pool are open, their number is what the server allows, so the permit is held back and
-    /// the line is that for those. A pool without any has another one give one up, and so has one whose connections
+    /// requests wait for those. A pool without any has another one give one up, and so has one whose connections
     /// may all be locks. Nothing is closed unless another one may be opened for it.
     async fn make_room(
         self: &Arc<Self>,
@@ -151,21 +160,19 @@ impl Pool {
         may_open: bool,
         ends: Moment,
     ) -> bool {
-        if may_open && self.connector.lends_for_long && self.allowance.close_spare(self) {
+        let lends_for_long = self.idle.purpose.lends_for_long;
+        if may_open && lends_for_long && self.allowance.close_spare(&self.idle) {
             self.let_close().await;
             return Clock::Boot.now() < ends;
         }
-        if self
-            .held_back
-            .hold_back(self.allowance.opened(self), self.size)
-        {
+        if self.held_back.hold_back(self.idle.opened(), self.size) {
             permit.forget();
             return true;
         }
         let left = ends.since(Clock::Boot.now());
-        let room = self.allowance.ask_for_one(self, may_open);
+        let room = self.allowance.ask_for_one(&self.idle, may_open);
         let answered = self.deadlines.timeout(left.min(OPEN_AGAIN), room).await;
-        if answered.is_some() && self.idle.lock().is_empty() {
+        if answered.is_some() && self.idle.len() == 0 {
             self.let_close().await;
         }
         Clock::Boot.now() < ends
@@ -177,66 +184,16 @@ impl Pool {
         self.deadlines.timeout(CLOSING_TIME, pending::<()>()).await;
     }
 
-    /// Returns true if `to` can use a connection of this pool: one that lives where `to` or its background does, and is set up as
-    /// those of `to` are.
-    pub(crate) fn can_give(&self, session: &Session, to: &Self) -> bool {
-        let lives_as_long = [&to.driven.runtime, &to.driven.background]
-            .map(|runtime| runtime.id() == session.opened_on);
-        self.connector.lends_for_long == to.connector.lends_for_long
-            && lives_as_long.contains(&true)
-    }
-
-    /// Gives up one that is idle, and that `to` can use.
-    pub(crate) fn give(&self, to: &Self) -> Option<Session> {
-        let mut idle = self.idle.lock();
-        let usable = |session: &Session| !session.is_stale() && self.can_give(session, to);
-        let number = idle.iter().rposition(usable)?;
-        Some(idle.remove(number))
-    }
-
-    /// Has a connection of another pool.
-    pub(crate) fn take_in(&self, mut session: Session) {
-        session.moves_to(self);
-        self.idle.lock().push(session);
-    }
-
-    /// Closes one that is idle; `false` if there is none.
-    pub(crate) fn close_idle(&self) -> bool {
-        let closed = self.idle.lock().pop();
-        closed.is_some()
-    }
-
-    /// Lends a connection that nobody else could use just now.
+    /// Lends a connection that is idle, if there is one.
     pub(crate) fn lend_idle(self: &Arc<Self>) -> Option<Lent> {
         let permit = Arc::clone(&self.permits).try_acquire_owned().ok()?;
-        Some(Lent {
-            session: Some(self.take_idle()?),
-            mark_reusable: false,
-            used: true,
-            pool: Arc::clone(self),
-            _permit: permit,
-        })
-    }
-
-    /// Closes what is idle: when one connection is dead, the others may be as well.
-    pub(crate) fn forget_idle(&self) {
-        let idle = std::mem::take(&mut *self.idle.lock());
-        drop(idle);
-    }
-
-    fn take_idle(&self) -> Option<Session> {
-        let mut idle = self.idle.lock();
-        // The one that was used last is the least likely to be closed by now.
-        let newest = idle.pop()?;
-        if newest.is_stale() {
-            idle.clear();
-            return None;
-        }
-        Some(newest)
+        Some(self.lent(self.idle.take()?, true, permit))
     }
 
     /// Opens a connection, or says what the server said a moment ago when it refused one.
-    async fn open_unless_refused(self: &Arc<Self>) -> Result<Result<(Session, bool), Refusal>> {
+    async fn open_unless_refused(
+        self: &Arc<Self>,
+    ) -> Result<Result<(PooledSession, bool), Refusal>> {
         if let Some(refusal) = self.held_back.last_refusal() {
             return Ok(Err(refusal));
         }
@@ -257,20 +214,20 @@ impl Pool {
     }
 
     /// Opens a connection in a task of its own, on the runtime where it is to live; or else what came
-    /// back meanwhile, and whether it was in use before. What nobody waits for any more when it is open
-    /// is left for the next one.
-    async fn open(self: &Arc<Self>) -> Result<(Session, bool), Failure> {
-        let door = Arc::clone(&self.open_permits).acquire_owned().await;
-        if let Some(left) = self.take_idle() {
+    /// back meanwhile, and whether it was in use before. A session that is not waited for any more when it is open
+    /// is left for the next request.
+    async fn open(self: &Arc<Self>) -> Result<(PooledSession, bool), Failure> {
+        let open_permit = Arc::clone(&self.open_permits).acquire_owned().await;
+        if let Some(left) = self.idle.take() {
             return Ok((left, true));
         }
         let (pool, (opened, opening)) = (Arc::clone(self), oneshot::channel());
         let task = self.driven.runtime.spawn(async move {
-            let _door = door;
+            let _open_permit = open_permit;
             let session = pool.connector.open(&pool.deadlines).await;
-            let session = session.map(|session| session.counted(Opened::in_pool(&pool)));
+            let session = session.map(|session| pool.idle.count(session));
             if let Err(Ok(unwanted)) = opened.send(session) {
-                pool.idle.lock().push(unwanted);
+                pool.idle.put(unwanted);
             }
         });
         match opening.await {
@@ -283,32 +240,28 @@ impl Pool {
     }
 
     fn exhausted(&self) -> Error {
-        Error::new(
-            ErrorKind::Unavailable,
-            format!(
-                "all {} connections of this client are in use: with hold = \"row\" each held lock and each waited key needs one, with hold = \"lease\" each key whose row another transaction keeps locked; raise `connections`, or hold fewer at once",
-                self.size
-            ),
-        )
-        .with_backend(BACKEND)
+        unavailable(format!(
+            "all {} connections of this client are in use: with hold = \"row\" each held lock and each waited key needs one, with hold = \"lease\" each key whose row another transaction keeps locked; raise `connections`, or hold fewer at once",
+            self.size
+        ))
     }
 }
 
 impl Lent {
-    /// Says that nothing is open on it, so that the next one may have it.
+    /// Has it taken back, since no transaction is open on it.
     pub(crate) fn mark_reusable(&mut self) {
-        self.mark_reusable = true;
+        self.is_reusable = true;
     }
 
-    /// Says that its server may not grant any more: neither it nor those that are idle beside it are lent again.
+    /// Has it closed with all that are idle, since its server may not grant any more.
     pub(crate) fn demoted(&mut self) {
-        self.mark_reusable = false;
-        self.pool.allowance.forget_idle();
+        self.is_reusable = false;
+        self.pool.allowance.close_idle();
     }
 
-    /// Says that nobody may have it any more.
+    /// Has it closed instead of taken back.
     pub(crate) fn mark_broken(&mut self) {
-        self.mark_reusable = false;
+        self.is_reusable = false;
     }
 }
 
@@ -316,26 +269,22 @@ impl Deref for Lent {
     type Target = Session;
 
     fn deref(&self) -> &Session {
-        self.session
-            .as_ref()
-            .expect("it is there until it is dropped")
+        let pooled = self.session.as_ref();
+        &pooled.expect("it is there until it is dropped").session
     }
 }
 
 impl DerefMut for Lent {
     fn deref_mut(&mut self) -> &mut Session {
-        self.session
-            .as_mut()
-            .expect("it is there until it is dropped")
+        let pooled = self.session.as_mut();
+        &mut pooled.expect("it is there until it is dropped").session
     }
 }
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        let session = self.session.take().filter(|_| self.mark_reusable);
-        let unwanted = session.and_then(|session| self.pool.allowance.pass_on(session, &self.pool));
-        if let Some(session) = unwanted {
-            self.pool.idle.lock().push(session);
+        if let Some(session) = self.session.take().filter(|_| self.is_reusable) {
+            self.pool.idle.take_back(session);
         }
     }
 }
@@ -343,7 +292,7 @@ impl Drop for Lent {
 impl fmt::Debug for Pool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Pool")
-            .field("idle", &self.idle.lock().len())
+            .field("idle", &self.idle.len())
             .field("size", &self.size)
             .finish_non_exhaustive()
     }

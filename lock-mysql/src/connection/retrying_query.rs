@@ -4,31 +4,44 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{Backoff, Clock, ErrorKind, Moment, OwnerId};
+use lock_core::{Backoff, Clock, ErrorKind, Moment, Result};
 
-use crate::client::Client;
+use crate::connection::connection_id::ConnectionId;
 use crate::connection::detached_request::DetachedRequest;
 use crate::connection::pool::{Lent, Pool};
 use crate::connection::session::Answer;
 use crate::error::Failure;
 
-/// The time that a take goes on that nobody waits for: most are answered by then, and their connections
-/// stay usable.
-const INTERRUPT_AFTER: Duration = Duration::from_millis(250);
+/// The owner that a query may win something for. Defaults are for a query that wins nothing.
+pub(crate) trait QueryOwner {
+    /// Has the request on `connection` known as the owner's, and ended there, if it is given up.
+    fn adopt(&self, request: DetachedRequest, _: &ConnectionId) -> Result<DetachedRequest> {
+        Ok(request)
+    }
+
+    /// Asks why the request on `connection` was not answered within `limit`, while it is under way.
+    async fn silence(&self, _: &ConnectionId, limit: Duration) -> Failure {
+        Failure::NoAnswer(limit)
+    }
+}
+
+/// The owner of queries that win nothing.
+pub(crate) struct NoOwner;
+
+impl QueryOwner for NoOwner {}
 
 /// One packet with what is needed to send it again: after a deadlock, and on a new connection when the
 /// one it was sent on had been closed while it was idle. So it has to do no harm when it is done twice.
-pub(crate) struct RetryingQuery<'a, S> {
-    pub(crate) pool: &'a Arc<Pool>,
+pub(crate) struct RetryingQuery<'a, O, S> {
+    pool: &'a Arc<Pool>,
     /// The first connection to ask on instead of one of `pool`, such as one that is idle in another pool.
     pub(crate) first: Option<Lent>,
-    /// On whose behalf, if it could win something.
-    pub(crate) owner: Option<(OwnerId, &'a Client)>,
-    /// The time that it stands in line for a connection, at least as long as for an answer. That is our own
+    owner: O,
+    /// The time that it waits for a connection, at least as long as for an answer. That is this client's own
     /// doing and no silence of the server's.
-    pub(crate) queue: Duration,
+    queue: Duration,
     /// Makes the statements for a connection.
-    pub(crate) statements: S,
+    statements: S,
 }
 
 /// The answer to a query, and when it was sent.
@@ -38,7 +51,17 @@ pub(crate) struct Reply {
     pub(crate) answer: Answer,
 }
 
-impl<S: Fn(&Lent) -> String> RetryingQuery<'_, S> {
+impl<'a, O: QueryOwner, S: Fn(&Lent) -> String> RetryingQuery<'a, O, S> {
+    pub(crate) fn new(pool: &'a Arc<Pool>, owner: O, queue: Duration, statements: S) -> Self {
+        Self {
+            pool,
+            first: None,
+            owner,
+            queue,
+            statements,
+        }
+    }
+
     /// Asks until it is answered, at most for `limit` once there is a connection.
     pub(crate) async fn run(mut self, limit: Duration) -> Result<Reply, Failure> {
         let queue_ends = Clock::Boot.now().plus(self.queue.max(limit));
@@ -64,21 +87,14 @@ impl<S: Fn(&Lent) -> String> RetryingQuery<'_, S> {
             let used = session.used;
             let statements = (self.statements)(&session);
             let connection_id = session.connection_id.clone();
-            let mut request = DetachedRequest::new(self.pool, session, statements);
-            if let Some((owner, client)) = self.owner {
-                request = request
-                    .of(owner, &client.in_flight)
-                    .interrupted_after(INTERRUPT_AFTER, client.kill(&connection_id)?);
-            }
+            let request = DetachedRequest::new(self.pool, session, statements);
+            let mut request = self.owner.adopt(request, &connection_id)?;
             let sent = Clock::Boot.now();
             let Some((_, answer)) = deadlines.timeout(ends.since(sent), &mut request).await else {
-                let failure = match self.owner {
-                    Some((_, client)) => Box::pin(client.silence(&connection_id, limit)).await,
-                    None => Failure::NoAnswer(limit),
-                };
+                let failure = Box::pin(self.owner.silence(&connection_id, limit)).await;
                 if matches!(failure, Failure::NoAnswer(_)) {
                     // What was idle beside it may be as silent.
-                    self.pool.forget_idle();
+                    self.pool.idle.close_all();
                 }
                 return Err(failure);
             };
@@ -86,13 +102,13 @@ impl<S: Fn(&Lent) -> String> RetryingQuery<'_, S> {
             is_in_doubt |= matches!(&answer, Err(Failure::Failed(error)) if error.is_retryable());
             match answer {
                 Err(Failure::Deadlock) if !over => {
-                    // Whoever releases may be in no runtime, which would have no timer either.
+                    // A release may run outside of any runtime, where there is no other timer.
                     deadlines
                         .timeout(backoff.next_pause(), pending::<()>())
                         .await;
                 }
                 Err(Failure::Failed(error)) if used && error.is_retryable() && !over => {
-                    self.pool.forget_idle();
+                    self.pool.idle.close_all();
                 }
                 // Those that were idle are closed by now.
                 Err(Failure::ReadOnly(_)) if used && !over => {}
@@ -114,13 +130,7 @@ impl Pool {
         statements: String,
         limit: Duration,
     ) -> Result<Answer, Failure> {
-        let query = RetryingQuery {
-            pool: self,
-            first: None,
-            owner: None,
-            queue: limit,
-            statements: |_: &Lent| statements.clone(),
-        };
+        let query = RetryingQuery::new(self, NoOwner, limit, |_| statements.clone());
         Ok(query.run(limit).await?.answer)
     }
 }

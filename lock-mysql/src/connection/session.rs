@@ -8,9 +8,7 @@ use sqlx::mysql::{MySqlConnection, MySqlRow};
 use sqlx::{AssertSqlSafe, Decode, Either, Executor, MySql, Row, Type};
 use tokio::runtime::{self, Handle};
 
-use crate::connection::allowance::Opened;
 use crate::connection::connection_id::ConnectionId;
-use crate::connection::pool::Pool;
 use crate::error::{Failure, failure, too_large, unexpected};
 
 /// The time that a session waits for a row that is locked at first, in seconds.
@@ -34,8 +32,6 @@ pub(crate) struct Session {
     idle_since: Moment,
     /// Where it lives: it dies with that runtime.
     pub(crate) opened_on: runtime::Id,
-    /// Counts it among those that are open.
-    opened: Option<Opened>,
 }
 
 /// The answer of the server to one packet: a part for each of its statements.
@@ -67,7 +63,6 @@ impl Session {
             packet_max: usize::MAX,
             idle_since: Clock::Boot.now(),
             opened_on: Handle::current().id(),
-            opened: None,
         };
         let answer = session.ask(greeting).await?;
         let row = answer.nth_back(0)?.first();
@@ -88,19 +83,6 @@ impl Session {
         }
         (self.wait_timeout, self.lock_wait) = (idle, row);
         format!("SET SESSION wait_timeout = {idle}, innodb_lock_wait_timeout = {row};")
-    }
-
-    /// Has it counted by `opened` as long as it is open.
-    pub(crate) fn counted(mut self, opened: Opened) -> Self {
-        self.opened = Some(opened);
-        self
-    }
-
-    /// Has it counted among those of `pool`.
-    pub(crate) fn moves_to(&mut self, pool: &Pool) {
-        if let Some(opened) = &mut self.opened {
-            opened.moves_to(pool);
-        }
     }
 
     /// Sends `statements` in one packet and reads all that is answered. A failure in the middle ends
@@ -129,7 +111,7 @@ impl Session {
     }
 
     async fn exchange(&mut self, statements: &str) -> sqlx::Result<Answer> {
-        // No text of anybody's is in them: names are checked, and values are numbers or written in
+        // No text of users is in them: names are checked, and values are numbers or written in
         // hexadecimal.
         let statements = sqlx::raw_sql(AssertSqlSafe(statements.to_owned()));
         let mut answers = self.connection.fetch_many(statements);
@@ -161,9 +143,7 @@ impl Answer {
         let part = self.0.iter().nth_back(statement);
         part.ok_or_else(|| unexpected("with too few parts"))
     }
-}
 
-impl Answer {
     /// The rows of all statements.
     pub(crate) fn rows(&self) -> impl Iterator<Item = Fields<'_>> {
         self.0.iter().flat_map(Part::rows)

@@ -7,35 +7,32 @@ use std::time::Duration;
 use futures_util::future::{join, join_all};
 use lock_core::{Clock, HoldId, LossReason, Mode, OwnerId, Renewal, Result};
 
-use crate::client::{Client, Grant};
+use crate::client::{Client, Grant, OwnerOf};
 use crate::connection::detached_request::DetachedRequest;
 use crate::connection::pool::{Lent, Pool};
 use crate::connection::retrying_query::{Reply, RetryingQuery};
 use crate::connection::session::{Answer, Fields};
 use crate::error::Failure;
 use crate::lease::statements::{IN_DOUBT, TAKE, TAKE_MANY_GRANT, TAKE_MANY_LOOK, TAKE_NEW};
-use crate::schema::names::digits;
+use crate::schema::literals::digits;
 use crate::server_checks::MAY_WRITE;
 
-/// The number of holds that are renewed in one packet, at most.
-pub(crate) const RENEWAL_BATCH: usize = 200;
-
-/// The time that a request stands in line for a connection, however long its wait is.
+/// The time that a request waits for a connection, however long its wait for the key is.
 const QUEUE_LIMIT: Duration = Duration::from_secs(30);
 
 /// The outcome of a take.
 enum Taken {
     Granted(Grant),
     Held,
-    /// Its row says that its holders are dead, who may not be.
+    /// Its row says that its holders are dead, which they may not be.
     Doubtful,
     /// The table does not know the key yet.
     New,
 }
 
 impl Client {
-    /// Asks for the key once; the grant's number, or `None` while it is held. It stands in line for a
-    /// connection as long as `wait` says, and waits for the answer as long as `patience` says.
+    /// Asks for the key once; the grant's number, or `None` while it is held. It waits for a connection as long as `wait`
+    /// says, and for the answer as long as `patience` says.
     pub(crate) async fn take_lease(
         &self,
         hold: &HoldId,
@@ -47,7 +44,7 @@ impl Client {
         if matches!(taken, Taken::Doubtful) {
             let command = self.command()?;
             let settle = format!("{MAY_WRITE};{}", self.names.settle(hold.key()));
-            let settling = self.ask_for(hold.owner(), &command.background, settle, patience);
+            let settling = self.ask_for(hold.owner(), &command.releasing, settle, patience);
             match Box::pin(settling).await {
                 Ok(_) => taken = self.ask_for_lease(hold, false, wait, patience).await?,
                 Err(Failure::Locked) => {}
@@ -72,13 +69,9 @@ impl Client {
         patience: Duration,
     ) -> Result<Taken, Failure> {
         let command = self.command()?;
-        let query = RetryingQuery {
-            pool: &command.command,
-            first: None,
-            owner: Some((hold.owner(), self)),
-            queue: wait.min(QUEUE_LIMIT),
-            statements: |_: &Lent| format!("{MAY_WRITE};{}", self.names.take(hold, new)),
-        };
+        let owner = OwnerOf(self, hold.owner());
+        let take = |_: &Lent| format!("{MAY_WRITE};{}", self.names.take(hold, new));
+        let query = RetryingQuery::new(&command.taking, owner, wait.min(QUEUE_LIMIT), take);
         match query.run(patience).await {
             Ok(answered) => Ok(taken(hold, new, &answered)?),
             Err(Failure::Locked) => match self.what_blocks_others().await {
@@ -93,7 +86,7 @@ impl Client {
         }
     }
 
-    /// Renews all holds in one go, except those whose rows somebody else has locked.
+    /// Renews all holds in one go, except those whose rows another transaction has locked.
     pub(crate) async fn renew_leases(&self, holds: &[HoldId]) -> Result<Vec<Renewal>> {
         let batches = join_all(
             holds
@@ -143,12 +136,15 @@ impl Client {
         is_stalled: bool,
         limit: Duration,
     ) -> Result<Vec<Renewal>, Failure> {
-        let station = self.station()?;
+        let background = self.background()?;
         if is_stalled {
             return self.renew_free(batch, limit).await;
         }
         // It waits for rows that are locked, in their turn: most are so for a moment only.
-        match self.renew_together(batch, &station.renewing, limit).await {
+        match self
+            .renew_together(batch, &background.renewing, limit)
+            .await
+        {
             Err(failure @ (Failure::NoTable(_) | Failure::TooLarge(_))) => Err(failure),
             Err(failure) => {
                 let error = failure.into_error();
@@ -161,10 +157,10 @@ impl Client {
         }
     }
 
-    /// Renews those whose rows nobody else has locked, without waiting for the others.
+    /// Renews the holds whose rows are not locked, without waiting for the others.
     async fn renew_free(&self, holds: &[HoldId], limit: Duration) -> Result<Vec<Renewal>, Failure> {
-        let station = self.station()?;
-        let keeping = &station.keeping;
+        let background = self.background()?;
+        let keeping = &background.keeping;
         let answer = keeping.ask(self.names.find_locked(holds), limit).await?;
         let keys = |part: usize| -> Result<HashSet<Vec<u8>>> {
             answer
@@ -216,7 +212,7 @@ impl Client {
             let statements = format!("{MAY_WRITE};{}", self.names.renew(holds));
             // The rows that it has locked so far would stay so while it waits for another one.
             let request = DetachedRequest::new(pool, lent, statements)
-                .interrupted_after(Duration::ZERO, kill);
+                .interrupted_after(Duration::ZERO, kill.until_done());
             request.await.1
         };
         let Some(answer) = self.deadlines.timeout(limit, renewing).await else {

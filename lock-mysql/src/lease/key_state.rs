@@ -26,7 +26,7 @@ impl KeyState {
         })
     }
 
-    /// Returns how long someone who wants it in `mode` has to wait at most; `None` when it can be had.
+    /// Returns how long a waiter in `mode` has to wait at most; `None` when the key can be had.
     pub(crate) fn left_for(&self, mode: Mode) -> Option<Duration> {
         let room = match mode {
             Mode::Exclusive => false,

@@ -1,16 +1,16 @@
 //! Turns among clients: one that waits, and is passed over, has the key kept for it.
 //!
 //! Nothing queues for a lease, so a client that takes a key again and again would be the first each time.
-//! A waiter that sees others get the key enters its client in a *place* beside it, of which there is one a
-//! key, and whoever takes the key leaves it to that client. Only the order goes by places, never exclusion:
+//! A waiter that sees other clients get the key enters its client in a *place* beside it, of which there is one a
+//! key, and takes of all other clients leave the key to that one. Only the order goes by places, never exclusion:
 //! one that is lost or left behind does no harm, and clients that know nothing of them neither.
 
 use std::time::Duration;
 
 use lock_core::{LockKey, Mode};
 
-use crate::lease::statements::NOW;
-use crate::schema::names::{Names, hexadecimal};
+use crate::schema::literals::{NOW, hexadecimal, letter};
+use crate::schema::names::Names;
 
 /// The time that a place lasts. Its waiter enters it anew while it waits, and gives it up after that, so this is
 /// how long a key is kept for one that has died.
@@ -29,14 +29,6 @@ fn place_of(row: &[u8]) -> String {
 /// The row of the key that this is the place of; `None` if it is no place.
 pub(crate) fn row_beside(name: &[u8]) -> Option<&[u8]> {
     name.strip_prefix(&[PLACE])
-}
-
-pub(crate) fn letter(mode: Mode) -> char {
-    match mode {
-        Mode::Exclusive => 'x',
-        Mode::Shared => 's',
-        Mode::Permit { .. } => 'p',
-    }
 }
 
 impl Names {

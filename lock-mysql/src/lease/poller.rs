@@ -58,7 +58,7 @@ struct Waiter {
     passed: Passed,
 }
 
-/// The grants that others got while the key was waited for.
+/// The grants that other claims got while the key was waited for.
 #[derive(Clone, Copy)]
 enum Passed {
     /// It was not looked at yet.
@@ -82,7 +82,7 @@ impl Poller {
         })
     }
 
-    /// Enters a waiter for `key`. The line lets one waiter a key through, so there is one entry.
+    /// Enters a waiter for `key`. The local queue lets one waiter per key through, so there is one entry.
     pub(crate) fn watch(self: &Arc<Self>, key: Vec<u8>, mode: Mode) -> WakeUp {
         let changed = Arc::new(Notify::new());
         let waiter = Waiter {
@@ -218,12 +218,12 @@ impl Poller {
 struct Seen {
     /// When the next holder expires.
     soonest: Option<Duration>,
-    /// True if a key that others just got is kept for us from now on.
+    /// True if a key that another client just got is kept for this one from now on.
     is_next: bool,
 }
 
 impl Waiter {
-    /// Takes note of the last grant's token; whether others got the key since the last look.
+    /// Takes note of the last grant's token. Returns true if another claim got the key since the last look.
     fn was_passed(&mut self, token: u64) -> bool {
         let (last, taken) = match self.passed {
             Passed::Unknown => {
@@ -300,7 +300,7 @@ pub(crate) struct WakeUp {
 }
 
 impl WakeUp {
-    /// Waits until the key may be free, or nobody has looked at it for a while. What happened since the
+    /// Waits until the key may be free, or was not looked at for a while. What happened since the
     /// last call counts.
     pub(crate) async fn changed(&self) {
         loop {

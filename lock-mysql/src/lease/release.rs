@@ -8,7 +8,7 @@ use lock_core::{HoldId, Mode, Released, Result};
 
 use crate::client::{Client, CommandPools};
 use crate::connection::pool::Lent;
-use crate::connection::retrying_query::RetryingQuery;
+use crate::connection::retrying_query::{NoOwner, RetryingQuery};
 use crate::error::Failure;
 use crate::lease::statements::{RELEASE_MANY_WRITE, RELEASE_WRITE};
 use crate::server_checks::MAY_WRITE;
@@ -19,7 +19,7 @@ const RELEASE_LIMIT: Duration = Duration::from_millis(900);
 /// The time that a release waits for its answer before it is asked for elsewhere, too.
 const HEAD_START: Duration = Duration::from_millis(50);
 
-/// The time that a release stands in line for a connection, where the server allows few.
+/// The time that a release waits for a connection, where the server allows few.
 const RELEASE_QUEUE_LIMIT: Duration = Duration::from_millis(1500);
 
 impl Client {
@@ -34,9 +34,10 @@ impl Client {
         Ok(Released::Released)
     }
 
-    /// Over a connection of the caller's runtime, and where holds are kept when there is none or nobody drives it.
+    /// Releases over a connection of the caller's runtime, or where holds are kept if that runtime is missing or makes no
+    /// progress.
     async fn release_somewhere(&self, hold: &HoldId) -> Result<u64, Failure> {
-        let keepers = self.lane_of_keeper()?;
+        let keepers = self.keeper_connections()?;
         // Boxed, or each release would have room for it.
         let elsewhere = || Box::pin(self.release_over(&keepers, hold));
         let Some(command) = self
@@ -47,13 +48,13 @@ impl Client {
             return elsewhere().await;
         };
         let mut here = pin!(self.release_over(&command, hold));
-        // Nobody may drive this runtime just now.
+        // This runtime may make no progress.
         match self.deadlines.timeout(HEAD_START, here.as_mut()).await {
             Some(Err(Failure::Failed(error))) if error.is_retryable() => return elsewhere().await,
             Some(outcome) => return outcome,
             None => {}
         }
-        // It may be slow only. Who finds nothing may have come second, and the first one is told later.
+        // Both requests may be running. One that deleted 0 rows may have lost the race, so wait for the other.
         let mut elsewhere = elsewhere();
         tokio::select! {
             outcome = here.as_mut() => match outcome {
@@ -62,7 +63,7 @@ impl Client {
                 found => found,
             },
             outcome = elsewhere.as_mut() => match outcome {
-                // Ours has been heard, and is answered at once where anybody drives its connection.
+                // The server has done this one first: its answer is read at once if this runtime makes progress.
                 Ok(0) => match self.deadlines.timeout(HEAD_START, here).await {
                     Some(Ok(found)) => Ok(found),
                     Some(Err(_)) | None => Ok(0),
@@ -73,15 +74,12 @@ impl Client {
         }
     }
 
-    /// Returns how many holds it has found, which is one or none.
+    /// Returns the number of holds that it has found, 1 or 0.
     async fn release_over(&self, command: &CommandPools, hold: &HoldId) -> Result<u64, Failure> {
-        let query = RetryingQuery {
-            pool: &command.background,
-            first: command.command.lend_idle(),
-            owner: None,
-            queue: RELEASE_QUEUE_LIMIT,
-            statements: |_: &Lent| format!("{MAY_WRITE};{}", self.names.release(hold)),
-        };
+        let release = |_: &Lent| format!("{MAY_WRITE};{}", self.names.release(hold));
+        let pool = &command.releasing;
+        let mut query = RetryingQuery::new(pool, NoOwner, RELEASE_QUEUE_LIMIT, release);
+        query.first = command.taking.lend_idle();
         let answer = match query.run(RELEASE_LIMIT).await {
             Ok(answered) => answered.answer,
             Err(Failure::NoTable(_)) => return Ok(0),

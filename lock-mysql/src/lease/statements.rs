@@ -1,20 +1,18 @@
 //! The statements for leases. Each function gives one packet, so one round trip, with at most one commit.
 //!
-//! Whoever changes a key locks its row in the locks table first and its holders after it, several rows
+//! A transaction that changes a key locks its row in the locks table first and its holders after it, several rows
 //! in the order of their keys: so no two of them wait for each other in a circle. The time is always
 //! the server's. `UTC_TIMESTAMP` is the time at which a statement began, so one that waits for a row
-//! sees the time from before: statements that lock rows for others read no clock themselves, except
+//! sees the time from before: statements that lock rows for later ones read no clock themselves, except
 //! where the earlier time does no harm.
 
 use std::collections::{BTreeSet, HashSet};
 
 use lock_core::{HoldId, LockKey, Mode};
 
-use crate::lease::places::letter;
 use crate::schema::grant_clock::GRANT_CLOCK;
-use crate::schema::names::{FLOOR_ROW, Names, microseconds, owner};
-
-pub(crate) const NOW: &str = "UTC_TIMESTAMP(6)";
+use crate::schema::literals::{FLOOR_ROW, NOW, hexadecimal, letter, microseconds, owner};
+use crate::schema::names::Names;
 
 /// The condition that the key is free, as far as its row alone tells. One that was given back is free also when
 /// the clock has been set back to before that.
@@ -108,15 +106,15 @@ SELECT mine.token FROM {locks} AS locks JOIN {holders} AS mine ON mine.k = locks
         )
     }
 
-    /// Waits here where somebody blocks the table of holders. Further on a row would be locked already, and
-    /// to others it would look as if the key were held.
+    /// Waits here where the table of holders is blocked. Further on a row would be locked already, and to other clients
+    /// it would look as if the key were held.
     fn reach_holders(&self) -> String {
         format!("SELECT k FROM {} WHERE FALSE FOR UPDATE", self.holders)
     }
 
     /// Makes a key free whose holders are all dead, although none of them has given it back.
     ///
-    /// Invariant: it sees every holder. Why: whoever changes holders has locked the row, and both servers
+    /// Invariant: it sees every holder. Why: a transaction that changes holders has locked the row, and both servers
     /// look at the holders after they have got the row's lock. Breaks if: the subquery does not name the
     /// row, since a server may then run it first.
     pub(crate) fn settle(&self, key: &LockKey) -> String {
@@ -134,7 +132,7 @@ SELECT mine.token FROM {locks} AS locks JOIN {holders} AS mine ON mine.k = locks
         )
     }
 
-    /// When the last holder of the key of the row `locks` expires.
+    /// Returns when the last holder of the key of the row `locks` expires.
     fn last_end(&self) -> String {
         format!(
             "(SELECT MAX(theirs.expires) FROM {} AS theirs WHERE theirs.k = locks.k)",
@@ -142,7 +140,7 @@ SELECT mine.token FROM {locks} AS locks JOIN {holders} AS mine ON mine.k = locks
         )
     }
 
-    /// Makes the row of a key that is new in the table. One that somebody has made meanwhile is waited for as by a
+    /// Makes the row of a key that is new in the table. One that was made meanwhile is waited for as by a
     /// reader: the key may be held, and is shared with readers also while this waits.
     pub(crate) fn create(&self, key: &LockKey) -> String {
         format!("INSERT IGNORE INTO {}", self.new_row(key))
@@ -201,7 +199,7 @@ COMMIT"
         statements.join(";")
     }
 
-    /// Answers the rows of `holds` that are there, and then those of them that nobody has locked.
+    /// Answers the rows of `holds` that are there, and then those of them that are not locked.
     pub(crate) fn find_locked(&self, holds: &[HoldId]) -> String {
         let locks = &self.locks;
         let keys: Vec<String> = holds.iter().map(|hold| self.key(hold.key())).collect();
@@ -209,7 +207,7 @@ COMMIT"
         format!("{find};{find} FOR UPDATE SKIP LOCKED")
     }
 
-    /// Fails where somebody has the key's row locked, also one that is not committed yet.
+    /// Fails where another transaction has the key's row locked, also one that is not committed yet.
     ///
     /// Where the table is blocked, the first statement waits: MariaDB has the second one fail with the same number.
     pub(crate) fn try_row(&self, key: &LockKey) -> String {
@@ -243,7 +241,7 @@ COMMIT"
     /// are held, and the token of the last grant.
     pub(crate) fn look<'a>(&self, keys: impl Iterator<Item = &'a [u8]>) -> String {
         let (locks, holders) = (&self.locks, &self.holders);
-        let keys: Vec<String> = keys.map(crate::schema::names::hexadecimal).collect();
+        let keys: Vec<String> = keys.map(hexadecimal).collect();
         let (last, keys) = (self.last_end(), keys.join(", "));
         format!(
             "SELECT k, mode, IF({FREE}, 0, GREATEST(TIMESTAMPDIFF(MICROSECOND, {NOW}, COALESCE(IF(mode = 'x', expires, {last}), {NOW})), 0)), IF(mode = 'p', (SELECT COUNT(*) FROM {holders} AS theirs WHERE theirs.k = locks.k AND theirs.expires > {NOW}), 0), token FROM {locks} AS locks WHERE k IN ({keys})"
@@ -277,7 +275,7 @@ fn listed(names: &Names, holds: &[HoldId], exclusive: bool) -> Listed {
     }
 }
 
-/// The keys that several of `holds` hold together with others.
+/// Returns the keys that several of `holds` share.
 fn repeated(names: &Names, holds: &[HoldId]) -> Vec<String> {
     let (mut once, mut repeated) = (HashSet::new(), BTreeSet::new());
     for hold in holds.iter().filter(|hold| hold.mode() != Mode::Exclusive) {

@@ -30,7 +30,7 @@ const INQUIRY_LIMIT: Duration = Duration::from_millis(300);
 pub(crate) struct Heartbeats {
     rows: Arc<RowLocks>,
     runtime: Handle,
-    others: Arc<Pool>,
+    pool: Arc<Pool>,
     timetable: Mutex<HeartbeatSchedule>,
 }
 
@@ -42,10 +42,10 @@ struct HeartbeatSchedule {
 }
 
 impl Heartbeats {
-    /// For the locks that are held on `runtime`; the server is asked about them over connections of `others`.
-    pub(crate) fn new(rows: Arc<RowLocks>, runtime: &Handle, others: &Arc<Pool>) -> Arc<Self> {
+    /// For the locks that are held on `runtime`; the server is asked about them over connections of `pool`.
+    pub(crate) fn new(rows: Arc<RowLocks>, runtime: &Handle, pool: &Arc<Pool>) -> Arc<Self> {
         Arc::new(Self {
-            others: Arc::clone(others),
+            pool: Arc::clone(pool),
             rows,
             runtime: runtime.clone(),
             timetable: Mutex::default(),
@@ -67,7 +67,7 @@ impl Heartbeats {
         }
     }
 
-    /// Takes out who is due by now; the next due time, if there is any.
+    /// Takes out the owners that are due by now; the next due time, if there is any.
     fn take_due(&self) -> (Vec<OwnerId>, Option<Moment>) {
         let mut timetable = self.timetable.lock();
         let (now, mut due) = (Clock::Boot.now(), Vec::new());
@@ -82,14 +82,14 @@ impl Heartbeats {
         (due, None)
     }
 
-    /// Ends the locks whose connections the server does not have any more, although nobody has told us: it was started
+    /// Ends the locks whose connections the server does not have any more, although they seem open here: it was started
     /// anew, or another one has its address, and may grant the same rows.
     async fn inquire(&self, silent: Vec<(OwnerId, ConnectionId)>) {
         let question = ConnectionId::look_for(silent.iter().map(|(_, connection)| connection));
-        let mut answer = self.others.ask(question.clone(), INQUIRY_LIMIT).await;
+        let mut answer = self.pool.ask(question.clone(), INQUIRY_LIMIT).await;
         if matches!(answer, Err(Failure::NoAnswer(_))) {
             // What was idle may be as silent, and is closed by now.
-            answer = self.others.ask(question, INQUIRY_LIMIT).await;
+            answer = self.pool.ask(question, INQUIRY_LIMIT).await;
         }
         let Ok(answer) = answer else { return };
         let found: Result<HashSet<Vec<u8>>> = answer.rows().map(|row| row.value(0)).collect();

@@ -19,13 +19,13 @@ impl Client {
     /// Sends a heartbeat on each hold's connection and waits for the answers.
     pub(crate) async fn renew_rows(&self, holds: &[HoldId]) -> Result<Vec<Renewal>> {
         let command = self.command()?;
-        let runtime = &command.command.driven.runtime;
+        let runtime = &command.taking.driven.runtime;
         let renewals = holds.iter().map(|hold| async {
             let ttl = hold.ttl();
             let Some(mut heard) = self.rows.heartbeat(hold.owner(), runtime) else {
                 return Renewal::Lost(LossReason::Removed);
             };
-            // A connection that does not answer must not keep the answers of others from being told.
+            // A connection that does not answer must not hold up the answers of other connections.
             let limit = (ttl / 8).min(HEARTBEAT_LIMIT);
             // Without an answer by then, the last one counts: heartbeats are answered also while no renewal waits.
             if let Some(Err(_)) = self.deadlines.timeout(limit, heard.changed()).await {

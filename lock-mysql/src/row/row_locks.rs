@@ -12,8 +12,8 @@ use tokio::sync::watch;
 use crate::connection::connection_id::ConnectionId;
 use crate::connection::pool::Lent;
 use crate::connection::session::Session;
-use crate::error::Failure;
-use crate::server_checks::{REFUSAL, takes_no_writes};
+use crate::error::{Failure, takes_no_writes};
+use crate::server_checks::REFUSAL;
 
 /// Held row locks by their owners.
 #[derive(Default)]
@@ -80,7 +80,7 @@ impl RowLocks {
     /// Sends a heartbeat on the lock's connection, unless one is under way, and returns where its
     /// outcome is told; `None` when the lock is not held.
     ///
-    /// It has a task of its own: an answer that comes late is better than none, and whoever gives up
+    /// It has a task of its own: an answer that comes late is better than none, and a renewal that gives up
     /// waiting for it must not take the connection along, which would end the lock.
     pub(crate) fn heartbeat(
         self: &Arc<Self>,
@@ -124,7 +124,7 @@ impl RowLocks {
     }
 
     fn put_back(&self, owner: OwnerId, session: Lent, sent: Moment) {
-        // Whoever releases it meanwhile waits for it.
+        // A release that began meanwhile waits for it.
         if let Some(row) = self.0.lock().get_mut(&owner) {
             row.session = Some(session);
             row.heard.send_replace(Heartbeat::At(sent));
@@ -141,7 +141,7 @@ impl RowLocks {
             None => return,
         };
         tracing::debug!("a row lock has ended: {why}");
-        // Not under the lock: whoever is told may release.
+        // Not under the mutex: the receiver may release.
         loss.lost(LossReason::Removed);
     }
 
@@ -158,7 +158,7 @@ impl RowLocks {
         })
     }
 
-    /// Where the outcome of heartbeats is told; `None` when the lock is not held.
+    /// Returns where the outcome of heartbeats is told; `None` when the lock is not held.
     pub(crate) fn heard(&self, owner: OwnerId) -> Option<watch::Receiver<Heartbeat>> {
         Some(self.0.lock().get(&owner)?.heard.subscribe())
     }

@@ -5,15 +5,16 @@ use std::time::Duration;
 use lock_core::{HoldId, LockKey, Mode};
 
 use crate::connection::session::Session;
-use crate::lease::statements::{DOUBTFUL, FREE, NOW};
+use crate::lease::statements::{DOUBTFUL, FREE};
 use crate::schema::grant_clock::GRANT_CLOCK_US;
-use crate::schema::names::{FLOOR_ROW, Names};
+use crate::schema::literals::{FLOOR_ROW, NOW, whole_seconds};
+use crate::schema::names::Names;
 use crate::server_checks::REFUSAL;
 
 impl Names {
     /// Locks the key's row in the session's transaction, which stays open, and reads the clock when it
     /// has: with the row where the server can, else by a statement of its own. What it said when the
-    /// statement was begun is older than the grants that others have had since.
+    /// statement was begun is older than the grants of other claims since then.
     ///
     /// With `wait`, it is waited for as long. Without, a row that is locked is left out of the answer, since the error that
     /// servers have for it is on MariaDB also that for a table that is blocked.
@@ -76,9 +77,4 @@ COMMIT"
             ),
         }
     }
-}
-
-/// Rounded up, so that the server never ends a hold before we do.
-pub(crate) fn whole_seconds(ttl: Duration) -> u64 {
-    u64::try_from(ttl.as_nanos().div_ceil(1_000_000_000)).unwrap_or(u64::MAX)
 }

@@ -9,15 +9,16 @@ use crate::client::{Client, Grant};
 use crate::connection::detached_request::DetachedRequest;
 use crate::connection::pool::Lent;
 use crate::connection::session::Answer;
-use crate::error::{Failure, blocked, no_answer, unexpected};
+use crate::error::{Failure, blocked, no_answer, takes_no_writes, unexpected};
 use crate::schema::grant_clock::grant_number;
-use crate::server_checks::{MAY_WRITE, takes_no_writes};
+use crate::server_checks::MAY_WRITE;
 
 /// The time that InnoDB waits for a row at first before we ask again, and at most.
 const SLICE: Duration = Duration::from_secs(1);
 const SLICE_MAX: Duration = Duration::from_secs(8);
 
-/// The time that a row that was made a moment ago is asked for again: whoever made it may have it locked only for that, and share it.
+/// The time that a row that was made a moment ago is asked for again: its maker may have locked it only for that, and
+/// share it.
 const FRESH_LIMIT: Duration = Duration::from_millis(50);
 
 /// The way in which a row is waited for.
@@ -37,8 +38,8 @@ impl RowWait {
         }
     }
 
-    /// The next part, after one in vain: twice as long, and no longer than a `ttl`. Whoever asks again stands behind those
-    /// who share the row and came meanwhile, and would never get it where they hold it for longer than a part.
+    /// The next part, after one in vain: twice as long, and no longer than a `ttl`. A claim that asks again is queued
+    /// behind readers that came meanwhile, and would never get the row where they hold it for longer than a part.
     pub(crate) fn next(self, ttl: Duration) -> Self {
         Self {
             slice: (self.slice * 2).min(SLICE_MAX).min(ttl).max(SLICE),
@@ -54,13 +55,13 @@ enum Taken {
         recorded: u64,
     },
     Held,
-    /// It is ours now, and a lease of somebody's that we have to respect.
+    /// The row is locked now, and a lease on it has not expired.
     Leased,
-    /// Its row says that holders of a lease are dead who may not be.
+    /// Its row says that holders of a lease are dead, which they may not be.
     Doubtful,
     /// The table does not know the key yet.
     New,
-    /// It was locked, perhaps only by whoever was making it.
+    /// It was locked, perhaps only by the transaction that was making it.
     Fresh,
     /// The server may not grant just now, by this setting.
     Refused(String),
@@ -82,7 +83,7 @@ impl Client {
         if matches!(taken, Taken::New | Taken::Doubtful) {
             let statements = match taken {
                 Taken::Doubtful => self.names.settle(hold.key()),
-                // Somebody may be making it, in a transaction that lasts.
+                // Another transaction may be making it, for long.
                 _ => {
                     let (tried, create) = (
                         self.names.try_row(hold.key()),
@@ -92,7 +93,7 @@ impl Client {
                 }
             };
             taken = match Box::pin(self.commit_row(hold, statements, patience)).await {
-                // Whoever has locked it may have made it meanwhile, and share it.
+                // The transaction that has locked it may have made it meanwhile, and share it.
                 Ok(()) | Err(Failure::Locked) => self.ask_for_row(claim, wait, patience).await?,
                 Err(Failure::NoAnswer(_) | Failure::Working(_))
                     if self.is_locked(hold.key(), patience).await =>
@@ -104,7 +105,7 @@ impl Client {
         }
         let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(200));
         while matches!(taken, Taken::New) && Clock::Boot.now() < ends {
-            // Somebody is making it, which takes a moment unless that is blocked.
+            // Another transaction is making it, which takes a moment unless that is blocked.
             let pause = backoff.next_pause();
             self.deadlines.timeout(pause, pending::<()>()).await;
             if let Some(state) = self.what_blocks_others().await {
@@ -127,14 +128,14 @@ impl Client {
         })
     }
 
-    /// Writes the row and commits it at once, so that others can lock it, too.
+    /// Writes the row and commits it at once, so that other transactions can lock it, too.
     async fn commit_row(
         &self,
         hold: &HoldId,
         statements: String,
         limit: Duration,
     ) -> Result<(), Failure> {
-        let pool = &self.command()?.background;
+        let pool = &self.command()?.releasing;
         let statements = format!("{MAY_WRITE};{statements}");
         let written = self.ask_for(hold.owner(), pool, statements, limit).await;
         written.map(|_| ())
@@ -169,7 +170,7 @@ impl Client {
             command.heartbeats.enter(hold.owner());
         } else if matches!(taken, Taken::New) && wait.is_none() {
             let looking = self.names.look_for_row(hold.key());
-            let looking = DetachedRequest::new(&command.command, lent, looking);
+            let looking = DetachedRequest::new(&command.taking, lent, looking);
             let Some((_, looked)) = self.deadlines.timeout(patience, looking).await else {
                 return Err(no_answer(patience));
             };
@@ -179,7 +180,7 @@ impl Client {
                 return Ok(if is_fresh { Taken::Fresh } else { Taken::Held });
             }
         } else {
-            let ending = DetachedRequest::new(&command.command, lent, "ROLLBACK".to_owned());
+            let ending = DetachedRequest::new(&command.taking, lent, "ROLLBACK".to_owned());
             // It goes on by itself if it takes longer.
             let ended = self.deadlines.timeout(patience, ending).await;
             if let (Taken::Refused(_), Some((mut lent, _))) = (&taken, ended)
@@ -192,9 +193,9 @@ impl Client {
     }
 
     /// A number for a grant while the server's clock stands behind the one that is written down in the
-    /// row. It is committed before anybody sees it.
+    /// row. It is committed before any holder sees it.
     async fn number(&self, hold: &HoldId, recorded: u64, limit: Duration) -> Result<u64> {
-        let pool = &self.command()?.background;
+        let pool = &self.command()?.releasing;
         let count = self.names.count(hold.key(), recorded);
         let counted = self.ask_for(hold.owner(), pool, count, limit).await;
         let counted = counted.map_err(Failure::into_error)?;
@@ -224,7 +225,7 @@ impl Client {
         loop {
             let left = ends.since(Clock::Boot.now());
             let lending = command
-                .command
+                .taking
                 .lend(wait.map_or(Duration::ZERO, |wait| wait.left));
             let Some(lent) = self.deadlines.timeout(left, lending).await else {
                 return Err(no_answer(limit + patience));
@@ -238,7 +239,7 @@ impl Client {
                 Err(Failure::Failed(error))
                     if used && error.is_retryable() && Clock::Boot.now() < ends =>
                 {
-                    command.command.forget_idle();
+                    command.taking.idle.close_all();
                     continue;
                 }
                 Err(Failure::NoTable(missing)) if Clock::Boot.now() < ends => {
@@ -256,8 +257,8 @@ impl Client {
         }
     }
 
-    /// Asks within a transaction that stays open. It is ended on the server when nobody waits for the
-    /// answer any more, or it would stay in the row's queue.
+    /// Asks within a transaction that stays open. It is ended on the server when the answer is not waited for
+    /// any more, or it would stay in the row's queue.
     async fn ask_in(
         &self,
         hold: &HoldId,
@@ -265,12 +266,12 @@ impl Client {
         statements: String,
         limit: Duration,
     ) -> Result<(Lent, Answer), Failure> {
-        let pool = &self.command()?.command;
+        let pool = &self.command()?.taking;
         let kill = self.kill(&lent.connection_id)?;
         let connection = lent.connection_id.clone();
         let mut request = DetachedRequest::leaving_open(pool, lent, statements)
             .of(hold.owner(), &self.in_flight)
-            .interrupted_after(Duration::ZERO, kill);
+            .interrupted_after(Duration::ZERO, kill.until_done());
         match self.deadlines.timeout(limit, &mut request).await {
             Some((lent, answer)) => Ok((lent, answer?)),
             None => Err(Box::pin(self.silence(&connection, limit)).await),

@@ -1,7 +1,7 @@
 //! The clock of the server that grants are numbered by.
 //!
-//! It says when it is evaluated, not when its statement was begun: a statement waits for the locks of others, and
-//! whoever had them may have been granted something meanwhile. The driver has every session count in UTC.
+//! It says when it is evaluated, not when its statement was begun: a statement waits for the locks of other
+//! transactions, which may have been granted something meanwhile. The driver has every session count in UTC.
 
 macro_rules! microseconds {
     () => {

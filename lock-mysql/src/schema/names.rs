@@ -1,12 +1,10 @@
-//! The names of locks as rows and literals.
+//! The names of tables, and of locks as rows in them.
 
-use std::fmt::Write;
-use std::time::Duration;
-
-use lock_core::{LockKey, Namespace, OwnerId, Result};
+use lock_core::{LockKey, Namespace, Result};
 
 use crate::MySqlConfig;
-use crate::connection::connect::config_error;
+use crate::error::config_error;
+use crate::schema::literals::hexadecimal;
 
 /// The length that the name of a table may have, so that `_holders` fits behind it: MySQL's names have 64
 /// characters at most.
@@ -22,7 +20,7 @@ pub(crate) struct Names {
     pub(crate) table: String,
     /// The locks table, a row for each key, as it stands in statements.
     pub(crate) locks: String,
-    /// The table of those who hold a key together, as it stands in statements.
+    /// The table of holders that share a key, as it stands in statements.
     pub(crate) holders: String,
     /// A name for the client itself, as it stands in statements.
     pub(crate) me: String,
@@ -68,34 +66,6 @@ impl Names {
     pub(crate) fn counter(&self, key: &LockKey) -> String {
         hexadecimal(&[&[0xFF], self.row(key).as_slice()].concat())
     }
-}
-
-/// The row that remembers how far the tokens of purged rows had come. No key is empty.
-pub(crate) const FLOOR_ROW: &str = "x''";
-
-/// A value as it stands in statements, in a form that no value can break out of.
-pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
-    format!("x'{}'", digits(bytes))
-}
-
-/// Hexadecimal, as owners are displayed.
-pub(crate) fn digits(bytes: &[u8]) -> String {
-    let mut digits = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        // Writing to a string does not fail.
-        let _ = write!(digits, "{byte:02x}");
-    }
-    digits
-}
-
-/// An owner as it stands in statements.
-pub(crate) fn owner(owner: OwnerId) -> String {
-    format!("x'{owner}'")
-}
-
-/// Rounded up, so that the server never ends a hold before we do.
-pub(crate) fn microseconds(ttl: Duration) -> u128 {
-    ttl.as_nanos().div_ceil(1000)
 }
 
 /// Without a colon, so that the first colon of a row's key ends its namespace: `a` with the key `b:c`
@@ -147,11 +117,5 @@ mod tests {
         ] {
             assert!(names("n", bad).is_err(), "{bad}");
         }
-    }
-
-    #[test]
-    fn values_are_numbers() {
-        assert_eq!(hexadecimal("'é".as_bytes()), "x'27c3a9'");
-        assert_eq!(microseconds(Duration::from_nanos(1001)), 2);
     }
 }

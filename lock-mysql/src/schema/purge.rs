@@ -1,18 +1,18 @@
-//! Rows of keys that nobody has used for long are purged in the background.
+//! Rows of keys that were unused for long are purged in the background.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use lock_core::{Backoff, Clock, Error, ErrorKind, HumanDuration, Result};
+use lock_core::{Backoff, Clock, ErrorKind, HumanDuration, Result};
 
 use crate::connection::detached_request::DetachedRequest;
 use crate::connection::pool::Pool;
 use crate::connection::session::{Answer, Fields};
-use crate::error::{BACKEND, Failure, no_answer};
+use crate::error::{Failure, no_answer, unavailable};
 use crate::lease::batch_size::BatchSize;
-use crate::lease::statements::NOW;
 use crate::schema::grant_clock::GRANT_CLOCK;
-use crate::schema::names::{FLOOR_ROW, Names, hexadecimal, microseconds};
+use crate::schema::literals::{FLOOR_ROW, NOW, hexadecimal, microseconds};
+use crate::schema::names::Names;
 use crate::server_checks::MAY_WRITE;
 
 /// The bounds of the interval at which the purge looks for such rows: an eighth of the age that they get.
@@ -42,8 +42,8 @@ const SETTLED: Duration = Duration::from_secs(5);
 /// A row takes the number of its key's last grant along, so the floor row is first raised to it, from which
 /// the numbers of a key that comes back go on.
 ///
-/// Invariant: a key that comes back has greater numbers. Why: rows above the floor stay, and whoever may
-/// have read an older floor has made its row before the first one goes. Breaks if: a floor counts that somebody else
+/// Invariant: a key that comes back has greater numbers. Why: rows above the floor stay, and a request that
+/// may have read an older floor has made its row before the first one goes. Breaks if: a floor counts that another client
 /// has just written.
 pub(crate) struct Purge {
     names: Arc<Names>,
@@ -130,7 +130,7 @@ impl Purge {
         Ok(())
     }
 
-    /// Raises the floor above what was granted so far, and waits until whoever has read an older one is
+    /// Raises the floor above what was granted so far, and waits until each request that has read an older one is
     /// done.
     async fn raise_floor(&self) -> Result<u64> {
         let answer = self.ask(self.write_floor()).await?;
@@ -148,7 +148,7 @@ impl Purge {
         Ok(last.transpose()?.flatten())
     }
 
-    /// Removes the rows that are still unused and that nobody has locked.
+    /// Removes the rows that are still unused and not locked.
     async fn remove(&self, keys: &[String], floor: u64) -> Result<(), Failure> {
         let pool = self.pool()?;
         let removing = async {
@@ -177,12 +177,11 @@ impl Purge {
         answer.map_err(Failure::into_error)
     }
 
-    /// The connections, for one request at a time: they close when nobody else has them.
+    /// Returns the connections, for one request at a time: they close when the client has dropped them.
     fn pool(&self) -> Result<Arc<Pool>> {
-        let gone = || Error::new(ErrorKind::Unavailable, "the client is gone");
         self.pool
             .upgrade()
-            .ok_or_else(|| gone().with_backend(BACKEND))
+            .ok_or_else(|| unavailable("the client is gone"))
     }
 
     /// Returns what makes a row old enough.

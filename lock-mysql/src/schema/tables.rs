@@ -1,9 +1,9 @@
-//! The tables: made when they are missing, and looked at before anybody trusts them.
+//! The tables: created when they are missing, and checked before locks are held in them.
 
 use lock_core::{Error, Result};
 
-use crate::connection::connect::config_error;
 use crate::connection::session::{Answer, Fields};
+use crate::error::config_error;
 use crate::schema::names::Names;
 
 /// The length of the longest key: a namespace of 255 bytes with all of them escaped, a colon, and a key.
@@ -12,7 +12,7 @@ const KEY_LENGTH: u64 = 1024;
 /// The locks table, as it is documented.
 const LOCKS: &str = include_str!("locks.sql");
 
-/// The table of those that hold a key together, as it is documented.
+/// The table of holders that share a key, as it is documented.
 const HOLDERS: &str = include_str!("locks_holders.sql");
 
 /// The columns that have to be there, and of what type; `k` is looked at by itself.

@@ -1,0 +1,61 @@
+//! Values as they stand in statements.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use lock_core::{Mode, OwnerId};
+
+/// The time of the server, when it began the statement.
+pub(crate) const NOW: &str = "UTC_TIMESTAMP(6)";
+
+/// The row that remembers how far the tokens of purged rows had come. No key is empty.
+pub(crate) const FLOOR_ROW: &str = "x''";
+
+/// Writes bytes in a form that no value can break out of.
+pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
+    format!("x'{}'", digits(bytes))
+}
+
+/// Writes bytes in hexadecimal, as owners are displayed.
+pub(crate) fn digits(bytes: &[u8]) -> String {
+    let mut digits = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        // Writing to a string does not fail.
+        let _ = write!(digits, "{byte:02x}");
+    }
+    digits
+}
+
+pub(crate) fn owner(owner: OwnerId) -> String {
+    format!("x'{owner}'")
+}
+
+/// Returns the letter of `mode` in the tables.
+pub(crate) fn letter(mode: Mode) -> char {
+    match mode {
+        Mode::Exclusive => 'x',
+        Mode::Shared => 's',
+        Mode::Permit { .. } => 'p',
+    }
+}
+
+/// Returns microseconds, rounded up, so that the server never ends a hold before the client does.
+pub(crate) fn microseconds(ttl: Duration) -> u128 {
+    ttl.as_nanos().div_ceil(1000)
+}
+
+/// Returns seconds, rounded up for the same reason as [`microseconds`].
+pub(crate) fn whole_seconds(ttl: Duration) -> u64 {
+    u64::try_from(ttl.as_nanos().div_ceil(1_000_000_000)).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_numbers() {
+        assert_eq!(hexadecimal("'é".as_bytes()), "x'27c3a9'");
+        assert_eq!(microseconds(Duration::from_nanos(1001)), 2);
+    }
+}
