@@ -76,7 +76,12 @@ impl StoreUrl {
     }
 
     /// As backends take it.
-    #[cfg(any(feature = "etcd", feature = "mysql", feature = "redis"))]
+    #[cfg(any(
+        feature = "etcd",
+        feature = "mysql",
+        feature = "redis",
+        feature = "zookeeper"
+    ))]
     pub(crate) fn without_settings(&self) -> String {
         format!("{}://{}", self.scheme, self.location)
     }
