@@ -1,8 +1,8 @@
-//! A backend of your own in about 60 lines, and the proof that it keeps the contract.
+//! A backend of your own in about 60 lines, named by URL, and the proof that it keeps the contract.
 //!
 //! The store is a map in this process; put your own client in its place. It can do exclusive locks
 //! only and cannot push, so that is what it declares, and waiters poll. `cargo run --example
-//! custom_backend` runs every case of the conformance kit against it.
+//! custom_backend` connects to it by `shelf://` and runs every case of the conformance kit against it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,9 +10,10 @@ use std::time::Duration;
 
 use lock_testkit::{Case, Outcome, Store};
 use polylock::{
-    Backoff, Capabilities, Clock, DistributedLock, FencingToken, HoldId, Keeper, LeaseStore,
-    LocalQueue, LockGuard, LockKey, LockRequest, LossReason, Moment, OwnerId, Released, Renewal,
-    Result, Retry, async_trait,
+    Backend, BackendOptions, Backoff, Capabilities, Clock, DistributedLock, Error, ErrorKind,
+    FencingToken, HoldId, Keeper, KeeperMode, LeaseStore, LocalQueue, LockGuard, LockKey,
+    LockRequest, LossReason, Moment, OwnerId, Registry, Released, Renewal, Result, Retry,
+    async_trait,
 };
 
 /// The store.
@@ -86,6 +87,8 @@ struct ShelfLock {
     shelf: Arc<Shelf>,
     keeper: Keeper,
     line: LocalQueue,
+    /// The longest time between two polls.
+    pause: Duration,
 }
 
 #[async_trait]
@@ -112,13 +115,33 @@ impl DistributedLock for ShelfLock {
 }
 
 impl ShelfLock {
+    fn connect(shelf: Arc<Shelf>, options: &BackendOptions) -> Result<Arc<dyn DistributedLock>> {
+        // What a backend does not do it refuses.
+        let has_more = !options.location().is_empty() || options.namespace().as_str().is_some();
+        if has_more || options.keeper() == Some(KeeperMode::Thread) {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                "shelf:// has one store, without namespaces, on the caller's runtime: leave location, namespace and keeper out",
+            ));
+        }
+        let lease = Arc::<Shelf>::clone(&shelf);
+        Ok(Arc::new(Self {
+            shelf,
+            keeper: Keeper::in_process(Capabilities::new("shelf"), lease),
+            line: LocalQueue::new(),
+            pause: options
+                .duration("pause")?
+                .unwrap_or(Duration::from_millis(20)),
+        }))
+    }
+
     async fn wait(&self, request: &LockRequest) -> Result<Option<LockGuard>> {
         let mut attempts = Retry::new(request, Duration::from_secs(1));
         // Waiters of one process are served in order, and only the first of them polls.
         let Some(_turn) = self.line.enter(&request.key, &mut attempts).await? else {
             return Ok(None);
         };
-        let mut backoff = Backoff::new(Duration::from_millis(1), Duration::from_millis(20));
+        let mut backoff = Backoff::new(Duration::from_millis(1), self.pause);
         let mut claim = self.keeper.claim(request)?;
         loop {
             let sent = claim.sending();
@@ -136,19 +159,27 @@ impl ShelfLock {
     }
 }
 
+/// Makes `shelf://`, and `shelf://?pause=5ms`, lead to `shelf`.
+fn registry(shelf: Arc<Shelf>) -> Result<Registry> {
+    let connect = move |options: BackendOptions| {
+        let shelf = Arc::clone(&shelf);
+        async move { ShelfLock::connect(shelf, &options) }
+    };
+    let mut registry = Registry::new();
+    registry.register(Backend::new("shelf", connect).with_settings(["pause"]))?;
+    Ok(registry)
+}
+
 /// What the kit needs to know: how to get a client, and what is left on the store.
 struct UnderTest(Arc<Shelf>);
 
 #[async_trait]
 impl Store for UnderTest {
     async fn client(&self) -> Arc<dyn DistributedLock> {
-        let (shelf, lease) = (Arc::clone(&self.0), Arc::<Shelf>::clone(&self.0));
-        let keeper = Keeper::in_process(Capabilities::new("shelf"), lease);
-        Arc::new(ShelfLock {
-            shelf,
-            keeper,
-            line: LocalQueue::new(),
-        })
+        let registry = registry(Arc::clone(&self.0)).expect("the scheme is free");
+        // Without hand-off, so that the kit sees the backend alone.
+        let client = registry.connect("shelf://?hand_off=0s").await;
+        client.expect("it is always there")
     }
 
     async fn residue(&self) -> Vec<String> {

@@ -1,4 +1,4 @@
-//! From a configuration to a lock service: the one place that knows every backend.
+//! From a configuration to a lock service.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,22 +8,16 @@ use lock_core::{
     Namespace, Result,
 };
 
-use crate::Config;
-#[cfg(not(all(
-    feature = "etcd",
-    feature = "mysql",
-    feature = "redis",
-    feature = "zookeeper"
-)))]
-use crate::backends::not_compiled_in;
-use crate::backends::{self, Backend};
+use crate::backend::BackendOptions;
 use crate::configured::Configured;
-use crate::fields::{FIELDS, refuse_foreign};
-use crate::routes::Routed;
+use crate::fields::{FIELDS, refuse_foreign, refuse_unknown};
 use crate::url::StoreUrl;
+use crate::{Config, Registry};
 
 /// Connects to the store that `config` names: a URL such as `"redis://host:6379"`, or a [`Config`], which
 /// may also name several and say which of them has which keys.
+///
+/// A [`Registry`] connects to backends of other crates, too.
 ///
 /// Two connections to `memory://` with the same namespace share one store within the process.
 ///
@@ -49,16 +43,12 @@ use crate::url::StoreUrl;
 ///
 /// Dropping the future closes what it had opened.
 pub async fn connect(config: impl IntoConfig) -> Result<Arc<dyn DistributedLock>> {
-    let config = config.into_config();
-    if config.locks.is_empty() && config.routes.is_empty() {
-        connect_to_one(config, None).await
-    } else {
-        Ok(Arc::new(Routed::connect(&config).await?))
-    }
+    Registry::new().connect(config).await
 }
 
 /// Connects to the one store of `config`, with what `outer` says where it and its URL say nothing.
 pub(crate) async fn connect_to_one(
+    registry: &Registry,
     mut config: Config,
     outer: Option<&Config>,
 ) -> Result<Arc<dyn DistributedLock>> {
@@ -67,32 +57,24 @@ pub(crate) async fn connect_to_one(
         FIELDS
             .iter()
             .for_each(|field| field.inherit(&mut config, outer));
+        for (name, value) in &outer.settings {
+            let setting = config.settings.entry(name.clone());
+            setting.or_insert_with(|| value.clone());
+        }
     }
-    let backend = Backend::of(&url.scheme)?;
-    url.refuse_unknown(backend)?;
-    refuse_foreign(&config, backend, &url.scheme)?;
+    let backend = registry.backend(&url.scheme)?;
+    refuse_unknown(&config, backend, &url)?;
+    refuse_foreign(&config, registry, backend, &url.scheme)?;
     let namespace = match &config.namespace {
         Some(namespace) => Namespace::new(namespace)?,
         None => Namespace::none(),
     };
-    let locks = match backend {
-        #[cfg(feature = "etcd")]
-        Backend::Etcd => backends::etcd::connect(&url, &config, namespace).await?,
-        Backend::Memory => backends::memory::connect(&url, &config, &namespace)?,
-        #[cfg(feature = "mysql")]
-        Backend::MySql => backends::mysql::connect(&url, &config, namespace).await?,
-        #[cfg(feature = "redis")]
-        Backend::Redis => backends::redis::connect(&url, &config, namespace).await?,
-        #[cfg(feature = "zookeeper")]
-        Backend::ZooKeeper => backends::zookeeper::connect(&url, &config, namespace).await?,
-        #[cfg(not(all(
-            feature = "etcd",
-            feature = "mysql",
-            feature = "redis",
-            feature = "zookeeper"
-        )))]
-        missing => return Err(not_compiled_in(missing, &url.scheme)),
+    let options = BackendOptions {
+        url,
+        namespace,
+        config: config.clone(),
     };
+    let locks = (backend.connect)(options).await?;
     check_defaults(&config, &locks.capabilities())?;
     let locks = match config.hand_off.unwrap_or(HandOff::DEFAULT_BUDGET) {
         Duration::ZERO => locks,

@@ -14,7 +14,8 @@ impl Config {
     /// [`ErrorKind::Config`] when `POLYLOCK_URL` is not set, for a malformed value, and for a
     /// variable that starts with `POLYLOCK_` and is none of them, since that is a typing error. What
     /// Kubernetes sets for a service called `polylock` (`POLYLOCK_SERVICE_…`, `POLYLOCK_PORT…`) is
-    /// passed over.
+    /// passed over. Where the URL is one of a [`Registry`](crate::Registry), they are that backend's own
+    /// [settings](Self::settings).
     pub fn from_env() -> Result<Self> {
         let variables = std::env::vars_os().filter_map(|(name, value)| {
             let field = name.to_str()?.strip_prefix(PREFIX)?.to_ascii_lowercase();
@@ -24,15 +25,22 @@ impl Config {
     }
 
     fn from_variables(variables: impl IntoIterator<Item = (String, String)>) -> Result<Self> {
-        let mut config = Self::new("");
+        let mut config = Self::default();
+        let mut unknown = Vec::new();
         for (field, value) in variables {
             let name = format!("{PREFIX}{}", field.to_ascii_uppercase());
             match Field::named(&field) {
                 Some(known) => known.fill(&mut config, &name, &value)?,
                 None if field == "url" => config.url = value,
                 None if is_of_kubernetes(&field) => {}
-                None => return Err(unknown_variable(&name, &field)),
+                None => unknown.push((field, value)),
             }
+        }
+        match unknown.first() {
+            Some((field, _)) if !config.may_have_own_settings() => {
+                return Err(unknown_variable(field));
+            }
+            _ => config.settings.extend(unknown),
         }
         if config.url.is_empty() {
             return Err(Error::new(
@@ -51,7 +59,8 @@ fn is_of_kubernetes(field: &str) -> bool {
     field.starts_with("service_") || field == "port" || field.starts_with("port_")
 }
 
-fn unknown_variable(name: &str, field: &str) -> Error {
+fn unknown_variable(field: &str) -> Error {
+    let name = format!("{PREFIX}{}", field.to_ascii_uppercase());
     let fields = FIELDS.iter().map(|field| field.name);
     let known: Vec<String> = std::iter::once("url")
         .chain(fields)
@@ -112,11 +121,23 @@ mod tests {
         assert_eq!(config.tls_ca, Some("/ca.pem".into()));
         assert_eq!(config.tls_cert, Some("/cert.pem".into()));
         assert_eq!(config.tls_key, Some("/key.pem".into()));
-        assert_eq!(config.hold, Some(crate::HoldAs::Row));
+        assert_eq!(config.hold, Some(crate::MySqlHold::Row));
         assert_eq!(config.table.as_deref(), Some("app.locks"));
         assert_eq!(config.create_table, Some(false));
         assert_eq!(config.purge_after, Some(Duration::ZERO));
         assert_eq!(config.connections, Some(12));
+    }
+
+    #[test]
+    fn what_is_no_field_is_for_a_backend_from_a_registry() {
+        for url in ["shelf://a", "SHELF://a"] {
+            let config = read(&[("height", "3"), ("url", url), ("port", "80")]).unwrap();
+            let height = ("height".to_owned(), "3".to_owned());
+            assert_eq!(config.settings, [height].into());
+        }
+        for url in ["memory://", "REDIS://h", "shelf", ""] {
+            assert!(read(&[("height", "3"), ("url", url)]).is_err(), "{url}");
+        }
     }
 
     #[test]

@@ -1,29 +1,85 @@
-//! The fields of a configuration: one table for everything that goes by their names.
+//! The settings of a configuration: one table for everything that goes by their names.
 
 use std::fmt::Debug;
-use std::path::PathBuf;
 
-use crate::backends::Backend;
-use crate::{Config, Error, ErrorKind, Result, duration, keeper, mysql_settings, scalar};
+use crate::backend::Backend;
+pub(crate) use crate::config::FIELDS;
+use crate::url::StoreUrl;
+use crate::{Config, Error, ErrorKind, Registry, Result};
 
-/// One field of [`Config`] besides its URL.
+/// One setting, a field of [`Config`].
 pub(crate) struct Field {
     /// How it is written, in every source.
     pub(crate) name: &'static str,
-    /// The backends that have it.
-    of: &'static [Backend],
-    fill: fn(&mut Config, &str, &str) -> Result<()>,
-    is_given: fn(&Config) -> bool,
-    inherit: fn(&mut Config, &Config),
-    show: fn(&Config) -> &dyn Debug,
+    pub(crate) of: Of,
+    /// Returns true if formats that tell text from numbers have to write it as text.
+    pub(crate) is_text: fn() -> bool,
+    pub(crate) fill: fn(&mut Config, &str, &str) -> Result<()>,
+    pub(crate) is_given: fn(&Config) -> bool,
+    pub(crate) inherit: fn(&mut Config, &Config),
+    pub(crate) show: fn(&Config) -> &dyn Debug,
 }
 
-/// A row of the table: the field, the backends that have it, and what reads it from text.
+/// The backends that have a setting.
+pub(crate) enum Of {
+    All,
+    /// Those with TLS.
+    Tls,
+    /// The one whose first scheme is this.
+    One(&'static str),
+}
+
+/// Makes [`Config`] and its table [`FIELDS`](crate::config::FIELDS) of one row for each setting: its name, its type,
+/// and what reads it from text.
+///
+/// The settings of one backend come with a function that puts them into that backend's own configuration, whose
+/// fields have the same names.
+macro_rules! config {
+    (
+        $(#[$about:meta])*
+        besides { $($(#[$besides_doc:meta])* $besides:ident: $besides_type:ty,)* }
+        $(every $of:ident { $($(#[$doc:meta])* $name:ident: $type:ty = $read:path,)* })*
+        $(only $backend:literal, by $put:ident into $own:ty {
+            $($(#[$own_doc:meta])* $own_name:ident: $own_type:ty = $own_read:path,)*
+        })*
+    ) => {
+        $(#[$about])*
+        #[derive(Clone, Default, PartialEq, Eq)]
+        pub struct Config {
+            $($(#[$besides_doc])* pub $besides: $besides_type,)*
+            $($($(#[$doc])* pub $name: Option<$type>,)*)*
+            $($($(#[$own_doc])* pub $own_name: Option<$own_type>,)*)*
+        }
+
+        pub(crate) static FIELDS: &[$crate::fields::Field] = &[
+            $($($crate::fields::field!($name: $type, $read, $crate::fields::Of::$of),)*)*
+            $($($crate::fields::field!($own_name: $own_type, $own_read, $crate::fields::Of::One($backend)),)*)*
+        ];
+
+        $(
+            /// What is not set keeps the default of the backend.
+            #[cfg(feature = $backend)]
+            pub(crate) fn $put(config: Config, own: &mut $own) {
+                $(if let Some(value) = config.$own_name {
+                    own.$own_name = value.into();
+                })*
+            }
+        )*
+    };
+}
+
 macro_rules! field {
-    ($name:ident, $of:expr, $read:path) => {
-        Field {
+    ($name:ident: $type:ty, $read:path, $of:expr) => {
+        $crate::fields::Field {
             name: stringify!($name),
             of: $of,
+            is_text: || {
+                let texts = [
+                    ::std::any::TypeId::of::<String>(),
+                    ::std::any::TypeId::of::<::std::path::PathBuf>(),
+                ];
+                texts.contains(&::std::any::TypeId::of::<$type>())
+            },
             fill: |config, called, text| {
                 // Read in any case, so that a mistake shows even where another source wins.
                 let value = $read(called, text)?;
@@ -41,25 +97,7 @@ macro_rules! field {
     };
 }
 
-const ANY: &[Backend] = Backend::ALL;
-const MYSQL: &[Backend] = &[Backend::MySql];
-
-pub(crate) static FIELDS: [Field; 14] = [
-    field!(namespace, ANY, text),
-    field!(ttl, ANY, duration::parse),
-    field!(request_wait, ANY, duration::parse),
-    field!(lock_delay, ANY, duration::parse),
-    field!(hand_off, ANY, duration::parse),
-    field!(keeper, ANY, keeper::parse),
-    field!(tls_ca, ANY, path),
-    field!(tls_cert, ANY, path),
-    field!(tls_key, ANY, path),
-    field!(hold, MYSQL, mysql_settings::hold),
-    field!(table, MYSQL, text),
-    field!(create_table, MYSQL, scalar::truth),
-    field!(purge_after, MYSQL, mysql_settings::purge_after),
-    field!(connections, MYSQL, scalar::count),
-];
+pub(crate) use {config, field};
 
 impl Field {
     pub(crate) fn named(name: &str) -> Option<&'static Self> {
@@ -76,8 +114,12 @@ impl Field {
         (self.inherit)(config, outer)
     }
 
-    pub(crate) fn is_of(&self, backend: Backend) -> bool {
-        self.of.contains(&backend)
+    pub(crate) fn is_of(&self, backend: &Backend) -> bool {
+        match self.of {
+            Of::All => true,
+            Of::Tls => backend.has_tls,
+            Of::One(scheme) => backend.schemes[0] == scheme,
+        }
     }
 
     pub(crate) fn show<'a>(&self, config: &'a Config) -> &'a dyn Debug {
@@ -85,38 +127,66 @@ impl Field {
     }
 }
 
-/// Refuses a field that the backend does not have: whoever set it expects something of it.
-pub(crate) fn refuse_foreign(config: &Config, backend: Backend, scheme: &str) -> Result<()> {
-    let mut foreign = FIELDS.iter().filter(|field| !field.is_of(backend));
-    let Some(field) = foreign.find(|field| (field.is_given)(config)) else {
+/// Refuses a setting that is neither a field nor one of the backend's own, and names those that the backend has.
+pub(crate) fn refuse_unknown(config: &Config, backend: &Backend, url: &StoreUrl) -> Result<()> {
+    let mut settings = config.settings.keys();
+    let Some(name) = settings.find(|name| !backend.settings.contains(name)) else {
         return Ok(());
     };
-    let schemes = field.of.iter().flat_map(|backend| backend.schemes());
-    let others: Vec<String> = schemes.map(|scheme| format!("{scheme}://")).collect();
+    let fields = FIELDS.iter().filter(|field| field.is_of(backend));
+    let own = backend.settings.iter().map(String::as_str);
+    let known: Vec<&str> = fields.map(|field| field.name).chain(own).collect();
+    let place = if url.named.contains(name) {
+        "in the url of"
+    } else {
+        "beside the url of"
+    };
     Err(Error::new(
         ErrorKind::Config,
         format!(
-            "{} is set, and {scheme}:// has no such setting: leave it out, or use {}",
-            field.name,
-            others.join(" or ")
+            "unknown setting {name:?} {place} {}: known are {}{}",
+            url.scheme,
+            known.join(", "),
+            advice_on(name)
         ),
     ))
 }
 
-/// What to do about the unknown setting `name`, where there is something to say.
+/// Refuses a field that the backend does not have: it would have no effect, and was set for one.
+pub(crate) fn refuse_foreign(
+    config: &Config,
+    registry: &Registry,
+    backend: &Backend,
+    scheme: &str,
+) -> Result<()> {
+    let mut foreign = FIELDS.iter().filter(|field| !field.is_of(backend));
+    let Some(field) = foreign.find(|field| (field.is_given)(config)) else {
+        return Ok(());
+    };
+    let others = match field.of {
+        Of::One(first) => registry.backend(first)?.schemes.as_slice(),
+        Of::All | Of::Tls => &[],
+    };
+    let others: Vec<String> = others.iter().map(|scheme| format!("{scheme}://")).collect();
+    let advice = match others.as_slice() {
+        [] => String::new(),
+        others => format!(", or use {}", others.join(" or ")),
+    };
+    Err(Error::new(
+        ErrorKind::Config,
+        format!(
+            "{} is set, and {scheme}:// has no such setting: leave it out{advice}",
+            field.name,
+        ),
+    ))
+}
+
+/// Returns what to do about the unknown setting `name`, or nothing.
 pub(crate) fn advice_on(name: &str) -> &'static str {
     match name {
         "wait" => "; request_wait bounds requests that name no wait, and lock() waits for ever",
         _ => "",
     }
-}
-
-fn text(_called: &str, text: &str) -> Result<String> {
-    Ok(text.to_owned())
-}
-
-fn path(_called: &str, text: &str) -> Result<PathBuf> {
-    Ok(text.into())
 }
 
 #[cfg(test)]
@@ -194,9 +264,11 @@ mod tests {
             let field = Field::named(name).unwrap();
             let mut config = Config::new("");
             field.fill(&mut config, name, sample).unwrap();
-            assert!(refuse_foreign(&config, Backend::MySql, "mysql").is_ok());
-            let refused = refuse_foreign(&config, Backend::Redis, "rediss");
-            if field.is_of(Backend::Redis) {
+            let registry = Registry::new();
+            let of = |scheme| registry.backend(scheme).unwrap();
+            assert!(refuse_foreign(&config, &registry, of("mysql"), "mysql").is_ok());
+            let refused = refuse_foreign(&config, &registry, of("rediss"), "rediss");
+            if field.is_of(of("redis")) {
                 assert!(refused.is_ok(), "{name}");
                 continue;
             }

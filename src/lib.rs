@@ -1,18 +1,19 @@
 #![doc = include_str!("../README.md")]
 
+mod backend;
 mod backends;
 mod config;
 mod configured;
 mod connect;
-mod duration;
+mod deserialize;
 mod environment;
 mod fields;
-mod keeper;
-mod mysql_settings;
+mod read;
+mod registry;
 mod routes;
-mod scalar;
 mod url;
 
+pub use backend::{Backend, BackendOptions};
 pub use config::Config;
 pub use connect::{IntoConfig, connect};
 #[doc(inline)]
@@ -25,4 +26,4 @@ pub use lock_mysql as mysql;
 pub use lock_redis as redis;
 #[cfg(feature = "zookeeper")]
 pub use lock_zookeeper as zookeeper;
-pub use mysql_settings::HoldAs;
+pub use registry::Registry;

@@ -11,8 +11,8 @@ use lock_core::{
     TokenOrder,
 };
 
-use crate::Config;
 use crate::connect::connect_to_one;
+use crate::{Config, Registry};
 
 /// The stores of a configuration, by the keys that they have.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ struct Route {
 
 impl Routed {
     /// Connects to every store that a route leads to.
-    pub(crate) async fn connect(config: &Config) -> Result<Self> {
+    pub(crate) async fn connect(registry: &Registry, config: &Config) -> Result<Self> {
         if !config.url.is_empty() {
             return Err(wrong(
                 "a url beside [locks] and [routes]: write it into a [locks.NAME]",
@@ -58,7 +58,7 @@ impl Routed {
                 )));
             }
             if routes.iter().any(|route| route.store == *name) {
-                let connected = connect_to_one(one.clone(), Some(config)).await;
+                let connected = connect_to_one(registry, one.clone(), Some(config)).await;
                 stores.insert(name.clone(), connected.map_err(|error| of(name, error))?);
             }
         }

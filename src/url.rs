@@ -1,21 +1,23 @@
 //! The URL of a store: its scheme chooses the backend, its query holds settings.
 
 use std::collections::HashSet;
+use std::fmt;
 
 use lock_core::RedactedUrl;
 
-use crate::backends::Backend;
-use crate::fields::{FIELDS, Field, advice_on};
+use crate::backends::is_built_in;
+use crate::fields::Field;
 use crate::{Config, Error, ErrorKind, Result};
 
 /// A store URL taken apart, its settings removed.
+#[derive(Clone)]
 pub(crate) struct StoreUrl {
     /// `redis` of `redis://host`.
     pub(crate) scheme: String,
     /// What lies between `://` and the query.
     pub(crate) location: String,
-    /// The first name in the query that is no field's.
-    unknown: Option<String>,
+    /// All names in the query.
+    pub(crate) named: HashSet<String>,
 }
 
 impl StoreUrl {
@@ -38,7 +40,7 @@ impl StoreUrl {
         let mut url = Self {
             scheme: scheme.to_ascii_lowercase(),
             location: location.to_owned(),
-            unknown: None,
+            named: HashSet::new(),
         };
         if query.contains('@') {
             // It is likely part of a password, so it is not repeated here.
@@ -49,9 +51,8 @@ impl StoreUrl {
         }
         refuse_bare_slash(&url.scheme, location)?;
         let query = query.to_owned();
-        let mut named = HashSet::new();
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
-            if !named.insert(name.clone()) {
+            if !url.named.insert(name.clone().into_owned()) {
                 return Err(Error::new(
                     ErrorKind::Config,
                     format!("the lock url has {name:?} twice: leave one of them out"),
@@ -65,41 +66,35 @@ impl StoreUrl {
                 ));
             }
             match Field::named(&name) {
-                // Fields that are set already win over the query.
+                // What is set already wins over the query.
                 Some(field) => field.fill(config, &name, &value)?,
                 None => {
-                    url.unknown.get_or_insert_with(|| name.into_owned());
+                    let settings = &mut config.settings;
+                    settings
+                        .entry(name.into_owned())
+                        .or_insert_with(|| value.into_owned());
                 }
             }
         }
         Ok(url)
     }
+}
 
-    /// As backends take it.
-    #[cfg(any(feature = "etcd", feature = "mysql", feature = "redis"))]
-    pub(crate) fn without_settings(&self) -> String {
-        format!("{}://{}", self.scheme, self.location)
-    }
+/// A URL without what may be a password in it, also where it is one of a backend that was registered.
+pub(crate) struct HiddenUrl<'a>(pub(crate) &'a str);
 
-    /// Refuses a setting in the query that nobody knows, and names those that the backend has.
-    pub(crate) fn refuse_unknown(&self, backend: Backend) -> Result<()> {
-        let Some(name) = &self.unknown else {
-            return Ok(());
-        };
-        let known: Vec<&str> = FIELDS
-            .iter()
-            .filter(|field| field.is_of(backend))
-            .map(|field| field.name)
-            .collect();
-        Err(Error::new(
-            ErrorKind::Config,
-            format!(
-                "unknown setting {name:?} in the url of {}: known are {}{}",
-                self.scheme,
-                known.join(", "),
-                advice_on(name)
-            ),
-        ))
+impl fmt::Debug for HiddenUrl<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(url) = self;
+        let bare_user = url.split_once("://").filter(|(scheme, rest)| {
+            let user = rest.rsplit_once('@').map(|(user, _)| user);
+            !is_built_in(scheme) && user.is_some_and(|user| !user.contains(':'))
+        });
+        match bare_user {
+            // It may be a token. Behind a colon it is hidden.
+            Some((scheme, rest)) => RedactedUrl(&format!("{scheme}://:{rest}")).fmt(f),
+            None => RedactedUrl(url).fmt(f),
+        }
     }
 }
 
@@ -142,6 +137,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::Registry;
+    use crate::fields::refuse_unknown;
 
     #[test]
     fn query_settings_move_into_the_config_unless_set_there() {
@@ -157,12 +154,17 @@ mod tests {
         assert_eq!(config.ttl, Some(Duration::from_secs(9)));
         assert_eq!(config.request_wait, Some(Duration::from_secs(1)));
         assert_eq!(config.tls_ca.as_deref(), Some(Path::new("/a b")));
-        let error = url.refuse_unknown(Backend::Redis).unwrap_err().to_string();
+        let registry = Registry::new();
+        let refusal = |scheme: &str| {
+            let backend = registry.backend(scheme).unwrap();
+            let refused = refuse_unknown(&config, backend, &url);
+            refused.unwrap_err().to_string()
+        };
         assert_eq!(
-            error,
+            refusal("redis"),
             "unknown setting \"tls\" in the url of redis: known are namespace, ttl, request_wait, lock_delay, hand_off, keeper, tls_ca, tls_cert, tls_key"
         );
-        let error = url.refuse_unknown(Backend::MySql).unwrap_err().to_string();
+        let error = refusal("mysql");
         assert!(
             error.ends_with("tls_key, hold, table, create_table, purge_after, connections"),
             "{error}"

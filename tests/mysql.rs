@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lock_testkit::servers::{SqlServer, SqlVendor};
 use lock_testkit::steady;
-use polylock::{Config, DistributedLockExt, ErrorKind, HoldAs, connect};
+use polylock::{Config, DistributedLockExt, ErrorKind, MySqlHold, connect};
 
 fn server() -> &'static SqlServer {
     SqlServer::shared(SqlVendor::MariaDb)
@@ -52,12 +52,23 @@ async fn wrong_urls_say_what_to_write() {
         assert_eq!(error.kind(), ErrorKind::Config, "{url}: {error}");
         assert!(error.to_string().contains(part), "{url}: {error}");
     }
-    let config = Config {
+    let mysql = || Config::new("mysql://u@localhost/d");
+    let no_connections = Config {
         connections: Some(0),
-        ..Config::new("mysql://u@localhost/d")
+        ..mysql()
     };
-    let error = refusal(config).await.to_string();
-    assert!(error.contains("allow at least 1"), "{error}");
+    let purged_at_once = Config {
+        purge_after: Some(Duration::from_millis(1)),
+        ..mysql()
+    };
+    for (config, part) in [
+        (no_connections, "allow at least 1"),
+        (purged_at_once, "keep unused keys for at least 1 s"),
+    ] {
+        let error = refusal(config).await;
+        assert_eq!(error.kind(), ErrorKind::Config);
+        assert!(error.to_string().contains(part), "{error}");
+    }
 }
 
 #[test]
@@ -104,7 +115,7 @@ fn tables_are_created_unless_that_is_turned_off() {
 fn fields_win_over_the_url() {
     steady(async || {
         let config = Config {
-            hold: Some(HoldAs::Row),
+            hold: Some(MySqlHold::Row),
             table: Some("by_field".into()),
             create_table: Some(true),
             purge_after: Some(Duration::ZERO),

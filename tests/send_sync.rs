@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use polylock::{
-    Config, DistributedLock, DistributedLockExt, Error, HoldAs, HoldState, HoldStates, HoldWatch,
-    LockGuard, LockRequest, MemoryLock,
+    Config, DistributedLock, DistributedLockExt, Error, HoldState, HoldStates, HoldWatch,
+    LockGuard, LockRequest, MemoryLock, MySqlHold,
 };
 
 fn is_shareable<T: Send + Sync + 'static>() {}
@@ -23,7 +23,7 @@ fn types_are_send_and_sync() {
     is_shareable::<MemoryLock>();
     is_shareable::<Config>();
     is_shareable::<Error>();
-    is_shareable::<HoldAs>();
+    is_shareable::<MySqlHold>();
     #[cfg(feature = "etcd")]
     is_shareable::<polylock::etcd::EtcdLock>();
     #[cfg(feature = "mysql")]

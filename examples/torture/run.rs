@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::try_join_all;
 use lock_testkit::history::{Happening, History, Recorder, Rules, Verdict};
-use polylock::{Capabilities, HoldAs};
+use polylock::{Capabilities, MySqlHold};
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
@@ -234,7 +234,7 @@ impl Site {
             headquarters: Arc::new(headquarters),
             are_processes,
             ways,
-            connections_are_locks: config.hold == Some(HoldAs::Row) || url.contains("hold=row"),
+            connections_are_locks: config.hold == Some(MySqlHold::Row) || url.contains("hold=row"),
             server,
         })
     }

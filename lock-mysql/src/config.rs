@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+#[doc(inline)]
+pub use lock_core::MySqlHold;
 use lock_core::{KeeperMode, Namespace, RedactedUrl, Tls};
 
 /// Where the server is, which table holds the locks, and how.
@@ -53,29 +55,6 @@ pub struct MySqlConfig {
     /// `mysql://`, too. The driver trusts the roots that Mozilla trusts in any case: `ca` adds to
     /// them. Default: also the platform's roots, and no client certificate.
     pub tls: Tls,
-}
-
-/// The form of a held lock on the server.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum MySqlHold {
-    /// A row that says who holds the key and until when: short transactions, a ttl, all three modes.
-    /// It needs no connection while it is held, and survives restarts, proxies and Galera.
-    #[default]
-    Lease,
-    /// The row lock of a transaction that stays open, which anybody's `SELECT … FOR UPDATE` on the
-    /// row respects. The server frees it as soon as the connection dies, so there is no
-    /// [lock delay](lock_core::LockRequest::lock_delay). Each held lock needs a connection; there are no permits.
-    ///
-    /// When the server restarts, ends the connection or is demoted (`read_only` and its like), someone else may be
-    /// granted the key before the guard is told, which takes half a second and at most one, whatever the ttl.
-    ///
-    /// Its tokens are the server's clock, and written down once an hour at most: where the clock is set back by
-    /// less than that, or a switchover leads to a server whose clock is behind, they go back by as much.
-    ///
-    /// On a server that runs with `--sysdate-is-now` a lease may get a fencing token below that of a row
-    /// lock which was granted while the lease was being asked for: hold a key in one way only there.
-    Row,
 }
 
 impl MySqlConfig {

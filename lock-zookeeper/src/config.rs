@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-use lock_core::{KeeperMode, Namespace, RedactedUrl, Tls};
+use lock_core::{KeeperMode, Namespace, RedactedUrl, Result, Tls};
+
+use crate::error::config_error;
+use crate::url::Location;
 
 /// Where the ensemble is, and below which node the locks are.
 ///
@@ -41,6 +44,59 @@ impl ZooKeeperConfig {
             keeper: KeeperMode::default(),
             tls: None,
         }
+    }
+
+    /// Returns the configuration of the ensemble at `url`, with every other default.
+    ///
+    /// The URL is `zookeeper://user:password@host1:2181,host2:2181/chroot`: user with password, ports (2181) and
+    /// chroot may be left out. `zookeepers://` is the same over TLS, with the servers always verified. An IPv6
+    /// address stands in brackets. Other characters than letters, digits and `-._~` in user, password or chroot are
+    /// written as `%` and two hexadecimal digits.
+    ///
+    /// # Errors
+    ///
+    /// [`Config`](lock_core::ErrorKind::Config) for a malformed URL, of which nothing is repeated.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use lock_zookeeper::ZooKeeperConfig;
+    ///
+    /// # fn main() -> lock_core::Result<()> {
+    /// let config = ZooKeeperConfig::from_url("zookeeper://app:p%40ss@zk1,zk2:2182/app/locks")?;
+    /// let same = ZooKeeperConfig::new("zk1:2181,zk2:2182")
+    ///     .with_auth("app:p@ss")
+    ///     .with_chroot("/app/locks");
+    /// assert_eq!(config, same);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn from_url(url: &str) -> Result<Self> {
+        let location = Location::parse(url)?;
+        Ok(Self {
+            chroot: location.chroot,
+            auth: location.auth,
+            tls: location.is_secure.then(Tls::new),
+            ..Self::new(location.servers)
+        })
+    }
+
+    /// Uses these certificates, if the URL turned TLS on.
+    ///
+    /// # Errors
+    ///
+    /// [`Config`](lock_core::ErrorKind::Config) if a certificate is given and TLS is off.
+    pub fn with_certificates(mut self, tls: Tls) -> Result<Self> {
+        match (&self.tls, tls.first_given()) {
+            (Some(_), _) => self.tls = Some(tls),
+            (None, None) => {}
+            (None, Some(setting)) => {
+                return Err(config_error(format!(
+                    "{setting} is set, and zookeeper:// has no TLS: use zookeepers://, or leave {setting} out"
+                )));
+            }
+        }
+        Ok(self)
     }
 
     /// Puts everything below the node `chroot`.
@@ -92,5 +148,37 @@ impl fmt::Debug for ZooKeeperConfig {
             .field("keeper", &self.keeper)
             .field("tls", &self.tls)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lock_core::ErrorKind;
+
+    use super::*;
+
+    #[test]
+    fn every_part_of_a_url_arrives() {
+        let plain = ZooKeeperConfig::from_url("zookeeper://a,b").unwrap();
+        assert_eq!(plain, ZooKeeperConfig::new("a:2181,b:2181"));
+        let all = ZooKeeperConfig::from_url("zookeepers://l%40x:p%2Fw@a:1,[::1]/app/locks");
+        let expected = ZooKeeperConfig::new("a:1,[::1]:2181")
+            .with_chroot("/app/locks")
+            .with_auth("l@x:p/w")
+            .with_tls(Tls::new());
+        assert_eq!(all.unwrap(), expected);
+    }
+
+    #[test]
+    fn certificates_belong_to_tls() {
+        let certificates = || Tls::new().with_ca("/ca");
+        let secure = ZooKeeperConfig::from_url("zookeepers://a").unwrap();
+        let secure = secure.with_certificates(certificates()).unwrap();
+        assert_eq!(secure.tls, Some(certificates()));
+        let plain = || ZooKeeperConfig::from_url("zookeeper://a").unwrap();
+        assert_eq!(plain().with_certificates(Tls::new()).unwrap(), plain());
+        let error = plain().with_certificates(certificates()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Config);
+        assert!(error.to_string().contains("use zookeepers://"), "{error}");
     }
 }

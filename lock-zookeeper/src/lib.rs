@@ -53,6 +53,7 @@ mod refused;
 mod removal;
 mod renewal;
 mod session;
+mod url;
 mod waiting;
 
 pub use config::ZooKeeperConfig;

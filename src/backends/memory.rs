@@ -2,17 +2,12 @@
 
 use std::sync::Arc;
 
-use lock_core::{DistributedLock, Error, ErrorKind, KeeperMode, MemoryLock, Namespace, Result};
+use lock_core::{DistributedLock, Error, ErrorKind, KeeperMode, MemoryLock, Result};
 
-use crate::Config;
-use crate::url::StoreUrl;
+use crate::BackendOptions;
 
-pub(crate) fn connect(
-    url: &StoreUrl,
-    config: &Config,
-    namespace: &Namespace,
-) -> Result<Arc<dyn DistributedLock>> {
-    if let Some(setting) = config.tls().first_given() {
+pub(crate) async fn connect(options: BackendOptions) -> Result<Arc<dyn DistributedLock>> {
+    if let Some(setting) = options.tls().first_given() {
         return Err(Error::new(
             ErrorKind::Config,
             format!(
@@ -20,18 +15,19 @@ pub(crate) fn connect(
             ),
         ));
     }
-    if !url.location.is_empty() {
+    if !options.location().is_empty() {
         return Err(Error::new(
             ErrorKind::Config,
             "memory:// has no host or path: name a store of its own by memory://?namespace=NAME",
         ));
     }
-    if config.keeper == Some(KeeperMode::Thread) {
+    if options.keeper() == Some(KeeperMode::Thread) {
         return Err(Error::new(
             ErrorKind::Unsupported,
             "keeper: memory:// keeps its holds on the caller's runtime: leave it out, or write \"caller\"",
         ));
     }
+    let namespace = options.namespace();
     let store = namespace.as_str().unwrap_or_default();
     Ok(Arc::new(MemoryLock::shared(store)))
 }

@@ -10,44 +10,40 @@ pub(crate) mod redis;
 #[cfg(feature = "zookeeper")]
 pub(crate) mod zookeeper;
 
-use lock_core::{Error, ErrorKind, Result};
+use lock_core::{Error, ErrorKind};
 
-/// A kind of store, compiled in or not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Backend {
-    Etcd,
-    Memory,
-    MySql,
-    Redis,
-    ZooKeeper,
+use crate::backend::Backend;
+
+/// A row for a backend that a cargo feature compiles in: the feature, which is also the scheme without TLS, and what
+/// connects to it.
+macro_rules! optional {
+    ($feature:literal, $connect:path) => {{
+        #[cfg(feature = $feature)]
+        let backend = Backend::new($feature, $connect);
+        #[cfg(not(feature = $feature))]
+        let backend = Backend::new($feature, async |options| {
+            Err(not_compiled_in($feature, &options))
+        });
+        backend.with_scheme(concat!($feature, "s")).with_tls()
+    }};
 }
 
-impl Backend {
-    pub(crate) const ALL: &[Self] = &[
-        Self::Etcd,
-        Self::Memory,
-        Self::MySql,
-        Self::Redis,
-        Self::ZooKeeper,
-    ];
+/// The backends of this crate, compiled in or not.
+pub(crate) fn built_in() -> Vec<Backend> {
+    vec![
+        optional!("etcd", etcd::connect),
+        // It refuses certificates with an error of its own.
+        Backend::new("memory", memory::connect).with_tls(),
+        optional!("mysql", mysql::connect),
+        optional!("redis", redis::connect),
+        optional!("zookeeper", zookeeper::connect),
+    ]
+}
 
-    /// What the URLs of its stores begin with.
-    pub(crate) fn schemes(self) -> &'static [&'static str] {
-        match self {
-            Self::Etcd => &["etcd", "etcds"],
-            Self::Memory => &["memory"],
-            Self::MySql => &["mysql", "mysqls"],
-            Self::Redis => &["redis", "rediss"],
-            Self::ZooKeeper => &["zookeeper", "zookeepers"],
-        }
-    }
-
-    /// The backend that stores of this scheme belong to.
-    pub(crate) fn of(scheme: &str) -> Result<Self> {
-        let mut all = Self::ALL.iter().copied();
-        all.find(|backend| backend.schemes().contains(&scheme))
-            .ok_or_else(|| unknown_scheme(scheme))
-    }
+pub(crate) fn is_built_in(scheme: &str) -> bool {
+    let scheme = scheme.to_ascii_lowercase();
+    let mut schemes = built_in().into_iter().flat_map(|backend| backend.schemes);
+    schemes.any(|one| one == scheme)
 }
 
 /// Schemes that other programs use for stores that are ours by another name.
@@ -89,7 +85,8 @@ const ADVICE: [(&str, &str); 9] = [
     ("redis-cluster", NO_CLUSTER),
 ];
 
-fn unknown_scheme(scheme: &str) -> Error {
+/// Returns the answer to a URL that no backend has registered for.
+pub(crate) fn unknown_scheme<'a>(scheme: &str, known: impl Iterator<Item = &'a str>) -> Error {
     if let Some((_, ours)) = OTHER_NAMES.iter().find(|(other, _)| *other == scheme) {
         return Error::new(
             ErrorKind::Config,
@@ -102,11 +99,7 @@ fn unknown_scheme(scheme: &str) -> Error {
             format!("the lock url begins with {scheme}://: {advice}"),
         );
     }
-    let known: Vec<&str> = Backend::ALL
-        .iter()
-        .flat_map(|backend| backend.schemes())
-        .copied()
-        .collect();
+    let known: Vec<&str> = known.collect();
     Error::new(
         ErrorKind::Config,
         format!(
@@ -123,9 +116,8 @@ fn unknown_scheme(scheme: &str) -> Error {
     feature = "redis",
     feature = "zookeeper"
 )))]
-pub(crate) fn not_compiled_in(backend: Backend, scheme: &str) -> Error {
-    // Features are called as the scheme without TLS.
-    let feature = backend.schemes()[0];
+fn not_compiled_in(feature: &str, options: &crate::BackendOptions) -> Error {
+    let scheme = options.scheme();
     Error::new(
         ErrorKind::Config,
         format!(
@@ -149,7 +141,7 @@ mod tests {
             ("tcp", "such as redis:// or etcd://"),
             ("redis+sentinel", "not supported yet: write redis://"),
         ] {
-            let error = Backend::of(scheme).unwrap_err();
+            let error = unknown_scheme(scheme, ["etcd", "redis"].into_iter());
             assert_eq!(error.kind(), ErrorKind::Config, "{error}");
             assert!(error.to_string().contains(advice), "{error}");
         }

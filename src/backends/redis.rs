@@ -2,20 +2,15 @@
 
 use std::sync::Arc;
 
-use lock_core::{DistributedLock, Namespace, Result};
+use lock_core::{DistributedLock, Result};
 use lock_redis::{RedisConfig, RedisLock};
 
-use crate::Config;
-use crate::url::StoreUrl;
+use crate::BackendOptions;
 
-pub(crate) async fn connect(
-    url: &StoreUrl,
-    config: &Config,
-    namespace: Namespace,
-) -> Result<Arc<dyn DistributedLock>> {
-    let config = RedisConfig::new(url.without_settings())
-        .with_namespace(namespace)
-        .with_keeper(config.keeper.unwrap_or_default())
-        .with_tls(config.tls());
+pub(crate) async fn connect(options: BackendOptions) -> Result<Arc<dyn DistributedLock>> {
+    let config = RedisConfig::new(options.url())
+        .with_namespace(options.namespace())
+        .with_keeper(options.keeper().unwrap_or_default())
+        .with_tls(options.tls());
     Ok(Arc::new(RedisLock::connect(config).await?))
 }

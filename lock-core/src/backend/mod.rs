@@ -10,6 +10,7 @@ pub(crate) mod in_flight;
 pub(crate) mod lease_store;
 pub(crate) mod local_queue;
 pub(crate) mod per_runtime;
+pub(crate) mod percent;
 pub(crate) mod reconnecting;
 pub(crate) mod reply_stats;
 pub(crate) mod retry;

@@ -1,7 +1,16 @@
 //! Text whose unusual characters are written as `%` and two hexadecimal digits.
 
-/// What it stands for; `None` when it is malformed.
-pub(super) fn decoded(text: &str) -> Option<String> {
+/// Returns the text that `text` stands for, or `None` if an escape is malformed or the bytes are no UTF-8.
+///
+/// A `+` stays a `+`: this is for user, password and path of a URL, not for its query.
+///
+/// ```
+/// use lock_core::percent_decoded;
+///
+/// assert_eq!(percent_decoded("p%2Fw%25+").as_deref(), Some("p/w%+"));
+/// assert_eq!(percent_decoded("100%"), None);
+/// ```
+pub fn percent_decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {
@@ -22,13 +31,14 @@ mod tests {
 
     #[test]
     fn two_digits_are_a_byte_of_a_character() {
-        assert_eq!(decoded("a+b%2f%2F%25 %e9%94%81"), Some("a+b//% 锁".into()));
+        let decoded = percent_decoded("a+b%2f%2F%25 %e9%94%81");
+        assert_eq!(decoded, Some("a+b//% 锁".into()));
     }
 
     #[test]
     fn what_is_malformed_stands_for_nothing() {
         for text in ["%", "a%4", "%zz", "%+1", "%ff", "%e9%94"] {
-            assert_eq!(decoded(text), None, "{text}");
+            assert_eq!(percent_decoded(text), None, "{text}");
         }
     }
 }

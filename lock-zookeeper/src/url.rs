@@ -1,25 +1,39 @@
-//! What lies between the scheme of a url and its settings.
+//! The URL of an ensemble.
 
-use lock_core::Result;
+use lock_core::{Error, Result, percent_decoded};
 
-use super::malformed;
-use super::percent::decoded;
+use crate::error::config_error;
 
 const DEFAULT_PORT: u16 = 2181;
 
-/// `user:password@host1:2181,host2:2181/chroot`, taken apart.
-pub(super) struct Location {
+/// The parts of `zookeeper://user:password@host1:2181,host2:2181/chroot`.
+pub(crate) struct Location {
+    pub(crate) is_secure: bool,
     /// User and password with a colon between, as the servers read it.
-    pub(super) auth: Option<String>,
+    pub(crate) auth: Option<String>,
     /// All hosts with their ports.
-    pub(super) servers: String,
+    pub(crate) servers: String,
     /// Empty for the root.
-    pub(super) chroot: String,
+    pub(crate) chroot: String,
 }
 
 impl Location {
-    // Nothing of the url is repeated in errors: there is no telling what belongs to a password.
-    pub(super) fn parse(text: &str) -> Result<Self> {
+    // Errors repeat nothing of the URL: any part of it may belong to a password.
+    pub(crate) fn parse(url: &str) -> Result<Self> {
+        let (is_secure, text) = match url.split_once("://") {
+            Some(("zookeeper", rest)) => (false, rest),
+            Some(("zookeepers", rest)) => (true, rest),
+            Some(_) | None => {
+                return Err(malformed(
+                    "it has to begin with zookeeper:// or zookeepers://",
+                ));
+            }
+        };
+        if text.contains('?') {
+            return Err(malformed(
+                "nothing may follow the chroot, and ? in user or password is written %3F",
+            ));
+        }
         let (before, chroot) = match text.find('/') {
             Some(start) => text.split_at(start),
             None => (text, ""),
@@ -41,9 +55,10 @@ impl Location {
         let servers: Result<Vec<String>> = hosts.split(',').map(parse_host).collect();
         let chroot = chroot.strip_suffix('/').unwrap_or(chroot);
         Ok(Self {
+            is_secure,
             auth,
             servers: servers?.join(","),
-            chroot: decoded(chroot).ok_or_else(|| wrong_escape("the chroot"))?,
+            chroot: percent_decoded(chroot).ok_or_else(|| wrong_escape("the chroot"))?,
         })
     }
 }
@@ -55,7 +70,7 @@ fn parse_user(text: &str) -> Result<String> {
     if user.is_empty() {
         return Err(malformed("a password needs a user: user:password@host"));
     }
-    let part = |text| decoded(text).ok_or_else(|| wrong_escape("user or password"));
+    let part = |text| percent_decoded(text).ok_or_else(|| wrong_escape("user or password"));
     let (user, password) = (part(user)?, part(password)?);
     if user.contains(':') {
         return Err(malformed("ZooKeeper knows no users with a colon"));
@@ -89,9 +104,15 @@ fn parse_host(text: &str) -> Result<String> {
     }
 }
 
-fn wrong_escape(place: &str) -> lock_core::Error {
+fn wrong_escape(place: &str) -> Error {
     malformed(&format!(
         "% in {place} is followed by two hexadecimal digits"
+    ))
+}
+
+fn malformed(problem: &str) -> Error {
+    config_error(format!(
+        "the url is malformed: {problem}; write it like zookeeper://user:password@host1:2181,host2:2181/chroot"
     ))
 }
 
@@ -102,7 +123,7 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> Location {
-        Location::parse(text).unwrap()
+        Location::parse(&format!("zookeeper://{text}")).unwrap()
     }
 
     #[test]
@@ -156,11 +177,24 @@ mod tests {
             ("a/b%4", "% in the chroot"),
             ("a/app,b/app", "once, behind the last host"),
             ("u:secret@a:1/app,b:2/app", "once, behind the last host"),
+            ("u:secret?x@a", "? in user or password"),
         ] {
-            let error = Location::parse(text).map(|_| ()).unwrap_err();
+            let parsed = Location::parse(&format!("zookeeper://{text}"));
+            let error = parsed.map(|_| ()).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Config, "{text}");
             let error = error.to_string();
             assert!(error.contains(part), "{text}: {error}");
+            assert!(!error.contains("secret"), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_scheme_turns_tls_on() {
+        assert!(!parse("a").is_secure);
+        assert!(Location::parse("zookeepers://a").unwrap().is_secure);
+        for url in ["a:2181", "u:secret@a", "zk://u:secret@a"] {
+            let error = Location::parse(url).map(|_| ()).unwrap_err().to_string();
+            assert!(error.contains("begin with zookeeper://"), "{url}: {error}");
             assert!(!error.contains("secret"), "{error}");
         }
     }

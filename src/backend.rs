@@ -1,0 +1,163 @@
+//! A kind of store: what its URLs begin with, which settings it has, and how it is connected to.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lock_core::{DistributedLock, KeeperMode, Namespace, Result, Tls};
+
+use crate::url::StoreUrl;
+use crate::{Config, read};
+
+type Connecting = Pin<Box<dyn Future<Output = Result<Arc<dyn DistributedLock>>> + Send>>;
+
+/// A kind of store, as a [`Registry`](crate::Registry) knows it.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::time::Duration;
+/// use polylock::{Backend, BackendOptions, DistributedLock, MemoryLock, Result};
+///
+/// async fn connect(options: BackendOptions) -> Result<Arc<dyn DistributedLock>> {
+///     let poll = options.duration("poll")?.unwrap_or(Duration::from_millis(20));
+///     println!("{} is asked every {poll:?}", options.location());
+///     Ok(Arc::new(MemoryLock::new()))
+/// }
+///
+/// let backend = Backend::new("shelf", connect).with_settings(["poll"]);
+/// ```
+#[derive(Clone)]
+pub struct Backend {
+    pub(crate) schemes: Vec<String>,
+    pub(crate) settings: Vec<String>,
+    pub(crate) has_tls: bool,
+    pub(crate) connect: Arc<dyn Fn(BackendOptions) -> Connecting + Send + Sync>,
+}
+
+impl Backend {
+    /// A backend whose URLs begin with `scheme://`, and which `connect` connects to.
+    ///
+    /// `connect` has to use the [namespace](BackendOptions::namespace) and the [keeper](BackendOptions::keeper) of its
+    /// options, or to refuse them. Its errors must not repeat the URL.
+    pub fn new<C, F>(scheme: impl Into<String>, connect: C) -> Self
+    where
+        C: Fn(BackendOptions) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<Arc<dyn DistributedLock>>> + Send + 'static,
+    {
+        Self {
+            schemes: vec![scheme.into()],
+            settings: Vec::new(),
+            has_tls: false,
+            connect: Arc::new(move |options| Box::pin(connect(options))),
+        }
+    }
+
+    /// Also answers to URLs that begin with `scheme://`.
+    #[must_use]
+    pub fn with_scheme(mut self, scheme: impl Into<String>) -> Self {
+        self.schemes.push(scheme.into());
+        self
+    }
+
+    /// Takes settings of these names, as text; all that are not among them are refused.
+    #[must_use]
+    pub fn with_settings(mut self, names: impl IntoIterator<Item: Into<String>>) -> Self {
+        self.settings.extend(names.into_iter().map(Into::into));
+        self
+    }
+
+    /// Takes the settings `tls_ca`, `tls_cert` and `tls_key`, which are refused otherwise.
+    #[must_use]
+    pub fn with_tls(mut self) -> Self {
+        self.has_tls = true;
+        self
+    }
+}
+
+impl fmt::Debug for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Backend")
+            .field("schemes", &self.schemes)
+            .field("settings", &self.settings)
+            .field("has_tls", &self.has_tls)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a configuration says to one backend.
+///
+/// The registry applies ttl, waits, lock delay and hand-off by itself, so they are not among it.
+///
+/// ```
+/// use polylock::{BackendOptions, Result};
+///
+/// fn address(options: &BackendOptions) -> Result<String> {
+///     let datacenter = options.setting("datacenter").unwrap_or("dc1");
+///     Ok(format!("{}/{datacenter}", options.location()))
+/// }
+/// ```
+#[derive(Clone)]
+pub struct BackendOptions {
+    pub(crate) url: StoreUrl,
+    pub(crate) namespace: Namespace,
+    pub(crate) config: Config,
+}
+
+impl BackendOptions {
+    /// Returns the URL without its query, the scheme in lower case.
+    pub fn url(&self) -> String {
+        format!("{}://{}", self.url.scheme, self.url.location)
+    }
+
+    /// Returns the scheme of the URL in lower case, `redis` of `redis://host`.
+    pub fn scheme(&self) -> &str {
+        &self.url.scheme
+    }
+
+    /// Returns what stands between `://` and the query, with its `%` codes.
+    pub fn location(&self) -> &str {
+        &self.url.location
+    }
+
+    /// Returns the prefix of every key, which keeps deployments on one store apart.
+    pub fn namespace(&self) -> Namespace {
+        self.namespace.clone()
+    }
+
+    /// Returns where holds are to be renewed, or `None` for the default of the backend.
+    pub fn keeper(&self) -> Option<KeeperMode> {
+        self.config.keeper
+    }
+
+    /// Returns the certificates; none are given unless the backend takes them.
+    pub fn tls(&self) -> Tls {
+        let mut tls = Tls::new();
+        tls.ca.clone_from(&self.config.tls_ca);
+        tls.cert.clone_from(&self.config.tls_cert);
+        tls.key.clone_from(&self.config.tls_key);
+        tls
+    }
+
+    /// Returns the backend's own setting `name` as text, or `None` if it is not set.
+    pub fn setting(&self, name: &str) -> Option<&str> {
+        self.config.settings.get(name).map(String::as_str)
+    }
+
+    /// Returns the backend's own setting `name` as a duration, or `None` if it is not set.
+    ///
+    /// # Errors
+    ///
+    /// [`Config`](lock_core::ErrorKind::Config) unless it is numbers with units, such as `500ms` or `1m 30s`.
+    pub fn duration(&self, name: &str) -> Result<Option<Duration>> {
+        let text = self.setting(name);
+        text.map(|text| read::duration(name, text)).transpose()
+    }
+}
+
+impl fmt::Debug for BackendOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("BackendOptions").field(&self.config).finish()
+    }
+}

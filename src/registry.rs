@@ -1,0 +1,155 @@
+//! The backends that URLs can name.
+
+use std::fmt;
+use std::sync::Arc;
+
+use lock_core::{DistributedLock, Error, ErrorKind, Result};
+
+use crate::backend::Backend;
+use crate::backends::{built_in, unknown_scheme};
+use crate::connect::{IntoConfig, connect_to_one};
+use crate::fields::Field;
+use crate::routes::Routed;
+
+/// The backends that URLs can name: those of this crate, and those that a program registers.
+///
+/// What is registered can be named wherever a URL stands: alone, in `[locks.*]` with `[routes]`, or in the
+/// environment. Its own settings stand in the URL's query or in the table `settings` beside the URL.
+///
+/// ```
+/// use std::sync::Arc;
+/// use polylock::{Backend, Config, DistributedLock, DistributedLockExt, MemoryLock, Registry};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut registry = Registry::new();
+/// let shelf = Backend::new("shelf", |options| async move {
+///     assert_eq!(options.url(), "shelf://left");
+///     assert_eq!(options.setting("height"), Some("3"));
+///     Ok(Arc::new(MemoryLock::new()) as Arc<dyn DistributedLock>)
+/// });
+/// registry.register(shelf.with_settings(["height"]))?;
+///
+/// let locks = registry.connect("shelf://left?ttl=10s&height=3").await?;
+/// locks.lock("nightly-report").await?.release().await?;
+///
+/// let config: Config = toml::from_str(r#"
+///     [locks.fast]
+///     url = "shelf://left"
+///     settings = { height = 3 }
+///     [locks.other]
+///     url = "memory://"
+///     [routes]
+///     "coupon/*" = "fast"
+///     "*" = "other"
+/// "#)?;
+/// registry.connect(config).await?.lock("coupon/1").await?.release().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Registry {
+    backends: Vec<Backend>,
+}
+
+impl Registry {
+    /// A registry with the backends of this crate.
+    pub fn new() -> Self {
+        Self {
+            backends: built_in(),
+        }
+    }
+
+    /// Adds a backend.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`] for a scheme that is malformed or that another backend has, and for a setting whose name is
+    /// malformed or that of a field of [`Config`](crate::Config).
+    pub fn register(&mut self, backend: Backend) -> Result<()> {
+        let mut schemes: Vec<&str> = self.schemes().collect();
+        for scheme in &backend.schemes {
+            if !is_scheme(scheme) {
+                return Err(wrong(format!(
+                    "scheme {scheme:?} is malformed: write lower-case letters, digits, +, - and ., and a letter first"
+                )));
+            }
+            if schemes.contains(&scheme.as_str()) {
+                return Err(wrong(format!(
+                    "scheme {scheme:?} is taken: choose another one, since a backend has it already"
+                )));
+            }
+            schemes.push(scheme);
+        }
+        for name in &backend.settings {
+            let is_of_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+            if name.is_empty() || !name.chars().all(is_of_name) {
+                return Err(wrong(format!(
+                    "setting {name:?} is malformed: write lower-case letters, digits and _"
+                )));
+            }
+            if Field::named(name).is_some()
+                || ["url", "settings", "locks", "routes"].contains(&name.as_str())
+            {
+                return Err(wrong(format!(
+                    "setting {name:?} is taken: choose another name, since Config has a field of this one"
+                )));
+            }
+        }
+        self.backends.push(backend);
+        Ok(())
+    }
+
+    /// Connects as [`connect`](crate::connect()) does, also to the backends that were registered.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect`](crate::connect()), and what a registered backend fails with.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future closes what it had opened, as far as a registered backend does so.
+    pub async fn connect(&self, config: impl IntoConfig) -> Result<Arc<dyn DistributedLock>> {
+        let config = config.into_config();
+        if config.locks.is_empty() && config.routes.is_empty() {
+            connect_to_one(self, config, None).await
+        } else {
+            Ok(Arc::new(Routed::connect(self, &config).await?))
+        }
+    }
+
+    /// Returns the backend that stores of this scheme belong to.
+    pub(crate) fn backend(&self, scheme: &str) -> Result<&Backend> {
+        let has_scheme = |backend: &&Backend| backend.schemes.iter().any(|one| one == scheme);
+        self.backends
+            .iter()
+            .find(has_scheme)
+            .ok_or_else(|| unknown_scheme(scheme, self.schemes()))
+    }
+
+    fn schemes(&self) -> impl Iterator<Item = &str> {
+        let schemes = self.backends.iter().flat_map(|backend| &backend.schemes);
+        schemes.map(String::as_str)
+    }
+}
+
+impl Default for Registry {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Registry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(&self.backends).finish()
+    }
+}
+
+fn is_scheme(text: &str) -> bool {
+    let is_of_scheme = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "+-.".contains(c);
+    text.starts_with(|c: char| c.is_ascii_lowercase()) && text.chars().all(is_of_scheme)
+}
+
+fn wrong(message: String) -> Error {
+    Error::new(ErrorKind::Config, message)
+}
