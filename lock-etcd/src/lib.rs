@@ -45,5 +45,7 @@ mod wait;
 mod watch;
 
 pub use config::EtcdConfig;
+/// The driver, with the feature `driver`. Its changes are no breaking changes of this crate.
+#[cfg(feature = "driver")]
 pub use etcd_client;
 pub use lock::EtcdLock;

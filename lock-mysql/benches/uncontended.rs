@@ -8,7 +8,7 @@
 //! yours instead of a private one. Every round is printed; the verdict is the median.
 
 use lock_core::DistributedLockExt;
-use lock_mysql::sqlx::{AssertSqlSafe, ConnectOptions, Executor, MySqlConnection, raw_sql};
+use sqlx::{AssertSqlSafe, ConnectOptions, Executor, MySqlConnection, raw_sql};
 use lock_mysql::{MySqlConfig, MySqlHold, MySqlLock, sqlx};
 use lock_testkit::Comparison;
 use lock_testkit::servers::{SqlServer, SqlVendor};

@@ -29,4 +29,6 @@ mod server_checks;
 
 pub use config::{MySqlConfig, MySqlHold};
 pub use lock::MySqlLock;
+/// The driver, with the feature `driver`. Its changes are no breaking changes of this crate.
+#[cfg(feature = "driver")]
 pub use sqlx;

@@ -70,9 +70,9 @@ fn escaped(namespace: &str) -> String {
 /// number. Otherwise: its member in the set of holders, whose first character is the kind.
 pub(crate) fn owner_mark(hold: &HoldId) -> String {
     match hold.mode() {
-        Mode::Exclusive => format!("{}:", hold.owner()),
         Mode::Shared => format!("s{}", hold.owner()),
         Mode::Permit { .. } => format!("p{}", hold.owner()),
+        _ => format!("{}:", hold.owner()),
     }
 }
 

@@ -34,4 +34,6 @@ mod wake_rate_limit;
 
 pub use config::RedisConfig;
 pub use lock::RedisLock;
+/// The driver, with the feature `driver`. Its changes are no breaking changes of this crate.
+#[cfg(feature = "driver")]
 pub use redis;

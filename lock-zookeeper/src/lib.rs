@@ -58,4 +58,6 @@ mod waiting;
 
 pub use config::ZooKeeperConfig;
 pub use lock::ZooKeeperLock;
+/// The driver, with the feature `driver`. Its changes are no breaking changes of this crate.
+#[cfg(feature = "driver")]
 pub use zookeeper_client;

@@ -23,8 +23,8 @@ pub(crate) enum Asks {
 impl Keys {
     pub(crate) fn take(&self, hold: &HoldId, client: &str, asks: Asks) -> Call {
         let script = match hold.mode() {
-            Mode::Exclusive => &TAKE_EXCLUSIVE,
             Mode::Shared | Mode::Permit { .. } => &TAKE_MANY,
+            _ => &TAKE_EXCLUSIVE,
         };
         let waits: &[u8] = match asks {
             Asks::Once => b"",
@@ -39,9 +39,9 @@ impl Keys {
             .argument(client.as_bytes())
             .argument(waits);
         let call = match hold.mode() {
-            Mode::Exclusive => call,
             Mode::Shared => call.argument(b"0"),
             Mode::Permit { of } => call.argument(of.to_string().as_bytes()),
+            _ => call,
         };
         match asks {
             Asks::Once => call,
@@ -52,8 +52,8 @@ impl Keys {
 
     pub(crate) fn renew(&self, hold: &HoldId) -> Call {
         let script = match hold.mode() {
-            Mode::Exclusive => &RENEW_EXCLUSIVE,
             Mode::Shared | Mode::Permit { .. } => &RENEW_MANY,
+            _ => &RENEW_EXCLUSIVE,
         };
         self.keys(script.call(), hold)
             .argument(owner_mark(hold).as_bytes())
@@ -62,8 +62,8 @@ impl Keys {
 
     pub(crate) fn release(&self, hold: &HoldId, client: &str) -> Call {
         let script = match hold.mode() {
-            Mode::Exclusive => &RELEASE_EXCLUSIVE,
             Mode::Shared | Mode::Permit { .. } => &RELEASE_MANY,
+            _ => &RELEASE_EXCLUSIVE,
         };
         self.keys(script.call(), hold)
             .key(&self.waits(hold.key()))
@@ -74,8 +74,8 @@ impl Keys {
     fn keys(&self, call: Call, hold: &HoldId) -> Call {
         let call = call.key(&self.lock(hold.key()));
         match hold.mode() {
-            Mode::Exclusive => call,
             Mode::Shared | Mode::Permit { .. } => call.key(&self.tokens(hold.key())),
+            _ => call,
         }
     }
 }

@@ -7,8 +7,8 @@ use lock_testkit::steady;
 
 use crate::{LONG, connect_with, exclusive};
 
-const LOCKS: &str = include_str!("../../src/schema/locks.sql");
-const HOLDERS: &str = include_str!("../../src/schema/locks_holders.sql");
+const LOCKS: &str = include_str!("../../../src/schema/locks.sql");
+const HOLDERS: &str = include_str!("../../../src/schema/locks_holders.sql");
 
 async fn complaint(server: &SqlServer) -> String {
     let config = MySqlConfig::new(server.url()).without_creating_tables();
