@@ -4,6 +4,7 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::OptionFuture;
 use lock_core::{
     Answer, Ask, Attempt, Claim, Clock, LastReply, LockRequest, Moment, Released, Result,
 };
@@ -54,7 +55,7 @@ impl<'a> EtcdAttempt<'a> {
         Ok(Self {
             client,
             request,
-            command: client.lane()?,
+            command: client.command()?,
             claim_key: None,
             wait: None,
             next: None,
@@ -186,8 +187,9 @@ impl<'a> EtcdAttempt<'a> {
             let is_alive = claim_key.lease.end().is_none();
             return Ok(is_alive.then(|| Arc::clone(claim_key)));
         }
-        let placed = self.command.within(limit, self.client.place(claim)).await;
-        let claim_key = placed.unwrap_or_else(|| Err(no_answer(limit)))?;
+        let entering = self.client.enter_claim(claim);
+        let entered = self.command.within(limit, entering).await;
+        let claim_key = entered.unwrap_or_else(|| Err(no_answer(limit)))?;
         self.claim_key = Some(Arc::clone(&claim_key));
         Ok(Some(claim_key))
     }
@@ -220,7 +222,7 @@ impl Attempt for EtcdAttempt<'_> {
     }
 
     fn last_reply(&self) -> LastReply {
-        self.command.heard()
+        self.command.last_reply()
     }
 
     async fn changed(&mut self) -> Result<()> {
@@ -261,18 +263,11 @@ impl TurnWait {
             tokio::select! {
                 told = self.ticket.told() => return Some(told),
                 () = self.claim_key.lease.ended() => return None,
-                () = until(self.check_at) => {
+                Some(()) = OptionFuture::from(self.check_at.map(sleep_until)) => {
                     self.check_at = None;
                     self.ticket.check(BEFORE_THE_END);
                 }
             }
         }
-    }
-}
-
-async fn until(moment: Option<Instant>) {
-    match moment {
-        Some(moment) => sleep_until(moment).await,
-        None => pending().await,
     }
 }

@@ -3,12 +3,12 @@
 use std::fmt;
 use std::sync::Arc;
 
-use etcd_client::{GetOptions, TxnOp};
+use etcd_client::TxnOp;
 use lock_core::{Claim, HoldId, LossSender, Mode, Moment, Mutex};
 use tokio::sync::watch;
 
 use crate::key_pool::KeyPool;
-use crate::keys::Keys;
+use crate::keys::{Keys, look_at};
 use crate::lease::shared::SharedLease;
 use crate::watch::watches::Subscription;
 
@@ -33,8 +33,8 @@ struct State {
     /// Somebody else has deleted the key, or a request was sent that may delete it whenever it arrives.
     reuse_forbidden: bool,
     is_released: bool,
-    /// Its create revision, once it was granted.
-    created: Option<i64>,
+    /// Its create revision, once it was granted; zero before.
+    created: i64,
     /// Tells when the key of a hold goes.
     watch: Option<Subscription>,
     /// From when on nobody asks for it any more, after a release that failed.
@@ -44,13 +44,13 @@ struct State {
 impl ClaimKey {
     pub(crate) fn new(
         keys: &Keys,
-        names: &KeyPool,
+        key_pool: &KeyPool,
         claim: &Claim,
         lease: Arc<SharedLease>,
     ) -> Arc<Self> {
         let hold: &HoldId = claim.id();
         let queue = keys.queue(hold.key());
-        let used = names.take(&queue, hold.mode());
+        let used = key_pool.take(&queue, hold.mode());
         let key = used.unwrap_or_else(|| keys.claim(hold, lease.id()).into());
         lease.stands(hold.owner(), Arc::clone(&key), hold.mode());
         Arc::new(Self {
@@ -68,7 +68,7 @@ impl ClaimKey {
         let (ended, end) = watch::channel(());
         self.state.lock().under_way = Some(end);
         UnderWay {
-            place: Arc::clone(self),
+            claim_key: Arc::clone(self),
             answered: false,
             ended: Some(ended),
         }
@@ -115,17 +115,12 @@ impl ClaimKey {
     }
 
     pub(crate) fn granted(&self, created: i64) {
-        self.state.lock().created = Some(created);
+        self.state.lock().created = created;
     }
 
     /// Looks for its key as it was granted.
     pub(crate) fn look(&self) -> TxnOp {
-        let options = GetOptions::new().with_keys_only();
-        let options = match self.state.lock().created {
-            Some(created) => created_then(options, created),
-            None => options,
-        };
-        TxnOp::get(&*self.key, Some(options))
+        look_at(&*self.key, self.state.lock().created)
     }
 
     /// Notes that the key stood as it was granted in this revision; whether it is watched.
@@ -154,16 +149,9 @@ fn has_ended(take: &watch::Receiver<()>) -> bool {
     take.has_changed().is_err()
 }
 
-/// Looks past those that had the same key before, or have it after.
-pub(crate) fn created_then(options: GetOptions, created: i64) -> GetOptions {
-    options
-        .with_min_create_revision(created)
-        .with_max_create_revision(created)
-}
-
 /// A take under way. If it is dropped before its answer, together with its runtime, it may still arrive.
 pub(crate) struct UnderWay {
-    place: Arc<ClaimKey>,
+    claim_key: Arc<ClaimKey>,
     answered: bool,
     ended: Option<watch::Sender<()>>,
 }
@@ -178,11 +166,11 @@ impl UnderWay {
 impl Drop for UnderWay {
     fn drop(&mut self) {
         if !self.answered {
-            self.place.mark_in_doubt();
+            self.claim_key.mark_in_doubt();
         }
         self.ended = None;
         // What is left of it would be a fifth of the memory that a hold takes.
-        let under_way = &mut self.place.state.lock().under_way;
+        let under_way = &mut self.claim_key.state.lock().under_way;
         if under_way.as_ref().is_some_and(has_ended) {
             *under_way = None;
         }

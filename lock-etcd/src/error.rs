@@ -1,5 +1,6 @@
 //! From the driver's errors to ours: one visible match.
 
+use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
@@ -18,23 +19,22 @@ pub(crate) fn no_answer(limit: Duration) -> Error {
 
 /// The task that asked has gone together with its runtime.
 pub(crate) fn runtime_gone() -> Error {
-    unavailable("the runtime that asked was shut down before there was an answer".to_owned())
+    unavailable("the runtime that asked was shut down before there was an answer")
 }
 
 /// The lease ended under a claim.
 pub(crate) fn lease_ended() -> Error {
     unavailable(
-        "the lease has ended on the server: try again, with a longer ttl if this happens often"
-            .to_owned(),
+        "the lease has ended on the server: try again, with a longer ttl if this happens often",
     )
 }
 
 /// The cluster came to another term.
 pub(crate) fn leader_changed() -> Error {
-    unavailable("the cluster has changed its leader meanwhile; it is asked again".to_owned())
+    unavailable("the cluster has changed its leader meanwhile; it is asked again")
 }
 
-pub(crate) fn unavailable(message: String) -> Error {
+pub(crate) fn unavailable(message: impl Into<Cow<'static, str>>) -> Error {
     Error::new(ErrorKind::Unavailable, message).with_backend(BACKEND)
 }
 

@@ -1,5 +1,6 @@
 //! The keys of claims on the servers.
 
+use etcd_client::{GetOptions, TxnOp};
 use lock_core::{HoldId, LockKey, Mode, Namespace};
 
 /// Turns names into keys.
@@ -45,6 +46,16 @@ pub(crate) fn end_of(prefix: &str) -> Vec<u8> {
         *last += 1;
     }
     end
+}
+
+/// Gets a key without its value, as it was `created` in that revision: not an earlier or later key of the same name. Zero
+/// stands for any revision.
+pub(crate) fn look_at(key: impl Into<Vec<u8>>, created: i64) -> TxnOp {
+    let options = GetOptions::new()
+        .with_keys_only()
+        .with_min_create_revision(created)
+        .with_max_create_revision(created);
+    TxnOp::get(key, Some(options))
 }
 
 /// Without a slash, so that the first slash of a key ends its namespace: `a` with the key `b/c` and

@@ -146,14 +146,12 @@ impl Queue {
         found.is_ok()
     }
 
-    /// Takes a claim out that has gone in the revision `gone`; whether it was there.
-    pub(crate) fn remove(&mut self, key: &[u8], gone: i64) -> bool {
+    /// Removes a claim that was deleted in the revision `gone`, but not a later one with the same key.
+    pub(crate) fn remove(&mut self, key: &[u8], gone: i64) {
         let is_it = |claim: &Entry| claim.key == key && claim.created < gone;
-        let Some(place) = self.claims.iter().position(is_it) else {
-            return false;
-        };
-        self.claims.remove(place);
-        true
+        if let Some(index) = self.claims.iter().position(is_it) {
+            self.claims.remove(index);
+        }
     }
 
     /// An error when a claim before the one that was `created` then never ends by itself: whoever waited for it might

@@ -103,11 +103,11 @@ impl Connector {
         let stream = handshake.over(stream).await.map_err(explain)?;
         let (mut stream, record) = ErrorKeeper::of(stream);
         let limit = Clock::Boot.now().plus(FIRST_WORD_LIMIT);
-        let heard = tokio::select! {
-            heard = stream.listen() => heard,
+        let first_word = tokio::select! {
+            first_word = stream.listen() => first_word,
             () = Clock::Boot.sleep_until(limit) => Ok(()),
         };
-        heard.map_err(|error| explain(record.take_failure().unwrap_or(error)))?;
+        first_word.map_err(|error| explain(record.take_failure().unwrap_or(error)))?;
         let greeting = self.greet(host, stream).await;
         greeting.map_err(|error| match record.take_failure() {
             Some(failure) => explain(failure),

@@ -5,14 +5,21 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use etcd_client::{Client, Error as EtcdError};
+use etcd_client::{Client, Error as EtcdError, Txn, TxnResponse};
 use lock_core::{Clock, Deadlines, LastReply, Mutex, ReplyStats, Result};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-use crate::batches::BatchSize;
+use crate::connection::batch_size::BatchSize;
 use crate::connection::connect::Connector;
 use crate::error::{Failure, is_answer, no_answer};
+
+/// The time that a request waits for its answer, if nothing shorter applies: long enough for members to elect
+/// a leader, mostly.
+pub(crate) const REPLY_LIMIT: Duration = Duration::from_secs(2);
+
+/// The size that an answer may have: a long queue, or many locks whose names are below this one's.
+const ANSWER_MAX: usize = 64 << 20;
 
 /// The time that opening a connection to one member may take before the next one is tried.
 const MEMBER_LIMIT: Duration = Duration::from_secs(1);
@@ -31,7 +38,7 @@ pub(crate) struct SharedConnection {
     /// Where the connection lives. It dies with its runtime.
     runtime: Handle,
     state: Mutex<State>,
-    heard: ReplyStats,
+    replies: ReplyStats,
     batch_size: BatchSize,
 }
 
@@ -87,7 +94,7 @@ impl SharedConnection {
                 connection: Opening::Closed,
                 next: 0,
             }),
-            heard: ReplyStats::new(),
+            replies: ReplyStats::new(),
             batch_size: BatchSize::new(),
         })
     }
@@ -103,13 +110,13 @@ impl SharedConnection {
     }
 
     /// Returns what is known of the servers' last answer.
-    pub(crate) fn heard(&self) -> LastReply {
-        self.heard.last()
+    pub(crate) fn last_reply(&self) -> LastReply {
+        self.replies.last()
     }
 
     /// Notes that what was `sent` then has been answered just now.
     pub(crate) fn note(&self, sent: lock_core::Moment) {
-        self.heard.note(sent);
+        self.replies.note(sent);
     }
 
     /// Returns true if no connection is open, nor being opened.
@@ -205,7 +212,7 @@ impl SharedConnection {
         let asking = Box::pin(request(Arc::clone(&connection.client)));
         match self.deadlines.timeout(limit, asking).await {
             Some(Ok(answer)) => {
-                self.heard.note(sent);
+                self.replies.note(sent);
                 Ok(answer)
             }
             Some(Err(error)) => Err(self.failed(&connection, error)),
@@ -272,10 +279,10 @@ impl SharedConnection {
             Opening::Under(_) | Opening::Closed => {}
         }
         let (sender, outcome) = watch::channel(None);
-        let (link, first) = (Arc::clone(self), state.next);
+        let (shared, first) = (Arc::clone(self), state.next);
         self.runtime.spawn(async move {
-            let opened = link.open(first).await;
-            let mut state = link.state.lock();
+            let opened = shared.open(first).await;
+            let mut state = shared.state.lock();
             state.connection = match &opened {
                 Ok((connection, member)) => {
                     state.next = *member;
@@ -320,6 +327,14 @@ impl SharedConnection {
         }
         Err(failure.unwrap_or_else(|| no_answer(limit)))
     }
+}
+
+pub(crate) async fn transact(
+    client: Arc<Client>,
+    transaction: Txn,
+) -> std::result::Result<TxnResponse, EtcdError> {
+    let mut client = client.kv_client().max_decoding_message_size(ANSWER_MAX);
+    client.txn(transaction).await
 }
 
 enum Joined {

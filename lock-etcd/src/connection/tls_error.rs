@@ -45,19 +45,19 @@ pub(crate) struct ErrorKeeper<S> {
     stream: S,
     record: Record,
     /// The bytes that were read before the driver asked for them.
-    heard: Vec<u8>,
+    read_ahead: Vec<u8>,
 }
 
 impl<S: AsyncRead + Unpin> ErrorKeeper<S> {
-    /// A witness of `stream`, and where it writes down what becomes of that.
+    /// A keeper of `stream`, and where it writes down what becomes of that.
     pub(crate) fn of(stream: S) -> (Self, Record) {
         let record = Record::default();
-        let witness = Self {
+        let keeper = Self {
             stream,
             record: record.clone(),
-            heard: Vec::new(),
+            read_ahead: Vec::new(),
         };
-        (witness, record)
+        (keeper, record)
     }
 
     /// Waits for the other end's first word. Over TLS that comes unasked, or why there is none: a server
@@ -69,7 +69,7 @@ impl<S: AsyncRead + Unpin> ErrorKeeper<S> {
         let mut buffer = ReadBuf::new(&mut word);
         std::future::poll_fn(|context| Pin::new(&mut *self).poll_read(context, &mut buffer))
             .await?;
-        self.heard.extend_from_slice(buffer.filled());
+        self.read_ahead.extend_from_slice(buffer.filled());
         Ok(())
     }
 }
@@ -80,10 +80,10 @@ impl<S: AsyncRead + Unpin> AsyncRead for ErrorKeeper<S> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if !self.heard.is_empty() {
-            let fits = buffer.remaining().min(self.heard.len());
-            buffer.put_slice(&self.heard[..fits]);
-            self.heard.drain(..fits);
+        if !self.read_ahead.is_empty() {
+            let fits = buffer.remaining().min(self.read_ahead.len());
+            buffer.put_slice(&self.read_ahead[..fits]);
+            self.read_ahead.drain(..fits);
             return Poll::Ready(Ok(()));
         }
         let before = buffer.filled().len();

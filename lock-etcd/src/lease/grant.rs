@@ -9,14 +9,14 @@ use lock_core::{Clock, Error, ErrorKind, HumanDuration, Moment, OwnerId, Result}
 
 use crate::connection::shared::SharedConnection;
 use crate::error::{BACKEND, Failure, is_lease_known, unexpected};
-use crate::lease::maintain::revoke;
+use crate::lease::revoke::{revoke, spawn_revoke};
 
 /// The time that a grant may take.
 const LIMIT: Duration = Duration::from_secs(2);
 
-/// Has leases granted over one link.
+/// Has leases granted over one connection.
 pub(crate) struct Granting {
-    link: Arc<SharedConnection>,
+    connection: Arc<SharedConnection>,
     /// Twice how many were asked for.
     asked: AtomicU64,
     /// The latest term that the cluster is known to have come to.
@@ -35,9 +35,9 @@ pub(crate) struct Granted {
 }
 
 impl Granting {
-    pub(crate) fn over(link: Arc<SharedConnection>) -> Self {
+    pub(crate) fn over(connection: Arc<SharedConnection>) -> Self {
         Self {
-            link,
+            connection,
             asked: AtomicU64::new(0),
             term: AtomicU64::new(0),
         }
@@ -57,9 +57,9 @@ impl Granting {
         let grant = |client: Arc<etcd_client::Client>| async move {
             client.lease_client().grant(1, None).await
         };
-        let granted = self.link.ask(LIMIT, grant).await?;
+        let granted = self.connection.ask(LIMIT, grant).await?;
         self.note(granted.header());
-        revoke(&self.link, granted.id(), LIMIT).await;
+        revoke(&self.connection, granted.id(), LIMIT).await;
         seconds(granted.ttl())
     }
 
@@ -72,7 +72,7 @@ impl Granting {
             let options = LeaseGrantOptions::new().with_id(id);
             client.lease_client().grant(wanted, Some(options)).await
         };
-        let ttl = match self.link.ask(LIMIT, grant).await {
+        let ttl = match self.connection.ask(LIMIT, grant).await {
             Ok(granted) => {
                 self.note(granted.header());
                 seconds(granted.ttl())?
@@ -81,15 +81,12 @@ impl Granting {
             // lives is not known, but that it was asked for no earlier than this.
             Err(Failure::Refused(refusal)) if is_lease_known(&refusal.error) => asked,
             Err(failure) => {
-                let link = Arc::clone(&self.link);
-                link.runtime().clone().spawn(async move {
-                    revoke(&link, id, asked).await;
-                });
+                spawn_revoke(&self.connection, id, asked);
                 return Err(failure.into());
             }
         };
         if ttl > asked {
-            revoke(&self.link, id, LIMIT).await;
+            revoke(&self.connection, id, LIMIT).await;
             return Err(too_short(asked, ttl));
         }
         Ok(Granted {

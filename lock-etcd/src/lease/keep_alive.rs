@@ -13,6 +13,7 @@ use etcd_client::{
     Client, Compare, CompareOp, Error as EtcdError, LeaseKeepAliveResponse, LeaseKeepAliveStream,
     LeaseKeeper, ResponseHeader, Txn, TxnOp,
 };
+use futures_util::future::OptionFuture;
 use lock_core::{Clock, Moment, Result};
 use tokio::sync::{mpsc, oneshot};
 
@@ -23,7 +24,7 @@ use crate::error::{is_lease_missing, no_answer, runtime_gone, unavailable, unexp
 #[derive(Clone, Debug)]
 pub(crate) struct KeepAlive {
     asks: mpsc::UnboundedSender<Ask>,
-    link: Arc<SharedConnection>,
+    connection: Arc<SharedConnection>,
 }
 
 /// The answer of a server about a lease that is to be kept alive.
@@ -62,17 +63,17 @@ struct Ask {
 type Reply = oneshot::Sender<Result<KeptAlive>>;
 
 impl KeepAlive {
-    /// Asks over `link`, in a task where that lives.
-    pub(crate) fn over(link: Arc<SharedConnection>) -> Self {
+    /// Asks over `connection`, in a task where that lives.
+    pub(crate) fn over(connection: Arc<SharedConnection>) -> Self {
         let (asks, inbox) = mpsc::unbounded_channel();
         let stream = Stream {
-            link: Arc::clone(&link),
+            connection: Arc::clone(&connection),
             open: None,
             unanswered: HashMap::new(),
             missed: HashSet::new(),
         };
-        link.runtime().spawn(stream.run(inbox));
-        Self { asks, link }
+        connection.runtime().spawn(stream.run(inbox));
+        Self { asks, connection }
     }
 
     /// Keeps `lease` alive, and has what is said to that confirmed by a transaction about a key, which has to be
@@ -95,7 +96,7 @@ impl KeepAlive {
 
     /// Waits for something that others do, at most for `limit`.
     pub(crate) async fn within<F: Future>(&self, limit: Duration, work: F) -> Option<F::Output> {
-        self.link.within(limit, work).await
+        self.connection.within(limit, work).await
     }
 
     /// The term that a majority is in.
@@ -112,7 +113,7 @@ impl KeepAlive {
             let look = look.clone();
             async move { client.kv_client().txn(look).await }
         };
-        let found = self.link.ask(limit, agree).await?;
+        let found = self.connection.ask(limit, agree).await?;
         found
             .header()
             .map(ResponseHeader::raft_term)
@@ -134,7 +135,7 @@ impl KeepAlive {
 
 /// The task's side.
 struct Stream {
-    link: Arc<SharedConnection>,
+    connection: Arc<SharedConnection>,
     open: Option<Open>,
     /// At most one request a lease, so that each answer belongs to the request whose time is known.
     unanswered: HashMap<i64, Unanswered>,
@@ -157,6 +158,7 @@ struct Unanswered {
 impl Stream {
     /// Until nobody can ask any more.
     async fn run(mut self, mut asks: mpsc::UnboundedReceiver<Ask>) {
+        let sleep_until = |moment| Clock::Boot.sleep_until(moment);
         loop {
             let ends = self.unanswered.values().map(|asked| asked.ends).min();
             // Each arm is cancel safe: what was not received stays for the next turn.
@@ -165,8 +167,8 @@ impl Stream {
                     Some(ask) => self.ask(ask).await,
                     None => return,
                 },
-                answer = next_answer(&mut self.open) => self.hear(answer),
-                () = sleep_until(ends) => self.fail("the keep-alive was not answered in time"),
+                answer = next_answer(&mut self.open) => self.on_answer(answer),
+                Some(()) = OptionFuture::from(ends.map(sleep_until)) => self.fail("the keep-alive was not answered in time"),
             }
         }
     }
@@ -201,7 +203,7 @@ impl Stream {
             waiting: vec![ask.answer],
         };
         self.unanswered.insert(ask.lease, asked);
-        match self.link.within(ask.limit, keeper.keep_alive()).await {
+        match self.connection.within(ask.limit, keeper.keep_alive()).await {
             Some(Ok(())) => {}
             Some(Err(_)) | None => self.fail("the stream of keep-alives has ended"),
         }
@@ -211,10 +213,10 @@ impl Stream {
     async fn open(&mut self, ask: Ask, sent: Moment) {
         // The driver's futures are large.
         let opening = Box::pin(async {
-            let connection = self.link.connection().await?;
+            let connection = self.connection.connection().await?;
             let mut client = connection.client.lease_client();
             match self
-                .link
+                .connection
                 .within(ask.limit, client.keep_alive(ask.lease))
                 .await
             {
@@ -224,22 +226,22 @@ impl Stream {
                     answers,
                 })),
                 Some(Err(error)) if is_lease_missing(&error) => {
-                    self.link.give_up(&connection);
+                    self.connection.give_up(&connection);
                     Ok(None)
                 }
-                Some(Err(error)) => Err(self.link.failed(&connection, error).into()),
+                Some(Err(error)) => Err(self.connection.failed(&connection, error).into()),
                 None => {
-                    self.link.give_up(&connection);
+                    self.connection.give_up(&connection);
                     Err(no_answer(ask.limit).with_server(connection.server.to_string()))
                 }
             }
         });
-        let opened = self.link.within(ask.limit * 2, opening).await;
+        let opened = self.connection.within(ask.limit * 2, opening).await;
         let answer = match opened.unwrap_or_else(|| Err(no_answer(ask.limit))) {
             Ok(Some(open)) => {
                 self.open = Some(open);
                 self.missed.clear();
-                self.link.note(sent);
+                self.connection.note(sent);
                 // The first answer is the driver's. All it tells us is that the lease lives, so the
                 // time comes with the next one.
                 return self.ask_again(ask).await;
@@ -257,7 +259,7 @@ impl Stream {
             return Ok(KeptAlive::Gone { term: None });
         }
         Err(unavailable(
-            "a server did not know a lease; another one is asked".to_owned(),
+            "a server did not know a lease; another one is asked",
         ))
     }
 
@@ -266,7 +268,10 @@ impl Stream {
         Box::pin(self.ask(ask)).await;
     }
 
-    fn hear(&mut self, answer: std::result::Result<Option<LeaseKeepAliveResponse>, EtcdError>) {
+    fn on_answer(
+        &mut self,
+        answer: std::result::Result<Option<LeaseKeepAliveResponse>, EtcdError>,
+    ) {
         let answer = match answer {
             Ok(Some(answer)) => answer,
             Ok(None) => return self.fail("the server has ended the stream of keep-alives"),
@@ -278,7 +283,7 @@ impl Stream {
         let Some(asked) = self.unanswered.remove(&answer.id()) else {
             return;
         };
-        self.link.note(asked.sent);
+        self.connection.note(asked.sent);
         let term = answer.header().map_or(0, ResponseHeader::raft_term);
         let told = match u64::try_from(answer.ttl()) {
             Ok(ttl) if ttl > 0 => KeptAlive::For {
@@ -300,7 +305,7 @@ impl Stream {
             && !self.unanswered.is_empty()
         {
             error = error.with_server(open.connection.server.to_string());
-            self.link.give_up(&open.connection);
+            self.connection.give_up(&open.connection);
         }
         for (_, asked) in self.unanswered.drain() {
             for reply in asked.waiting {
@@ -315,13 +320,6 @@ async fn next_answer(
 ) -> std::result::Result<Option<LeaseKeepAliveResponse>, EtcdError> {
     match open {
         Some(open) => open.answers.message().await,
-        None => std::future::pending().await,
-    }
-}
-
-async fn sleep_until(moment: Option<Moment>) {
-    match moment {
-        Some(moment) => Clock::Boot.sleep_until(moment).await,
         None => std::future::pending().await,
     }
 }

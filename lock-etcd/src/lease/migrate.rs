@@ -15,28 +15,31 @@ use crate::lease::shared::SharedLease;
 /// The time that one request may take here.
 const LIMIT: Duration = Duration::from_secs(1);
 
-/// Has everybody under an outgrown lease stand under a new one, in the place in the queue that they have. Returns
+/// Has everybody under an outgrown lease stand under a new one, in the claim_key in the queue that they have. Returns
 /// the lease that is not needed any more.
 ///
 /// What fails is to be repeated: then those move to the same lease who have not yet.
-pub(crate) async fn migrate_all(link: &Arc<SharedConnection>, lease: &SharedLease) -> Result<i64> {
+pub(crate) async fn migrate_all(
+    connection: &Arc<SharedConnection>,
+    lease: &SharedLease,
+) -> Result<i64> {
     let moving = lease.begin_move().await?;
     // Who is not there any more, or has moved by itself, does not matter here.
-    let _all = reassign(link, &lease.keys(), moving.from, moving.to.id, LIMIT).await?;
+    let _all = reassign(connection, &lease.keys(), moving.from, moving.to.id, LIMIT).await?;
     lease.end_move(moving.to);
     Ok(moving.from)
 }
 
 /// Puts a key under the lease that the others have moved to while it was on its way.
 pub(crate) async fn follow(
-    lane: &Arc<SharedConnection>,
-    place: &ClaimKey,
+    command: &Arc<SharedConnection>,
+    claim_key: &ClaimKey,
     former: i64,
     ends: Moment,
 ) -> std::result::Result<(), Failure> {
-    let key = [(Arc::clone(&place.key), place.mode)];
+    let key = [(Arc::clone(&claim_key.key), claim_key.mode)];
     let left = ends.since(Clock::Boot.now());
-    match reassign(lane, &key, former, place.lease.id(), left).await {
+    match reassign(command, &key, former, claim_key.lease.id(), left).await {
         Ok(true) => Ok(()),
         // It was moved meanwhile, or went with its lease: the next attempt finds out.
         Ok(false) => Err(Failure::Unknown(leader_changed())),
@@ -46,7 +49,7 @@ pub(crate) async fn follow(
 
 /// Puts keys under the lease `to` that stand under `from`; whether all of them did. It may arrive late, or twice.
 async fn reassign(
-    link: &Arc<SharedConnection>,
+    connection: &Arc<SharedConnection>,
     keys: &[(Arc<str>, Mode)],
     from: i64,
     to: i64,
@@ -61,6 +64,8 @@ async fn reassign(
     };
     let has_moved =
         |_, outcome: &TxnOpResponse| matches!(outcome, TxnOpResponse::Txn(one) if one.succeeded());
-    let outcomes = link.ask_for_all(limit, keys, moves, has_moved).await?;
+    let outcomes = connection
+        .ask_for_all(limit, keys, moves, has_moved)
+        .await?;
     Ok(outcomes.into_iter().all(|has_moved| has_moved))
 }

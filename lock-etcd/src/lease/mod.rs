@@ -5,4 +5,5 @@ pub(crate) mod keep_alive;
 pub(crate) mod maintain;
 pub(crate) mod migrate;
 pub(crate) mod pool;
+pub(crate) mod revoke;
 pub(crate) mod shared;

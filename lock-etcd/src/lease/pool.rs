@@ -45,7 +45,7 @@ impl Span {
 
 /// The leases that are kept alive in one place.
 pub(crate) struct LeasePool {
-    link: Arc<SharedConnection>,
+    connection: Arc<SharedConnection>,
     keep_alive: KeepAlive,
     /// The leases that new claims may stand under.
     shared: Mutex<HashMap<Span, Arc<SharedLease>>>,
@@ -63,11 +63,11 @@ enum Asking {
 }
 
 impl LeasePool {
-    pub(crate) fn over(link: Arc<SharedConnection>) -> Arc<Self> {
+    pub(crate) fn over(connection: Arc<SharedConnection>) -> Arc<Self> {
         Arc::new(Self {
-            keep_alive: KeepAlive::over(Arc::clone(&link)),
-            granting: Arc::new(Granting::over(Arc::clone(&link))),
-            link,
+            keep_alive: KeepAlive::over(Arc::clone(&connection)),
+            granting: Arc::new(Granting::over(Arc::clone(&connection))),
+            connection,
             shared: Mutex::default(),
             asking: Mutex::default(),
             in_use: watch::Sender::new(()),
@@ -119,7 +119,7 @@ impl LeasePool {
         asking.retain(|_, one| one.has_changed().is_ok());
         asking.insert(span, end);
         let leases = Arc::clone(self);
-        Asking::Ourselves(self.link.runtime().spawn(async move {
+        Asking::Ourselves(self.connection.runtime().spawn(async move {
             let _ours = ours;
             match leases.open_for(span) {
                 Some(_) => Ok(()),
@@ -143,8 +143,8 @@ impl LeasePool {
         shared.retain(|_, lease| !lease.is_retired());
         shared.insert(span, Arc::clone(&lease));
         drop(shared);
-        let tending = maintain(Arc::clone(&self.link), lease, self.in_use.subscribe());
-        self.link.runtime().spawn(tending);
+        let tending = maintain(Arc::clone(&self.connection), lease, self.in_use.subscribe());
+        self.connection.runtime().spawn(tending);
         Ok(())
     }
 

@@ -31,7 +31,7 @@ struct State {
     /// All claims that were created until then, and have not gone since, are among `claims`.
     known_until: i64,
     /// The last revision in which a claim is known to have gone.
-    heard: i64,
+    last_gone: i64,
     /// When the servers were last asked who say that the first waiter still waits.
     checked: Option<Moment>,
     /// The claim that kept it out in this later revision, too.
@@ -88,7 +88,7 @@ impl SharedWait {
             && !seen.is_partial()
             && created > state.known_until
             // Else it has claims that are known to have gone, of which nobody is told again.
-            && seen.revision >= state.heard
+            && seen.revision >= state.last_gone
         {
             (state.claims, state.known_until) = (seen, created);
         }
@@ -127,7 +127,7 @@ impl SharedWait {
     pub(crate) fn note_gone(&self, key: &[u8], gone: i64) {
         let mut state = self.state.lock();
         state.claims.remove(key, gone);
-        state.heard = state.heard.max(gone);
+        state.last_gone = state.last_gone.max(gone);
     }
 
     /// In which revision the claims were as they are known.
@@ -158,7 +158,7 @@ impl SharedWait {
         for (created, told) in told {
             state.tell(created, told);
         }
-        state.note_checked(sent);
+        state.checked = Some(sent);
         Ok(())
     }
 
@@ -194,7 +194,7 @@ impl SharedWait {
             return;
         }
         if found.iter().all(|(_, is_there)| *is_there) {
-            state.note_checked(sent);
+            state.checked = Some(sent);
             let first = looks
                 .first()
                 .and_then(|own| state.claims.blocker_of(own.created));
@@ -209,7 +209,7 @@ impl SharedWait {
         for (look, (now, _)) in gone {
             // Not one that has the same key by now.
             state.claims.remove(&look.key, look.created + 1);
-            state.heard = state.heard.max(*now);
+            state.last_gone = state.last_gone.max(*now);
         }
         let (Some(own), Some((_, is_there))) = (looks.first(), found.first()) else {
             return;
@@ -298,10 +298,6 @@ impl State {
             Some((seen, now)) if seen == blocking_claim => listed.max(*now),
             _ => listed,
         }
-    }
-
-    fn note_checked(&mut self, sent: Moment) {
-        self.checked = Some(sent);
     }
 }
 

@@ -6,13 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::{Clock, Moment, Mutex};
-use tokio::sync::oneshot;
 
 use crate::connection::shared::SharedConnection;
-use crate::queue::Queue;
-use crate::wait::queue_watch::look_after;
-use crate::wait::shared_wait::{SharedWait, Waiter};
-use crate::wait::ticket::Ticket;
+use crate::wait::shared_wait::SharedWait;
 use crate::watch::watches::Watches;
 
 /// The shortest time between two waits of a client that look by themselves.
@@ -20,17 +16,17 @@ const PACE: Duration = Duration::from_millis(250);
 
 /// The waits of a client, by the queues that they are in.
 pub(crate) struct SharedWaits {
-    pub(crate) link: Arc<SharedConnection>,
+    pub(crate) connection: Arc<SharedConnection>,
     pub(crate) watches: Watches,
-    by_queue: Mutex<HashMap<String, Arc<SharedWait>>>,
+    pub(super) by_queue: Mutex<HashMap<String, Arc<SharedWait>>>,
     /// When the next wait may look by itself.
     next_look: Mutex<Moment>,
 }
 
 impl SharedWaits {
-    pub(crate) fn over(link: Arc<SharedConnection>, watches: Watches) -> Arc<Self> {
+    pub(crate) fn over(connection: Arc<SharedConnection>, watches: Watches) -> Arc<Self> {
         Arc::new(Self {
-            link,
+            connection,
             watches,
             by_queue: Mutex::default(),
             next_look: Mutex::new(Clock::Boot.now()),
@@ -41,34 +37,6 @@ impl SharedWaits {
     pub(crate) fn has_waiter(&self, queue: &str) -> bool {
         let wait = self.by_queue.lock().get(queue).cloned();
         wait.is_some_and(|wait| !wait.is_empty())
-    }
-
-    /// Waits in `queue` for the turn of the claim with this `key`, which was `created` then. `seen` is what
-    /// its take was answered with.
-    pub(crate) fn enter(
-        self: &Arc<Self>,
-        queue: &str,
-        (key, created): (&Arc<str>, i64),
-        seen: Option<Queue>,
-    ) -> Ticket {
-        let (tell, told) = oneshot::channel();
-        let mut waits = self.by_queue.lock();
-        let (wait, is_new) = match waits.get(queue) {
-            Some(wait) => (Arc::clone(wait), false),
-            None => (SharedWait::new(queue), true),
-        };
-        let waiter = Waiter {
-            key: Arc::clone(key),
-            tell,
-        };
-        wait.enter(created, waiter, seen);
-        if is_new {
-            waits.insert(queue.to_owned(), Arc::clone(&wait));
-            let looking = look_after(Arc::clone(&wait), Arc::clone(self));
-            let runtime = self.link.runtime();
-            runtime.spawn(looking);
-        }
-        Ticket::new(wait, created, told)
     }
 
     /// Forgets a wait that nobody is in; `false` when somebody came meanwhile.

@@ -6,12 +6,13 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use etcd_client::{EventType, KeyValue, WatchRequestSender, WatchResponse, WatchResponseStream};
+use futures_util::future::OptionFuture;
 use lock_core::{Backoff, Clock, Moment, Result};
 use tokio::sync::mpsc;
 
 use crate::connection::shared::{Connection, SharedConnection};
 use crate::error::no_answer;
-use crate::watch::watches::{Command, Watch, WatchEvent};
+use crate::watch::messages::{Command, Watch, WatchEvent};
 
 /// The time that the connection of a stream may take to open, and the stream itself.
 const LIMIT: Duration = Duration::from_secs(2);
@@ -26,7 +27,7 @@ const UNANSWERED_MAX: usize = 64;
 
 /// The task's side of all watches of a client.
 pub(crate) struct Watching {
-    link: Arc<SharedConnection>,
+    connection: Arc<SharedConnection>,
     watches: HashMap<i64, Watch>,
     open: Option<Open>,
 }
@@ -35,12 +36,12 @@ struct Open {
     connection: Connection,
     requests: WatchRequestSender,
     answers: WatchResponseStream,
-    /// The requests that are to be sent, in this order.
+    /// The requests that are to be sent, in this command.
     outbox: VecDeque<Request>,
     /// Watches that were asked for, and are not known to have begun.
     unanswered: HashSet<i64>,
     /// When the last answer came, or the first request after a pause was sent.
-    heard: Moment,
+    last_reply: Moment,
 }
 
 #[derive(Clone, Copy)]
@@ -50,19 +51,20 @@ enum Request {
 }
 
 impl Watching {
-    /// Watches over `link`, nothing at first.
-    pub(crate) fn over(link: Arc<SharedConnection>) -> Self {
+    /// Watches over `connection`, nothing at first.
+    pub(crate) fn over(connection: Arc<SharedConnection>) -> Self {
         Self {
-            link,
+            connection,
             watches: HashMap::new(),
             open: None,
         }
     }
 
-    /// Watches until nobody can order anything any more.
-    pub(crate) async fn run(mut self, mut orders: mpsc::UnboundedReceiver<Command>) {
+    /// Watches until nobody can command anything any more.
+    pub(crate) async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
         let pauses = || Backoff::new(Duration::from_millis(10), LIMIT / 2);
         let mut backoff = pauses();
+        let sleep_until = |moment| Clock::Boot.sleep_until(moment);
         let mut opens_at: Option<Moment> = None;
         loop {
             let is_wanted = self.open.is_none() && !self.watches.is_empty();
@@ -77,26 +79,26 @@ impl Watching {
             // Each arm is cancel safe: what was not received stays for the next turn, and what was not sent
             // stays in the outbox.
             tokio::select! {
-                order = orders.recv() => match order {
-                    Some(order) => self.handle(order),
+                command = commands.recv() => match command {
+                    Some(command) => self.handle(command),
                     None => return,
                 },
-                heard = next_event(&mut self.open, &self.watches) => {
-                    self.hear(heard);
+                event = next_event(&mut self.open, &self.watches) => {
+                    self.on_event(event);
                     // Opening a stream is no success before something has come of it.
                     match self.open {
                         Some(_) => backoff = pauses(),
                         None => opens_at = Some(Clock::Boot.now().plus(backoff.next_pause())),
                     }
                 }
-                () = sleep_until(opens_at) => opens_at = None,
-                () = sleep_until(silent_at) => self.give_up(),
+                Some(()) = OptionFuture::from(opens_at.map(sleep_until)) => opens_at = None,
+                Some(()) = OptionFuture::from(silent_at.map(sleep_until)) => self.give_up(),
             }
         }
     }
 
-    fn handle(&mut self, order: Command) {
-        let request = match order {
+    fn handle(&mut self, command: Command) {
+        let request = match command {
             Command::Watch(number, watch) => {
                 self.watches.insert(number, watch);
                 Request::Watch(number)
@@ -118,18 +120,22 @@ impl Watching {
         let Some(first) = outbox.pop_front() else {
             return Ok(());
         };
-        let Some(connection) = self.link.within(LIMIT, self.link.connection()).await else {
+        let Some(connection) = self
+            .connection
+            .within(LIMIT, self.connection.connection())
+            .await
+        else {
             return Err(no_answer(LIMIT));
         };
         let connection = connection?;
         let (key, options) = self.watches[&first].options(first);
         let mut client = connection.client.watch_client();
         let opening = Box::pin(client.watch(key, Some(options)));
-        let (requests, answers) = match self.link.within(LIMIT, opening).await {
+        let (requests, answers) = match self.connection.within(LIMIT, opening).await {
             Some(Ok(stream)) => stream.split(),
-            Some(Err(error)) => return Err(self.link.failed(&connection, error).into()),
+            Some(Err(error)) => return Err(self.connection.failed(&connection, error).into()),
             None => {
-                self.link.give_up(&connection);
+                self.connection.give_up(&connection);
                 return Err(no_answer(LIMIT));
             }
         };
@@ -139,7 +145,7 @@ impl Watching {
             answers,
             outbox: outbox.into_iter().map(Request::Watch).collect(),
             unanswered: HashSet::from([first]),
-            heard: Clock::Boot.now(),
+            last_reply: Clock::Boot.now(),
         });
         Ok(())
     }
@@ -148,18 +154,18 @@ impl Watching {
     fn give_up(&mut self) {
         if let Some(open) = self.open.take() {
             tracing::debug!("the stream of watches is silent, and opened again");
-            self.link.give_up(&open.connection);
+            self.connection.give_up(&open.connection);
         }
     }
 
-    fn hear(&mut self, heard: StreamEvent) {
+    fn on_event(&mut self, event: StreamEvent) {
         let Some(open) = &mut self.open else {
             return;
         };
-        match heard {
+        match event {
             StreamEvent::Sent => open.note_sent(),
             StreamEvent::Answer(answer) => {
-                open.heard = Clock::Boot.now();
+                open.last_reply = Clock::Boot.now();
                 open.unanswered.remove(&answer.watch_id());
                 self.note(&answer);
             }
@@ -230,7 +236,7 @@ impl Open {
     fn note_sent(&mut self) {
         if let Some(Request::Watch(number)) = self.outbox.pop_front() {
             if self.unanswered.is_empty() {
-                self.heard = Clock::Boot.now();
+                self.last_reply = Clock::Boot.now();
             }
             self.unanswered.insert(number);
         }
@@ -239,7 +245,7 @@ impl Open {
     /// From when on its silence is no slowness, if it owes an answer.
     fn silent_at(&self) -> Option<Moment> {
         let owes = !self.unanswered.is_empty();
-        owes.then(|| self.heard.plus(SILENCE_LIMIT))
+        owes.then(|| self.last_reply.plus(SILENCE_LIMIT))
     }
 }
 
@@ -282,12 +288,5 @@ async fn next_event(open: &mut Option<Open>, watches: &HashMap<i64, Watch>) -> S
         },
         // A member that is stopped ends nothing.
         () = open.connection.is_given_up() => StreamEvent::End("its connection was given up"),
-    }
-}
-
-async fn sleep_until(moment: Option<Moment>) {
-    match moment {
-        Some(moment) => Clock::Boot.sleep_until(moment).await,
-        None => std::future::pending().await,
     }
 }

@@ -3,60 +3,19 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use etcd_client::{WatchFilterType, WatchOptions};
 use lock_core::Result;
 use tokio::sync::mpsc;
 
 use crate::connection::shared::SharedConnection;
 use crate::error::runtime_gone;
-use crate::keys::end_of;
+use crate::watch::messages::{Command, Tell, Watch, WatchEvent, Watched};
 use crate::watch::stream::Watching;
-
-/// The revision of whatever is written next, as a server understands it.
-const NOW: i64 = 0;
 
 /// Has keys watched.
 #[derive(Clone, Debug)]
 pub(crate) struct Watches {
-    orders: mpsc::UnboundedSender<Command>,
+    commands: mpsc::UnboundedSender<Command>,
     numbers: Arc<AtomicI64>,
-}
-
-/// The news about a watch.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum WatchEvent {
-    /// This key has gone, in this revision.
-    Deleted(Vec<u8>, i64),
-    /// Something had been written before the watch began, and what that was is not told.
-    Stale,
-    /// The news cannot be told any more; no more is told.
-    Lost,
-}
-
-/// The keys that are to be watched.
-#[derive(Clone, Debug)]
-pub(crate) enum Watched {
-    Key(Vec<u8>),
-    /// Everything that begins with this, which ends with a slash.
-    Below(String),
-}
-
-pub(crate) type Tell = Box<dyn Fn(WatchEvent) + Send + Sync>;
-
-/// The next job of the task.
-pub(crate) enum Command {
-    Watch(i64, Watch),
-    Forget(i64),
-}
-
-/// A watch, as the task knows it.
-pub(crate) struct Watch {
-    watched: Watched,
-    /// The first revision that has not been told about, and need be.
-    pub(crate) from: Arc<AtomicI64>,
-    /// True if what was written until it begins is left out.
-    pub(crate) skips: bool,
-    pub(crate) tell: Tell,
 }
 
 /// A watch; dropping it ends it.
@@ -64,7 +23,7 @@ pub(crate) struct Watch {
 pub(crate) struct Subscription {
     number: i64,
     from: Arc<AtomicI64>,
-    orders: mpsc::UnboundedSender<Command>,
+    commands: mpsc::UnboundedSender<Command>,
 }
 
 impl Subscription {
@@ -76,13 +35,13 @@ impl Subscription {
 }
 
 impl Watches {
-    /// Watches over `link`, in a task where that lives.
-    pub(crate) fn over(link: Arc<SharedConnection>) -> Self {
-        let (orders, inbox) = mpsc::unbounded_channel();
-        let watching = Watching::over(Arc::clone(&link));
-        link.runtime().spawn(watching.run(inbox));
+    /// Watches over `connection`, in a task where that lives.
+    pub(crate) fn over(connection: Arc<SharedConnection>) -> Self {
+        let (commands, inbox) = mpsc::unbounded_channel();
+        let watching = Watching::over(Arc::clone(&connection));
+        connection.runtime().spawn(watching.run(inbox));
         Self {
-            orders,
+            commands,
             numbers: Arc::new(AtomicI64::new(1)),
         }
     }
@@ -120,12 +79,12 @@ impl Watches {
             skips,
             tell,
         };
-        let order = Command::Watch(number, watch);
-        self.orders.send(order).map_err(|_| runtime_gone())?;
+        let sent = self.commands.send(Command::Watch(number, watch));
+        sent.map_err(|_| runtime_gone())?;
         Ok(Subscription {
             number,
             from,
-            orders: self.orders.clone(),
+            commands: self.commands.clone(),
         })
     }
 }
@@ -133,30 +92,6 @@ impl Watches {
 impl Drop for Subscription {
     fn drop(&mut self) {
         // Without a task nothing is watched.
-        let _unheard = self.orders.send(Command::Forget(self.number));
-    }
-}
-
-impl Watch {
-    /// From the revision after `now` on the server tells of everything, also over a stream that is opened
-    /// anew.
-    pub(crate) fn began_after(&mut self, now: i64) {
-        self.skips = false;
-        if self.from.fetch_max(now + 1, Ordering::Relaxed) <= now {
-            (self.tell)(WatchEvent::Stale);
-        }
-    }
-
-    pub(crate) fn options(&self, number: i64) -> (Vec<u8>, WatchOptions) {
-        let from = self.from.load(Ordering::Relaxed);
-        let begins = if self.skips { NOW } else { from };
-        let options = WatchOptions::new()
-            .with_watch_id(number)
-            .with_start_revision(begins)
-            .with_filters([WatchFilterType::NoPut]);
-        match &self.watched {
-            Watched::Key(key) => (key.clone(), options),
-            Watched::Below(prefix) => (prefix.clone().into(), options.with_range(end_of(prefix))),
-        }
+        let _unheard = self.commands.send(Command::Forget(self.number));
     }
 }
