@@ -11,8 +11,9 @@ use zookeeper_client::Error as ZooKeeperError;
 
 use crate::claim_node::{ClaimNode, Look};
 use crate::client::Client;
-use crate::error::{claim_ended, is_end_of_session, is_loss_of_connection, no_claim, translate};
-use crate::session::node::DriverResult;
+use crate::error::{
+    DriverResult, claim_ended, is_end_of_session, is_loss_of_connection, no_claim, translate,
+};
 use crate::waiting::{Waiting, WaitsFor, trust};
 
 /// The time that an answer may take, if nothing shorter applies.
@@ -66,13 +67,13 @@ impl<'a> ZooKeeperAttempt<'a> {
         }
         let answer = self.look(claim, false, false).await?;
         if let Answer::Queued { .. } = answer {
-            refused.note(key);
+            refused.is_new(key.clone());
         }
         Ok(answer)
     }
 
     /// Looks whether it is the turn of the claim, after lining up if that has not been done.
-    async fn line_up(&mut self, claim: &mut Claim, retry: &Retry) -> Result<Answer> {
+    async fn enqueue(&mut self, claim: &mut Claim, retry: &Retry) -> Result<Answer> {
         let is_over = retry.is_over();
         let doubt = std::mem::replace(&mut self.doubt, true) && !is_over;
         let is_recent = |told| Clock::Boot.now().since(told) < RECENT;
@@ -91,29 +92,29 @@ impl<'a> ZooKeeperAttempt<'a> {
 
     /// Returns true if the key is held, as far as this request is concerned; `None` when the claim has ended.
     async fn is_held(&mut self, claim: &Claim) -> Result<Option<bool>> {
-        let Some((session, line)) = self.node.look_from_outside(claim).await? else {
+        let Some((session, queue)) = self.node.look_from_outside(claim).await? else {
             return Ok(None);
         };
-        let mut modes = line.modes().to_vec();
+        let mut modes = queue.modes().to_vec();
         modes.push(self.request.mode);
         let before = blocking_claim(&modes, modes.len() - 1);
-        self.node.check(&session, &line, before).await?;
+        self.node.check(&session, &queue, before).await?;
         Ok(Some(before.is_some()))
     }
 
-    /// Looks at the line. If others are before the claim, it `watches` one of them, so that it is woken when it may be its
+    /// Looks at the queue. If others are before the claim, it `watches` one of them, so that it is woken when it may be its
     /// turn.
     async fn look(&mut self, claim: &mut Claim, watches: bool, doubt: bool) -> Result<Answer> {
         loop {
             let Some(look) = self.node.look(claim, doubt).await? else {
                 return Ok(Answer::Ended(claim_ended()));
             };
-            let modes = look.line.modes();
+            let modes = look.queue.modes();
             let before = blocking_claim(modes, look.index);
             // A waiter hears of the one in the way when it watches that.
             let in_the_way = before.filter(|_| !watches);
             self.node
-                .check(&look.session, &look.line, in_the_way)
+                .check(&look.session, &look.queue, in_the_way)
                 .await?;
             let Some(before) = before else {
                 return Ok(self.node.grant(claim, &look));
@@ -125,7 +126,7 @@ impl<'a> ZooKeeperAttempt<'a> {
             let waits_for = if is_permit && is_permit_before && before_holds() {
                 WaitsFor::Anyone
             } else {
-                WaitsFor::Claim(look.line.name(before).to_owned())
+                WaitsFor::Claim(look.queue.name(before).to_owned())
             };
             if !watches || self.watch(&look, waits_for).await? {
                 return Ok(Answer::Queued {
@@ -146,7 +147,7 @@ impl<'a> ZooKeeperAttempt<'a> {
         let lock = &look.lock;
         match &before {
             WaitsFor::Anyone => {
-                let Some(watcher) = settle(look.session.watch_line(lock).await)? else {
+                let Some(watcher) = settle(look.session.watch_queue(lock).await)? else {
                     return Ok(false);
                 };
                 self.waiting = Some(Waiting::for_anyone(watcher));
@@ -182,7 +183,7 @@ impl Attempt for ZooKeeperAttempt<'_> {
         let client = self.client;
         let asking = async {
             match retry.waits() {
-                true => self.line_up(claim, retry).await,
+                true => self.enqueue(claim, retry).await,
                 false => self.try_once(claim).await,
             }
         };
@@ -192,7 +193,7 @@ impl Attempt for ZooKeeperAttempt<'_> {
     }
 
     fn last_reply(&self) -> LastReply {
-        self.client.heard.last()
+        self.client.replies.last()
     }
 
     async fn changed(&mut self) -> Result<()> {
@@ -208,7 +209,7 @@ impl Attempt for ZooKeeperAttempt<'_> {
         let client = self.client;
         let leaving = client.deadlines.timeout(limit, self.node.withdraw(claim));
         if let Some(Err(error)) = Box::pin(leaving).await {
-            tracing::debug!(%error, "leaving the line goes on in the background");
+            tracing::debug!(%error, "leaving the queue goes on in the background");
         }
     }
 }

@@ -9,12 +9,13 @@ use zookeeper_client::Error as ZooKeeperError;
 use crate::claim_registry::ClaimRecord;
 use crate::client::Client;
 use crate::error::{
-    claim_ended, is_cut_off, is_expired, is_loss_of_connection, no_claim, not_made, translate,
+    DriverResult, claim_ended, is_cut_off, is_expired, is_loss_of_connection, no_claim, not_made,
+    translate,
 };
 use crate::paths::claim_prefix;
 use crate::queue::Queue;
 use crate::session::looks::Seen;
-use crate::session::node::{DriverResult, Node};
+use crate::session::node::Node;
 use crate::session::requests::Session;
 
 /// The node of the claim of an acquisition.
@@ -52,11 +53,11 @@ enum NodeName {
     Ended,
 }
 
-/// The findings of a look at the line.
+/// The findings of a look at the queue.
 pub(crate) struct Look {
     /// When the request was sent by which the session was confirmed last: a hold counts from then.
     pub(crate) confirmed: Moment,
-    pub(crate) line: Arc<Queue>,
+    pub(crate) queue: Arc<Queue>,
     /// Where we are in it.
     pub(crate) index: usize,
     /// The lock's node.
@@ -77,7 +78,7 @@ impl<'a> ClaimNode<'a> {
         }
     }
 
-    /// Looks at the line, after joining it if that has not been done; `None` when the claim has ended, with its session
+    /// Looks at the queue, after joining it if that has not been done; `None` when the claim has ended, with its session
     /// or its node. It goes on over lost connections, which the session makes again. In `doubt`, which is without a
     /// reason, it is content with what others have seen a moment ago.
     ///
@@ -96,19 +97,19 @@ impl<'a> ClaimNode<'a> {
             let seen = match &self.node {
                 NodeName::Absent | NodeName::Ended => self.join(claim, &session).await?,
                 NodeName::Unanswered => self.find(claim, &session).await?,
-                NodeName::There(_) => self.see(&session).await?,
+                NodeName::There(_) => self.relist(&session).await?,
             };
-            let (Some((confirmed, line)), NodeName::There(node)) = (seen, &self.node) else {
+            let (Some((confirmed, queue)), NodeName::There(node)) = (seen, &self.node) else {
                 self.pause(&session).await;
                 continue;
             };
-            let Some(index) = line.position(node.name()) else {
+            let Some(index) = queue.position(node.name()) else {
                 // Others have deleted our node.
                 self.end();
                 continue;
             };
             (self.seen, self.fruitless) = (asked, 0);
-            return Ok(Some(self.look_at((confirmed, line), index, session)));
+            return Ok(Some(self.look_at((confirmed, queue), index, session)));
         }
     }
 
@@ -117,17 +118,17 @@ impl<'a> ClaimNode<'a> {
         let NodeName::There(node) = &self.node else {
             return None;
         };
-        let (confirmed, line) = session.looks().seen_since(&self.lock, self.seen)?;
-        let index = line.position(node.name())?;
+        let (confirmed, queue) = session.looks().seen_since(&self.lock, self.seen)?;
+        let index = queue.position(node.name())?;
         let is_new = Clock::Boot.now().since(confirmed) < DOUBT;
-        let waits = blocking_claim(line.modes(), index).is_some();
-        (is_new && waits).then(|| self.look_at((confirmed, line), index, Arc::clone(session)))
+        let waits = blocking_claim(queue.modes(), index).is_some();
+        (is_new && waits).then(|| self.look_at((confirmed, queue), index, Arc::clone(session)))
     }
 
-    fn look_at(&self, (confirmed, line): Seen, index: usize, session: Arc<Session>) -> Look {
+    fn look_at(&self, (confirmed, queue): Seen, index: usize, session: Arc<Session>) -> Look {
         Look {
             confirmed,
-            line,
+            queue,
             index,
             lock: Arc::clone(&self.lock),
             session,
@@ -146,7 +147,7 @@ impl<'a> ClaimNode<'a> {
         }
     }
 
-    /// Looks at the line without joining it; `None` when the claim has ended with its session.
+    /// Looks at the queue without joining it; `None` when the claim has ended with its session.
     pub(crate) async fn look_from_outside(
         &mut self,
         claim: &Claim,
@@ -157,7 +158,7 @@ impl<'a> ClaimNode<'a> {
             };
             let children = match session.look(&self.lock).await {
                 Err(ZooKeeperError::NoNode) => Vec::new(),
-                answer => match self.settle(&session, answer)? {
+                answer => match self.retry_or_fail(&session, answer)? {
                     Some(children) => children,
                     None => {
                         self.pause(&session).await;
@@ -169,7 +170,7 @@ impl<'a> ClaimNode<'a> {
         }
     }
 
-    /// Checks that those in a line are claims who might be something else: whose names are of no client that we know, or
+    /// Checks that those in a queue are claims who might be something else: whose names are of no client that we know, or
     /// the one `in_the_way`.
     ///
     /// # Errors
@@ -178,18 +179,18 @@ impl<'a> ClaimNode<'a> {
     pub(crate) async fn check(
         &mut self,
         session: &Arc<Session>,
-        line: &Queue,
+        queue: &Queue,
         in_the_way: Option<usize>,
     ) -> Result<()> {
-        let in_the_way = in_the_way.map(|index| line.name(index));
-        let doubtful = line.strangers().chain(in_the_way);
+        let in_the_way = in_the_way.map(|index| queue.name(index));
+        let doubtful = queue.strangers().chain(in_the_way);
         for name in doubtful {
             let path = format!("{}/{name}", self.lock);
             if self.client.is_known_claim(&path) {
                 continue;
             }
             let answer = session.is_ephemeral(&path).await;
-            match self.settle(session, answer)? {
+            match self.retry_or_fail(session, answer)? {
                 Some(true) => self.client.is_claim(path),
                 Some(false) => return Err(no_claim(&path)),
                 None => return Ok(()),
@@ -205,7 +206,7 @@ impl<'a> ClaimNode<'a> {
             return Answer::Ended(claim_ended());
         };
         let is_permit = matches!(claim.id().mode(), Mode::Permit { .. });
-        if is_permit && look.index + 1 < look.line.len() {
+        if is_permit && look.index + 1 < look.queue.len() {
             // The next one waits for this claim to be let in, not for it to go.
             look.session.signal(&node.path);
         }
@@ -216,7 +217,7 @@ impl<'a> ClaimNode<'a> {
         }
     }
 
-    /// Leaves the line.
+    /// Leaves the queue.
     ///
     /// # Errors
     ///
@@ -225,18 +226,14 @@ impl<'a> ClaimNode<'a> {
         if let (NodeName::There(node), Some(session)) = (&self.node, &self.session) {
             session.remove(&node.path).await.map_err(translate)?;
             self.client.left(claim.id().owner());
-            self.not_there(claim);
+            self.forget_node(claim);
         }
         Ok(())
     }
 
     /// Finds the session of the claim; `None` once when the claim has ended.
     async fn session(&mut self, claim: &Claim) -> Result<Option<Arc<Session>>> {
-        if self
-            .session
-            .as_ref()
-            .is_some_and(|session| session.has_ended())
-        {
+        if self.session.as_deref().is_some_and(Session::has_ended) {
             self.end();
         }
         if let NodeName::Ended = self.node {
@@ -254,27 +251,27 @@ impl<'a> ClaimNode<'a> {
     async fn join(&mut self, claim: &mut Claim, session: &Arc<Session>) -> Result<Option<Seen>> {
         let id = claim.id();
         let (owner, prefix) = (id.owner(), claim_prefix(id));
-        let place = ClaimRecord::new(session, &self.lock, &prefix, claim);
-        self.client.registry.enter(owner, place);
+        let record = ClaimRecord::new(session, &self.lock, &prefix, claim);
+        self.client.registry.enter(owner, record);
         let sent = claim.sending();
         self.node = NodeName::Unanswered;
         let joined = session.join(&self.lock, &prefix).await;
         match joined.node {
             Ok(node) => {
-                self.client.heard.note(sent);
+                self.client.replies.note(sent);
                 self.found(claim, node);
-                if matches!(joined.line, Err(ZooKeeperError::NoNode)) {
+                if matches!(joined.queue, Err(ZooKeeperError::NoNode)) {
                     return Ok(None);
                 }
-                let line = self.settle(session, joined.line)?;
-                Ok(line.map(|line| (sent, line)))
+                let queue = self.retry_or_fail(session, joined.queue)?;
+                Ok(queue.map(|queue| (sent, queue)))
             }
             Err(error) if session.has_ended() || is_cut_off(&error) => {
-                self.settle(session, Err(error))
+                self.retry_or_fail(session, Err(error))
             }
             Err(error) => {
                 // The server has said that it made nothing.
-                self.not_there(claim);
+                self.forget_node(claim);
                 if error == ZooKeeperError::NoNode {
                     self.make_lock(session).await?;
                     Ok(None)
@@ -295,7 +292,7 @@ impl<'a> ClaimNode<'a> {
             Err((error @ (ZooKeeperError::NoAuth | ZooKeeperError::InvalidAcl), path)) => {
                 Err(not_made(error, path))
             }
-            Err((error, _)) => self.settle(session, Err::<(), _>(error)).map(|_| ()),
+            Err((error, _)) => self.retry_or_fail(session, Err::<(), _>(error)).map(|_| ()),
         }
     }
 
@@ -304,40 +301,40 @@ impl<'a> ClaimNode<'a> {
         let prefix = claim_prefix(claim.id());
         let seen = session.look_together(&self.lock).await;
         if matches!(seen, Err(ZooKeeperError::NoNode)) {
-            self.not_there(claim);
+            self.forget_node(claim);
             return Ok(None);
         }
-        let Some((confirmed, line)) = self.settle(session, seen)? else {
+        let Some((confirmed, queue)) = self.retry_or_fail(session, seen)? else {
             return Ok(None);
         };
-        let found = match line.find(&prefix) {
+        let found = match queue.find(&prefix) {
             Some(name) => session.own(&self.lock, name).await,
             None => Ok(None),
         };
-        let Some(found) = self.settle(session, found)? else {
+        let Some(found) = self.retry_or_fail(session, found)? else {
             return Ok(None);
         };
         let Some(node) = found else {
-            self.not_there(claim);
+            self.forget_node(claim);
             return Ok(None);
         };
-        self.client.heard.note(confirmed);
+        self.client.replies.note(confirmed);
         self.found(claim, node);
-        Ok(Some((confirmed, line)))
+        Ok(Some((confirmed, queue)))
     }
 
     /// Looks again. Where a state that the members have agreed on has our node and nobody before it, each later one has
     /// nobody before it either, as long as our node is there. So it may be an old one that a server shows us, and what
     /// counts is how long the session lives.
-    async fn see(&mut self, session: &Arc<Session>) -> Result<Option<Seen>> {
+    async fn relist(&mut self, session: &Arc<Session>) -> Result<Option<Seen>> {
         let seen = session.look_together(&self.lock).await;
         if matches!(seen, Err(ZooKeeperError::NoNode)) {
             self.end();
             return Ok(None);
         }
-        let seen = self.settle(session, seen)?;
+        let seen = self.retry_or_fail(session, seen)?;
         if let Some((confirmed, _)) = &seen {
-            self.client.heard.note(*confirmed);
+            self.client.replies.note(*confirmed);
         }
         Ok(seen)
     }
@@ -347,12 +344,12 @@ impl<'a> ClaimNode<'a> {
         let owner = claim.id().owner();
         self.client
             .registry
-            .update(owner, |place| place.node = Some(Arc::clone(&node)));
+            .update(owner, |record| record.node = Some(Arc::clone(&node)));
         self.client.joined(&self.lock);
         self.node = NodeName::There(node);
     }
 
-    fn not_there(&mut self, claim: &mut Claim) {
+    fn forget_node(&mut self, claim: &mut Claim) {
         claim.refused();
         self.client.registry.leave(claim.id().owner());
         self.node = NodeName::Absent;
@@ -364,7 +361,11 @@ impl<'a> ClaimNode<'a> {
     }
 
     /// Returns what an answer comes to: `None` when one has to ask again.
-    fn settle<T>(&mut self, session: &Session, answer: DriverResult<T>) -> Result<Option<T>> {
+    fn retry_or_fail<T>(
+        &mut self,
+        session: &Session,
+        answer: DriverResult<T>,
+    ) -> Result<Option<T>> {
         match answer {
             Ok(value) => Ok(Some(value)),
             Err(error) if session.has_ended() || is_expired(&error) => {

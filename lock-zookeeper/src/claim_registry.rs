@@ -6,16 +6,14 @@ use std::sync::Arc;
 
 use std::time::Duration;
 
-use futures_util::future::join_all;
-use lock_core::{Claim, Clock, Deadlines, HoldId, LossReason, LossSender, Moment, Mutex, OwnerId};
+use lock_core::{Claim, Clock, HoldId, LossReason, LossSender, Moment, Mutex, OwnerId};
 
-use crate::removal::remove;
 use crate::session::connection::counted;
 use crate::session::node::Node;
 use crate::session::requests::Session;
 
 /// The time that giving back what nobody needs may take, and how long it is left to its release before.
-const GIVING_BACK: Duration = Duration::from_secs(3);
+pub(crate) const GIVING_BACK: Duration = Duration::from_secs(3);
 
 /// Where a claim is, from before its first write until it is known to have gone.
 #[derive(Clone)]
@@ -37,7 +35,7 @@ pub(crate) struct ClaimRecord {
     pub(crate) released: Option<Moment>,
     /// When the next renewal is due of a hold that was renewed: until then, it is needed unless its release was tried.
     pub(crate) renewed_until: Option<Moment>,
-    _berth: Arc<SessionLoad>,
+    _load: Arc<SessionLoad>,
 }
 
 impl ClaimRecord {
@@ -59,7 +57,7 @@ impl ClaimRecord {
             stuck_since: None,
             released: None,
             renewed_until: None,
-            _berth: Arc::new(SessionLoad::new(session, lock.len() + prefix.len())),
+            _load: Arc::new(SessionLoad::new(session, lock.len() + prefix.len())),
         }
     }
 
@@ -102,8 +100,8 @@ impl Drop for SessionLoad {
 pub(crate) struct ClaimRegistry(Mutex<HashMap<OwnerId, ClaimRecord>>);
 
 impl ClaimRegistry {
-    pub(crate) fn enter(&self, owner: OwnerId, place: ClaimRecord) {
-        self.0.lock().insert(owner, place);
+    pub(crate) fn enter(&self, owner: OwnerId, record: ClaimRecord) {
+        self.0.lock().insert(owner, record);
     }
 
     pub(crate) fn get(&self, owner: OwnerId) -> Option<ClaimRecord> {
@@ -119,9 +117,9 @@ impl ClaimRegistry {
     pub(crate) fn renewed<'a>(&self, sent: Moment, holds: impl Iterator<Item = &'a HoldId>) {
         let mut all = self.0.lock();
         for hold in holds {
-            if let Some(place) = all.get_mut(&hold.owner()) {
-                let ttl = hold.ttl().min(place.session.timeout());
-                place.renewed_until = Some(sent.plus(ttl / 3));
+            if let Some(record) = all.get_mut(&hold.owner()) {
+                let ttl = hold.ttl().min(record.session.timeout());
+                record.renewed_until = Some(sent.plus(ttl / 3));
             }
         }
     }
@@ -136,39 +134,26 @@ impl ClaimRegistry {
         let all = self.0.lock();
         let mut there = all
             .values()
-            .filter(|place| Arc::ptr_eq(&place.session, session));
-        there.any(|place| !session.is_retired() || !place.loss.is_over())
+            .filter(|record| Arc::ptr_eq(&record.session, session));
+        there.any(|record| !session.is_retired() || !record.loss.is_over())
     }
 
-    /// Removes what is left in `session`, and returns what has gone. It would stay as long as the session does: a hold that has
-    /// expired while the session lived on has a guard that may never be dropped, and a release may have
-    /// been given up.
-    pub(crate) async fn give_back_in(
-        &self,
-        session: &Arc<Session>,
-        deadlines: &Deadlines,
-    ) -> Vec<ClaimRecord> {
-        let left: Vec<(OwnerId, ClaimRecord)> = {
-            let all = self.0.lock();
-            let now = Clock::Boot.now();
-            let left = all
-                .iter()
-                .filter(|(_, place)| Arc::ptr_eq(&place.session, session) && place.is_left(now));
-            left.map(|(owner, place)| (*owner, place.clone())).collect()
-        };
-        let removing = left.iter().map(|(owner, place)| async move {
-            remove(place).await.ok()?;
-            self.leave(*owner)
-        });
-        let removed = deadlines.timeout(GIVING_BACK, join_all(removing)).await;
-        removed.unwrap_or_default().into_iter().flatten().collect()
+    /// Returns the claims in `session` that nobody needs any more, nor is about to give back.
+    pub(crate) fn abandoned_in(&self, session: &Arc<Session>) -> Vec<(OwnerId, ClaimRecord)> {
+        let (all, now) = (self.0.lock(), Clock::Boot.now());
+        let abandoned = all
+            .iter()
+            .filter(|(_, record)| Arc::ptr_eq(&record.session, session) && record.is_left(now));
+        abandoned
+            .map(|(owner, record)| (*owner, record.clone()))
+            .collect()
     }
 
     /// Forgets everything in `session`.
     pub(crate) fn leave_all_in(&self, session: &Session) {
         self.0
             .lock()
-            .retain(|_, place| !std::ptr::eq(&*place.session, session));
+            .retain(|_, record| !std::ptr::eq(&*record.session, session));
     }
 
     /// Tells everybody whose claim is in `session` that it has ended.
@@ -177,8 +162,8 @@ impl ClaimRegistry {
             let all = self.0.lock();
             let there = all
                 .values()
-                .filter(|place| std::ptr::eq(&*place.session, session));
-            there.map(|place| place.loss.clone()).collect()
+                .filter(|record| std::ptr::eq(&*record.session, session));
+            there.map(|record| record.loss.clone()).collect()
         };
         lost.iter().for_each(|loss| loss.lost(LossReason::Removed));
     }
@@ -189,9 +174,9 @@ impl ClaimRegistry {
             let all = self.0.lock();
             let there = all
                 .values()
-                .filter(|place| std::ptr::eq(&*place.session, session));
+                .filter(|record| std::ptr::eq(&*record.session, session));
             there
-                .map(|place| (place.loss.clone(), counted(timeout, place.lock_delay)))
+                .map(|record| (record.loss.clone(), counted(timeout, record.lock_delay)))
                 .collect()
         };
         for (loss, ttl) in limited {

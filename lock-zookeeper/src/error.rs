@@ -7,6 +7,8 @@ use zookeeper_client::Error as ZooKeeperError;
 
 pub(crate) const BACKEND: &str = "zookeeper";
 
+pub(crate) type DriverResult<T> = std::result::Result<T, ZooKeeperError>;
+
 /// The server did not answer in time; what it made of the request is unknown.
 pub(crate) fn no_answer(limit: Duration) -> Error {
     Error::new(

@@ -2,7 +2,7 @@
 //!
 //! A lock is a node, and each claim on it a child, ephemeral and sequential: whoever has no conflicting
 //! claim before it holds the lock, and all others watch the one they wait for. That is the layout of
-//! Curator's `InterProcessMutex`, so its claims and ours stand in one line; kazoo's `Lock` joins it with
+//! Curator's `InterProcessMutex`, so its claims and ours stand in one queue; kazoo's `Lock` joins it with
 //! `extra_lock_patterns=["-lock-"]`. This is promised for exclusive locks: any claim that we do not know
 //! counts as exclusive, and others take ours for that.
 //!
@@ -30,7 +30,7 @@
 //!   half a tick of heartbeats that the leader has not heard of. This needs sessions of two ticks or more, and ticks of
 //!   at most 4 seconds: do not lower `minSessionTimeout` below its default of two ticks. Clients cannot tell that
 //!   somebody has, and with shorter sessions two may hold a lock when a server dies.
-//! - A line is read as a whole, and a server answers with 1 MB at most (`jute.maxbuffer`): that are some
+//! - A queue is read as a whole, and a server answers with 1 MB at most (`jute.maxbuffer`): that are some
 //!   15,000 claims on one lock.
 //! - Tokens hold for 131,072 elections of a leader; then acquiring is an error.
 //! - The driver drives sockets and timers by a thread of its own, `async-io`, in addition to the keeper's.
@@ -49,7 +49,6 @@ mod lock;
 mod lock_nodes;
 mod paths;
 mod queue;
-mod refused;
 mod removal;
 mod renewal;
 mod session;

@@ -26,7 +26,7 @@ use crate::error::BACKEND;
 ///
 /// A request without a wait fails when no server has answered within two seconds (a third of the ttl, if
 /// that is less). A wait rides out an ensemble that cannot be reached until the wait ends; one that has
-/// no end of its own, for 30 seconds. It keeps its place in the line as long as its session lives.
+/// no end of its own, for 30 seconds. It keeps its place in the queue as long as its session lives.
 ///
 /// ```no_run
 /// use lock_core::DistributedLockExt;

@@ -65,7 +65,7 @@ impl LockNodeSweeper {
         }
     }
 
-    /// Says that a claim has gone from the line of `lock`, or may never come.
+    /// Says that a claim has gone from the queue of `lock`, or may never come.
     pub(crate) fn left(self: &Arc<Self>, lock: Arc<str>, session: Arc<Session>) {
         let mut unused = self.unused.lock();
         unused.enter(lock, 0);
@@ -81,7 +81,7 @@ impl LockNodeSweeper {
         }
     }
 
-    /// Says that a claim stands in the line of `lock`, which is [left](Self::left) when it goes.
+    /// Says that a claim stands in the queue of `lock`, which is [left](Self::left) when it goes.
     pub(crate) fn joined(&self, lock: &str) {
         self.unused.lock().nodes.remove(lock);
     }

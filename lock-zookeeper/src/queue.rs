@@ -24,7 +24,7 @@ pub(crate) struct Queue {
 
 impl Queue {
     pub(crate) fn new(children: Vec<String>) -> Self {
-        let claims = line_up(children, None);
+        let claims = claims_in_order(children, None);
         let modes = claims.iter().map(|queued| queued.mode).collect();
         Self { claims, modes }
     }
@@ -62,15 +62,15 @@ impl Queue {
 
 /// The claims among `children` in the order of their numbers, which start again at -2^31 after 2^31:
 /// so they are compared by how far they are from `near`, one of them.
-fn line_up(children: Vec<String>, near: Option<&str>) -> Vec<QueuedClaim> {
-    let mut line: Vec<QueuedClaim> = children.into_iter().filter_map(queued).collect();
+fn claims_in_order(children: Vec<String>, near: Option<&str>) -> Vec<QueuedClaim> {
+    let mut queue: Vec<QueuedClaim> = children.into_iter().filter_map(queued).collect();
     let near = near.and_then(sequence_of);
-    let near = near.or(line.first().map(|queued| queued.sequence));
-    line.sort_by_cached_key(|queued| {
+    let near = near.or(queue.first().map(|queued| queued.sequence));
+    queue.sort_by_cached_key(|queued| {
         let distance = queued.sequence.wrapping_sub(near.unwrap_or_default());
         (distance, queued.name.clone())
     });
-    line
+    queue
 }
 
 fn queued(name: String) -> Option<QueuedClaim> {
@@ -116,8 +116,8 @@ mod tests {
 
     fn names(children: &[&str], near: Option<&str>) -> Vec<String> {
         let children = children.iter().map(|&child| child.to_owned()).collect();
-        let line = line_up(children, near).into_iter();
-        line.map(|queued| queued.name).collect()
+        let queue = claims_in_order(children, near).into_iter();
+        queue.map(|queued| queued.name).collect()
     }
 
     #[test]
@@ -125,8 +125,8 @@ mod tests {
         let curator = format!("{GUID}-lock-0000000007");
         let kazoo = "d64bc9a4f5c64f7f9a1f6f5c2c0b1234__lock__0000000003";
         let unknown = "somebody-0000000005";
-        let line = names(&[&curator, "nested", unknown, kazoo], None);
-        assert_eq!(line, [kazoo, unknown, &curator]);
+        let queue = names(&[&curator, "nested", unknown, kazoo], None);
+        assert_eq!(queue, [kazoo, unknown, &curator]);
     }
 
     #[test]
@@ -143,17 +143,17 @@ mod tests {
 
     #[test]
     fn numbers_go_on_after_they_have_rolled_over() {
-        let line = [
+        let queue = [
             "x-lock-2147483646",
             "x-lock-2147483647",
             "x-lock--2147483648",
             "x-lock--2147483647",
         ];
-        let mut mixed = line;
+        let mut mixed = queue;
         mixed.reverse();
-        assert_eq!(names(&mixed, None), line);
-        for near in line {
-            assert_eq!(names(&mixed, Some(near)), line, "near {near:?}");
+        assert_eq!(names(&mixed, None), queue);
+        for near in queue {
+            assert_eq!(names(&mixed, Some(near)), queue, "near {near:?}");
         }
         assert_eq!(sequence_of("x-lock--000000005"), Some(-5));
         assert_eq!(sequence_of("x__lock__-1000000000"), Some(-1_000_000_000));

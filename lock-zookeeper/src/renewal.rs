@@ -9,9 +9,8 @@ use crate::claim_registry::ClaimRecord;
 use crate::client::Client;
 use crate::connection::open::Watcher;
 use crate::connection::request_size::REQUEST_MAX;
-use crate::error::is_end_of_session;
-use crate::session::node::{DriverResult, Node};
-use crate::session::removal_watch::WatchedNode;
+use crate::error::{DriverResult, is_end_of_session};
+use crate::session::node::{Node, WatchedNode};
 use crate::session::requests::Session;
 
 /// The number of nodes of a batch that begin to be watched. That takes a request for each, which costs as much as dozens of nodes
@@ -24,7 +23,7 @@ const READ_AT_ONCE: usize = 500;
 /// A hold that is to be renewed, and where it is, if anywhere.
 struct Due<'a> {
     hold: &'a HoldId,
-    place: Option<ClaimRecord>,
+    record: Option<ClaimRecord>,
 }
 
 /// A node that is looked for, and which one of a batch that is.
@@ -32,18 +31,18 @@ struct Due<'a> {
 struct Sought<'a> {
     number: usize,
     hold: &'a HoldId,
-    place: &'a ClaimRecord,
+    record: &'a ClaimRecord,
     node: &'a Arc<Node>,
 }
 
 impl Due<'_> {
     fn sought(&self, number: usize) -> Option<Sought<'_>> {
-        let place = self.place.as_ref()?;
+        let record = self.record.as_ref()?;
         Some(Sought {
             number,
             hold: self.hold,
-            place,
-            node: place.node.as_ref()?,
+            record,
+            node: record.node.as_ref()?,
         })
     }
 }
@@ -55,29 +54,29 @@ impl Client {
         let limit = holds.iter().map(HoldId::ttl).min().unwrap_or_default() / 4;
         let due = holds.iter().map(|hold| Due {
             hold,
-            place: self.registry.get(hold.owner()),
+            record: self.registry.get(hold.owner()),
         });
         let due: Vec<Due<'_>> = due.collect();
-        let sessions = sessions(due.iter().flat_map(|due| &due.place));
+        let sessions = sessions(due.iter().flat_map(|due| &due.record));
         let sent = Clock::Boot.now();
         let confirming = join_all(sessions.iter().map(|session| session.confirm()));
         let asking = join(confirming, self.find(&due));
         let answers = self.deadlines.timeout(limit, asking).await;
         let (confirmed, found) = answers.ok_or_else(|| self.request_sizes.no_answer(limit))?;
         if confirmed.iter().any(Result::is_ok) {
-            self.heard.note(sent);
+            self.replies.note(sent);
         }
-        let is_confirmed = |place: &ClaimRecord| {
+        let is_confirmed = |record: &ClaimRecord| {
             let mut answers = sessions.iter().zip(&confirmed);
-            answers.any(|(session, answer)| Arc::ptr_eq(session, &place.session) && answer.is_ok())
+            answers.any(|(session, answer)| Arc::ptr_eq(session, &record.session) && answer.is_ok())
         };
         let renewals: Vec<Renewal> = due
             .iter()
             .zip(&found)
-            .map(|(due, found)| match (found, &due.place) {
-                (Ok(true), Some(place)) if is_confirmed(place) => Renewal::Held {
+            .map(|(due, found)| match (found, &due.record) {
+                (Ok(true), Some(record)) if is_confirmed(record) => Renewal::Held {
                     sent,
-                    ttl: place.session.ttl(due.hold.lock_delay()),
+                    ttl: record.session.ttl(due.hold.lock_delay()),
                 },
                 (Ok(false), _) => Renewal::Lost(LossReason::Removed),
                 (Err(error), _) if is_end_of_session(error) => Renewal::Lost(LossReason::Removed),
@@ -97,7 +96,7 @@ impl Client {
         let numbered = due.iter().enumerate();
         let (watched, mut unwatched): (Vec<Sought<'_>>, Vec<Sought<'_>>) = numbered
             .filter_map(|(number, due)| due.sought(number))
-            .partition(|sought| sought.place.is_watched);
+            .partition(|sought| sought.record.is_watched);
         let mut others = unwatched.split_off(unwatched.len().min(WATCHES_AT_ONCE));
         others.extend(watched);
         let (begun, read) = join(self.begin_to_watch(&unwatched), read(&others)).await;
@@ -118,7 +117,7 @@ impl Client {
     /// Looks for nodes one by one; from now on, somebody is told when they go.
     async fn begin_to_watch(&self, sought: &[Sought<'_>]) -> Vec<(usize, DriverResult<bool>)> {
         let looking = sought.iter().map(|sought| async move {
-            let watcher = sought.place.session.has_and_watches(sought.node).await;
+            let watcher = sought.record.session.has_and_watches(sought.node).await;
             (sought, watcher)
         });
         let looked = join_all(looking).await.into_iter();
@@ -131,11 +130,12 @@ impl Client {
     }
 
     fn hand_over(&self, sought: &Sought<'_>, watcher: Watcher) {
-        let (owner, place) = (sought.hold.owner(), sought.place);
-        self.registry.update(owner, |place| place.is_watched = true);
-        place.session.tells(WatchedNode {
+        let (owner, record) = (sought.hold.owner(), sought.record);
+        self.registry
+            .update(owner, |record| record.is_watched = true);
+        record.session.tells(WatchedNode {
             owner,
-            loss: place.loss.clone(),
+            loss: record.loss.clone(),
             watcher,
         });
     }
@@ -144,8 +144,8 @@ impl Client {
 /// Reads nodes, many at once; `None` for those that may not be read.
 async fn read<'a>(sought: &[Sought<'a>]) -> Vec<(Sought<'a>, Option<DriverResult<bool>>)> {
     let mut reading = Vec::new();
-    for session in sessions(sought.iter().map(|sought| sought.place)) {
-        let is_there = |sought: &&Sought<'_>| Arc::ptr_eq(&sought.place.session, session);
+    for session in sessions(sought.iter().map(|sought| sought.record)) {
+        let is_there = |sought: &&Sought<'_>| Arc::ptr_eq(&sought.record.session, session);
         let there: Vec<Sought<'a>> = sought.iter().filter(is_there).copied().collect();
         let request_sizes = session.request_sizes();
         let batches = request_sizes.cut(there, READ_AT_ONCE, REQUEST_MAX, |sought| {
@@ -162,10 +162,10 @@ async fn read<'a>(sought: &[Sought<'a>]) -> Vec<(Sought<'a>, Option<DriverResult
 
 /// Looks for one node.
 async fn look(sought: Sought<'_>) -> (usize, DriverResult<bool>) {
-    (sought.number, sought.place.session.has(sought.node).await)
+    (sought.number, sought.record.session.has(sought.node).await)
 }
 
-/// The sessions of `places`, each once.
+/// The sessions of `records`, each once.
 fn sessions<'a>(registry: impl Iterator<Item = &'a ClaimRecord>) -> Vec<&'a Arc<Session>> {
     let mut sessions: Vec<&Arc<Session>> = Vec::new();
     for ClaimRecord { session, .. } in registry {

@@ -15,7 +15,7 @@ const TRUST: Duration = Duration::from_secs(10);
 pub(crate) enum WaitsFor {
     /// The claim of this name.
     Claim(String),
-    /// Any claim in the line: for a permit behind holders, one of whom has to go.
+    /// Any claim in the queue: for a permit behind holders, one of whom has to go.
     Anyone,
 }
 

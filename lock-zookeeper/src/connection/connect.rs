@@ -14,8 +14,7 @@ use crate::connection::open::{Connection, Unready};
 use crate::connection::request_size::RequestSizes;
 #[cfg(feature = "tls")]
 use crate::connection::tls::Security;
-use crate::error::{BACKEND, config_error, translate};
-use crate::session::node::DriverResult;
+use crate::error::{BACKEND, DriverResult, config_error, translate};
 
 /// After how long a silent server is given up for another one, if two fifths of the session's timeout
 /// are not less.
@@ -101,7 +100,7 @@ impl Connector {
                 match connected.and_then(|connection| Ok(connection.ready()?)) {
                     Ok(connection) => return Ok(connection),
                     Err(Failure::Setting(error)) => return Err(error),
-                    Err(Failure::DriverResult(error)) => {
+                    Err(Failure::Driver(error)) => {
                         // Where none is there, that shows at once.
                         was_slow |= Clock::Boot.now().since(begun) > SLOW;
                         failure = failure.or(Some((server, error)));
@@ -210,12 +209,12 @@ pub(crate) enum Failure {
         expect(dead_code, reason = "only certificates fail so")
     )]
     Setting(Error),
-    DriverResult(ZooKeeperError),
+    Driver(ZooKeeperError),
 }
 
 impl From<ZooKeeperError> for Failure {
     fn from(error: ZooKeeperError) -> Self {
-        Self::DriverResult(error)
+        Self::Driver(error)
     }
 }
 

@@ -54,12 +54,12 @@ async fn reason(server: &str, is_secure: bool, has_user: bool) -> (ErrorKind, St
             );
         }
     };
-    match heard(&mut stream, DOOR).await {
+    match read(&mut stream, DOOR).await {
         Said::Nothing => return unavailable(CLOSES_AT_ONCE),
         Said::Words(words) => return unavailable(&stranger(&words)),
         Said::Silence => {}
     }
-    match asked(stream, b"srvr\n").await {
+    match ask(stream, b"srvr\n").await {
         Said::Words(words) if words.starts_with(b"Zookeeper version") => {
             if is_secure {
                 return unavailable(
@@ -106,7 +106,7 @@ pub(crate) async fn version(server: &str) -> Option<String> {
         .await
         .ok()?
         .ok()?;
-    let Said::Words(words) = asked(stream, b"srvr\n").await else {
+    let Said::Words(words) = ask(stream, b"srvr\n").await else {
         return None;
     };
     let text = String::from_utf8_lossy(&words).into_owned();
@@ -125,7 +125,7 @@ async fn speaks_tls(server: &str) -> bool {
     let Ok(Ok(stream)) = timeout(LIMIT, TcpStream::connect(server)).await else {
         return false;
     };
-    matches!(asked(stream, CLIENT_HELLO).await, Said::Words(words) if is_tls(&words))
+    matches!(ask(stream, CLIENT_HELLO).await, Said::Words(words) if is_tls(&words))
 }
 
 /// Returns true for a handshake and an alert.
@@ -133,14 +133,14 @@ fn is_tls(words: &[u8]) -> bool {
     matches!(words, [0x15 | 0x16, 3, ..])
 }
 
-async fn asked(mut stream: TcpStream, question: &[u8]) -> Said {
+async fn ask(mut stream: TcpStream, question: &[u8]) -> Said {
     match stream.write_all(question).await {
-        Ok(()) => heard(&mut stream, LIMIT).await,
+        Ok(()) => read(&mut stream, LIMIT).await,
         Err(_) => Said::Nothing,
     }
 }
 
-async fn heard(stream: &mut TcpStream, limit: Duration) -> Said {
+async fn read(stream: &mut TcpStream, limit: Duration) -> Said {
     let mut words = vec![0; 64];
     let reading: Result<io::Result<usize>, _> = timeout(limit, stream.read(&mut words)).await;
     match reading {

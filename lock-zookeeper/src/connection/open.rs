@@ -22,8 +22,7 @@ use zookeeper_client::{
 };
 
 use crate::connection::request_size::{RequestSize, RequestSizes};
-use crate::error::{is_end_of_session, is_loss_of_connection};
-use crate::session::node::DriverResult;
+use crate::error::{DriverResult, is_end_of_session, is_loss_of_connection};
 use lock_core::Mutex;
 
 /// The driver's task, which reads and writes.

@@ -148,7 +148,7 @@ impl RequestSizes {
         refused.map(|suspect| suspect.bytes)
     }
 
-    /// Fails where a claim in the line of `lock` cannot be sent again, since connections end with it.
+    /// Fails where a claim in the queue of `lock` cannot be sent again, since connections end with it.
     pub(crate) fn check(&self, lock: &str) -> Result<()> {
         let own = lock.len() + CLAIM_NAME + BESIDE;
         let refused = self.refused().filter(|bytes| *bytes <= own);

@@ -2,7 +2,7 @@
 //!
 //! What it takes to send a request, to order it among those of others and to answer it costs client and servers far
 //! more than what it asks for. So while one is under way, those that come gather until whoever is ready has had a
-//! turn: then all removals go as one transaction, and all lines are looked at once in one request behind the claims. Each
+//! turn: then all removals go as one transaction, and all queues are looked at once in one request behind the claims. Each
 //! claim is a request of its own, since servers do not tell which transaction has made a node together with
 //! others (ZOOKEEPER-4026), and that is its token.
 
@@ -21,14 +21,15 @@ use zookeeper_client::{
 
 use crate::connection::open::Connection;
 use crate::connection::request_size::{REQUEST_MAX, RequestSize};
+use crate::error::DriverResult;
 use crate::queue::Queue;
 use crate::session::connection::SessionConnection;
-use crate::session::node::{DriverResult, Joined, made, was_there};
+use crate::session::node::{Joined, made, was_there};
 
 /// The number of requests that travel together at most: other sessions wait meanwhile.
 const BATCH_MAX: usize = 256;
 
-/// The number of bytes that one look at lines has. It goes behind a request for each claim, so larger ones save little; and each claim
+/// The number of bytes that one look at queues has. It goes behind a request for each claim, so larger ones save little; and each claim
 /// whose connection ends has to be looked for by itself.
 const LOOK_MAX: usize = 4 * 1024;
 
@@ -62,8 +63,8 @@ struct Removal {
     asker: Asker<DriverResult<bool>>,
 }
 
-/// The lines that one request has seen.
-type Lines = HashMap<Arc<str>, DriverResult<Arc<Queue>>>;
+/// The queues that one request has seen.
+type Queues = HashMap<Arc<str>, DriverResult<Arc<Queue>>>;
 
 /// Whoever waits for an answer.
 struct Asker<T> {
@@ -90,7 +91,7 @@ impl Batches {
         })
     }
 
-    /// Makes a node that begins with `start` in the line of `lock`, and lists the line right behind it.
+    /// Makes a node that begins with `start` in the queue of `lock`, and lists the queue right behind it.
     pub(crate) async fn join(self: &Arc<Self>, lock: &Arc<str>, start: String) -> Joined {
         let together = self.gather(|gathered, asker| {
             gathered.claims.push(JoinRequest {
@@ -125,8 +126,8 @@ impl Batches {
         let children = connection.answer(listing).await;
         let request_size = RequestSize::of([&*start]);
         let node = made(&start, connection.answer_to(request_size, creating).await);
-        let line = children.map(|children| Arc::new(Queue::new(children)));
-        Joined { node, line }
+        let queue = children.map(|children| Arc::new(Queue::new(children)));
+        Joined { node, queue }
     }
 
     /// Removes the node at `path`; whether it was there.
@@ -291,7 +292,7 @@ async fn remove(connection: Arc<Connection>, removals: Vec<Removal>) {
     }
 }
 
-/// Makes the nodes of claims, and looks at their lines in one request.
+/// Makes the nodes of claims, and looks at their queues in one request.
 async fn join(connection: Arc<Connection>, acls: Acls<'static>, claims: Vec<JoinRequest>) {
     let options = of_claims(acls);
     let creating: Vec<_> = claims
@@ -303,11 +304,11 @@ async fn join(connection: Arc<Connection>, acls: Acls<'static>, claims: Vec<Join
         connection.answer_to(request_size, asking)
     });
     let locks: HashSet<Arc<str>> = claims.iter().map(|claim| Arc::clone(&claim.lock)).collect();
-    let lines = look(&connection, locks).await;
+    let queues = look(&connection, locks).await;
     let created = join_all(creating).await;
     for (claim, created) in claims.into_iter().zip(created) {
-        let line = match &lines {
-            Ok(lines) => lines.get(&claim.lock).cloned().unwrap_or_else(|| {
+        let queue = match &queues {
+            Ok(queues) => queues.get(&claim.lock).cloned().unwrap_or_else(|| {
                 Err(ZooKeeperError::UnexpectedError(
                     "an answer of another kind".into(),
                 ))
@@ -315,27 +316,27 @@ async fn join(connection: Arc<Connection>, acls: Acls<'static>, claims: Vec<Join
             Err(error) => Err(error.clone()),
         };
         let node = made(&claim.start, created);
-        claim.asker.tell(Joined { node, line });
+        claim.asker.tell(Joined { node, queue });
     }
 }
 
-/// The lines of `locks`.
-async fn look(connection: &Connection, locks: HashSet<Arc<str>>) -> DriverResult<Lines> {
+/// The queues of `locks`.
+async fn look(connection: &Connection, locks: HashSet<Arc<str>>) -> DriverResult<Queues> {
     let mut looking = connection.client().new_multi_reader();
     for lock in &locks {
         looking.add_get_children(lock)?;
     }
     let request_size = RequestSize::of(locks.iter().map(|lock| &**lock));
     let answers = connection.answer_to(request_size, looking.commit()).await?;
-    let lines = locks.into_iter().zip(answers).filter_map(|(lock, answer)| {
-        let line = match answer {
+    let queues = locks.into_iter().zip(answers).filter_map(|(lock, answer)| {
+        let queue = match answer {
             MultiReadResult::Children { children } => Ok(Arc::new(Queue::new(children))),
             MultiReadResult::Error { err } => Err(err),
             _ => return None,
         };
-        Some((lock, line))
+        Some((lock, queue))
     });
-    Ok(lines.collect())
+    Ok(queues.collect())
 }
 
 /// Answers requests that cannot be sent.

@@ -9,7 +9,7 @@ use zookeeper_client::{Error as ZooKeeperError, SessionInfo};
 
 use crate::connection::open::{Connection, End};
 use crate::connection::request_size::RequestSizes;
-use crate::session::node::DriverResult;
+use crate::error::DriverResult;
 use lock_core::Mutex;
 
 /// A server that dies may not have told the leader of the last heartbeats: those of half a tick, which is

@@ -2,7 +2,7 @@
 
 use zookeeper_client::{CreateMode, Error as ZooKeeperError};
 
-use crate::session::node::DriverResult;
+use crate::error::DriverResult;
 use crate::session::requests::Session;
 
 /// The data of the containers that we make. A server does not tell which nodes are containers, and those

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use lock_core::{LossSender, OwnerId};
 use zookeeper_client::{CreateSequence, Error as ZooKeeperError, Stat};
 
+use crate::connection::open::Watcher;
+use crate::error::DriverResult;
 use crate::queue::Queue;
-
-pub(crate) type DriverResult<T> = Result<T, ZooKeeperError>;
 
 /// A claim's node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,7 +17,7 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// Its name in the line.
+    /// Its name in the queue.
     pub(crate) fn name(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or_default()
     }
@@ -27,15 +28,23 @@ impl Joined {
     pub(crate) fn refused(error: ZooKeeperError) -> Self {
         Self {
             node: Err(error.clone()),
-            line: Err(error),
+            queue: Err(error),
         }
     }
 }
 
-/// The outcome of a claim: its node, and the line that it stands in.
+/// The outcome of a claim: its node, and the queue that it stands in.
 pub(crate) struct Joined {
     pub(crate) node: DriverResult<Node>,
-    pub(crate) line: DriverResult<Arc<Queue>>,
+    pub(crate) queue: DriverResult<Arc<Queue>>,
+}
+
+/// A hold whose node is watched.
+#[derive(Debug)]
+pub(crate) struct WatchedNode {
+    pub(crate) owner: OwnerId,
+    pub(crate) loss: LossSender,
+    pub(crate) watcher: Watcher,
 }
 
 /// Returns the node that was made for a name that begins with `start`.

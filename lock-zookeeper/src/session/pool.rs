@@ -16,6 +16,7 @@ use crate::connection::connect::too_short;
 use crate::connection::open::Connection;
 use crate::error::{BACKEND, no_answer};
 use crate::lock_nodes::LockNodeSweeper;
+use crate::removal::remove_abandoned;
 use crate::session::connection::{SessionConnection, State};
 use crate::session::reattach::{CLOSING_LIMIT, Reattaching};
 use crate::session::removal_watch::tell_of_removals;
@@ -48,9 +49,9 @@ pub(crate) struct SessionOptions {
 /// Opens sessions on one runtime and closes them when they are not used any more.
 #[derive(Debug)]
 pub(crate) struct SessionPool {
-    terms: SessionOptions,
+    options: SessionOptions,
     runtime: Handle,
-    slots: Mutex<HashMap<Duration, Arc<PooledSession>>>,
+    sessions: Mutex<HashMap<Duration, Arc<PooledSession>>>,
 }
 
 /// The session for one ttl.
@@ -90,11 +91,11 @@ impl SessionOptions {
 }
 
 impl SessionPool {
-    pub(crate) fn new(terms: SessionOptions, runtime: Handle) -> Arc<Self> {
+    pub(crate) fn new(options: SessionOptions, runtime: Handle) -> Arc<Self> {
         Arc::new(Self {
-            terms,
+            options,
             runtime,
-            slots: Mutex::default(),
+            sessions: Mutex::default(),
         })
     }
 
@@ -105,54 +106,57 @@ impl SessionPool {
         ttl: Duration,
         lock_delay: Duration,
     ) -> Result<Arc<Session>> {
-        let slot = self.slot(ttl);
-        if let Some(session) = slot.current() {
+        let pooled = self.pooled(ttl);
+        if let Some(session) = pooled.current() {
             return Ok(session);
         }
-        if slot.was_refused_lately()
+        if pooled.was_refused_lately()
             && let Some(session) = self.shorter(ttl, lock_delay)
         {
             return Ok(session);
         }
-        match self.open(slot, ttl).await {
+        match self.open(pooled, ttl).await {
             Err(error) if error.is_retryable() => self.shorter(ttl, lock_delay).ok_or(error),
             outcome => outcome,
         }
     }
 
-    async fn open(&self, slot: Arc<PooledSession>, ttl: Duration) -> Result<Arc<Session>> {
+    async fn open(&self, pooled: Arc<PooledSession>, ttl: Duration) -> Result<Arc<Session>> {
         // Waited for here, so that whoever gives up waits no longer.
-        let turn = Arc::clone(&slot.opening).lock_owned().await;
-        if let Some(session) = slot.current() {
+        let turn = Arc::clone(&pooled.opening).lock_owned().await;
+        if let Some(session) = pooled.current() {
             return Ok(session);
         }
-        let terms = self.terms.clone();
+        let options = self.options.clone();
         let opening = async move {
             let _one_at_a_time = turn;
-            open(terms, slot, ttl).await
+            open(options, pooled, ttl).await
         };
         self.run(opening).await
     }
 
     /// The longest open session below `ttl` that is of use with this lock delay.
     fn shorter(&self, ttl: Duration, lock_delay: Duration) -> Option<Arc<Session>> {
-        let slots = self.slots.lock();
-        let mut shorter: Vec<_> = slots
+        let sessions = self.sessions.lock();
+        let mut shorter: Vec<_> = sessions
             .iter()
             .filter(|(length, _)| **length < ttl && **length > lock_delay)
             .collect();
         shorter.sort_unstable_by_key(|(length, _)| **length);
-        shorter.iter().rev().find_map(|(_, slot)| slot.current())
+        shorter
+            .iter()
+            .rev()
+            .find_map(|(_, pooled)| pooled.current())
     }
 
     /// The shortest and the longest session that the server gives, found out by asking for what is
     /// shorter and longer.
     pub(crate) async fn bounds(&self) -> Result<RangeInclusive<Duration>> {
-        let terms = self.terms.clone();
+        let options = self.options.clone();
         let asking = async move {
             // One after the other: an address may be allowed few connections.
-            let shortest = terms.negotiated(SHORTEST_TTL).await?;
-            let longest = terms.negotiated(*TTL_RANGE.end()).await?;
+            let shortest = options.negotiated(SHORTEST_TTL).await?;
+            let longest = options.negotiated(*TTL_RANGE.end()).await?;
             Ok(shortest.max(SHORTEST_TTL)..=longest)
         };
         self.run(Box::pin(asking)).await
@@ -173,16 +177,16 @@ impl SessionPool {
         })
     }
 
-    fn slot(&self, ttl: Duration) -> Arc<PooledSession> {
-        let mut slots = self.slots.lock();
-        if let Some(slot) = slots.get(&ttl) {
-            return Arc::clone(slot);
+    fn pooled(&self, ttl: Duration) -> Arc<PooledSession> {
+        let mut sessions = self.sessions.lock();
+        if let Some(pooled) = sessions.get(&ttl) {
+            return Arc::clone(pooled);
         }
         // One that is held here only has neither a session nor anybody who opens one.
-        slots.retain(|_, slot| Arc::strong_count(slot) > 1 || slot.current().is_some());
-        let slot = Arc::<PooledSession>::default();
-        slots.insert(ttl, Arc::clone(&slot));
-        slot
+        sessions.retain(|_, pooled| Arc::strong_count(pooled) > 1 || pooled.current().is_some());
+        let pooled = Arc::<PooledSession>::default();
+        sessions.insert(ttl, Arc::clone(&pooled));
+        pooled
     }
 }
 
@@ -207,49 +211,44 @@ impl PooledSession {
     /// Gives up the session if it is still this one.
     fn forget(&self, session: &Session) {
         let mut current = self.session.lock();
-        if current
-            .as_ref()
-            .is_some_and(|current| std::ptr::eq(&**current, session))
-        {
-            *current = None;
-        }
+        current.take_if(|current| std::ptr::eq(&**current, session));
     }
 }
 
 async fn open(
-    terms: SessionOptions,
-    slot: Arc<PooledSession>,
+    options: SessionOptions,
+    pooled: Arc<PooledSession>,
     ttl: Duration,
 ) -> Result<Arc<Session>> {
-    let connection = terms
+    let connection = options
         .connect(ttl)
         .await
-        .inspect_err(|_refused| slot.refused())?;
+        .inspect_err(|_refused| pooled.refused())?;
     if connection.timeout() > ttl {
         return Err(too_short(ttl, connection.timeout()));
     }
     let (watches, begin) = unbounded_channel();
     let link = Arc::new(SessionConnection::new(connection, ttl));
-    let reattaching = Arc::clone(&terms.reattaching);
+    let reattaching = Arc::clone(&options.reattaching);
     let (states, weak_link) = (link.states(), Arc::downgrade(&link));
     let session = Arc::new(Session::new(
         link,
         reattaching.connector.has_user(),
         watches,
     ));
-    *slot.session.lock() = Some(Arc::clone(&session));
+    *pooled.session.lock() = Some(Arc::clone(&session));
     let weak = Arc::downgrade(&session);
     let keeper_runtime = Handle::current();
-    let registry = Arc::downgrade(&terms.registry);
+    let registry = Arc::downgrade(&options.registry);
     keeper_runtime.spawn(reattaching.keep_connected(weak_link, weak.clone()));
     keeper_runtime.spawn(tell_of_removals(begin, registry.clone()));
     keeper_runtime.spawn(give_back_what_is_left(
         weak.clone(),
         registry.clone(),
-        Arc::downgrade(&terms.lock_nodes),
-        terms.deadlines,
+        Arc::downgrade(&options.lock_nodes),
+        options.deadlines,
     ));
-    keeper_runtime.spawn(look_after(weak, Arc::downgrade(&slot), registry, states));
+    keeper_runtime.spawn(look_after(weak, Arc::downgrade(&pooled), registry, states));
     Ok(session)
 }
 
@@ -269,12 +268,12 @@ async fn give_back_what_is_left(
         if session.has_ended() {
             return;
         }
-        let gone = registry.give_back_in(&session, &deadlines).await;
+        let gone = remove_abandoned(&registry, &session, &deadlines).await;
         let Some(lock_nodes) = lock_nodes.upgrade() else {
             return;
         };
-        for place in gone {
-            lock_nodes.left(place.lock, place.session);
+        for record in gone {
+            lock_nodes.left(record.lock, record.session);
         }
     }
 }
@@ -282,7 +281,7 @@ async fn give_back_what_is_left(
 /// Tells of the end of a session, and closes it when nobody has used it for a while.
 async fn look_after(
     session: Weak<Session>,
-    slot: Weak<PooledSession>,
+    pooled: Weak<PooledSession>,
     registry: Weak<ClaimRegistry>,
     mut states: watch::Receiver<State>,
 ) {
@@ -296,7 +295,7 @@ async fn look_after(
             return;
         };
         if ended || session.has_ended() {
-            slot.upgrade().inspect(|slot| slot.forget(&session));
+            pooled.upgrade().inspect(|pooled| pooled.forget(&session));
             registry.lose(&session);
             registry.leave_all_in(&session);
             return;
@@ -309,7 +308,7 @@ async fn look_after(
         }
         let idle = Clock::Boot.now().since(session.idle_since());
         if idle > IDLE_LIMIT || !session.is_fit() {
-            slot.upgrade().inspect(|slot| slot.forget(&session));
+            pooled.upgrade().inspect(|pooled| pooled.forget(&session));
         }
     }
 }

@@ -138,8 +138,8 @@ impl Reattaching {
                 };
                 match attempt.await {
                     Ok(Ok(connection)) => return Some(connection),
-                    Ok(Err(Failure::DriverResult(ZooKeeperError::SessionExpired))) => return None,
-                    Ok(Err(Failure::DriverResult(error))) => {
+                    Ok(Err(Failure::Driver(ZooKeeperError::SessionExpired))) => return None,
+                    Ok(Err(Failure::Driver(error))) => {
                         tracing::debug!(server, %error, "zookeeper: a session does not go on yet");
                     }
                     Ok(Err(Failure::Setting(error))) => {

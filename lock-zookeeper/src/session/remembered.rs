@@ -27,6 +27,10 @@ impl<T: Eq + Hash> Remembered<T> {
         self.0.lock().contains(value)
     }
 
+    pub(crate) fn forget(&self, value: &T) {
+        self.0.lock().remove(value);
+    }
+
     /// Notes `value`; whether it was not known.
     pub(crate) fn is_new(&self, value: T) -> bool {
         let mut values = self.0.lock();

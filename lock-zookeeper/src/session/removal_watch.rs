@@ -4,20 +4,12 @@ use std::sync::Weak;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use lock_core::{LossReason, LossSender, OwnerId};
+use lock_core::LossReason;
 use tokio::sync::mpsc::UnboundedReceiver;
 use zookeeper_client::EventType;
 
 use crate::claim_registry::ClaimRegistry;
-use crate::connection::open::Watcher;
-
-/// A hold whose node is watched.
-#[derive(Debug)]
-pub(crate) struct WatchedNode {
-    pub(crate) owner: OwnerId,
-    pub(crate) loss: LossSender,
-    pub(crate) watcher: Watcher,
-}
+use crate::session::node::WatchedNode;
 
 impl WatchedNode {
     /// Waits until something happens to the node.
@@ -33,7 +25,7 @@ impl WatchedNode {
             )
             | None => {
                 if let Some(registry) = registry.upgrade() {
-                    registry.update(self.owner, |place| place.is_watched = false);
+                    registry.update(self.owner, |record| record.is_watched = false);
                 }
             }
         }

@@ -17,12 +17,12 @@ use zookeeper_client::{
 
 use crate::connection::open::{Connection, Watcher};
 use crate::connection::request_size::{RequestSize, RequestSizes};
+use crate::error::DriverResult;
 use crate::session::batch::Batches;
 use crate::session::confirmed::Confirmed;
 use crate::session::connection::{SessionConnection, counted};
 use crate::session::looks::Looks;
-use crate::session::node::{DriverResult, Joined, Node};
-use crate::session::removal_watch::WatchedNode;
+use crate::session::node::{Joined, Node, WatchedNode};
 use crate::session::shared_watches::{SharedWatches, Watching};
 
 /// The bytes of paths that are in one session, before another one is opened: those of a session that ends are one
@@ -137,7 +137,7 @@ impl Session {
         *self.used.lock()
     }
 
-    /// Makes a claim's node in the line of `lock`, and lists the line right behind it.
+    /// Makes a claim's node in the queue of `lock`, and lists the queue right behind it.
     pub(crate) async fn join(&self, lock: &Arc<str>, prefix: &str) -> Joined {
         let start = format!("{lock}/{prefix}");
         let sent = Clock::Boot.now();
@@ -157,7 +157,7 @@ impl Session {
         &self.looks
     }
 
-    /// The line of `lock`, as it was when the last transaction of this session was answered, or later.
+    /// The queue of `lock`, as it was when the last transaction of this session was answered, or later.
     pub(crate) async fn list(&self, lock: &str) -> DriverResult<Vec<String>> {
         let connection = self.link.current()?;
         let listing = connection.client().list_children(lock);
@@ -170,7 +170,7 @@ impl Session {
             .lately(self.link.timeout(), Clock::Boot.now())
     }
 
-    /// Looks at the line of `lock` through the leader: what was confirmed to anybody before is seen.
+    /// Looks at the queue of `lock` through the leader: what was confirmed to anybody before is seen.
     pub(crate) async fn look(&self, lock: &str) -> DriverResult<Vec<String>> {
         self.batches.flush();
         let connection = self.link.current()?;
@@ -180,7 +180,7 @@ impl Session {
         connection.answer(syncing).await.and(children)
     }
 
-    /// Looks at the line of `lock` through the leader, and has the session confirmed.
+    /// Looks at the queue of `lock` through the leader, and has the session confirmed.
     pub(crate) async fn look_and_confirm(&self, lock: &str) -> DriverResult<Vec<String>> {
         self.batches.flush();
         let connection = self.link.current()?;
@@ -222,7 +222,7 @@ impl Session {
         }
     }
 
-    /// The node `name` in the line of `lock`, if this session made it.
+    /// The node `name` in the queue of `lock`, if this session made it.
     pub(crate) async fn own(&self, lock: &str, name: &str) -> DriverResult<Option<Node>> {
         let path = format!("{lock}/{name}");
         let stat = self.stat(&path).await?;
@@ -323,8 +323,8 @@ impl Session {
         self.shared_watches.watch(&self.link, path)
     }
 
-    /// Tells when somebody joins or leaves the line of `lock`.
-    pub(crate) async fn watch_line(&self, lock: &str) -> DriverResult<Watcher> {
+    /// Tells when somebody joins or leaves the queue of `lock`.
+    pub(crate) async fn watch_queue(&self, lock: &str) -> DriverResult<Watcher> {
         let connection = self.link.current()?;
         let asking = connection.client().list_and_watch_children(lock);
         let (_, watcher) = connection.answer(asking).await?;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared, WeakShared};
 
+use crate::error::DriverResult;
 use crate::session::connection::SessionConnection;
-use crate::session::node::DriverResult;
 use lock_core::Mutex;
 
 /// From how many paths on those are forgotten that nobody watches any more.
