@@ -45,7 +45,7 @@ struct Raw {
 impl Raw {
     async fn connect(endpoint: &str) -> Result<Self, Failure> {
         let mut client = Client::connect([endpoint], None).await?;
-        // Longer than the bench takes, so that nobody has to keep it alive.
+        // Longer than the bench takes, so that no lease has to be kept alive.
         let lease = client.lease_grant(3600, None).await?.id();
         Ok(Self { client, lease })
     }

@@ -10,10 +10,12 @@ use crate::error::{Failure, unexpected};
 use crate::queue::revision;
 
 impl SharedConnection {
-    /// Makes an `operation` for each of `items`, and reads what came of each, with the revision that the
-    /// servers had come to. Each request may take `limit`, and may be repeated.
+    /// Sends an `operation` for each of `items`, and reads each outcome together with the revision
+    /// of its transaction. Each request may take `limit`, and may be repeated.
     ///
-    /// When it fails, those before in the order of `items` may have been made.
+    /// # Errors
+    ///
+    /// If a batch fails, the batches before it have been carried out.
     pub(crate) async fn ask_for_all<I, R>(
         self: &Arc<Self>,
         limit: Duration,

@@ -25,19 +25,19 @@ use crate::queue::Queue;
 use crate::wait::shared_waits::SharedWaits;
 use crate::watch::watches::Watches;
 
-/// The time to wait for a member to tell its version, which is only logged.
+/// The time to wait for the version of a member, which is only logged.
 const VERSION_LIMIT: Duration = Duration::from_millis(500);
 
 pub(crate) struct Client {
     pub(crate) keys: Keys,
-    /// One connection on each runtime that acquires.
+    /// The connection of each runtime that acquires.
     command: PerRuntime<SharedConnection>,
     background: PerRuntime<Background>,
     claims: Mutex<HashMap<OwnerId, Arc<ClaimKey>>>,
     key_pool: KeyPool,
 }
 
-/// The part of a client that lives where its holds are kept.
+/// The part of a client that lives on the runtime where its holds are kept.
 #[derive(Debug)]
 pub(crate) struct Background {
     pub(crate) connection: Arc<SharedConnection>,
@@ -49,16 +49,17 @@ pub(crate) struct Background {
 /// The way of taking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Take {
-    /// Stands in the queue, whoever is before.
+    /// Enters the queue, whatever claims are in it, and lists them.
     Enqueue,
-    /// Enters the queue, and looks at no other claim: it is known which one is before, or that there is none.
+    /// Enters the queue without listing it: the claim is known to be next, or to come behind
+    /// waiters of this client.
     KeepPlace,
-    /// Writes nothing unless nobody is there. Lists so many claims at most; zero means all.
+    /// Enters the queue only if it is empty. Lists so many claims at most; zero means all.
     IfQueueEmpty(i64),
 }
 
 impl Client {
-    /// Connects; returns the client and the shortest ttl that the servers give.
+    /// Connects. Returns the client and the shortest ttl that the servers grant.
     pub(crate) async fn connect(
         config: &EtcdConfig,
         keeper_runtime: &KeeperRuntime,
@@ -91,7 +92,8 @@ impl Client {
         Ok((client, shortest))
     }
 
-    /// The member that we are connected to, and its version, if it tells that soon.
+    /// Returns the member that the client is connected to, and its version if the member answers
+    /// soon.
     pub(crate) async fn server(&self) -> Result<(String, Option<String>)> {
         let command = self.command()?;
         let connection = command.connection().await?;
@@ -101,22 +103,23 @@ impl Client {
         Ok((connection.server.to_string(), version))
     }
 
-    /// The command connection of the caller's runtime.
+    /// Returns the command connection of the caller's runtime.
     pub(crate) fn command(&self) -> Result<Arc<SharedConnection>> {
         self.command.here()
     }
 
-    /// Returns that of the runtime that a hold was claimed on, as long as that lives.
+    /// Returns the command connection of the runtime that a hold was claimed on, while that runtime
+    /// lives.
     pub(crate) fn command_of(&self, hold: &HoldId) -> Option<Arc<SharedConnection>> {
         self.command.of(hold.runtime())
     }
 
-    /// Returns what there is where holds are kept.
+    /// Returns the part of the client on the runtime where holds are kept.
     pub(crate) fn background(&self) -> Result<Arc<Background>> {
         self.background.here()
     }
 
-    /// Finds a lease for a claim, before its first write.
+    /// Registers a claim, with its lease and its key, before the first write.
     pub(crate) async fn enter_claim(&self, claim: &Claim) -> Result<Arc<ClaimKey>> {
         let (hold, loss) = (claim.id(), claim.loss());
         let leases = Arc::clone(&self.background()?.leases);
@@ -127,7 +130,7 @@ impl Client {
         Ok(claim_key)
     }
 
-    /// Forgets a claim of which nothing is on the servers.
+    /// Forgets a claim that has no key on the servers.
     pub(crate) fn leave(&self, owner: OwnerId) {
         if let Some(claim_key) = self.claims.lock().remove(&owner) {
             claim_key.lease.leave(owner);
@@ -138,10 +141,10 @@ impl Client {
         }
     }
 
-    /// Takes, or asks how far we have come: the queue, if anything was answered.
+    /// Sends a take, and returns the queue that it was answered with.
     ///
-    /// Nothing stops it once it has begun, since a clean-up has to wait for its end: requests may overtake
-    /// each other on their way.
+    /// A take that has begun is always finished: requests may overtake each other, so a clean-up
+    /// has to wait for the end of the take.
     pub(crate) async fn take(
         &self,
         claim_key: &Arc<ClaimKey>,
@@ -179,8 +182,9 @@ impl Client {
         Ok(queue)
     }
 
-    /// When each of these claims stood as it was granted; `None` where it does not any more. A key that was
-    /// deleted may be there again, behind others, by a take that arrived late.
+    /// Returns the revision in which each claim's key was still there as granted; `None` where it
+    /// is gone. A key that was deleted may be there again, behind other claims, by a take that
+    /// arrived late.
     pub(crate) async fn which_stand(
         &self,
         claims: &[&Arc<ClaimKey>],
@@ -199,8 +203,8 @@ impl Client {
         self.claims.lock().get(&hold.owner()).cloned()
     }
 
-    /// The claim_key of a hold that is to be given back. Whoever [leaves](Self::leave) it after this knows of it, or
-    /// there is none any more.
+    /// Marks a hold as being released and returns its claim, if the client still has it. A later
+    /// [leave](Self::leave) sees the mark.
     pub(crate) fn begin_release(&self, hold: &HoldId) -> Option<Arc<ClaimKey>> {
         let claims = self.claims.lock();
         let claim_key = claims.get(&hold.owner())?;
@@ -208,7 +212,7 @@ impl Client {
         Some(Arc::clone(claim_key))
     }
 
-    /// Keeps a claim_key that could not be given back for as long as somebody may ask for it again.
+    /// Keeps a claim whose release failed, for as long as the release may be repeated.
     pub(crate) fn forget_soon(&self, claim_key: &ClaimKey, ttl: Duration) {
         let now = Clock::Boot.now();
         let until: Moment = now.plus(ttl + REPLY_LIMIT * 2);
@@ -219,8 +223,8 @@ impl Client {
 }
 
 impl Take {
-    /// All of it is decided in one go by all members, also when it only looks: it may write, so no
-    /// member answers for itself.
+    /// Builds the transaction. It might write also if it only looks, so it is decided by all
+    /// members, and no member answers it from its own state.
     fn transaction(self, claim_key: &ClaimKey, lease: i64) -> Txn {
         let (key, queue) = (&*claim_key.key, claim_key.queue.as_str());
         let below = || GetOptions::new().with_range(end_of(queue));

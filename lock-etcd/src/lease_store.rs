@@ -1,4 +1,4 @@
-//! Renews holds, and gives them back.
+//! Renews and releases holds.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::client::Client;
 use crate::lease::shared::SharedLease;
 use crate::watch::messages::{WatchEvent, Watched};
 
-/// The time that a look at the keys of holds may take.
+/// The time that the request for the keys of holds may take.
 const LOOK_LIMIT: Duration = Duration::from_secs(1);
 
 #[async_trait]
@@ -22,7 +22,7 @@ impl LeaseStore for Client {
         let claims: Vec<Option<Arc<ClaimKey>>> =
             holds.iter().map(|hold| self.known(hold)).collect();
         let known: Vec<&Arc<ClaimKey>> = claims.iter().flatten().collect();
-        // The leases say whether the holds live, the keys whether they have been removed.
+        // The leases show whether the holds are alive, the keys whether they were deleted.
         let (confirmed, found) =
             tokio::join!(confirm_all(&known), self.which_stand(&known, LOOK_LIMIT));
         let mut found = found?.into_iter();
@@ -63,8 +63,8 @@ impl Client {
         Renewal::Held { sent, ttl }
     }
 
-    /// Has the removal of a hold told at once, from its first renewal on: those that are over before need
-    /// no watch. It `stood` there in this revision.
+    /// Watches the key of a hold, which was there in the revision `stood`. A hold is watched from
+    /// its first renewal on: shorter ones need no watch.
     fn watch_hold(&self, claim_key: &Arc<ClaimKey>, stood: i64) {
         let Ok(background) = self.background() else {
             return;
@@ -73,7 +73,7 @@ impl Client {
         let (loss, watching) = (claim_key.loss.clone(), Arc::downgrade(claim_key));
         let tell = move |news| match news {
             WatchEvent::Deleted(..) => loss.lost(LossReason::Removed),
-            // The next renewal looks at the key, and has it watched anew.
+            // The next renewal looks at the key, and watches it again.
             WatchEvent::Lost => {
                 if let Some(claim_key) = watching.upgrade() {
                     claim_key.keep_watch(None);
@@ -85,7 +85,7 @@ impl Client {
     }
 }
 
-/// Asks once for each lease that one of `claims` stands under; which of them were confirmed.
+/// Confirms each lease of `claims` once. Returns for each of them whether it was confirmed.
 async fn confirm_all(claims: &[&Arc<ClaimKey>]) -> HashMap<i64, bool> {
     let leases: HashMap<i64, &Arc<SharedLease>> = claims
         .iter()

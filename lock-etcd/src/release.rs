@@ -1,4 +1,4 @@
-//! Giving claims back.
+//! Releases claims.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -11,25 +11,26 @@ use crate::claim_key::ClaimKey;
 use crate::client::Client;
 use crate::error::Failure;
 
-/// The time that a clean-up waits for the end of its take, which nobody sees where its runtime is not driven any more.
+/// The time that a clean-up waits for the end of its take. The take never ends if its runtime is
+/// not driven any more.
 const SETTLING_LIMIT: Duration = Duration::from_millis(2500);
 
-/// The time that a release waits on each of the two connections.
+/// The time that a release waits on each of its two connections.
 const RELEASE_LIMIT: Duration = Duration::from_secs(1);
 
-/// The time that a release waits on the connection of its take, whose runtime nobody may drive, before another one is asked,
-/// too.
+/// The time that a release waits on the connection of its take before it asks the other one, too:
+/// the runtime of that connection may not be driven.
 const HEAD_START: Duration = Duration::from_millis(50);
 
 impl Client {
-    /// Gives a hold or a claim_key in a queue back.
+    /// Releases a hold, or a claim that waits in a queue.
     pub(crate) async fn release_claim(&self, hold: &HoldId) -> Result<Released> {
         let Some(claim_key) = self.begin_release(hold) else {
             return Ok(Released::AlreadyLost);
         };
         claim_key.keep_watch(None);
         if !self.is_settled(&claim_key).await {
-            // It may arrive later than what cleans it up.
+            // The take may arrive after the delete.
             claim_key.mark_in_doubt();
         }
         match self.delete(hold, &claim_key).await {
@@ -48,7 +49,8 @@ impl Client {
                 })
             }
             Err(failure) => {
-                // Its lease ends with the others under it, and deletes it as long as it lives.
+                // The key goes with its lease, which ends with its other claims and deletes the key
+                // until then.
                 claim_key.lease.delete_until_revoked(&claim_key.key);
                 claim_key.mark_in_doubt();
                 claim_key.lease.leave(hold.owner());
@@ -58,7 +60,7 @@ impl Client {
         }
     }
 
-    /// Waits for the end of the take at `claim_key`, for as long as it has where somebody drives it.
+    /// Waits for the end of a take of this claim. Returns false if it did not end in time.
     async fn is_settled(&self, claim_key: &ClaimKey) -> bool {
         let Ok(background) = self.background() else {
             return false;
@@ -88,7 +90,7 @@ impl Client {
         let is_at_home = Handle::try_current().is_ok_and(|here| here.id() == hold.runtime());
         let patience = match claim_key.is_in_doubt() || is_at_home {
             true => RELEASE_LIMIT,
-            // Nothing of it is on its way there, where perhaps nobody hears the answer.
+            // No request of the claim is on its way on that runtime, which may not be driven.
             false => (command.last_reply().latency * 4).clamp(HEAD_START, RELEASE_LIMIT),
         };
         match command.within(patience, asking.as_mut()).await {
@@ -98,11 +100,11 @@ impl Client {
             Some(outcome) => return outcome,
             None => claim_key.forbid_reuse(),
         }
-        // It may be slow only, and then it knows better what was there.
+        // The first connection may only be slow. Its answer then says better what was there.
         let mut elsewhere = pin!(self.delete_elsewhere(claim_key, deleting));
         tokio::select! {
             outcome = asking.as_mut() => match outcome {
-                // Or the other one was there before it, and is told later.
+                // A delete on the other connection may have come first, and is answered later.
                 Ok(0) => Ok(elsewhere.await.unwrap_or(0)),
                 Ok(deleted) => Ok(deleted),
                 Err(_) => elsewhere.await,

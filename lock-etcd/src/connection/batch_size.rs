@@ -2,13 +2,13 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Operations in one transaction at most; servers allow 128 by default.
+/// The largest number of operations in one transaction; servers allow 128 by default.
 const LARGEST: usize = 100;
 
 /// Number of operations that the servers are known to take in one transaction.
 ///
-/// They limit operations (`--max-txn-ops`) and bytes (`--max-request-bytes`), and tell neither limit. So
-/// the number is halved whenever a batch is refused for its size.
+/// Servers limit operations (`--max-txn-ops`) and bytes (`--max-request-bytes`), and report neither
+/// limit. So the number is halved whenever a batch is refused for its size.
 #[derive(Debug)]
 pub(crate) struct BatchSize(AtomicUsize);
 

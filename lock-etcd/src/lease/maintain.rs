@@ -12,11 +12,11 @@ use crate::lease::migrate::migrate_all;
 use crate::lease::revoke::{revoke, spawn_revoke};
 use crate::lease::shared::SharedLease;
 
-/// The time that one request may take here.
+/// The time that one request may take.
 const LIMIT: Duration = Duration::from_secs(1);
 
-/// Keeps `lease` alive until nobody stands under it for a while, it cannot be kept alive, or nobody has
-/// the client any more; then it is revoked.
+/// Keeps `lease` alive until it was without claims for a while, it cannot be kept alive, or the
+/// client is dropped; then revokes it.
 pub(crate) async fn maintain(
     connection: Arc<SharedConnection>,
     lease: Arc<SharedLease>,
@@ -26,11 +26,12 @@ pub(crate) async fn maintain(
     loop {
         let (sent, ttl) = lease.counted_on();
         let due: Moment = again.unwrap_or_else(|| sent.plus(ttl / 4));
-        // Each arm is cancel safe: a notification that is not consumed stays for the next turn.
+        // Each branch is cancel safe: a notification that is not consumed stays for the next
+        // iteration.
         tokio::select! {
             () = Clock::Boot.sleep_until(due) => {}
             () = lease.changed.notified() => {}
-            // Nothing is ever sent: it only ends.
+            // Nothing is ever sent on this channel: it only closes.
             _ended = in_use.changed() => {
                 lease.end_with(LossReason::Closed);
             }
@@ -50,12 +51,13 @@ pub(crate) async fn maintain(
     }
 }
 
-/// Keeps the lease alive once; when to try again, if it is not known whether it lives.
+/// Keeps the lease alive once. Returns when to try again if it is unknown whether the lease is
+/// alive.
 async fn keep(connection: &Arc<SharedConnection>, lease: &SharedLease) -> Option<Moment> {
     let (sent, ttl) = lease.confirmed();
     let lapsed = || sent.plus(ttl) <= Clock::Boot.now();
     if lapsed() {
-        // Whoever stood under it was told long ago, and may never come to release.
+        // The claims of the lease were told of their loss long ago, and may never be released.
         lease.end_with(LossReason::Expired);
         return None;
     }
@@ -81,7 +83,7 @@ async fn keep(connection: &Arc<SharedConnection>, lease: &SharedLease) -> Option
     }
 }
 
-/// Has all move who stand under it, and gives up what they leave.
+/// Moves all claims to a new lease, and revokes the old one.
 async fn replace(connection: &Arc<SharedConnection>, lease: &SharedLease) -> Result<()> {
     let former = migrate_all(connection, lease).await?;
     let (_, ttl) = lease.confirmed();
@@ -89,7 +91,7 @@ async fn replace(connection: &Arc<SharedConnection>, lease: &SharedLease) -> Res
     Ok(())
 }
 
-/// Deletes what requests may have put there that arrived after everybody had given them up.
+/// Deletes the keys of requests that may have arrived after the client had given them up.
 async fn delete_late_keys(connection: &Arc<SharedConnection>, lease: &SharedLease) -> Result<()> {
     let late_keys = lease.late_keys();
     let delete = |key: &String| TxnOp::delete(key.as_str(), None);

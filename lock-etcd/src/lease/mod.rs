@@ -1,4 +1,4 @@
-//! The leases that claims stand under.
+//! The leases that claims are attached to.
 
 pub(crate) mod grant;
 pub(crate) mod keep_alive;

@@ -1,4 +1,4 @@
-//! Watching a queue for those of a client who wait in it.
+//! Watches a queue for the waiters of a client.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,8 @@ use crate::wait::ticket::Ticket;
 use crate::watch::messages::{WatchEvent, Watched};
 use crate::watch::watches::Subscription;
 
-/// The time that the servers are trusted to tell of a change before somebody looks: soon at first, and jittered.
+/// The time that a wait relies on its watch before it looks by itself: short at first, and
+/// jittered.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 const LOOK_AGAIN_MAX: Duration = Duration::from_secs(4);
 
@@ -25,8 +26,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
 impl SharedWaits {
-    /// Waits in `queue` for the turn of the claim with this `key`, which was `created` then. `seen` is what
-    /// its take was answered with.
+    /// Waits in `queue` for the turn of the claim with this `key` and create revision. `seen` is
+    /// the answer to its take.
     pub(crate) fn enter(
         self: &Arc<Self>,
         queue: &str,
@@ -53,7 +54,7 @@ impl SharedWaits {
     }
 }
 
-/// Watches what the waiters wait for, and tells those whose turn it is, until nobody waits any more.
+/// Watches what the waiters wait for, and wakes those that may proceed, until there are no waiters.
 async fn look_after(wait: Arc<SharedWait>, waits: Arc<SharedWaits>) {
     let (tell, events) = mpsc::unbounded_channel();
     let mut watching = Watching {
@@ -78,7 +79,7 @@ async fn look_after(wait: Arc<SharedWait>, waits: Arc<SharedWaits>) {
             Err(error) => {
                 tracing::debug!(%error, "cannot look");
                 watching.wait.fail(&error);
-                // Those who go on waiting come back meanwhile.
+                // Waiters that go on waiting come back during the pause.
                 tokio::time::sleep(pauses.next_pause()).await;
             }
         }
@@ -93,26 +94,26 @@ struct Watching {
     /// The claim that is watched.
     watch: Option<(Blocker, Subscription)>,
     pauses: Backoff,
-    /// When to look if nothing is told until then.
+    /// When to look without an event.
     look_at: Option<LookAt>,
 }
 
 #[derive(Clone, Copy)]
 enum LookAt {
-    /// When a turn to look is to be asked for.
+    /// When to reserve the time of a look.
     Pause(Moment),
     LocalTurn(Moment),
 }
 
 impl Watching {
-    /// Waits until there is something to be done for the waiters.
+    /// Waits until the waiters need something.
     async fn watch(&mut self, blocking_claim: Blocker, since: i64) -> Result<()> {
         let is_watched = self
             .watch
             .as_ref()
             .is_some_and(|(now, _)| *now == blocking_claim);
         if !is_watched {
-            // The one before goes first: the new one may be told the same.
+            // Drop the old watch first: both may report the same key.
             self.watch = None;
             let watch = self.subscribe(&blocking_claim, since)?;
             self.watch = Some((blocking_claim, watch));
@@ -123,7 +124,7 @@ impl Watching {
         });
         self.look_at = Some(look_at);
         let (LookAt::Pause(moment) | LookAt::LocalTurn(moment)) = look_at;
-        // All are cancel safe: what was not received stays for the next turn.
+        // All branches are cancel safe: what was not received stays for the next iteration.
         tokio::select! {
             Some(event) = self.events.recv() => self.on_event(event).await,
             () = self.wait.changed.notified() => {
@@ -146,7 +147,7 @@ impl Watching {
         };
         let tell = self.tell.clone();
         let tell = move |event| {
-            // Nobody may be waiting any more.
+            // The task may have ended.
             let _unheard = tell.send(event);
         };
         self.waits.watches.watch_since(since, watched, tell)
@@ -155,7 +156,7 @@ impl Watching {
     async fn on_event(&mut self, event: WatchEvent) -> Result<()> {
         match event {
             WatchEvent::Deleted(key, revision) => self.wait.note_gone(&key, revision),
-            // Any claim before the first waiter may have gone.
+            // Any claim before the first waiter may be gone.
             WatchEvent::Stale if matches!(self.watch, Some((Blocker::Any, _))) => {
                 self.wait.mark_stale()
             }
@@ -168,7 +169,7 @@ impl Watching {
         Ok(())
     }
 
-    /// Looks by itself, in case that something was not told.
+    /// Looks at the keys, in case an event was not reported.
     async fn look(&mut self) -> Result<()> {
         self.look_at = None;
         let looks = self.wait.looks();
@@ -186,7 +187,8 @@ impl Watching {
         Ok(())
     }
 
-    /// Lists all claims, `own` among them. All members agree on the answer, since this might write.
+    /// Lists all claims, `own` among them. The transaction might write, so all members agree on the
+    /// answer.
     async fn list(&mut self, own: &str) -> Result<()> {
         self.look_at = None;
         let queue = self.wait.queue.as_str();

@@ -1,4 +1,4 @@
-//! The waits of a client for all keys, and the pace at which they look by themselves.
+//! The waits of a client for all keys, and the rate at which they look by themselves.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,10 +11,10 @@ use crate::connection::shared::SharedConnection;
 use crate::wait::shared_wait::SharedWait;
 use crate::watch::watches::Watches;
 
-/// The shortest time between two waits of a client that look by themselves.
+/// The shortest time between two looks of a client that no watch has caused.
 const PACE: Duration = Duration::from_millis(250);
 
-/// The waits of a client, by the queues that they are in.
+/// The waits of a client by queue.
 pub(crate) struct SharedWaits {
     pub(crate) connection: Arc<SharedConnection>,
     pub(crate) watches: Watches,
@@ -33,13 +33,13 @@ impl SharedWaits {
         })
     }
 
-    /// Returns true if somebody waits in this queue, so that whoever comes now waits, too.
+    /// Returns true if this queue has a waiter, so that the next claim has to wait, too.
     pub(crate) fn has_waiter(&self, queue: &str) -> bool {
         let wait = self.by_queue.lock().get(queue).cloned();
         wait.is_some_and(|wait| !wait.is_empty())
     }
 
-    /// Forgets a wait that nobody is in; `false` when somebody came meanwhile.
+    /// Removes a wait without waiters; returns false if a waiter has come.
     pub(crate) fn end(&self, wait: &SharedWait) -> bool {
         let mut waits = self.by_queue.lock();
         let is_over = wait.is_empty();
@@ -49,8 +49,8 @@ impl SharedWaits {
         is_over
     }
 
-    /// When a wait may look that has not been told anything for a while: one after the other, so that many of
-    /// them do not keep the servers busy.
+    /// Reserves the time of a look for a wait without news. The looks of different waits follow
+    /// each other, so that many of them do not keep the servers busy.
     pub(crate) fn next_look(&self) -> Moment {
         let mut next = self.next_look.lock();
         let turn = Clock::Boot.now().max(*next);

@@ -7,17 +7,17 @@ use etcd_client::{WatchFilterType, WatchOptions};
 
 use crate::keys::end_of;
 
-/// The revision of whatever is written next, as a server understands it.
+/// The start revision that stands for the next write.
 const NOW: i64 = 0;
 
-/// The news about a watch.
+/// An event of a watch.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum WatchEvent {
-    /// This key has gone, in this revision.
+    /// This key was deleted, in this revision.
     Deleted(Vec<u8>, i64),
-    /// Something had been written before the watch began, and what that was is not told.
+    /// A write came before the watch began, and is not reported.
     Stale,
-    /// The news cannot be told any more; no more is told.
+    /// Events were lost, and no more will be reported.
     Lost,
 }
 
@@ -25,31 +25,31 @@ pub(crate) enum WatchEvent {
 #[derive(Clone, Debug)]
 pub(crate) enum Watched {
     Key(Vec<u8>),
-    /// Everything that begins with this, which ends with a slash.
+    /// All keys that begin with this prefix, which ends with a slash.
     Below(String),
 }
 
 pub(crate) type Tell = Box<dyn Fn(WatchEvent) + Send + Sync>;
 
-/// The next job of the task.
+/// A command for the task.
 pub(crate) enum Command {
     Watch(i64, Watch),
     Forget(i64),
 }
 
-/// A watch, as the task knows it.
+/// The task's side of a watch.
 pub(crate) struct Watch {
     pub(crate) watched: Watched,
-    /// The first revision that has not been told about, and need be.
+    /// The first revision whose events have not been reported.
     pub(crate) from: Arc<AtomicI64>,
-    /// True if what was written until it begins is left out.
+    /// True if writes before the watch began are left out.
     pub(crate) skips: bool,
     pub(crate) tell: Tell,
 }
 
 impl Watch {
-    /// From the revision after `now` on the server tells of everything, also over a stream that is opened
-    /// anew.
+    /// Notes that the server reports all events after the revision `now`, also over a stream that
+    /// is opened again.
     pub(crate) fn began_after(&mut self, now: i64) {
         self.skips = false;
         if self.from.fetch_max(now + 1, Ordering::Relaxed) <= now {

@@ -1,4 +1,4 @@
-//! The task that keeps the stream of watches open, and asks for each watch on it.
+//! The task that keeps the watch stream open, and registers each watch on it.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -14,18 +14,19 @@ use crate::connection::shared::{Connection, SharedConnection};
 use crate::error::no_answer;
 use crate::watch::messages::{Command, Watch, WatchEvent};
 
-/// The time that the connection of a stream may take to open, and the stream itself.
+/// The time that the connection of a stream may take to open, and that the stream may take.
 const LIMIT: Duration = Duration::from_secs(2);
 
-/// The time that a server that owes answers may say nothing at all. One that catches up for thousands of
-/// watches takes seconds for the next answer, and a stream that is opened anew begins from the start.
+/// The time that a server with unanswered requests may stay silent. Catching up for thousands of
+/// watches takes a server seconds for each answer, and a stream that is opened again begins from
+/// the start.
 const SILENCE_LIMIT: Duration = Duration::from_secs(10);
 
-/// The number of watches that may be asked for without an answer. A server that cannot write its answers reads no
-/// more requests, so a client that sends without reading would wait for it for ever.
+/// The largest number of unanswered watch requests. A server that cannot write its answers stops
+/// reading requests, so a client that sends without reading would wait for it forever.
 const UNANSWERED_MAX: usize = 64;
 
-/// The task's side of all watches of a client.
+/// The state of the task, with all watches of a client.
 pub(crate) struct Watching {
     connection: Arc<SharedConnection>,
     watches: HashMap<i64, Watch>,
@@ -36,9 +37,9 @@ struct Open {
     connection: Connection,
     requests: WatchRequestSender,
     answers: WatchResponseStream,
-    /// The requests that are to be sent, in this command.
+    /// The requests to send, in this order.
     outbox: VecDeque<Request>,
-    /// Watches that were asked for, and are not known to have begun.
+    /// The watches that were requested, and are not known to have begun.
     unanswered: HashSet<i64>,
     /// When the last answer came, or the first request after a pause was sent.
     last_reply: Moment,
@@ -51,7 +52,7 @@ enum Request {
 }
 
 impl Watching {
-    /// Watches over `connection`, nothing at first.
+    /// Makes the task, without a watch.
     pub(crate) fn over(connection: Arc<SharedConnection>) -> Self {
         Self {
             connection,
@@ -60,7 +61,7 @@ impl Watching {
         }
     }
 
-    /// Watches until nobody can command anything any more.
+    /// Runs until the last sender of commands is dropped.
     pub(crate) async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
         let pauses = || Backoff::new(Duration::from_millis(10), LIMIT / 2);
         let mut backoff = pauses();
@@ -76,8 +77,8 @@ impl Watching {
                 opens_at = Some(Clock::Boot.now().plus(backoff.next_pause()));
             }
             let silent_at = self.open.as_ref().and_then(Open::silent_at);
-            // Each arm is cancel safe: what was not received stays for the next turn, and what was not sent
-            // stays in the outbox.
+            // Each branch is cancel safe: what was not received stays for the next iteration, and
+            // what was not sent stays in the outbox.
             tokio::select! {
                 command = commands.recv() => match command {
                     Some(command) => self.handle(command),
@@ -85,7 +86,7 @@ impl Watching {
                 },
                 event = next_event(&mut self.open, &self.watches) => {
                     self.on_event(event);
-                    // Opening a stream is no success before something has come of it.
+                    // An open stream is a success only once something has come of it.
                     match self.open {
                         Some(_) => backoff = pauses(),
                         None => opens_at = Some(Clock::Boot.now().plus(backoff.next_pause())),
@@ -109,12 +110,12 @@ impl Watching {
             Command::Forget(_) => return,
         };
         if let Some(open) = &mut self.open {
-            // Before those that begin anew: somebody waits for this one just now.
+            // Before the watches that are registered again: a waiter needs this one now.
             open.outbox.push_front(request);
         }
     }
 
-    /// Opens the stream with one of the watches; the others follow, each from where it had come.
+    /// Opens the stream with one of the watches. The others follow, each from where it was.
     async fn reopen(&mut self) -> Result<()> {
         let mut outbox: VecDeque<i64> = self.watches.keys().copied().collect();
         let Some(first) = outbox.pop_front() else {
@@ -150,7 +151,7 @@ impl Watching {
         Ok(())
     }
 
-    /// Has the stream opened anew, with another member if there is one.
+    /// Closes a silent stream, which is opened again with the next member, if there is one.
     fn give_up(&mut self) {
         if let Some(open) = self.open.take() {
             tracing::debug!("the stream of watches is silent, and opened again");
@@ -180,11 +181,11 @@ impl Watching {
         let number = answer.watch_id();
         if answer.canceled() {
             match self.watches.remove(&number) {
-                // What it would tell next has been compacted, or may not be told to us.
+                // Its next events are compacted, or the user may not read them.
                 Some(watch) => (watch.tell)(WatchEvent::Lost),
-                // It was forgotten, or the server does not say which one it means.
+                // It was cancelled by the client, or the server does not say which watch it means.
                 None if number >= 0 => {}
-                // Perhaps its login is outdated, and that of a new connection is not.
+                // Perhaps the login is outdated, and that of a new connection is not.
                 None => self.give_up(),
             }
             return;
@@ -198,7 +199,7 @@ impl Watching {
         {
             watch.began_after(header.revision());
         }
-        // A member that lags behind also tells of those that had the same key before.
+        // A member that lags behind also reports earlier keys of the same name.
         let untold = watch.from.load(Ordering::Relaxed);
         let is_untold = |found: &&KeyValue| found.mod_revision() >= untold;
         for event in answer.events() {
@@ -215,13 +216,13 @@ impl Watching {
 }
 
 impl Open {
-    /// The next request, unless the server is to answer first.
+    /// Returns the next request, unless the server has to answer first.
     fn next(&mut self, watches: &HashMap<i64, Watch>) -> Option<Request> {
         while let Some(Request::Watch(number)) = self.outbox.front() {
             if watches.contains_key(number) {
                 break;
             }
-            // It was forgotten before it was asked for on this stream.
+            // It was cancelled before it was requested on this stream.
             self.outbox.pop_front();
         }
         let next = *self.outbox.front()?;
@@ -242,7 +243,7 @@ impl Open {
         }
     }
 
-    /// From when on its silence is no slowness, if it owes an answer.
+    /// Returns when the stream counts as silent, if the server owes an answer.
     fn silent_at(&self) -> Option<Moment> {
         let owes = !self.unanswered.is_empty();
         owes.then(|| self.last_reply.plus(SILENCE_LIMIT))
@@ -250,14 +251,14 @@ impl Open {
 }
 
 enum StreamEvent {
-    /// The next request has been sent.
+    /// The next request was sent.
     Sent,
     Answer(WatchResponse),
     End(&'static str),
 }
 
-/// Sends the next request, or waits for an answer, whichever can be done first: a server that waits for us
-/// to read must not have to read from us first.
+/// Sends the next request, or waits for an answer, whichever comes first: a server that waits for
+/// the client to read may not read the client's requests.
 async fn next_event(open: &mut Option<Open>, watches: &HashMap<i64, Watch>) -> StreamEvent {
     let Some(open) = open else {
         return std::future::pending().await;
@@ -286,7 +287,7 @@ async fn next_event(open: &mut Option<Open>, watches: &HashMap<i64, Watch>) -> S
             Ok(()) => StreamEvent::Sent,
             Err(_) => StreamEvent::End("it takes no more requests"),
         },
-        // A member that is stopped ends nothing.
+        // A stopped member does not end the stream.
         () = open.connection.is_given_up() => StreamEvent::End("its connection was given up"),
     }
 }

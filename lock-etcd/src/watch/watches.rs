@@ -1,4 +1,4 @@
-//! One stream by which servers tell a client that keys have gone.
+//! The watches of a client, which all use one stream.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -11,14 +11,14 @@ use crate::error::runtime_gone;
 use crate::watch::messages::{Command, Tell, Watch, WatchEvent, Watched};
 use crate::watch::stream::Watching;
 
-/// Has keys watched.
+/// Starts watches.
 #[derive(Clone, Debug)]
 pub(crate) struct Watches {
     commands: mpsc::UnboundedSender<Command>,
     numbers: Arc<AtomicI64>,
 }
 
-/// A watch; dropping it ends it.
+/// A watch; dropping it ends the watch.
 #[derive(Debug)]
 pub(crate) struct Subscription {
     number: i64,
@@ -27,15 +27,15 @@ pub(crate) struct Subscription {
 }
 
 impl Subscription {
-    /// Notes what was seen of the keys in this revision, so that the watch, should it begin anew, need not
-    /// begin earlier, where history may be compacted.
+    /// Notes that the keys were seen in this revision. If the watch is opened again, it need not
+    /// begin earlier, where the history may be compacted.
     pub(crate) fn seen(&self, revision: i64) {
         self.from.fetch_max(revision + 1, Ordering::Relaxed);
     }
 }
 
 impl Watches {
-    /// Watches over `connection`, in a task where that lives.
+    /// Starts the task that watches over `connection`, on its runtime.
     pub(crate) fn over(connection: Arc<SharedConnection>) -> Self {
         let (commands, inbox) = mpsc::unbounded_channel();
         let watching = Watching::over(Arc::clone(&connection));
@@ -46,9 +46,9 @@ impl Watches {
         }
     }
 
-    /// Tells whenever one of the `watched` keys goes, from the revision `from` on. It may tell late, above all
-    /// what it has to catch up with, or not at all while nobody can be reached, so whoever waits looks by
-    /// itself now and then.
+    /// Reports each deletion of a `watched` key, from the revision `from` on. Reports may come
+    /// late, above all those that the server has to catch up with, and none come while no server
+    /// can be reached. So a waiter also looks by itself from time to time.
     pub(crate) fn watch_from(
         &self,
         from: i64,
@@ -58,9 +58,9 @@ impl Watches {
         self.watch(watched, from, false, Box::new(tell))
     }
 
-    /// Tells whenever one of the `watched` keys goes, from now on, and first whether the store is
-    /// [behind](WatchEvent::Stale), since `known` was its revision. That is told at once: servers look only ten times
-    /// a second for those who have to catch up.
+    /// Reports each deletion of a `watched` key from now on. First reports whether the store is
+    /// [stale](WatchEvent::Stale), that is, past the revision `known`. That report comes at once,
+    /// while servers look only ten times a second for watches that have to catch up.
     pub(crate) fn watch_since(
         &self,
         known: i64,
@@ -91,7 +91,7 @@ impl Watches {
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        // Without a task nothing is watched.
+        // Without the task nothing is watched.
         let _unheard = self.commands.send(Command::Forget(self.number));
     }
 }

@@ -71,7 +71,7 @@ impl EtcdStore {
             .unwrap_or_else(|| (self.clusters.shared)())
     }
 
-    /// Somebody who may look at everything, and change it.
+    /// A client that may read and write everything.
     async fn admin(&self) -> Client {
         let options = self
             .cluster()
