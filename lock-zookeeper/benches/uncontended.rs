@@ -58,7 +58,7 @@ async fn compare(title: &str, address: &str) -> Result<(), Failure> {
         raw.delete(&format!("/raw/{key}"), None).await?;
     }
     match raw.delete("/raw", None).await {
-        // Somebody else measures there, too.
+        // Another process measures there, too.
         Ok(()) | Err(Error::NoNode | Error::NotEmpty) => Ok(()),
         Err(error) => Err(error.into()),
     }

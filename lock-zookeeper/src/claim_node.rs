@@ -1,4 +1,4 @@
-//! The node of one claim: made, found again, deleted.
+//! Creates the node of one claim, finds it again, and deletes it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,42 +23,42 @@ pub(crate) struct ClaimNode<'a> {
     client: &'a Client,
     /// The lock's node.
     lock: Arc<str>,
-    /// The session of the claim, until that has ended.
+    /// The session of the claim, until it has ended.
     session: Option<Arc<Session>>,
     node: NodeName,
-    /// When our node was seen last, by ourselves or together with others.
+    /// When the claim's node was last seen, by this claim or others.
     seen: Moment,
-    /// The number of attempts in a row that have come to nothing.
+    /// The number of attempts in a row without a result.
     fruitless: u32,
     backoff: Backoff,
 }
 
-/// The number of attempts that are made without a pause: a name that is made for the first time takes two.
+/// The number of attempts without a pause: a name that is created for the first time takes two.
 const PROMPT_ATTEMPTS: u32 = 3;
 
-/// Pauses between attempts that come to nothing.
+/// Pauses between attempts without a result.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 const PAUSE_MAX: Duration = Duration::from_millis(250);
 
-/// The age that the findings of others may have for a claim that looks without a reason.
+/// The largest age of another claim's look that a look without a reason may use.
 const DOUBT: Duration = Duration::from_secs(2);
 
 /// The state of the claim's node.
 enum NodeName {
     Absent,
-    /// It was asked for, and no answer came.
+    /// Its creation was requested, and not answered.
     Unanswered,
     There(Arc<Node>),
-    /// The claim has ended, with its session or because others deleted its node.
+    /// The claim has ended, with its session or because another client deleted its node.
     Ended,
 }
 
-/// The findings of a look at the queue.
+/// The result of a look at the queue.
 pub(crate) struct Look {
-    /// When the request was sent by which the session was confirmed last: a hold counts from then.
+    /// When the request was sent that confirmed the session last: a hold counts from then.
     pub(crate) confirmed: Moment,
     pub(crate) queue: Arc<Queue>,
-    /// Where we are in it.
+    /// The index of the claim in the queue.
     pub(crate) index: usize,
     /// The lock's node.
     pub(crate) lock: Arc<str>,
@@ -78,13 +78,14 @@ impl<'a> ClaimNode<'a> {
         }
     }
 
-    /// Looks at the queue, after joining it if that has not been done; `None` when the claim has ended, with its session
-    /// or its node. It goes on over lost connections, which the session makes again. In `doubt`, which is without a
-    /// reason, it is content with what others have seen a moment ago.
+    /// Looks at the queue, and enters it first if that has not been done; `None` if the claim has
+    /// ended, with its session or its node. Continues over lost connections, which the session
+    /// replaces. In `doubt`, that is without a reason, uses what another claim has seen a moment
+    /// ago.
     ///
     /// # Cancel safety
     ///
-    /// Called again, it goes on where it was.
+    /// Cancel safe: the next call continues where this one was.
     pub(crate) async fn look(&mut self, claim: &mut Claim, doubt: bool) -> Result<Option<Look>> {
         loop {
             let Some(session) = self.session(claim).await? else {
@@ -104,7 +105,7 @@ impl<'a> ClaimNode<'a> {
                 continue;
             };
             let Some(index) = queue.position(node.name()) else {
-                // Others have deleted our node.
+                // Another client has deleted the node.
                 self.end();
                 continue;
             };
@@ -113,7 +114,8 @@ impl<'a> ClaimNode<'a> {
         }
     }
 
-    /// Returns what somebody has seen lately, if our node is there and somebody before it.
+    /// Returns the recent look of another claim, if it shows the claim's node behind a claim that
+    /// blocks it.
     fn seen_by_others(&self, session: &Arc<Session>) -> Option<Look> {
         let NodeName::There(node) = &self.node else {
             return None;
@@ -135,19 +137,19 @@ impl<'a> ClaimNode<'a> {
         }
     }
 
-    /// Waits before the next attempt after one that has come to nothing.
+    /// Waits before the next attempt after one without a result.
     async fn pause(&mut self, session: &Session) {
         session.settled().await;
         self.fruitless += 1;
         if self.fruitless < PROMPT_ATTEMPTS {
-            // Whoever limits this has to get a turn.
+            // Yield, so that the timeout of the caller is polled.
             tokio::task::yield_now().await;
         } else {
             tokio::time::sleep(self.backoff.next_pause()).await;
         }
     }
 
-    /// Looks at the queue without joining it; `None` when the claim has ended with its session.
+    /// Looks at the queue without entering it; `None` if the claim has ended with its session.
     pub(crate) async fn look_from_outside(
         &mut self,
         claim: &Claim,
@@ -170,12 +172,12 @@ impl<'a> ClaimNode<'a> {
         }
     }
 
-    /// Checks that those in a queue are claims who might be something else: whose names are of no client that we know, or
-    /// the one `in_the_way`.
+    /// Checks nodes that may not be claims: those with a name of no known client, and the one
+    /// `in_the_way`.
     ///
     /// # Errors
     ///
-    /// When a node is there for good. Nobody gives back what it takes for a claim.
+    /// If a node is persistent, since no client will delete it as a claim.
     pub(crate) async fn check(
         &mut self,
         session: &Arc<Session>,
@@ -199,7 +201,7 @@ impl<'a> ClaimNode<'a> {
         Ok(())
     }
 
-    /// Answers a look that has found no claim in the way.
+    /// Grants the claim after a look without a claim in the way.
     pub(crate) fn grant(&mut self, claim: &Claim, look: &Look) -> Answer {
         self.session = None;
         let NodeName::There(node) = std::mem::replace(&mut self.node, NodeName::Absent) else {
@@ -207,7 +209,7 @@ impl<'a> ClaimNode<'a> {
         };
         let is_permit = matches!(claim.id().mode(), Mode::Permit { .. });
         if is_permit && look.index + 1 < look.queue.len() {
-            // The next one waits for this claim to be let in, not for it to go.
+            // The next permit waits for this claim to be granted, not for its end.
             look.session.signal(&node.path);
         }
         Answer::Granted {
@@ -217,11 +219,11 @@ impl<'a> ClaimNode<'a> {
         }
     }
 
-    /// Leaves the queue.
+    /// Deletes the node of the claim.
     ///
     /// # Errors
     ///
-    /// Why it is not known whether it has been left: dropping the claim goes on with it.
+    /// If it is unknown whether the node is gone: dropping the claim continues with it.
     pub(crate) async fn withdraw(&mut self, claim: &mut Claim) -> Result<()> {
         if let (NodeName::There(node), Some(session)) = (&self.node, &self.session) {
             session.remove(&node.path).await.map_err(translate)?;
@@ -231,7 +233,7 @@ impl<'a> ClaimNode<'a> {
         Ok(())
     }
 
-    /// Finds the session of the claim; `None` once when the claim has ended.
+    /// Returns the session of the claim; `None` once when the claim has ended.
     async fn session(&mut self, claim: &Claim) -> Result<Option<Arc<Session>>> {
         if self.session.as_deref().is_some_and(Session::has_ended) {
             self.end();
@@ -246,8 +248,8 @@ impl<'a> ClaimNode<'a> {
         Ok(self.session.clone())
     }
 
-    /// Makes our node. The request is announced before it is sent, so that whatever becomes of us, what
-    /// it has made is removed.
+    /// Creates the node of the claim. The claim is registered before the request is sent, so that
+    /// its node is deleted whatever becomes of the caller.
     async fn join(&mut self, claim: &mut Claim, session: &Arc<Session>) -> Result<Option<Seen>> {
         let id = claim.id();
         let (owner, prefix) = (id.owner(), claim_prefix(id));
@@ -270,7 +272,7 @@ impl<'a> ClaimNode<'a> {
                 self.retry_or_fail(session, Err(error))
             }
             Err(error) => {
-                // The server has said that it made nothing.
+                // The server has answered that it created nothing.
                 self.forget_node(claim);
                 if error == ZooKeeperError::NoNode {
                     self.make_lock(session).await?;
@@ -282,12 +284,12 @@ impl<'a> ClaimNode<'a> {
         }
     }
 
-    /// Makes the lock's node, and those above it.
+    /// Creates the lock's node, and the levels above it.
     async fn make_lock(&mut self, session: &Arc<Session>) -> Result<()> {
         self.client.makes(&self.lock, session);
         let levels = self.client.paths.levels(&self.lock);
         match session.make(levels).await {
-            // Whoever left a name of the same level has removed that meanwhile.
+            // Another client that left the same level has deleted it just now.
             Ok(()) | Err((ZooKeeperError::NoNode, _)) => Ok(()),
             Err((error @ (ZooKeeperError::NoAuth | ZooKeeperError::InvalidAcl), path)) => {
                 Err(not_made(error, path))
@@ -296,7 +298,7 @@ impl<'a> ClaimNode<'a> {
         }
     }
 
-    /// Looks whether our node was made, although no answer came.
+    /// Finds out whether the node was created, although no answer came.
     async fn find(&mut self, claim: &mut Claim, session: &Arc<Session>) -> Result<Option<Seen>> {
         let prefix = claim_prefix(claim.id());
         let seen = session.look_together(&self.lock).await;
@@ -323,9 +325,9 @@ impl<'a> ClaimNode<'a> {
         Ok(Some((confirmed, queue)))
     }
 
-    /// Looks again. Where a state that the members have agreed on has our node and nobody before it, each later one has
-    /// nobody before it either, as long as our node is there. So it may be an old one that a server shows us, and what
-    /// counts is how long the session lives.
+    /// Lists the queue again. Invariant: if one committed state has the claim's node without an
+    /// earlier claim, no later state has an earlier one while the node exists. So the server may
+    /// answer from an older state, and only the lifetime of the session counts.
     async fn relist(&mut self, session: &Arc<Session>) -> Result<Option<Seen>> {
         let seen = session.look_together(&self.lock).await;
         if matches!(seen, Err(ZooKeeperError::NoNode)) {
@@ -355,12 +357,12 @@ impl<'a> ClaimNode<'a> {
         self.node = NodeName::Absent;
     }
 
-    /// Notes that the claim has ended; whatever there may be of it goes with its release.
+    /// Notes that the claim has ended; its release deletes what is left of it.
     fn end(&mut self) {
         (self.session, self.node) = (None, NodeName::Ended);
     }
 
-    /// Returns what an answer comes to: `None` when one has to ask again.
+    /// Turns an answer into a result; `None` if the request has to be repeated.
     fn retry_or_fail<T>(
         &mut self,
         session: &Session,

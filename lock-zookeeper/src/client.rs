@@ -1,4 +1,4 @@
-//! The parts of one client: its sessions, and where its claims and holds are in them.
+//! The client: its sessions, and its claims and holds in them.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -40,20 +40,20 @@ pub(crate) struct Client {
     pub(crate) refused: Remembered<LockKey>,
     pools: PerRuntime<SessionPool>,
     lock_nodes: Arc<LockNodeSweeper>,
-    /// The shortest and the longest session of the server.
+    /// The shortest and the longest session that the server grants.
     bounds: RangeInclusive<Duration>,
     address: String,
     version: Option<String>,
-    /// Which ttls were told to be shortened.
+    /// The ttls whose shortening was logged.
     shortened: Remembered<Duration>,
-    /// Which nodes of unknown clients were seen to be claims.
+    /// The nodes of unknown clients that were seen to be ephemeral.
     claims: Remembered<String>,
     pub(crate) request_sizes: Arc<RequestSizes>,
 }
 
 impl Client {
-    /// Opens a session for holds of `ttl`; returns the client, and the shortest and the longest session that
-    /// it can have.
+    /// Opens a session for holds of `ttl`. Returns the client, and the shortest and the longest
+    /// session that it can have.
     pub(crate) async fn connect(
         config: &ZooKeeperConfig,
         keeper_runtime: &KeeperRuntime,
@@ -99,7 +99,7 @@ impl Client {
         let session = client.pools.here()?.session(ttl, Duration::ZERO).await?;
         let asking = session.reads_together();
         let answer = client.deadlines.timeout(OPENING_LIMIT, asking).await;
-        // Nothing else says that it cannot.
+        // No other request shows that the server is too old.
         if let Some(Err(error @ ZooKeeperError::Unimplemented)) = answer {
             return Err(translate(error));
         }
@@ -114,7 +114,8 @@ impl Client {
         capabilities.log_connected(&self.address, self.version.as_deref());
     }
 
-    /// The session for `hold`, on the caller's runtime, or at the keeper's: no longer than its ttl and lock delay.
+    /// Returns the session for `hold`, on the caller's runtime or the keeper's: no longer than its
+    /// ttl and lock delay.
     pub(crate) async fn session(&self, hold: &HoldId) -> Result<Arc<Session>> {
         let (ttl, lock_delay) = (hold.ttl(), hold.lock_delay());
         let asked = class(ttl, lock_delay, &self.bounds);
@@ -132,7 +133,7 @@ impl Client {
         Ok(session)
     }
 
-    /// Says where the ensemble is, unless the error names a server.
+    /// Adds the addresses of the ensemble to an error that names no server.
     pub(crate) fn located(&self, error: Error) -> Error {
         match error.server() {
             Some(_) => error,
@@ -140,17 +141,17 @@ impl Client {
         }
     }
 
-    /// Returns true if the node at `path` was seen to go with a session.
+    /// Returns true if the node at `path` was seen to be ephemeral.
     pub(crate) fn is_known_claim(&self, path: &str) -> bool {
         self.claims.has(path)
     }
 
-    /// Notes that the node at `path` goes with a session.
+    /// Notes that the node at `path` is ephemeral.
     pub(crate) fn is_claim(&self, path: String) {
         self.claims.is_new(path);
     }
 
-    /// Removes the node of a hold or claim, behind whatever was asked for it before.
+    /// Deletes the node of a hold or claim, behind all earlier requests for it.
     pub(crate) async fn release_claim(&self, hold: &HoldId) -> Result<Released> {
         let Some(record) = self.registry.get(hold.owner()) else {
             return Ok(Released::AlreadyLost);
@@ -175,18 +176,19 @@ impl Client {
         }
     }
 
-    /// Notes that the node of a lock is about to be made: if nobody joins its queue after all, it goes.
+    /// Notes that the node of a lock is about to be created, so that it is deleted if no claim
+    /// enters its queue.
     pub(crate) fn makes(&self, lock: &Arc<str>, session: &Arc<Session>) {
         let (lock, session) = (Arc::clone(lock), Arc::clone(session));
         self.lock_nodes.left(lock, session);
     }
 
-    /// Notes that a claim stands in the queue of a lock.
+    /// Notes that the queue of a lock has a claim.
     pub(crate) fn joined(&self, lock: &str) {
         self.lock_nodes.joined(lock);
     }
 
-    /// Notes that nothing is left of a claim.
+    /// Notes that the node of a claim is gone.
     pub(crate) fn left(&self, owner: OwnerId) {
         if let Some(record) = self.registry.leave(owner) {
             record.session.touch();
@@ -194,14 +196,15 @@ impl Client {
         }
     }
 
-    /// A node does not go by itself as long as its session lives. One that cannot be removed within its
-    /// ttl goes together with its session, which is closed when nothing else is in it; until then it is
-    /// tried again now and then.
+    /// Notes a failed release. A node lives as long as its session, so a node that cannot be
+    /// deleted within its ttl goes together with the session, which is closed when it has no other
+    /// claims. Until then the release is repeated.
     fn stuck(&self, hold: &HoldId, record: &ClaimRecord, begun: Moment) {
         let since = record.stuck_since.unwrap_or(begun);
         self.registry
             .update(hold.owner(), |record| record.stuck_since = Some(since));
-        // As long as a release is repeated: what the session has granted, which is less than its timeout.
+        // The time for which a release is repeated: what the session has granted, which is less
+        // than its timeout.
         let granted = record.session.ttl(hold.lock_delay());
         let ttl = hold.store_ttl().min(granted);
         if Clock::Boot.now().since(since) >= ttl * 9 / 10 {

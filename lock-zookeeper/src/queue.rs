@@ -4,10 +4,10 @@ use lock_core::Mode;
 
 use crate::paths::is_claim;
 
-/// The marks between name and number in the claims of clients that we know.
+/// The marks between name and number in the claims of known clients.
 const MARKS: [&str; 3] = ["-lock-", "__lock__", "__rlock__"];
 
-/// One claim on a lock, a holder's or a waiter's.
+/// A claim on a lock, of a holder or a waiter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct QueuedClaim {
     pub(crate) name: String,
@@ -15,7 +15,7 @@ pub(crate) struct QueuedClaim {
     sequence: i32,
 }
 
-/// All claims on a lock, as one look has shown them.
+/// All claims on a lock, as one listing has shown them.
 #[derive(Debug)]
 pub(crate) struct Queue {
     claims: Vec<QueuedClaim>,
@@ -29,12 +29,12 @@ impl Queue {
         Self { claims, modes }
     }
 
-    /// Where the claim of this name is.
+    /// Returns the index of the claim of this name.
     pub(crate) fn position(&self, name: &str) -> Option<usize> {
         self.claims.iter().position(|queued| queued.name == name)
     }
 
-    /// The name of the claim whose name begins with `prefix`.
+    /// Returns the name of the claim that begins with `prefix`.
     pub(crate) fn find(&self, prefix: &str) -> Option<&str> {
         let mut names = self.claims.iter().map(|queued| queued.name.as_str());
         names.find(|name| name.starts_with(prefix))
@@ -52,16 +52,16 @@ impl Queue {
         self.claims.len()
     }
 
-    /// Returns the claims whose names are of no client that we know: they may be claims, or something else whose name ends in a
-    /// number.
+    /// Returns the names that are of no known client. They may be claims, or other nodes with a
+    /// name that ends in a number.
     pub(crate) fn strangers(&self) -> impl Iterator<Item = &str> {
         let names = self.claims.iter().map(|queued| queued.name.as_str());
         names.filter(|name| !MARKS.iter().any(|mark| name.contains(mark)))
     }
 }
 
-/// The claims among `children` in the order of their numbers, which start again at -2^31 after 2^31:
-/// so they are compared by how far they are from `near`, one of them.
+/// Returns the claims among `children` in the order of their numbers. The numbers continue at -2^31
+/// after 2^31, so they are compared by their distance from `near`, one of them.
 fn claims_in_order(children: Vec<String>, near: Option<&str>) -> Vec<QueuedClaim> {
     let mut queue: Vec<QueuedClaim> = children.into_iter().filter_map(queued).collect();
     let near = near.and_then(sequence_of);
@@ -84,9 +84,9 @@ fn queued(name: String) -> Option<QueuedClaim> {
     })
 }
 
-/// Returns what a claim of ours is for. Whatever we do not know counts as exclusive.
+/// Returns the mode of a claim of this library. Any other claim counts as exclusive.
 fn mode_of(name: &str) -> Option<Mode> {
-    // `_c_`, a name of 36 characters in groups, and then the mode.
+    // `_c_`, an id of 36 characters in groups, and then the mode.
     let rest = name.strip_prefix("_c_")?.get(36..)?;
     if rest.starts_with("-shared-lock-") {
         return Some(Mode::Shared);
@@ -95,7 +95,7 @@ fn mode_of(name: &str) -> Option<Mode> {
     Mode::permit(of.parse().ok()?).ok()
 }
 
-/// The number at the end of a claim's name: ten characters, one more from -10^9 down.
+/// Returns the number at the end of a claim's name: ten characters, or eleven from -10^9 down.
 pub(crate) fn sequence_of(name: &str) -> Option<i32> {
     let behind_mark = MARKS
         .iter()

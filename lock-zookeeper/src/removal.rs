@@ -1,4 +1,4 @@
-//! Removes the node of a claim, whatever is known of it.
+//! Deletes the node of a claim, whether its name is known or not.
 
 use std::sync::Arc;
 
@@ -9,8 +9,9 @@ use crate::claim_registry::{ClaimRecord, ClaimRegistry, GIVING_BACK};
 use crate::error::{DriverResult, is_expired, is_loss_of_connection, translate};
 use crate::session::requests::Session;
 
-/// Removes what is left in `session`, and returns what has gone. It would stay as long as the session does: a hold that
-/// has expired while the session lived on has a guard that may never be dropped, and a release may have been given up.
+/// Deletes the nodes of abandoned claims in `session`, and returns the claims that are gone. A
+/// session that lives on would keep these nodes: the guard of an expired hold may never be dropped,
+/// and a release may have been given up.
 pub(crate) async fn remove_abandoned(
     registry: &ClaimRegistry,
     session: &Arc<Session>,
@@ -25,7 +26,7 @@ pub(crate) async fn remove_abandoned(
     removed.unwrap_or_default().into_iter().flatten().collect()
 }
 
-/// Removes what is at `record`; whether anything was there.
+/// Deletes the node of a claim. Returns true if there was one.
 pub(crate) async fn remove(record: &ClaimRecord) -> Result<bool> {
     loop {
         let removed = match &record.node {
@@ -34,12 +35,13 @@ pub(crate) async fn remove(record: &ClaimRecord) -> Result<bool> {
         };
         match removed {
             Ok(was_there) => return Ok(was_there),
-            // Whatever was in it has gone with it. A server may say so before the session is known to have ended.
+            // Its nodes are gone with the session. A server may say so before the client knows that
+            // it has ended.
             Err(error) if record.session.has_ended() || is_expired(&error) => return Ok(false),
             Err(error) if is_loss_of_connection(&error) => {
                 record.session.request_sizes().check(&record.lock)?;
                 record.session.settled().await;
-                // Whoever limits this has to get a turn, whatever the answers are.
+                // Yield, so that the timeout of the caller is polled.
                 tokio::task::yield_now().await;
             }
             Err(error) => return Err(translate(error)),
@@ -47,7 +49,7 @@ pub(crate) async fn remove(record: &ClaimRecord) -> Result<bool> {
     }
 }
 
-/// Removes a node whose name nobody was told, if there is one.
+/// Deletes the node of a claim whose name was never answered, if there is one.
 async fn remove_unknown(record: &ClaimRecord) -> DriverResult<bool> {
     let (session, lock) = (&record.session, &record.lock);
     let children = match session.look(lock).await {

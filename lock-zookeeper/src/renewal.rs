@@ -1,4 +1,4 @@
-//! Renewing holds: each of their sessions is confirmed once, and their nodes are looked for.
+//! Renews holds: confirms each of their sessions once, and looks for their nodes.
 
 use std::sync::Arc;
 
@@ -13,20 +13,21 @@ use crate::error::{DriverResult, is_end_of_session};
 use crate::session::node::{Node, WatchedNode};
 use crate::session::requests::Session;
 
-/// The number of nodes of a batch that begin to be watched. That takes a request for each, which costs as much as dozens of nodes
-/// that are read together: of many holds that were granted together, all are watched after some renewals.
+/// The number of nodes of a batch that a renewal begins to watch. Each watch takes a request, which
+/// costs as much as dozens of nodes that are read together. So of many holds that were granted
+/// together, all are watched after some renewals.
 const WATCHES_AT_ONCE: usize = 8;
 
 /// The number of nodes that are read together, so that the answer is far from a megabyte.
 const READ_AT_ONCE: usize = 500;
 
-/// A hold that is to be renewed, and where it is, if anywhere.
+/// A hold to renew, and its record, if there is one.
 struct Due<'a> {
     hold: &'a HoldId,
     record: Option<ClaimRecord>,
 }
 
-/// A node that is looked for, and which one of a batch that is.
+/// A node to look for, and the index of its hold in the batch.
 #[derive(Clone, Copy)]
 struct Sought<'a> {
     number: usize,
@@ -48,8 +49,8 @@ impl Due<'_> {
 }
 
 impl Client {
-    /// Has each session confirmed once, and looks for the nodes of all holds. That somebody is told when one goes is
-    /// no reason not to look: a server tells nobody of a node that he may not read.
+    /// Confirms each session once, and looks for the nodes of all holds. A watch is no reason not
+    /// to look: a server does not report the deletion of a node that the user may not read.
     pub(crate) async fn renew_holds(&self, holds: &[HoldId]) -> Result<Vec<Renewal>> {
         let limit = holds.iter().map(HoldId::ttl).min().unwrap_or_default() / 4;
         let due = holds.iter().map(|hold| Due {
@@ -91,7 +92,7 @@ impl Client {
 
     /// Finds out whether the node of each hold is there.
     async fn find(&self, due: &[Due<'_>]) -> Vec<DriverResult<bool>> {
-        // Whoever has no node has none to be found.
+        // A hold without a node is not found.
         let mut found: Vec<DriverResult<bool>> = due.iter().map(|_| Ok(false)).collect();
         let numbered = due.iter().enumerate();
         let (watched, mut unwatched): (Vec<Sought<'_>>, Vec<Sought<'_>>) = numbered
@@ -114,7 +115,7 @@ impl Client {
         found
     }
 
-    /// Looks for nodes one by one; from now on, somebody is told when they go.
+    /// Looks for nodes one by one, and watches them from now on.
     async fn begin_to_watch(&self, sought: &[Sought<'_>]) -> Vec<(usize, DriverResult<bool>)> {
         let looking = sought.iter().map(|sought| async move {
             let watcher = sought.record.session.has_and_watches(sought.node).await;
@@ -141,7 +142,7 @@ impl Client {
     }
 }
 
-/// Reads nodes, many at once; `None` for those that may not be read.
+/// Reads many nodes at once; `None` for those that the user may not read.
 async fn read<'a>(sought: &[Sought<'a>]) -> Vec<(Sought<'a>, Option<DriverResult<bool>>)> {
     let mut reading = Vec::new();
     for session in sessions(sought.iter().map(|sought| sought.record)) {
@@ -165,7 +166,7 @@ async fn look(sought: Sought<'_>) -> (usize, DriverResult<bool>) {
     (sought.number, sought.record.session.has(sought.node).await)
 }
 
-/// The sessions of `records`, each once.
+/// Returns the sessions of `records`, each once.
 fn sessions<'a>(registry: impl Iterator<Item = &'a ClaimRecord>) -> Vec<&'a Arc<Session>> {
     let mut sessions: Vec<&Arc<Session>> = Vec::new();
     for ClaimRecord { session, .. } in registry {

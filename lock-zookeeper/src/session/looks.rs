@@ -1,8 +1,9 @@
-//! Looks at queues that many share.
+//! The looks at queues that callers share.
 //!
-//! A queue is read as a whole, so a crowd in which each claim looks for itself reads the square of its length, and what
-//! keeps holds alive waits behind all that. Here one look at a queue is under way at a time, and answers everybody who
-//! asked before it was sent. Few queues are looked at at once in a session.
+//! A server lists a queue as a whole, so a crowd in which each claim looks for itself reads the
+//! square of its length, and the requests that keep holds alive wait behind that. Here one look at
+//! a queue is under way at a time, and answers all callers that asked before it was sent. Few
+//! queues are looked at at once in a session.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,16 +16,16 @@ use tokio::sync::{Semaphore, oneshot};
 use crate::error::DriverResult;
 use crate::queue::Queue;
 
-/// The number of looks that are under way at once in a session.
+/// The largest number of looks at once in a session.
 const LOOKS_AT_ONCE: usize = 8;
 
 /// The time that a queue is remembered.
 const REMEMBERED: Duration = Duration::from_secs(5);
 
-/// From how many queues on those are forgotten that nobody has looked at lately.
+/// The number of queues from which on old ones are forgotten.
 const QUEUES_MIN: usize = 64;
 
-/// A queue, and when the request was sent that its session was confirmed by.
+/// A queue, and when the request was sent that confirmed its session.
 pub(crate) type Seen = (Moment, Arc<Queue>);
 
 pub(super) type Asker = oneshot::Sender<DriverResult<Seen>>;
@@ -41,7 +42,7 @@ pub(crate) struct Looks {
 pub(super) struct Entry {
     pub(super) is_under_way: bool,
     pub(super) askers: Vec<Asker>,
-    /// The queue that was seen last, and when that was asked.
+    /// The queue that was seen last, and when that was requested.
     pub(super) last: Option<(Moment, Seen)>,
 }
 
@@ -55,14 +56,14 @@ impl Looks {
         }
     }
 
-    /// The queue of `lock` as somebody has seen it who asked after `moment`.
+    /// Returns the queue of `lock` from a look that was sent after `moment`.
     pub(crate) fn seen_since(&self, lock: &str, moment: Moment) -> Option<Seen> {
         let queues = self.queues.lock();
         let (sent, seen) = queues.get(lock)?.last.as_ref()?;
         (*sent > moment).then(|| seen.clone())
     }
 
-    /// Enters the queue of `lock`; `None` for whoever has to look at it now.
+    /// Joins the next look at the queue of `lock`; `None` if the caller has to look now.
     pub(super) fn ask(&self, lock: &Arc<str>) -> Option<oneshot::Receiver<DriverResult<Seen>>> {
         let mut queues = self.queues.lock();
         if queues.len() >= QUEUES_MIN && !queues.contains_key(lock) {

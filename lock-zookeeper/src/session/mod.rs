@@ -1,4 +1,4 @@
-//! Sessions with the ensemble, and what is asked in them.
+//! Sessions with the ensemble, and the requests in them.
 
 pub(crate) mod batch;
 pub(crate) mod confirmed;

@@ -1,4 +1,4 @@
-//! The node of a claim, and what is answered about it.
+//! The node of a claim, and the answers about it.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// Its name in the queue.
+    /// Returns its name in the queue.
     pub(crate) fn name(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or_default()
     }
@@ -33,13 +33,13 @@ impl Joined {
     }
 }
 
-/// The outcome of a claim: its node, and the queue that it stands in.
+/// The outcome of a claim: its node, and its queue.
 pub(crate) struct Joined {
     pub(crate) node: DriverResult<Node>,
     pub(crate) queue: DriverResult<Arc<Queue>>,
 }
 
-/// A hold whose node is watched.
+/// A hold with a watched node.
 #[derive(Debug)]
 pub(crate) struct WatchedNode {
     pub(crate) owner: OwnerId,
@@ -47,7 +47,7 @@ pub(crate) struct WatchedNode {
     pub(crate) watcher: Watcher,
 }
 
-/// Returns the node that was made for a name that begins with `start`.
+/// Returns the created node, whose name begins with `start`.
 pub(super) fn made(
     start: &str,
     created: DriverResult<(Stat, CreateSequence)>,
@@ -58,7 +58,7 @@ pub(super) fn made(
     })
 }
 
-/// Returns true if there was a node to remove.
+/// Returns true if there was a node to delete.
 pub(super) fn was_there(removed: DriverResult<()>) -> DriverResult<bool> {
     match removed {
         Ok(()) => Ok(true),

@@ -1,4 +1,4 @@
-//! The sessions that live on one runtime: one for each ttl in use.
+//! The sessions on one runtime: one for each ttl in use.
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
@@ -28,16 +28,16 @@ pub(crate) const OPENING_LIMIT: Duration = Duration::from_secs(4);
 /// The shortest session that the driver can keep alive.
 const SHORTEST_TTL: Duration = Duration::from_secs(1);
 
-/// The time that a session stays open that is not used.
+/// The time that an unused session stays open.
 const IDLE_LIMIT: Duration = Duration::from_secs(10);
 
-/// The time that a shorter session is used without a question, after one could not be opened.
+/// The time that a shorter session is used at once, after the right one could not be opened.
 const REFUSED: Duration = Duration::from_secs(5);
 
-/// The interval at which that is looked at.
+/// The interval at which sessions are checked.
 const ROUND: Duration = Duration::from_secs(1);
 
-/// The options with which sessions are opened.
+/// The options of new sessions.
 #[derive(Clone, Debug)]
 pub(crate) struct SessionOptions {
     pub(crate) reattaching: Arc<Reattaching>,
@@ -46,7 +46,7 @@ pub(crate) struct SessionOptions {
     pub(crate) deadlines: Deadlines,
 }
 
-/// Opens sessions on one runtime and closes them when they are not used any more.
+/// Opens sessions on one runtime, and closes unused ones.
 #[derive(Debug)]
 pub(crate) struct SessionPool {
     options: SessionOptions,
@@ -58,20 +58,21 @@ pub(crate) struct SessionPool {
 #[derive(Debug, Default)]
 struct PooledSession {
     session: Mutex<Option<Arc<Session>>>,
-    /// When none could be opened.
+    /// When opening one failed last.
     refused: Mutex<Option<Moment>>,
     opening: Arc<FairMutex<()>>,
 }
 
 impl SessionOptions {
-    /// Returns how long a session lives that is to live for `ttl`.
+    /// Returns the timeout that a server grants to a session for `ttl`.
     async fn negotiated(&self, ttl: Duration) -> Result<Duration> {
         let ends = Clock::Boot.now().plus(CLOSING_LIMIT);
         let mut backoff = Backoff::new(Duration::from_millis(5), CLOSING_LIMIT / 5);
         loop {
             match self.connect(ttl).await {
                 Ok(probe) => return Ok(probe.timeout()),
-                // The server may have one connection left for this address, and not have closed the last probe's yet.
+                // The server may allow one more connection from this address, and not have closed
+                // the last probe's yet.
                 Err(error) if error.is_retryable() && Clock::Boot.now() < ends => {
                     tokio::time::sleep(backoff.next_pause()).await;
                 }
@@ -99,8 +100,9 @@ impl SessionPool {
         })
     }
 
-    /// The session of this length, lock delay included; where the server gives this address no further connection, the
-    /// longest one below it that is open. One that is opened for somebody who goes is there for the next one.
+    /// Returns the session of this length, lock delay included. If the server allows no further
+    /// connection from this address, returns the longest open session below it. A session whose
+    /// caller is gone when it opens is there for the next caller.
     pub(crate) async fn session(
         &self,
         ttl: Duration,
@@ -122,7 +124,7 @@ impl SessionPool {
     }
 
     async fn open(&self, pooled: Arc<PooledSession>, ttl: Duration) -> Result<Arc<Session>> {
-        // Waited for here, so that whoever gives up waits no longer.
+        // Wait here, so that a caller that gives up leaves the queue.
         let turn = Arc::clone(&pooled.opening).lock_owned().await;
         if let Some(session) = pooled.current() {
             return Ok(session);
@@ -135,7 +137,7 @@ impl SessionPool {
         self.run(opening).await
     }
 
-    /// The longest open session below `ttl` that is of use with this lock delay.
+    /// Returns the longest open session below `ttl` that is long enough for this lock delay.
     fn shorter(&self, ttl: Duration, lock_delay: Duration) -> Option<Arc<Session>> {
         let sessions = self.sessions.lock();
         let mut shorter: Vec<_> = sessions
@@ -149,12 +151,12 @@ impl SessionPool {
             .find_map(|(_, pooled)| pooled.current())
     }
 
-    /// The shortest and the longest session that the server gives, found out by asking for what is
-    /// shorter and longer.
+    /// Returns the shortest and the longest session that the server grants, found by asking for
+    /// less and for more.
     pub(crate) async fn bounds(&self) -> Result<RangeInclusive<Duration>> {
         let options = self.options.clone();
         let asking = async move {
-            // One after the other: an address may be allowed few connections.
+            // One after the other: the server may allow few connections from an address.
             let shortest = options.negotiated(SHORTEST_TTL).await?;
             let longest = options.negotiated(*TTL_RANGE.end()).await?;
             Ok(shortest.max(SHORTEST_TTL)..=longest)
@@ -162,7 +164,7 @@ impl SessionPool {
         self.run(Box::pin(asking)).await
     }
 
-    /// Runs `work` to its end where the sessions live, whoever waits for it.
+    /// Runs `work` to its end on the runtime of the sessions, even if the caller is dropped.
     async fn run<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T>> + Send + 'static,
@@ -182,7 +184,7 @@ impl SessionPool {
         if let Some(pooled) = sessions.get(&ttl) {
             return Arc::clone(pooled);
         }
-        // One that is held here only has neither a session nor anybody who opens one.
+        // An entry without another handle has no session, and none is being opened for it.
         sessions.retain(|_, pooled| Arc::strong_count(pooled) > 1 || pooled.current().is_some());
         let pooled = Arc::<PooledSession>::default();
         sessions.insert(ttl, Arc::clone(&pooled));
@@ -208,7 +210,7 @@ impl PooledSession {
         *refused = Some(Clock::Boot.now());
     }
 
-    /// Gives up the session if it is still this one.
+    /// Removes the session if it is still this one.
     fn forget(&self, session: &Session) {
         let mut current = self.session.lock();
         current.take_if(|current| std::ptr::eq(&**current, session));
@@ -252,7 +254,7 @@ async fn open(
     Ok(session)
 }
 
-/// Removes what nobody needs any more, as long as the session lives.
+/// Deletes the nodes of abandoned claims, as long as the session lives.
 async fn give_back_what_is_left(
     session: Weak<Session>,
     registry: Weak<ClaimRegistry>,
@@ -278,7 +280,7 @@ async fn give_back_what_is_left(
     }
 }
 
-/// Tells of the end of a session, and closes it when nobody has used it for a while.
+/// Reports the end of a session, and closes it if it was unused for a while.
 async fn look_after(
     session: Weak<Session>,
     pooled: Weak<PooledSession>,
@@ -303,7 +305,7 @@ async fn look_after(
         if registry.are_needed_in(&session) {
             session.touch();
         } else if session.is_retired() {
-            // It is closed when nobody has it, and takes along what could not be removed.
+            // The session closes with its last handle, and its remaining nodes go with it.
             registry.leave_all_in(&session);
         }
         let idle = Clock::Boot.now().since(session.idle_since());

@@ -1,4 +1,4 @@
-//! Telling holds that somebody has removed their nodes: one task for all that are watched in a session.
+//! Reports deleted nodes to their holds: one task for all watches of a session.
 
 use std::sync::Weak;
 
@@ -12,11 +12,11 @@ use crate::claim_registry::ClaimRegistry;
 use crate::session::node::WatchedNode;
 
 impl WatchedNode {
-    /// Waits until something happens to the node.
+    /// Waits for a change of the node, and reports a deletion.
     async fn tell(self, registry: &Weak<ClaimRegistry>) {
         match self.watcher.changed().await.map(|event| event.event_type) {
             Some(EventType::NodeDeleted) => self.loss.lost(LossReason::Removed),
-            // Whoever looks after the session tells of its end.
+            // The task of the session reports its end.
             Some(EventType::Session) => {}
             Some(
                 EventType::NodeCreated
@@ -32,14 +32,14 @@ impl WatchedNode {
     }
 }
 
-/// Tells all whose watches `begin`, as long as their session is there.
+/// Reports deletions for all watches that `begin`, until the session is dropped.
 pub(crate) async fn tell_of_removals(
     mut begin: UnboundedReceiver<WatchedNode>,
     registry: Weak<ClaimRegistry>,
 ) {
     let mut telling = FuturesUnordered::new();
     loop {
-        // Both are cancel safe.
+        // Both branches are cancel safe.
         tokio::select! {
             watched = begin.recv() => match watched {
                 Some(watched) => telling.push(watched.tell(&registry)),

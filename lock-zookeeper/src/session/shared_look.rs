@@ -1,4 +1,4 @@
-//! A look at a queue that is under way for all who ask for it.
+//! A look at a queue whose answer several callers share.
 
 use std::sync::Arc;
 
@@ -10,15 +10,15 @@ use crate::queue::Queue;
 use crate::session::looks::Seen;
 use crate::session::requests::Session;
 
-/// A look that is under way; the next one begins when it is dropped, if somebody waits for it.
+/// A look that is under way. If callers wait for the next one, it begins when this one is dropped.
 struct SharedLook<'a> {
     session: &'a Arc<Session>,
     lock: &'a Arc<str>,
 }
 
 impl Session {
-    /// Looks at the queue of `lock` through the leader, and has the session confirmed; together with others who
-    /// ask for the same.
+    /// Looks at the queue of `lock` through the leader, and confirms the session. Callers that ask
+    /// while a look is under way share the next one.
     pub(crate) async fn look_together(self: &Arc<Self>, lock: &Arc<str>) -> DriverResult<Seen> {
         if let Some(answer) = self.looks().ask(lock) {
             return answer.await.unwrap_or(Err(ZooKeeperError::ConnectionLoss));
@@ -34,7 +34,7 @@ impl Session {
 }
 
 impl SharedLook<'_> {
-    /// Looks at the queue, and answers those who ask until the look is sent.
+    /// Looks at the queue, and answers the callers that asked before the look was sent.
     async fn look(&self) -> DriverResult<Seen> {
         let looks = self.session.looks();
         let _one_of_few = looks.limit.acquire().await;
@@ -52,7 +52,7 @@ impl SharedLook<'_> {
             entry.last = Some((sent, seen.clone()));
         }
         for asker in askers {
-            // Whoever asked may have gone.
+            // The caller may be gone.
             let _ = asker.send(seen.clone());
         }
         seen
@@ -76,7 +76,7 @@ impl Drop for SharedLook<'_> {
                     session: &session,
                     lock: &lock,
                 };
-                // Those who asked are told.
+                // The waiting callers get the answer.
                 let _seen = next.look().await;
             });
         }

@@ -15,7 +15,7 @@ use super::connect;
 use super::permissions::{LOCKER, OPERATOR};
 use super::place::{Place, thaw};
 
-/// Of whoever crashes.
+/// The id in the claim of the client that crashes.
 const GUID: &str = "00000000-0000-0000-0000-0000000000de";
 
 /// A node on a server: on one of its own where the case freezes it, else on the shared one.

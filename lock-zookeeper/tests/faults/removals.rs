@@ -1,4 +1,4 @@
-//! An operator removes the node of a hold while nobody can be told.
+//! An operator deletes the node of a hold while the server cannot report it.
 
 use std::time::Duration;
 

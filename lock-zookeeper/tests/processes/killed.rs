@@ -76,7 +76,7 @@ fn a_killed_waiter_in_the_middle_delays_nobody() {
         last.spawn(async move { waiter.acquire(wanted()).await });
         has(3).await;
         doomed.kill();
-        // Its session ends while the first one holds the lock, so nobody has waited for it.
+        // Its session ends while the first one holds the lock, so no process has waited for it.
         has(2).await;
         first.release().await.unwrap();
         let released = Instant::now();

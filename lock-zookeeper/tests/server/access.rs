@@ -1,4 +1,4 @@
-//! Who is let in, and what everybody else hears.
+//! Which users may connect, and what the others are told.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! What the contract does not ask, on real servers: what stands where, who else may stand there, and what
-//! is refused.
+//! What the contract does not ask, on real servers: which nodes there are, which nodes of other
+//! clients may be among them, and what is refused.
 
 mod access;
 mod batches;

@@ -1,4 +1,4 @@
-//! What is left of names that nobody uses any more: nothing.
+//! Names that are not in use any more leave nothing behind.
 
 use std::time::Duration;
 

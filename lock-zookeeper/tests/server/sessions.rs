@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use crate::{PROMPT, admin, children, connect, request, take};
 
-/// In which those that nobody uses have ended.
+/// Long enough for unused sessions to end.
 const SESSIONS_END: Duration = Duration::from_secs(40);
 
 #[test]
