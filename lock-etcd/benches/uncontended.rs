@@ -5,8 +5,8 @@
 //! `cargo bench -p lock-etcd --bench uncontended`; `LOCK_BENCH_ETCD=127.0.0.1:2379` measures a server of
 //! yours instead of a private one. Every round is printed; the verdict is the median.
 
-use lock_core::DistributedLockExt;
 use lock_etcd::etcd_client::{Client, Compare, CompareOp, PutOptions, Txn, TxnOp};
+use lock_core::DistributedLockExt;
 use lock_etcd::{EtcdConfig, EtcdLock};
 use lock_testkit::Comparison;
 use lock_testkit::servers::EtcdCluster;
@@ -45,7 +45,7 @@ struct Raw {
 impl Raw {
     async fn connect(endpoint: &str) -> Result<Self, Failure> {
         let mut client = Client::connect([endpoint], None).await?;
-        // Longer than the bench takes, so that nobody has to keep it alive.
+        // Longer than the bench takes, so that no lease has to be kept alive.
         let lease = client.lease_grant(3600, None).await?.id();
         Ok(Self { client, lease })
     }

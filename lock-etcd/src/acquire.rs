@@ -4,6 +4,7 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::OptionFuture;
 use lock_core::{
     Answer, Ask, Attempt, Claim, Clock, LastReply, LockRequest, Moment, Released, Result,
 };
@@ -17,14 +18,15 @@ use crate::queue::Queue;
 use crate::wait::shared_wait::Told;
 use crate::wait::ticket::Ticket;
 
-/// The time before the end of a wait at which it has the servers asked once more: then servers that are slow just at the end
-/// are not taken for ones that are gone.
+/// The time before the end of a wait at which the client asks the servers once more. Without this
+/// last check, servers that are slow at the end of the wait would be reported as unreachable.
 const BEFORE_THE_END: Duration = Duration::from_millis(240);
 
-/// The number of claims that a take looks at that does not wait: nearly always enough to see that it is refused.
+/// The number of claims that a take without a wait lists: usually enough to see that the key is
+/// held.
 const PAGE: i64 = 50;
 
-/// The time that a waiter relies on being told of its turn.
+/// The time that a waiter relies on its watch before it asks again.
 const ASK_AGAIN: Duration = Duration::from_secs(60 * 60);
 
 /// The attempts of one acquisition.
@@ -32,11 +34,11 @@ pub(crate) struct EtcdAttempt<'a> {
     client: &'a Client,
     request: &'a LockRequest,
     command: Arc<SharedConnection>,
-    /// Where the claim is, kept over attempts without a definite answer: then a resend is known as one, and its place in
-    /// the queue stays.
+    /// The claim, kept over attempts without a definite answer: the servers then recognize a
+    /// repeated take, and the claim keeps its position in the queue.
     claim_key: Option<Arc<ClaimKey>>,
     wait: Option<TurnWait>,
-    /// The claim that was created then is the next one: those that kept it out have gone.
+    /// The create revision of the claim if it is the next one: the claims that blocked it are gone.
     next: Option<i64>,
 }
 
@@ -45,7 +47,7 @@ struct TurnWait {
     claim_key: Arc<ClaimKey>,
     created: i64,
     ticket: Ticket,
-    /// When the servers are asked how things stand.
+    /// When to ask the servers for the state of the queue.
     check_at: Option<Instant>,
 }
 
@@ -54,15 +56,15 @@ impl<'a> EtcdAttempt<'a> {
         Ok(Self {
             client,
             request,
-            command: client.lane()?,
+            command: client.command()?,
             claim_key: None,
             wait: None,
             next: None,
         })
     }
 
-    /// Takes the key if it is free, and writes nothing if it is not. Only where others share it, who would let this claim in,
-    /// it has to enter the queue to find out.
+    /// Takes the key if it is free, and writes nothing if it is held. Where the holders share the
+    /// key and the claim might join them, it has to enter the queue to find out.
     async fn try_once(&mut self, ask: Ask<'_>) -> Result<Answer> {
         let mode = self.request.mode;
         let Ask { claim, limit, .. } = ask;
@@ -92,7 +94,7 @@ impl<'a> EtcdAttempt<'a> {
         })
     }
 
-    /// Enters the queue, or finds out how far its claim has come in it.
+    /// Enters the queue, or asks for the position of the claim in it.
     async fn enqueue(&mut self, ask: Ask<'_>) -> Result<Answer> {
         let Ask {
             claim,
@@ -130,7 +132,8 @@ impl<'a> EtcdAttempt<'a> {
         Ok(Answer::Queued { sent, next_ask })
     }
 
-    /// Returns how to enter: a claim that is next, or comes behind waiters of this client, need not see the whole queue.
+    /// Returns how to enter the queue: a claim that is next, or that comes behind other waiters of
+    /// this client, need not read the whole queue.
     fn way_in(&self) -> Result<Take> {
         let waits = &self.client.background()?.waits;
         let queue = self.client.keys.queue(&self.request.key);
@@ -147,7 +150,8 @@ impl<'a> EtcdAttempt<'a> {
         Ok(waits.enter(&claim_key.queue, (&claim_key.key, created), seen))
     }
 
-    /// Sends one take: the queue if others are before the claim, or what answers the attempt.
+    /// Sends one take. Returns the queue if other claims block this one, else the answer of the
+    /// attempt.
     async fn take(
         &mut self,
         claim: &mut Claim,
@@ -180,14 +184,16 @@ impl<'a> EtcdAttempt<'a> {
         ends.map(|()| Ok(queue))
     }
 
-    /// Finds the key of the claim, which is a new one under a lease that lives; `None` when its lease has ended.
+    /// Returns the claim, with a new key under a live lease if there is none yet; `None` if its
+    /// lease has ended.
     async fn claim_key(&mut self, claim: &Claim, limit: Duration) -> Result<Option<Arc<ClaimKey>>> {
         if let Some(claim_key) = &self.claim_key {
             let is_alive = claim_key.lease.end().is_none();
             return Ok(is_alive.then(|| Arc::clone(claim_key)));
         }
-        let placed = self.command.within(limit, self.client.place(claim)).await;
-        let claim_key = placed.unwrap_or_else(|| Err(no_answer(limit)))?;
+        let entering = self.client.enter_claim(claim);
+        let entered = self.command.within(limit, entering).await;
+        let claim_key = entered.unwrap_or_else(|| Err(no_answer(limit)))?;
         self.claim_key = Some(Arc::clone(&claim_key));
         Ok(Some(claim_key))
     }
@@ -197,7 +203,7 @@ impl<'a> EtcdAttempt<'a> {
         Answer::Ended(lease_ended())
     }
 
-    /// The validity of a grant is counted from when its lease was last kept alive.
+    /// Grants the claim. Its validity counts from the last keep-alive of its lease.
     async fn grant(&mut self, claim_key: Arc<ClaimKey>, created: i64) -> Result<Answer> {
         let grant = u64::try_from(created).map_err(|_| unexpected("a revision below zero"))?;
         let (sent, ttl) = claim_key.lease.fresh().await?;
@@ -208,11 +214,12 @@ impl<'a> EtcdAttempt<'a> {
 }
 
 impl Attempt for EtcdAttempt<'_> {
-    /// Requests can overtake each other on the network; the line of the process keeps the order of arrival.
+    /// Requests can overtake each other on the network; the queue within the process keeps the
+    /// order of arrival.
     const LINES_UP_FIRST: bool = true;
 
     async fn ask(&mut self, ask: Ask<'_>) -> Result<Answer> {
-        // Boxed, since a waiter would be as large as its requests for as long as it waits.
+        // Boxed: otherwise each waiter would hold the memory of a request for as long as it waits.
         match ask.retry.waits() {
             true => Box::pin(self.enqueue(ask)).await,
             false => Box::pin(self.try_once(ask)).await,
@@ -220,7 +227,7 @@ impl Attempt for EtcdAttempt<'_> {
     }
 
     fn last_reply(&self) -> LastReply {
-        self.command.heard()
+        self.command.last_reply()
     }
 
     async fn changed(&mut self) -> Result<()> {
@@ -242,7 +249,7 @@ impl Attempt for EtcdAttempt<'_> {
         Err(error)
     }
 
-    /// Gives the place in the queue up, so that no waiter behind it waits for this one any more.
+    /// Leaves the queue, so that no later waiter waits for this claim.
     async fn leave(&mut self, claim: &mut Claim, _limit: Duration) {
         self.wait = None;
         let released: Result<Released> = Box::pin(self.client.release_claim(claim.id())).await;
@@ -254,25 +261,18 @@ impl Attempt for EtcdAttempt<'_> {
 }
 
 impl TurnWait {
-    /// Waits until there is something to be told; `None` when the lease of the claim has ended.
+    /// Waits for news about the claim; `None` if its lease has ended.
     async fn told(&mut self) -> Option<Told> {
         loop {
-            // All are cancel safe: what was not received stays for the next turn.
+            // All branches are cancel safe: what was not received stays for the next iteration.
             tokio::select! {
                 told = self.ticket.told() => return Some(told),
                 () = self.claim_key.lease.ended() => return None,
-                () = until(self.check_at) => {
+                Some(()) = OptionFuture::from(self.check_at.map(sleep_until)) => {
                     self.check_at = None;
                     self.ticket.check(BEFORE_THE_END);
                 }
             }
         }
-    }
-}
-
-async fn until(moment: Option<Instant>) {
-    match moment {
-        Some(moment) => sleep_until(moment).await,
-        None => pending().await,
     }
 }

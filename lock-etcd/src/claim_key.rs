@@ -1,22 +1,22 @@
-//! The key of one claim, as its client knows it from before its first write until it is given back.
+//! The key of one claim: what the client knows of it, from before the first write to the release.
 
 use std::fmt;
 use std::sync::Arc;
 
-use etcd_client::{GetOptions, TxnOp};
+use etcd_client::TxnOp;
 use lock_core::{Claim, HoldId, LossSender, Mode, Moment, Mutex};
 use tokio::sync::watch;
 
 use crate::key_pool::KeyPool;
-use crate::keys::Keys;
+use crate::keys::{Keys, look_at};
 use crate::lease::shared::SharedLease;
 use crate::watch::watches::Subscription;
 
-/// One claim on the servers.
+/// A claim on the servers.
 pub(crate) struct ClaimKey {
-    /// Below which all claims on the key stand.
+    /// The prefix of all claims on the lock.
     pub(crate) queue: String,
-    /// The key of this one.
+    /// The key of this claim.
     pub(crate) key: Arc<str>,
     pub(crate) mode: Mode,
     pub(crate) lease: Arc<SharedLease>,
@@ -26,31 +26,31 @@ pub(crate) struct ClaimKey {
 
 #[derive(Default)]
 struct State {
-    /// Ends with the take that is under way.
+    /// Closed when the take that is under way ends.
     under_way: Option<watch::Receiver<()>>,
-    /// Something was sent that may put the key there whenever it arrives.
+    /// True if a request was sent that may still create the key when it arrives.
     in_doubt: bool,
-    /// Somebody else has deleted the key, or a request was sent that may delete it whenever it arrives.
+    /// True if another client deleted the key, or if a request was sent that may still delete it.
     reuse_forbidden: bool,
     is_released: bool,
-    /// Its create revision, once it was granted.
-    created: Option<i64>,
-    /// Tells when the key of a hold goes.
+    /// Its create revision, once it was granted; zero before.
+    created: i64,
+    /// The watch that reports the deletion of a hold's key.
     watch: Option<Subscription>,
-    /// From when on nobody asks for it any more, after a release that failed.
+    /// When to forget the claim, after a release that failed.
     forgotten_at: Option<Moment>,
 }
 
 impl ClaimKey {
     pub(crate) fn new(
         keys: &Keys,
-        names: &KeyPool,
+        key_pool: &KeyPool,
         claim: &Claim,
         lease: Arc<SharedLease>,
     ) -> Arc<Self> {
         let hold: &HoldId = claim.id();
         let queue = keys.queue(hold.key());
-        let used = names.take(&queue, hold.mode());
+        let used = key_pool.take(&queue, hold.mode());
         let key = used.unwrap_or_else(|| keys.claim(hold, lease.id()).into());
         lease.stands(hold.owner(), Arc::clone(&key), hold.mode());
         Arc::new(Self {
@@ -63,12 +63,12 @@ impl ClaimKey {
         })
     }
 
-    /// Notes that a take is under way, until what is returned is dropped.
+    /// Notes that a take is under way, until the returned value is dropped.
     pub(crate) fn begin(self: &Arc<Self>) -> UnderWay {
         let (ended, end) = watch::channel(());
         self.state.lock().under_way = Some(end);
         UnderWay {
-            place: Arc::clone(self),
+            claim_key: Arc::clone(self),
             answered: false,
             ended: Some(ended),
         }
@@ -78,13 +78,13 @@ impl ClaimKey {
     pub(crate) async fn settled(&self) {
         let under_way = self.state.lock().under_way.clone();
         if let Some(mut end) = under_way {
-            // Nothing is ever sent: it only ends.
+            // Nothing is ever sent on this channel: it only closes.
             while end.changed().await.is_ok() {}
         }
     }
 
-    /// Notes that something may still arrive that puts the key there. The lease, which such a thing
-    /// needs, is to end with those who stand under it.
+    /// Notes that a request may still arrive that creates the key. It needs the lease, so the lease
+    /// is retired: it ends with the claims that are attached to it.
     pub(crate) fn mark_in_doubt(&self) {
         self.state.lock().in_doubt = true;
         self.lease.retire();
@@ -94,20 +94,21 @@ impl ClaimKey {
         self.state.lock().in_doubt
     }
 
-    /// Notes that the key is about to be deleted. If that has begun before, either request may arrive when the other
-    /// one is answered.
+    /// Notes that a delete of the key is about to be sent. If another one was sent before, either
+    /// of them may arrive after the other was answered.
     pub(crate) fn release(&self) {
         let mut state = self.state.lock();
         state.reuse_forbidden |= state.is_released;
         state.is_released = true;
     }
 
-    /// Notes that nobody knows when the key was deleted, or will be.
+    /// Notes that it is unknown when the key was deleted, or will be.
     pub(crate) fn forbid_reuse(&self) {
         self.state.lock().reuse_forbidden = true;
     }
 
-    /// Returns true if another claim may have the key, once this one has gone: all that was asked about it is answered.
+    /// Returns true if another claim may use the key once this one is gone: all requests about it
+    /// have been answered.
     pub(crate) fn is_reusable(&self) -> bool {
         let state = self.state.lock();
         let is_settled = state.under_way.as_ref().is_none_or(has_ended);
@@ -115,20 +116,16 @@ impl ClaimKey {
     }
 
     pub(crate) fn granted(&self, created: i64) {
-        self.state.lock().created = Some(created);
+        self.state.lock().created = created;
     }
 
-    /// Looks for its key as it was granted.
+    /// Builds the request for the key as it was granted.
     pub(crate) fn look(&self) -> TxnOp {
-        let options = GetOptions::new().with_keys_only();
-        let options = match self.state.lock().created {
-            Some(created) => created_then(options, created),
-            None => options,
-        };
-        TxnOp::get(&*self.key, Some(options))
+        look_at(&*self.key, self.state.lock().created)
     }
 
-    /// Notes that the key stood as it was granted in this revision; whether it is watched.
+    /// Notes that the key was there as granted in this revision. Returns true if the key is
+    /// watched.
     pub(crate) fn note_seen(&self, revision: i64) -> bool {
         let state = self.state.lock();
         let watch = state.watch.as_ref();
@@ -139,7 +136,7 @@ impl ClaimKey {
         self.state.lock().watch = watch;
     }
 
-    /// Notes that its release has failed and may be repeated until then.
+    /// Notes that the release failed, and may be repeated until `moment`.
     pub(crate) fn forget_at(&self, moment: Moment) {
         self.state.lock().forgotten_at.get_or_insert(moment);
     }
@@ -149,27 +146,21 @@ impl ClaimKey {
     }
 }
 
-/// Returns true if the take has ended that tells so.
+/// Returns true if the take that holds the sender has ended.
 fn has_ended(take: &watch::Receiver<()>) -> bool {
     take.has_changed().is_err()
 }
 
-/// Looks past those that had the same key before, or have it after.
-pub(crate) fn created_then(options: GetOptions, created: i64) -> GetOptions {
-    options
-        .with_min_create_revision(created)
-        .with_max_create_revision(created)
-}
-
-/// A take under way. If it is dropped before its answer, together with its runtime, it may still arrive.
+/// A take that is under way. If it is dropped before its answer, together with its runtime, the
+/// request may still arrive.
 pub(crate) struct UnderWay {
-    place: Arc<ClaimKey>,
+    claim_key: Arc<ClaimKey>,
     answered: bool,
     ended: Option<watch::Sender<()>>,
 }
 
 impl UnderWay {
-    /// Notes that it has ended as its outcome says.
+    /// Notes that the take was answered, or has failed.
     pub(crate) fn ended(mut self) {
         self.answered = true;
     }
@@ -178,11 +169,11 @@ impl UnderWay {
 impl Drop for UnderWay {
     fn drop(&mut self) {
         if !self.answered {
-            self.place.mark_in_doubt();
+            self.claim_key.mark_in_doubt();
         }
         self.ended = None;
-        // What is left of it would be a fifth of the memory that a hold takes.
-        let under_way = &mut self.place.state.lock().under_way;
+        // Free the channel: it would be a fifth of the memory that a hold takes.
+        let under_way = &mut self.claim_key.state.lock().under_way;
         if under_way.as_ref().is_some_and(has_ended) {
             *under_way = None;
         }

@@ -4,22 +4,22 @@ use std::fmt;
 
 use lock_core::{KeeperMode, Namespace, RedactedUrl, Tls};
 
-/// Where the members of the cluster are, and what stands before every key on it.
+/// The configuration: the members of the cluster, and the prefix of every key.
 ///
 #[doc = include_str!("permissions.md")]
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EtcdConfig {
-    /// `etcd://user:password@host1:2379,host2:2379`: user with password and the ports (2379) may be
-    /// left out. `etcds://` is the same over TLS (cargo feature `tls`), with the servers always
-    /// verified. An IPv6 address stands in brackets. Nothing may follow: settings are the other fields
-    /// here.
+    /// `etcd://user:password@host1:2379,host2:2379`: user with password and the ports (2379) are
+    /// optional. `etcds://` is the same over TLS (cargo feature `tls`), with the servers always
+    /// verified. Write an IPv6 address in brackets. Nothing may follow the hosts: other settings
+    /// are fields of this type.
     ///
-    /// The hosts have to be members of one cluster: locks on two clusters exclude nobody. They are tried
-    /// in this order, and each may name several addresses.
+    /// The hosts have to be members of one cluster: locks on two clusters do not exclude each
+    /// other. The client tries them in this order, and each may resolve to several addresses.
     ///
-    /// Other characters than letters, digits and `-._~` in user or password are written as `%`
-    /// and two hexadecimal digits.
+    /// In user and password, write characters other than letters, digits and `-._~` as `%` and two
+    /// hexadecimal digits.
     pub url: String,
     /// The prefix of every key, joined by a slash; slashes of its own are written `%2F`, and
     /// percent signs `%25`. Default: nothing.
@@ -27,14 +27,14 @@ pub struct EtcdConfig {
     /// Where holds are renewed. Default: the keeper thread, so that an application that blocks its
     /// runtime keeps its locks.
     pub keeper: KeeperMode,
-    /// The certificates of an `etcds://` connection; with `etcd://` they are an error. Read again for
-    /// every new connection, so that they can be replaced while we run. Default: the platform's roots,
-    /// no client certificate.
+    /// The certificates for `etcds://`; an error with `etcd://`. Read again for every new
+    /// connection, so that they can be replaced while the application runs. Default: the platform's
+    /// roots, no client certificate.
     pub tls: Tls,
 }
 
 impl EtcdConfig {
-    /// The cluster at `url`, without a namespace and without certificates of its own.
+    /// Creates a configuration for the cluster at `url`, with the default of every other setting.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
@@ -44,21 +44,21 @@ impl EtcdConfig {
         }
     }
 
-    /// Puts `namespace` before every key.
+    /// Sets the prefix of every key.
     #[must_use]
     pub fn with_namespace(mut self, namespace: Namespace) -> Self {
         self.namespace = namespace;
         self
     }
 
-    /// Renews holds at `place`.
+    /// Sets where holds are renewed.
     #[must_use]
-    pub fn with_keeper(mut self, place: KeeperMode) -> Self {
-        self.keeper = place;
+    pub fn with_keeper(mut self, keeper: KeeperMode) -> Self {
+        self.keeper = keeper;
         self
     }
 
-    /// Uses these certificates; the URL has to be an `etcds://` one.
+    /// Sets the certificates; the URL has to begin with `etcds://`.
     #[must_use]
     pub fn with_tls(mut self, tls: Tls) -> Self {
         self.tls = tls;

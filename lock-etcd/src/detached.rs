@@ -1,12 +1,12 @@
-//! Work that goes on when nobody waits for it any more.
+//! Work that is finished even if its caller is dropped.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use tokio::runtime::Handle;
 
-/// Runs with whoever waits for it, which costs no task; dropping it before its end does not stop it: the
-/// rest is done on `runtime`.
+/// A future that its caller drives, which costs no task. If it is dropped before its end, the rest
+/// of it runs on `runtime`.
 pub(crate) struct Detached<T: Send + 'static> {
     work: Option<Work<T>>,
     begun: bool,
@@ -41,7 +41,7 @@ impl<T: Send + 'static> Future for Detached<T> {
 
 impl<T: Send + 'static> Drop for Detached<T> {
     fn drop(&mut self) {
-        // What was never begun may as well not be done.
+        // Work that was never polled has sent nothing, and is dropped.
         if let Some(work) = self.work.take().filter(|_| self.begun) {
             self.runtime.spawn(work);
         }

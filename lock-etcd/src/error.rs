@@ -1,5 +1,6 @@
-//! From the driver's errors to ours: one visible match.
+//! Translates the driver's errors into those of `lock_core`, in one visible match.
 
+use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
@@ -10,35 +11,34 @@ use tonic::{Code, Status};
 
 pub(crate) const BACKEND: &str = "etcd";
 
-/// Nobody answered in time; what came of the request is unknown.
+/// Creates the error for a missing answer; the outcome of the request is unknown.
 pub(crate) fn no_answer(limit: Duration) -> Error {
     let limit = HumanDuration(limit);
     unavailable(format!("no answer within {limit}: {CHECK}"))
 }
 
-/// The task that asked has gone together with its runtime.
+/// Creates the error for a runtime that ended before the answer.
 pub(crate) fn runtime_gone() -> Error {
-    unavailable("the runtime that asked was shut down before there was an answer".to_owned())
+    unavailable("the runtime that asked was shut down before there was an answer")
 }
 
-/// The lease ended under a claim.
+/// Creates the error for a claim whose lease has ended.
 pub(crate) fn lease_ended() -> Error {
     unavailable(
-        "the lease has ended on the server: try again, with a longer ttl if this happens often"
-            .to_owned(),
+        "the lease has ended on the server: try again, with a longer ttl if this happens often",
     )
 }
 
-/// The cluster came to another term.
+/// Creates the error for a cluster that has come to another term.
 pub(crate) fn leader_changed() -> Error {
-    unavailable("the cluster has changed its leader meanwhile; it is asked again".to_owned())
+    unavailable("the cluster has changed its leader meanwhile; it is asked again")
 }
 
-pub(crate) fn unavailable(message: String) -> Error {
+pub(crate) fn unavailable(message: impl Into<Cow<'static, str>>) -> Error {
     Error::new(ErrorKind::Unavailable, message).with_backend(BACKEND)
 }
 
-/// An answer that no etcd server gives.
+/// Creates the error for an answer that no etcd server gives.
 pub(crate) fn unexpected(what: &str) -> Error {
     Error::new(
         ErrorKind::Backend,
@@ -47,13 +47,13 @@ pub(crate) fn unexpected(what: &str) -> Error {
     .with_backend(BACKEND)
 }
 
-/// Tells by what it says what a driver error means to the caller.
+/// Translates a driver's error.
 pub(crate) fn translate(error: EtcdError) -> Error {
     let (kind, advice) = classify(&error);
     advise(error, kind, advice)
 }
 
-/// An error of `kind` that says what the driver says, and what to do.
+/// Creates an error of `kind` with the words of the driver, and advice.
 pub(crate) fn advise(error: EtcdError, kind: ErrorKind, advice: &str) -> Error {
     let error = Told(error);
     Error::new(kind, format!("{error}: {advice}"))
@@ -61,8 +61,8 @@ pub(crate) fn advise(error: EtcdError, kind: ErrorKind, advice: &str) -> Error {
         .with_source(error)
 }
 
-/// A driver's error in the words of the server alone: its own text has them between others, so that a
-/// report of the whole chain would say them twice.
+/// A driver's error in the words of the server alone. The driver's own text contains them, so a
+/// report of the whole chain would repeat them.
 #[derive(Debug)]
 struct Told(EtcdError);
 
@@ -84,15 +84,16 @@ impl StdError for Told {
     }
 }
 
-/// Returns true if a server has said this, and not the way to it.
+/// Returns true if an etcd server has answered with this error, as opposed to something on the way
+/// to it.
 pub(crate) fn is_answer(error: &EtcdError) -> bool {
     status_of(error).is_some_and(|status| status.message().starts_with("etcdserver:"))
 }
 
-/// Returns true if it says that there is no such lease.
+/// Returns true if the server does not know the lease.
 pub(crate) fn is_lease_missing(error: &EtcdError) -> bool {
     match error {
-        // In the driver's words, which swallows the answer to the first request of a stream.
+        // The driver replaces the answer to the first request of a stream by this text.
         EtcdError::LeaseKeepAliveError(told) => told == "lease not found",
         other => status_of(other).is_some_and(|status| {
             status.code() == Code::NotFound && status.message().contains("lease not found")
@@ -100,30 +101,31 @@ pub(crate) fn is_lease_missing(error: &EtcdError) -> bool {
     }
 }
 
-/// Returns true if it says that a request or its answer has too many operations or bytes.
+/// Returns true if a request or its answer has too many operations or bytes.
 fn is_too_large(error: &EtcdError) -> bool {
     const SIZES: [&str; 4] = [
         "too many operations in txn request",
         "request is too large",
-        // In the words of gRPC, on either side.
+        // The words of gRPC, on either side.
         "message larger than max",
         "message length too large",
     ];
     status_of(error).is_some_and(|status| SIZES.iter().any(|size| status.message().contains(size)))
 }
 
-/// Returns true if it says that a lease of this id has been granted before.
+/// Returns true if a lease of this id was granted before.
 pub(crate) fn is_lease_known(error: &EtcdError) -> bool {
     status_of(error).is_some_and(|status| status.message().contains("lease already exists"))
 }
 
-/// Returns true if it says that users were changed since we logged in: nothing has come of the request, and
-/// whoever logs in again may make it.
+/// Returns true if users were changed since the login: the server did not carry out the request,
+/// and will after another login.
 pub(crate) fn is_login_outdated(error: &EtcdError) -> bool {
     status_of(error).is_some_and(|status| status.message().contains("auth store is old"))
 }
 
-/// Returns true if it says that we are nobody, as opposed to somebody who may not do this.
+/// Returns true if the server does not accept the user, as opposed to a user without this
+/// permission.
 pub(crate) fn is_stranger(error: &EtcdError) -> bool {
     let code = status_of(error).map(Status::code);
     classify(error).0 == ErrorKind::Denied && code != Some(Code::PermissionDenied)
@@ -200,22 +202,23 @@ const DENIED: (ErrorKind, &str) = (
     "check user and password in the url, and the permissions of the user's roles",
 );
 
-/// Why a request has no answer that could be used.
+/// The reason why a request has no usable answer.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// It was never sent.
     NotSent(Error),
-    /// Nothing has come of it, but it may once we have logged in again.
+    /// It was not carried out, but will be after another login.
     LoggedOut(Error),
-    /// A server has refused it: nothing has come of it.
+    /// A server has refused it, so it was not carried out.
     Refused(Refusal),
-    /// It, or its answer, was too large for whoever was to read it. Nothing more comes of it.
+    /// It was too large for the server, or its answer was too large for the client. Nothing more
+    /// comes of it.
     TooLarge(Refusal),
-    /// It was sent, and what has come of it is unknown.
+    /// It was sent, and its outcome is unknown.
     Unknown(Error),
 }
 
-/// The words of a server, and which server said them.
+/// An error from a server, and which server that was.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     pub(crate) error: EtcdError,
@@ -242,7 +245,7 @@ impl From<Refusal> for Error {
 }
 
 impl Failure {
-    /// Returns what a driver error about a request that was sent says.
+    /// Classifies a driver's error about a request that was sent.
     pub(crate) fn of(error: EtcdError) -> Self {
         let is_open = classify(&error).0 == ErrorKind::Unavailable;
         let refusal = |error| Refusal {
@@ -260,7 +263,7 @@ impl Failure {
         }
     }
 
-    /// Names the server that it is about.
+    /// Adds the server to the error.
     pub(crate) fn at(self, server: &str) -> Self {
         let named = |error: Error| error.with_server(server.to_owned());
         match self {
@@ -272,7 +275,7 @@ impl Failure {
         }
     }
 
-    /// Returns true if it makes sense to ask again.
+    /// Returns true if the request may succeed when it is repeated.
     pub(crate) fn is_retryable(&self) -> bool {
         match self {
             Self::NotSent(error) | Self::LoggedOut(error) | Self::Unknown(error) => {

@@ -1,4 +1,4 @@
-//! Names of claims that have been given back, to be used again.
+//! Keys of released claims, to be used again.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -6,27 +6,27 @@ use std::sync::{Arc, MutexGuard};
 
 use lock_core::{Mode, Mutex};
 
-/// The number of keys that are kept at most, some 200 bytes each.
+/// The largest number of keys that are kept, some 200 bytes each.
 const KEPT_MAX: usize = 1024;
 
-/// The keys of claims of which nothing is on the servers nor on its way there.
+/// Keys that are neither on the servers nor on their way there.
 ///
-/// Until it is compacted, etcd remembers every key that it ever had, and passes by each of them when it lists what
-/// stands below a lock. Were every claim to have a new one, a lock would cost more each time that it is taken.
+/// Until it is compacted, etcd remembers every key that it ever had, and skips each of them when it
+/// lists a range. If every claim had a new key, each take would make the next one slower.
 #[derive(Default)]
 pub(crate) struct KeyPool(Mutex<Kept>);
 
 #[derive(Default)]
 struct Kept {
-    /// By the queue that they stand in, and in which mode.
+    /// The keys by queue and mode.
     names: HashMap<(String, Mode), Vec<Arc<str>>>,
     count: usize,
-    /// Whose they are: a fork has copies of all.
+    /// The process that the keys belong to: a fork has copies of them.
     process: u32,
 }
 
 impl KeyPool {
-    /// A name that nobody else has, if one was kept for such a claim.
+    /// Takes a key out of the pool, if it has one for such a claim.
     pub(crate) fn take(&self, queue: &str, mode: Mode) -> Option<Arc<str>> {
         let mut kept = self.lock();
         let of = (queue.to_owned(), mode);
@@ -39,7 +39,7 @@ impl KeyPool {
         Some(name)
     }
 
-    /// Keeps the name of a claim that has gone.
+    /// Puts the key of a claim that is gone into the pool.
     pub(crate) fn keep(&self, queue: &str, mode: Mode, name: Arc<str>) {
         let mut kept = self.lock();
         if kept.count == KEPT_MAX {
@@ -64,8 +64,8 @@ impl KeyPool {
 }
 
 impl Kept {
-    /// Drops those of any queue: were it always the oldest, whoever goes round more locks than are kept would
-    /// never find one.
+    /// Drops the keys of an arbitrary queue. If it were always the oldest one, a client that goes
+    /// round more locks than there are keys would never find a key.
     fn drop_any(&mut self) {
         let any = self.names.keys().next().cloned();
         let dropped = any.and_then(|of| self.names.remove(&of));

@@ -1,5 +1,6 @@
 //! The keys of claims on the servers.
 
+use etcd_client::{GetOptions, TxnOp};
 use lock_core::{HoldId, LockKey, Mode, Namespace};
 
 /// Turns names into keys.
@@ -16,19 +17,19 @@ impl Keys {
         Self { prefix }
     }
 
-    /// Where the claims on a lock stand: directly below `namespace/key/`, or `key/` without a
-    /// namespace, which is where other lock clients put theirs.
+    /// Returns the prefix of all claims on a lock: `namespace/key/`, or `key/` without a namespace.
+    /// Other lock clients put their claims there, too.
     pub(crate) fn queue(&self, key: &LockKey) -> String {
         format!("{}{key}/", self.prefix)
     }
 
-    /// The key of one claim, which no other client ever has: under which lease it was first used, and for whom.
+    /// Returns a key for a claim that no other client uses: it contains a lease and the owner id.
     pub(crate) fn claim(&self, hold: &HoldId, lease: i64) -> String {
         format!("{}{lease:x}-{}", self.queue(hold.key()), hold.owner())
     }
 
-    /// A key to ask for when all that matters is an answer; without a namespace it may be one that a
-    /// user is not allowed to read.
+    /// Returns a key to read where only an answer matters. Without a namespace, the user may not
+    /// have the permission to read it.
     pub(crate) fn probe(&self) -> &str {
         if self.prefix.is_empty() {
             "/"
@@ -38,7 +39,7 @@ impl Keys {
     }
 }
 
-/// Behind the last key that begins with `prefix`, which ends with a slash.
+/// Returns the end of the range of keys that begin with `prefix`, which ends with a slash.
 pub(crate) fn end_of(prefix: &str) -> Vec<u8> {
     let mut end = prefix.as_bytes().to_vec();
     if let Some(last) = end.last_mut() {
@@ -47,14 +48,24 @@ pub(crate) fn end_of(prefix: &str) -> Vec<u8> {
     end
 }
 
-/// Without a slash, so that the first slash of a key ends its namespace: `a` with the key `b/c` and
-/// `a/b` with the key `c` are different locks.
+/// Builds the request for a key without its value, as it was `created` in that revision: not an
+/// earlier or later key of the same name. Zero stands for any revision.
+pub(crate) fn look_at(key: impl Into<Vec<u8>>, created: i64) -> TxnOp {
+    let options = GetOptions::new()
+        .with_keys_only()
+        .with_min_create_revision(created)
+        .with_max_create_revision(created);
+    TxnOp::get(key, Some(options))
+}
+
+/// Escapes the slashes of a namespace, so that the first slash of a key ends it: `a` with the key
+/// `b/c` and `a/b` with the key `c` are different locks.
 fn escaped(namespace: &str) -> String {
     namespace.replace('%', "%25").replace('/', "%2F")
 }
 
-/// Returns how a claim says in its value how it wants the key. Others, whose values mean nothing to us, want
-/// it for themselves.
+/// Returns the value of a claim, which says its mode. Other lock clients take every claim for an
+/// exclusive one.
 pub(crate) fn mode_text(mode: Mode) -> String {
     match mode {
         Mode::Exclusive => String::new(),
@@ -63,9 +74,10 @@ pub(crate) fn mode_text(mode: Mode) -> String {
     }
 }
 
-/// Returns how the claim whose key ends with `name` wants the key.
+/// Returns the mode of the claim with this key and value.
 pub(crate) fn mode_of(name: &[u8], value: &[u8]) -> Mode {
-    // Only ours say it; whatever others put there must not let anybody in.
+    // Only claims of this library say their mode: a value of another client must not let a second
+    // holder in.
     let is_ours = name.contains(&b'-');
     match std::str::from_utf8(value) {
         Ok(SHARED) if is_ours => Mode::Shared,

@@ -1,4 +1,4 @@
-//! Renews holds, and gives them back.
+//! Renews and releases holds.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,26 +11,26 @@ use lock_core::{HoldId, LeaseStore, LossReason, Released, Renewal, Result};
 use crate::claim_key::ClaimKey;
 use crate::client::Client;
 use crate::lease::shared::SharedLease;
-use crate::watch::watches::{WatchEvent, Watched};
+use crate::watch::messages::{WatchEvent, Watched};
 
-/// The time that a look at the keys of holds may take.
+/// The time that the request for the keys of holds may take.
 const LOOK_LIMIT: Duration = Duration::from_secs(1);
 
 #[async_trait]
 impl LeaseStore for Client {
     async fn renew(&self, holds: &[HoldId]) -> Result<Vec<Renewal>> {
-        let places: Vec<Option<Arc<ClaimKey>>> =
+        let claims: Vec<Option<Arc<ClaimKey>>> =
             holds.iter().map(|hold| self.known(hold)).collect();
-        let known: Vec<&Arc<ClaimKey>> = places.iter().flatten().collect();
-        // The leases say whether the holds live, the keys whether they have been removed.
+        let known: Vec<&Arc<ClaimKey>> = claims.iter().flatten().collect();
+        // The leases show whether the holds are alive, the keys whether they were deleted.
         let (confirmed, found) =
             tokio::join!(confirm_all(&known), self.which_stand(&known, LOOK_LIMIT));
         let mut found = found?.into_iter();
-        let renewals = places.iter().map(|place| {
-            let Some(place) = place else {
+        let renewals = claims.iter().map(|claim_key| {
+            let Some(claim_key) = claim_key else {
                 return Renewal::Lost(LossReason::Removed);
             };
-            self.renewed(place, found.next().flatten(), &confirmed)
+            self.renewed(claim_key, found.next().flatten(), &confirmed)
         });
         Ok(renewals.collect())
     }
@@ -43,53 +43,53 @@ impl LeaseStore for Client {
 impl Client {
     fn renewed(
         &self,
-        place: &Arc<ClaimKey>,
+        claim_key: &Arc<ClaimKey>,
         stood: Option<i64>,
         confirmed: &HashMap<i64, bool>,
     ) -> Renewal {
-        if let Some(reason) = place.lease.end() {
+        if let Some(reason) = claim_key.lease.end() {
             return Renewal::Lost(reason);
         }
         let Some(stood) = stood else {
             return Renewal::Lost(LossReason::Removed);
         };
-        if !confirmed.get(&place.lease.id()).is_some_and(|it| *it) {
+        if !confirmed.get(&claim_key.lease.id()).is_some_and(|it| *it) {
             return Renewal::Unknown;
         }
-        if !place.note_seen(stood) {
-            self.watch_hold(place, stood);
+        if !claim_key.note_seen(stood) {
+            self.watch_hold(claim_key, stood);
         }
-        let (sent, ttl) = place.lease.confirmed();
+        let (sent, ttl) = claim_key.lease.confirmed();
         Renewal::Held { sent, ttl }
     }
 
-    /// Has the removal of a hold told at once, from its first renewal on: those that are over before need
-    /// no watch. It `stood` there in this revision.
-    fn watch_hold(&self, place: &Arc<ClaimKey>, stood: i64) {
+    /// Watches the key of a hold, which was there in the revision `stood`. A hold is watched from
+    /// its first renewal on: shorter ones need no watch.
+    fn watch_hold(&self, claim_key: &Arc<ClaimKey>, stood: i64) {
         let Ok(background) = self.background() else {
             return;
         };
-        let watched = Watched::Key(place.key.as_bytes().to_vec());
-        let (loss, watching) = (place.loss.clone(), Arc::downgrade(place));
+        let watched = Watched::Key(claim_key.key.as_bytes().to_vec());
+        let (loss, watching) = (claim_key.loss.clone(), Arc::downgrade(claim_key));
         let tell = move |news| match news {
             WatchEvent::Deleted(..) => loss.lost(LossReason::Removed),
-            // The next renewal looks at the key, and has it watched anew.
+            // The next renewal looks at the key, and watches it again.
             WatchEvent::Lost => {
-                if let Some(place) = watching.upgrade() {
-                    place.keep_watch(None);
+                if let Some(claim_key) = watching.upgrade() {
+                    claim_key.keep_watch(None);
                 }
             }
             WatchEvent::Stale => {}
         };
-        place.keep_watch(background.watches.watch_from(stood + 1, watched, tell).ok());
+        claim_key.keep_watch(background.watches.watch_from(stood + 1, watched, tell).ok());
     }
 }
 
-/// Asks once for each lease that one of `places` stands under; which of them were confirmed.
-async fn confirm_all(places: &[&Arc<ClaimKey>]) -> HashMap<i64, bool> {
-    let leases: HashMap<i64, &Arc<SharedLease>> = places
+/// Confirms each lease of `claims` once. Returns for each of them whether it was confirmed.
+async fn confirm_all(claims: &[&Arc<ClaimKey>]) -> HashMap<i64, bool> {
+    let leases: HashMap<i64, &Arc<SharedLease>> = claims
         .iter()
-        .map(|place| (place.lease.id(), &place.lease))
+        .map(|claim_key| (claim_key.lease.id(), &claim_key.lease))
         .collect();
     let asking = leases.into_iter().map(|(id, lease)| async move {
         let outcome = lease.confirm().await;

@@ -1,4 +1,4 @@
-//! Taking and waiting.
+//! The lock service on one cluster.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,29 +11,30 @@ use lock_core::{
 
 use crate::EtcdConfig;
 use crate::acquire::EtcdAttempt;
-use crate::client::{Client, REPLY_LIMIT};
+use crate::client::Client;
+use crate::connection::shared::REPLY_LIMIT;
 use crate::error::BACKEND;
 
 /// Locks on one etcd cluster, version 3.4 or later.
 ///
-/// All three modes, served in the order of arrival among all processes. A free lock is taken in one round
-/// trip. Waiters stand in a queue on the servers and are woken by the one before them, so a release wakes
-/// nobody in vain.
+/// Grants all three modes in the order of arrival among all processes. A free lock takes one round
+/// trip. Waiters queue on the servers, and each is woken by the claim before it, so a release wakes
+/// no waiter in vain.
 ///
-/// A ttl is a whole number of seconds here, rounded down, and no shorter than one and a half election
-/// timeouts of the servers; a lock delay is rounded up. A crashed holder blocks others for at most its ttl and a second; after a
-/// change of leader, for twice its ttl. Holds survive that, unless nobody leads for long or the members have reached
-/// their quota: then they are lost, in time. Where claims have a lock delay, it comes on top of the ttl also for
-/// a waiter that crashes.
+/// The ttl is a whole number of seconds, rounded down, and at least one and a half election
+/// timeouts of the servers; a lock delay is rounded up. A crashed holder blocks others for at most
+/// its ttl and a second; after a change of leader, for twice its ttl. Holds survive a change of
+/// leader. They are lost, in time, if the cluster has no leader for long, or if the members have
+/// reached their quota. A lock delay comes on top of the ttl, also for a waiter that crashes.
 ///
-/// A request without a wait fails when no server has answered within two seconds (a third of the ttl, if
-/// that is less). A wait rides out servers that cannot be reached until the wait ends; one that has no end
-/// of its own, for 30 seconds.
+/// A request without a wait fails if no server answers within two seconds (a third of the ttl, if
+/// that is less). A wait continues while no server can be reached, until its end; a wait without an
+/// end, for 30 seconds.
 #[derive(Clone, Debug)]
 pub struct EtcdLock {
     client: Arc<Client>,
     keeper: Keeper,
-    /// The waiters that are about to stand in a queue.
+    /// The tasks of this process that are about to enter a queue.
     queue: LocalQueue,
 }
 
@@ -49,7 +50,7 @@ impl EtcdLock {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future closes the connections.
+    /// Cancel safe: dropping the future closes the connections.
     pub async fn connect(config: EtcdConfig) -> Result<Self> {
         let keeper_runtime = KeeperRuntime::at(config.keeper)?;
         let (client, shortest) = Client::connect(&config, &keeper_runtime)

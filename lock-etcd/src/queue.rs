@@ -1,4 +1,4 @@
-//! The claims on one key, in the order in which they came.
+//! The claims on one key, in the order of their creation.
 
 use etcd_client::{KeyValue, ResponseHeader, TxnOpResponse, TxnResponse};
 use lock_core::{Error, ErrorKind, Mode, Result, blocking_claim, holders};
@@ -6,15 +6,15 @@ use lock_core::{Error, ErrorKind, Mode, Result, blocking_claim, holders};
 use crate::error::{BACKEND, unexpected};
 use crate::keys::mode_of;
 
-/// The claims on a key at one moment, as far as one of them is concerned: those before it, and itself.
+/// The claims on a key at one moment: those before a claim of this client, and that claim.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
-    /// When this was so; what comes later has a greater revision.
+    /// The revision of this state.
     pub(crate) revision: i64,
     claims: Vec<Entry>,
-    /// Where our own claim is.
+    /// The index of the client's own claim.
     own: Option<usize>,
-    /// True if there are claims that the answer leaves out.
+    /// True if the answer leaves claims out.
     is_partial: bool,
 }
 
@@ -26,18 +26,18 @@ struct Entry {
     lease: i64,
 }
 
-/// The event that a waiter waits for.
+/// The event that lets a waiter proceed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Blocker {
-    /// This claim goes: its key, and when it was created.
+    /// This claim is deleted: its key, and its create revision.
     One(Vec<u8>, i64),
-    /// Any of the earlier claims goes.
+    /// Any of the earlier claims is deleted.
     Any,
 }
 
 impl Queue {
-    /// Reads the last answers of a transaction, which list what stands below `queue`, as it concerns the
-    /// claim with the key `own`.
+    /// Reads the answers of a transaction that list the claims of `queue`. `own` is the key of the
+    /// client's own claim.
     pub(crate) fn read(answer: &TxnResponse, queue: &str, own: &str) -> Result<Self> {
         let revision = revision(answer)?;
         let (mut claims, mut is_partial, mut is_list) = (Vec::new(), false, false);
@@ -54,7 +54,7 @@ impl Queue {
             return Err(unexpected("no list of claims"));
         }
         claims.sort_unstable_by_key(|claim| claim.created);
-        // Our own claim may be in two answers.
+        // The client's own claim may be in two answers.
         claims.dedup_by(|one, other| one.created == other.created && one.key == other.key);
         let own = claims.iter().position(|claim| claim.key == own.as_bytes());
         if let Some(own) = own {
@@ -68,7 +68,7 @@ impl Queue {
         })
     }
 
-    /// Claims as they were in this revision: when they were created, their keys and modes.
+    /// Makes a queue of claims in this revision, from their create revisions, keys and modes.
     #[cfg(test)]
     pub(crate) fn of(revision: i64, claims: &[(i64, &str, Mode)]) -> Self {
         let entry = |(created, key, mode): &(i64, &str, Mode)| Entry {
@@ -84,7 +84,7 @@ impl Queue {
         }
     }
 
-    /// Says that only our own claim was asked for.
+    /// Marks the queue as one that lists only the client's own claim.
     pub(crate) fn of_our_own(mut self) -> Self {
         self.is_partial = true;
         self
@@ -95,30 +95,32 @@ impl Queue {
         self.is_partial
     }
 
-    /// The create revision of our own claim, if it is there.
+    /// Returns the create revision of the client's own claim, if it is there.
     pub(crate) fn created(&self) -> Option<i64> {
         self.own.map(|own| self.claims[own].created)
     }
 
-    /// The lease that our own claim stands under, if it is there.
+    /// Returns the lease of the client's own claim, if it is there.
     pub(crate) fn lease(&self) -> Option<i64> {
         self.own.map(|own| self.claims[own].lease)
     }
 
-    /// Returns true if our own claim is there, and holds the key.
+    /// Returns true if the client's own claim is there and holds the key.
     pub(crate) fn is_ours(&self) -> bool {
         let is_let_in = |own| blocking_claim(&self.modes(), own).is_none();
         !self.is_partial && self.own.is_some_and(is_let_in)
     }
 
-    /// Returns true if a claim in `mode` might hold the key if it came now: it would, unless claims were left out.
+    /// Returns true if a claim in `mode` would hold the key if it came now; if claims were left
+    /// out, it might not.
     pub(crate) fn might_let_in(&self, mode: Mode) -> bool {
         let mut modes = self.modes();
         modes.push(mode);
         blocking_claim(&modes, modes.len() - 1).is_none()
     }
 
-    /// Returns what the claim that was `created` then waits for; `None` when it holds the key, or is not there.
+    /// Returns what the claim with this create revision waits for; `None` if it holds the key, or
+    /// is not there.
     pub(crate) fn blocker_of(&self, created: i64) -> Option<Blocker> {
         let own = self.claims.iter().position(|one| one.created == created)?;
         let modes = self.modes();
@@ -132,7 +134,7 @@ impl Queue {
         })
     }
 
-    /// The claims that hold the key: when they were created, and their keys.
+    /// Returns the claims that hold the key: their create revisions and keys.
     pub(crate) fn holders(&self) -> impl Iterator<Item = (i64, &[u8])> {
         let holders = holders(self.claims.iter().map(|claim| claim.mode));
         let holders = self.claims[..holders].iter();
@@ -146,18 +148,16 @@ impl Queue {
         found.is_ok()
     }
 
-    /// Takes a claim out that has gone in the revision `gone`; whether it was there.
-    pub(crate) fn remove(&mut self, key: &[u8], gone: i64) -> bool {
+    /// Removes a claim that was deleted in the revision `gone`, but not a later one with the same key.
+    pub(crate) fn remove(&mut self, key: &[u8], gone: i64) {
         let is_it = |claim: &Entry| claim.key == key && claim.created < gone;
-        let Some(place) = self.claims.iter().position(is_it) else {
-            return false;
-        };
-        self.claims.remove(place);
-        true
+        if let Some(index) = self.claims.iter().position(is_it) {
+            self.claims.remove(index);
+        }
     }
 
-    /// An error when a claim before the one that was `created` then never ends by itself: whoever waited for it might
-    /// wait for ever.
+    /// Checks that all claims before the one with this create revision have a lease. A waiter might
+    /// wait forever for a claim without a lease.
     pub(crate) fn check_ends(&self, created: i64) -> Result<()> {
         let endless = |claim: &&Entry| claim.lease == 0 && claim.created < created;
         match self.claims.iter().find(endless) {
@@ -179,14 +179,15 @@ fn never_ends(key: &str) -> Error {
     .with_backend(BACKEND)
 }
 
-/// When the servers had come to what they answer.
+/// Returns the revision of a transaction's answer.
 pub(crate) fn revision(answer: &TxnResponse) -> Result<i64> {
     let revision = answer.header().map(ResponseHeader::revision);
     revision.ok_or_else(|| unexpected("no revision"))
 }
 
 impl Entry {
-    /// A claim stands directly below the queue's name; what is further below belongs to other locks.
+    /// Reads a claim, which is directly below the queue's prefix. Keys further below belong to
+    /// other locks.
     fn read(found: &KeyValue, queue: &[u8]) -> Option<Self> {
         let name = found.key().strip_prefix(queue)?;
         if name.is_empty() || name.contains(&b'/') {

@@ -8,11 +8,11 @@
 //! yours instead of a private one. Every round is printed; the verdict is the median.
 
 use lock_core::DistributedLockExt;
-use sqlx::{AssertSqlSafe, ConnectOptions, Executor, MySqlConnection, raw_sql};
-use lock_mysql::{MySqlConfig, MySqlHold, MySqlLock, sqlx};
+use lock_mysql::{MySqlConfig, MySqlHold, MySqlLock};
 use lock_testkit::Comparison;
 use lock_testkit::servers::{SqlServer, SqlVendor};
 use sqlx::mysql::MySqlConnectOptions;
+use sqlx::{AssertSqlSafe, ConnectOptions, Executor, MySqlConnection, raw_sql};
 
 const BLOCK: usize = 100;
 

@@ -9,8 +9,8 @@
 use lock_core::{DistributedLockExt, Namespace};
 use lock_testkit::Comparison;
 use lock_testkit::servers::ZooKeeperServer;
-use lock_zookeeper::zookeeper_client::{Acls, Client, CreateMode, Error};
 use lock_zookeeper::{ZooKeeperConfig, ZooKeeperLock};
+use lock_zookeeper::zookeeper_client::{Acls, Client, CreateMode, Error};
 
 const BLOCK: usize = 100;
 
@@ -58,7 +58,7 @@ async fn compare(title: &str, address: &str) -> Result<(), Failure> {
         raw.delete(&format!("/raw/{key}"), None).await?;
     }
     match raw.delete("/raw", None).await {
-        // Somebody else measures there, too.
+        // Another process measures there, too.
         Ok(()) | Err(Error::NoNode | Error::NotEmpty) => Ok(()),
         Err(error) => Err(error.into()),
     }

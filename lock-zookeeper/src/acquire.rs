@@ -11,18 +11,20 @@ use zookeeper_client::Error as ZooKeeperError;
 
 use crate::claim_node::{ClaimNode, Look};
 use crate::client::Client;
-use crate::error::{claim_ended, is_end_of_session, is_loss_of_connection, no_claim, translate};
-use crate::session::node::DriverResult;
+use crate::error::{
+    DriverResult, claim_ended, is_end_of_session, is_loss_of_connection, no_claim, translate,
+};
 use crate::waiting::{Waiting, WaitsFor, trust};
 
 /// The time that an answer may take, if nothing shorter applies.
 pub(crate) const REPLY_LIMIT: Duration = Duration::from_secs(2);
 
-/// The time before the end of a wait at which it looks once more: then an ensemble that is slow just at the end is
-/// not taken for one that is gone.
+/// The time before the end of a wait at which it looks once more. Without this last look, an
+/// ensemble that is slow at the end of the wait would be reported as unreachable.
 const BEFORE_THE_END: Duration = Duration::from_millis(240);
 
-/// The time that an answer that the key is held stands, while the watch that is open says nothing else.
+/// The time for which the answer that the key is held stays valid, while the open watch reports
+/// nothing.
 const RECENT: Duration = Duration::from_millis(300);
 
 /// The attempts of one acquisition.
@@ -31,11 +33,11 @@ pub(crate) struct ZooKeeperAttempt<'a> {
     request: &'a LockRequest,
     node: ClaimNode<'a>,
     waiting: Option<Waiting>,
-    /// When the ensemble was known to be there, as the last answer came that the key is held.
+    /// When the ensemble last confirmed that the key is held.
     told_held: Option<Moment>,
-    /// Which claim had been changed before we watched it, which made us look again.
+    /// The claim that had been changed before its watch was open, so that the waiter looked again.
     looked_again_for: Option<String>,
-    /// True if nothing has woken it since it looked, so that it looks again without a reason.
+    /// True if no event has come since the last look, so that the next one has no reason.
     doubt: bool,
 }
 
@@ -52,7 +54,7 @@ impl<'a> ZooKeeperAttempt<'a> {
         }
     }
 
-    /// Takes the key if it is free. One that was refused before is looked at first.
+    /// Takes the key if it is free. Looks first at a key that was refused before.
     async fn try_once(&mut self, claim: &mut Claim) -> Result<Answer> {
         let (refused, key) = (&self.client.refused, &self.request.key);
         if refused.has(key) {
@@ -66,13 +68,13 @@ impl<'a> ZooKeeperAttempt<'a> {
         }
         let answer = self.look(claim, false, false).await?;
         if let Answer::Queued { .. } = answer {
-            refused.note(key);
+            refused.is_new(key.clone());
         }
         Ok(answer)
     }
 
-    /// Looks whether it is the turn of the claim, after lining up if that has not been done.
-    async fn line_up(&mut self, claim: &mut Claim, retry: &Retry) -> Result<Answer> {
+    /// Enters the queue if the claim is not in it, and checks whether it may proceed.
+    async fn enqueue(&mut self, claim: &mut Claim, retry: &Retry) -> Result<Answer> {
         let is_over = retry.is_over();
         let doubt = std::mem::replace(&mut self.doubt, true) && !is_over;
         let is_recent = |told| Clock::Boot.now().since(told) < RECENT;
@@ -89,31 +91,31 @@ impl<'a> ZooKeeperAttempt<'a> {
         Ok(answer)
     }
 
-    /// Returns true if the key is held, as far as this request is concerned; `None` when the claim has ended.
+    /// Returns true if the key is held against this request; `None` if the claim has ended.
     async fn is_held(&mut self, claim: &Claim) -> Result<Option<bool>> {
-        let Some((session, line)) = self.node.look_from_outside(claim).await? else {
+        let Some((session, queue)) = self.node.look_from_outside(claim).await? else {
             return Ok(None);
         };
-        let mut modes = line.modes().to_vec();
+        let mut modes = queue.modes().to_vec();
         modes.push(self.request.mode);
         let before = blocking_claim(&modes, modes.len() - 1);
-        self.node.check(&session, &line, before).await?;
+        self.node.check(&session, &queue, before).await?;
         Ok(Some(before.is_some()))
     }
 
-    /// Looks at the line. If others are before the claim, it `watches` one of them, so that it is woken when it may be its
-    /// turn.
+    /// Looks at the queue. If other claims block this one and `watches` is set, watches one of
+    /// them.
     async fn look(&mut self, claim: &mut Claim, watches: bool, doubt: bool) -> Result<Answer> {
         loop {
             let Some(look) = self.node.look(claim, doubt).await? else {
                 return Ok(Answer::Ended(claim_ended()));
             };
-            let modes = look.line.modes();
+            let modes = look.queue.modes();
             let before = blocking_claim(modes, look.index);
-            // A waiter hears of the one in the way when it watches that.
+            // A waiter checks the blocking claim when it watches that.
             let in_the_way = before.filter(|_| !watches);
             self.node
-                .check(&look.session, &look.line, in_the_way)
+                .check(&look.session, &look.queue, in_the_way)
                 .await?;
             let Some(before) = before else {
                 return Ok(self.node.grant(claim, &look));
@@ -125,7 +127,7 @@ impl<'a> ZooKeeperAttempt<'a> {
             let waits_for = if is_permit && is_permit_before && before_holds() {
                 WaitsFor::Anyone
             } else {
-                WaitsFor::Claim(look.line.name(before).to_owned())
+                WaitsFor::Claim(look.queue.name(before).to_owned())
             };
             if !watches || self.watch(&look, waits_for).await? {
                 return Ok(Answer::Queued {
@@ -136,7 +138,7 @@ impl<'a> ZooKeeperAttempt<'a> {
         }
     }
 
-    /// Has us told of a change of `before`; `false` when there may have been one meanwhile.
+    /// Watches `before`; returns false if it may have changed before the watch was open.
     async fn watch(&mut self, look: &Look, before: WaitsFor) -> Result<bool> {
         let waiting = self.waiting.as_ref();
         if waiting.is_some_and(|waiting| waiting.is_for(&before)) {
@@ -146,11 +148,11 @@ impl<'a> ZooKeeperAttempt<'a> {
         let lock = &look.lock;
         match &before {
             WaitsFor::Anyone => {
-                let Some(watcher) = settle(look.session.watch_line(lock).await)? else {
+                let Some(watcher) = settle(look.session.watch_queue(lock).await)? else {
                     return Ok(false);
                 };
                 self.waiting = Some(Waiting::for_anyone(watcher));
-                // A claim may have gone before the watch was open.
+                // A claim may have been deleted before the watch was open.
                 Ok(false)
             }
             WaitsFor::Claim(name) => {
@@ -182,17 +184,17 @@ impl Attempt for ZooKeeperAttempt<'_> {
         let client = self.client;
         let asking = async {
             match retry.waits() {
-                true => self.line_up(claim, retry).await,
+                true => self.enqueue(claim, retry).await,
                 false => self.try_once(claim).await,
             }
         };
-        // Boxed: an attempt is large, and most of the time it is waited for the next one.
+        // Boxed: an attempt is large, and most waiters are between two attempts.
         let answer = Box::pin(client.deadlines.timeout(limit, asking)).await;
         answer.unwrap_or_else(|| Err(client.request_sizes.no_answer(limit)))
     }
 
     fn last_reply(&self) -> LastReply {
-        self.client.heard.last()
+        self.client.replies.last()
     }
 
     async fn changed(&mut self) -> Result<()> {
@@ -208,12 +210,12 @@ impl Attempt for ZooKeeperAttempt<'_> {
         let client = self.client;
         let leaving = client.deadlines.timeout(limit, self.node.withdraw(claim));
         if let Some(Err(error)) = Box::pin(leaving).await {
-            tracing::debug!(%error, "leaving the line goes on in the background");
+            tracing::debug!(%error, "leaving the queue goes on in the background");
         }
     }
 }
 
-/// Returns what an answer comes to: `None` when one has to look again.
+/// Turns an answer into a result; `None` if the caller has to look again.
 fn settle<T>(answer: DriverResult<T>) -> Result<Option<T>> {
     match answer {
         Ok(value) => Ok(Some(value)),

@@ -1,4 +1,4 @@
-//! The node of one claim: made, found again, deleted.
+//! Creates the node of one claim, finds it again, and deletes it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,12 +9,13 @@ use zookeeper_client::Error as ZooKeeperError;
 use crate::claim_registry::ClaimRecord;
 use crate::client::Client;
 use crate::error::{
-    claim_ended, is_cut_off, is_expired, is_loss_of_connection, no_claim, not_made, translate,
+    DriverResult, claim_ended, is_cut_off, is_expired, is_loss_of_connection, no_claim, not_made,
+    translate,
 };
 use crate::paths::claim_prefix;
 use crate::queue::Queue;
 use crate::session::looks::Seen;
-use crate::session::node::{DriverResult, Node};
+use crate::session::node::Node;
 use crate::session::requests::Session;
 
 /// The node of the claim of an acquisition.
@@ -22,42 +23,42 @@ pub(crate) struct ClaimNode<'a> {
     client: &'a Client,
     /// The lock's node.
     lock: Arc<str>,
-    /// The session of the claim, until that has ended.
+    /// The session of the claim, until it has ended.
     session: Option<Arc<Session>>,
     node: NodeName,
-    /// When our node was seen last, by ourselves or together with others.
+    /// When the claim's node was last seen, by this claim or others.
     seen: Moment,
-    /// The number of attempts in a row that have come to nothing.
+    /// The number of attempts in a row without a result.
     fruitless: u32,
     backoff: Backoff,
 }
 
-/// The number of attempts that are made without a pause: a name that is made for the first time takes two.
+/// The number of attempts without a pause: a name that is created for the first time takes two.
 const PROMPT_ATTEMPTS: u32 = 3;
 
-/// Pauses between attempts that come to nothing.
+/// Pauses between attempts without a result.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 const PAUSE_MAX: Duration = Duration::from_millis(250);
 
-/// The age that the findings of others may have for a claim that looks without a reason.
+/// The largest age of another claim's look that a look without a reason may use.
 const DOUBT: Duration = Duration::from_secs(2);
 
 /// The state of the claim's node.
 enum NodeName {
     Absent,
-    /// It was asked for, and no answer came.
+    /// Its creation was requested, and not answered.
     Unanswered,
     There(Arc<Node>),
-    /// The claim has ended, with its session or because others deleted its node.
+    /// The claim has ended, with its session or because another client deleted its node.
     Ended,
 }
 
-/// The findings of a look at the line.
+/// The result of a look at the queue.
 pub(crate) struct Look {
-    /// When the request was sent by which the session was confirmed last: a hold counts from then.
+    /// When the request was sent that confirmed the session last: a hold counts from then.
     pub(crate) confirmed: Moment,
-    pub(crate) line: Arc<Queue>,
-    /// Where we are in it.
+    pub(crate) queue: Arc<Queue>,
+    /// The index of the claim in the queue.
     pub(crate) index: usize,
     /// The lock's node.
     pub(crate) lock: Arc<str>,
@@ -77,13 +78,14 @@ impl<'a> ClaimNode<'a> {
         }
     }
 
-    /// Looks at the line, after joining it if that has not been done; `None` when the claim has ended, with its session
-    /// or its node. It goes on over lost connections, which the session makes again. In `doubt`, which is without a
-    /// reason, it is content with what others have seen a moment ago.
+    /// Looks at the queue, and enters it first if that has not been done; `None` if the claim has
+    /// ended, with its session or its node. Continues over lost connections, which the session
+    /// replaces. In `doubt`, that is without a reason, uses what another claim has seen a moment
+    /// ago.
     ///
     /// # Cancel safety
     ///
-    /// Called again, it goes on where it was.
+    /// Cancel safe: the next call continues where this one was.
     pub(crate) async fn look(&mut self, claim: &mut Claim, doubt: bool) -> Result<Option<Look>> {
         loop {
             let Some(session) = self.session(claim).await? else {
@@ -96,57 +98,58 @@ impl<'a> ClaimNode<'a> {
             let seen = match &self.node {
                 NodeName::Absent | NodeName::Ended => self.join(claim, &session).await?,
                 NodeName::Unanswered => self.find(claim, &session).await?,
-                NodeName::There(_) => self.see(&session).await?,
+                NodeName::There(_) => self.relist(&session).await?,
             };
-            let (Some((confirmed, line)), NodeName::There(node)) = (seen, &self.node) else {
+            let (Some((confirmed, queue)), NodeName::There(node)) = (seen, &self.node) else {
                 self.pause(&session).await;
                 continue;
             };
-            let Some(index) = line.position(node.name()) else {
-                // Others have deleted our node.
+            let Some(index) = queue.position(node.name()) else {
+                // Another client has deleted the node.
                 self.end();
                 continue;
             };
             (self.seen, self.fruitless) = (asked, 0);
-            return Ok(Some(self.look_at((confirmed, line), index, session)));
+            return Ok(Some(self.look_at((confirmed, queue), index, session)));
         }
     }
 
-    /// Returns what somebody has seen lately, if our node is there and somebody before it.
+    /// Returns the recent look of another claim, if it shows the claim's node behind a claim that
+    /// blocks it.
     fn seen_by_others(&self, session: &Arc<Session>) -> Option<Look> {
         let NodeName::There(node) = &self.node else {
             return None;
         };
-        let (confirmed, line) = session.looks().seen_since(&self.lock, self.seen)?;
-        let index = line.position(node.name())?;
+        let (confirmed, queue) = session.looks().seen_since(&self.lock, self.seen)?;
+        let index = queue.position(node.name())?;
         let is_new = Clock::Boot.now().since(confirmed) < DOUBT;
-        let waits = blocking_claim(line.modes(), index).is_some();
-        (is_new && waits).then(|| self.look_at((confirmed, line), index, Arc::clone(session)))
+        let waits = blocking_claim(queue.modes(), index).is_some();
+        (is_new && waits).then(|| self.look_at((confirmed, queue), index, Arc::clone(session)))
     }
 
-    fn look_at(&self, (confirmed, line): Seen, index: usize, session: Arc<Session>) -> Look {
+    fn look_at(&self, (confirmed, queue): Seen, index: usize, session: Arc<Session>) -> Look {
         Look {
             confirmed,
-            line,
+            queue,
             index,
             lock: Arc::clone(&self.lock),
             session,
         }
     }
 
-    /// Waits before the next attempt after one that has come to nothing.
+    /// Waits before the next attempt after one without a result.
     async fn pause(&mut self, session: &Session) {
         session.settled().await;
         self.fruitless += 1;
         if self.fruitless < PROMPT_ATTEMPTS {
-            // Whoever limits this has to get a turn.
+            // Yield, so that the timeout of the caller is polled.
             tokio::task::yield_now().await;
         } else {
             tokio::time::sleep(self.backoff.next_pause()).await;
         }
     }
 
-    /// Looks at the line without joining it; `None` when the claim has ended with its session.
+    /// Looks at the queue without entering it; `None` if the claim has ended with its session.
     pub(crate) async fn look_from_outside(
         &mut self,
         claim: &Claim,
@@ -157,7 +160,7 @@ impl<'a> ClaimNode<'a> {
             };
             let children = match session.look(&self.lock).await {
                 Err(ZooKeeperError::NoNode) => Vec::new(),
-                answer => match self.settle(&session, answer)? {
+                answer => match self.retry_or_fail(&session, answer)? {
                     Some(children) => children,
                     None => {
                         self.pause(&session).await;
@@ -169,27 +172,27 @@ impl<'a> ClaimNode<'a> {
         }
     }
 
-    /// Checks that those in a line are claims who might be something else: whose names are of no client that we know, or
-    /// the one `in_the_way`.
+    /// Checks nodes that may not be claims: those with a name of no known client, and the one
+    /// `in_the_way`.
     ///
     /// # Errors
     ///
-    /// When a node is there for good. Nobody gives back what it takes for a claim.
+    /// If a node is persistent, since no client will delete it as a claim.
     pub(crate) async fn check(
         &mut self,
         session: &Arc<Session>,
-        line: &Queue,
+        queue: &Queue,
         in_the_way: Option<usize>,
     ) -> Result<()> {
-        let in_the_way = in_the_way.map(|index| line.name(index));
-        let doubtful = line.strangers().chain(in_the_way);
+        let in_the_way = in_the_way.map(|index| queue.name(index));
+        let doubtful = queue.strangers().chain(in_the_way);
         for name in doubtful {
             let path = format!("{}/{name}", self.lock);
             if self.client.is_known_claim(&path) {
                 continue;
             }
             let answer = session.is_ephemeral(&path).await;
-            match self.settle(session, answer)? {
+            match self.retry_or_fail(session, answer)? {
                 Some(true) => self.client.is_claim(path),
                 Some(false) => return Err(no_claim(&path)),
                 None => return Ok(()),
@@ -198,15 +201,15 @@ impl<'a> ClaimNode<'a> {
         Ok(())
     }
 
-    /// Answers a look that has found no claim in the way.
+    /// Grants the claim after a look without a claim in the way.
     pub(crate) fn grant(&mut self, claim: &Claim, look: &Look) -> Answer {
         self.session = None;
         let NodeName::There(node) = std::mem::replace(&mut self.node, NodeName::Absent) else {
             return Answer::Ended(claim_ended());
         };
         let is_permit = matches!(claim.id().mode(), Mode::Permit { .. });
-        if is_permit && look.index + 1 < look.line.len() {
-            // The next one waits for this claim to be let in, not for it to go.
+        if is_permit && look.index + 1 < look.queue.len() {
+            // The next permit waits for this claim to be granted, not for its end.
             look.session.signal(&node.path);
         }
         Answer::Granted {
@@ -216,27 +219,23 @@ impl<'a> ClaimNode<'a> {
         }
     }
 
-    /// Leaves the line.
+    /// Deletes the node of the claim.
     ///
     /// # Errors
     ///
-    /// Why it is not known whether it has been left: dropping the claim goes on with it.
+    /// If it is unknown whether the node is gone: dropping the claim continues with it.
     pub(crate) async fn withdraw(&mut self, claim: &mut Claim) -> Result<()> {
         if let (NodeName::There(node), Some(session)) = (&self.node, &self.session) {
             session.remove(&node.path).await.map_err(translate)?;
             self.client.left(claim.id().owner());
-            self.not_there(claim);
+            self.forget_node(claim);
         }
         Ok(())
     }
 
-    /// Finds the session of the claim; `None` once when the claim has ended.
+    /// Returns the session of the claim; `None` once when the claim has ended.
     async fn session(&mut self, claim: &Claim) -> Result<Option<Arc<Session>>> {
-        if self
-            .session
-            .as_ref()
-            .is_some_and(|session| session.has_ended())
-        {
+        if self.session.as_deref().is_some_and(Session::has_ended) {
             self.end();
         }
         if let NodeName::Ended = self.node {
@@ -249,32 +248,32 @@ impl<'a> ClaimNode<'a> {
         Ok(self.session.clone())
     }
 
-    /// Makes our node. The request is announced before it is sent, so that whatever becomes of us, what
-    /// it has made is removed.
+    /// Creates the node of the claim. The claim is registered before the request is sent, so that
+    /// its node is deleted whatever becomes of the caller.
     async fn join(&mut self, claim: &mut Claim, session: &Arc<Session>) -> Result<Option<Seen>> {
         let id = claim.id();
         let (owner, prefix) = (id.owner(), claim_prefix(id));
-        let place = ClaimRecord::new(session, &self.lock, &prefix, claim);
-        self.client.registry.enter(owner, place);
+        let record = ClaimRecord::new(session, &self.lock, &prefix, claim);
+        self.client.registry.enter(owner, record);
         let sent = claim.sending();
         self.node = NodeName::Unanswered;
         let joined = session.join(&self.lock, &prefix).await;
         match joined.node {
             Ok(node) => {
-                self.client.heard.note(sent);
+                self.client.replies.note(sent);
                 self.found(claim, node);
-                if matches!(joined.line, Err(ZooKeeperError::NoNode)) {
+                if matches!(joined.queue, Err(ZooKeeperError::NoNode)) {
                     return Ok(None);
                 }
-                let line = self.settle(session, joined.line)?;
-                Ok(line.map(|line| (sent, line)))
+                let queue = self.retry_or_fail(session, joined.queue)?;
+                Ok(queue.map(|queue| (sent, queue)))
             }
             Err(error) if session.has_ended() || is_cut_off(&error) => {
-                self.settle(session, Err(error))
+                self.retry_or_fail(session, Err(error))
             }
             Err(error) => {
-                // The server has said that it made nothing.
-                self.not_there(claim);
+                // The server has answered that it created nothing.
+                self.forget_node(claim);
                 if error == ZooKeeperError::NoNode {
                     self.make_lock(session).await?;
                     Ok(None)
@@ -285,59 +284,59 @@ impl<'a> ClaimNode<'a> {
         }
     }
 
-    /// Makes the lock's node, and those above it.
+    /// Creates the lock's node, and the levels above it.
     async fn make_lock(&mut self, session: &Arc<Session>) -> Result<()> {
         self.client.makes(&self.lock, session);
         let levels = self.client.paths.levels(&self.lock);
         match session.make(levels).await {
-            // Whoever left a name of the same level has removed that meanwhile.
+            // Another client that left the same level has deleted it just now.
             Ok(()) | Err((ZooKeeperError::NoNode, _)) => Ok(()),
             Err((error @ (ZooKeeperError::NoAuth | ZooKeeperError::InvalidAcl), path)) => {
                 Err(not_made(error, path))
             }
-            Err((error, _)) => self.settle(session, Err::<(), _>(error)).map(|_| ()),
+            Err((error, _)) => self.retry_or_fail(session, Err::<(), _>(error)).map(|_| ()),
         }
     }
 
-    /// Looks whether our node was made, although no answer came.
+    /// Finds out whether the node was created, although no answer came.
     async fn find(&mut self, claim: &mut Claim, session: &Arc<Session>) -> Result<Option<Seen>> {
         let prefix = claim_prefix(claim.id());
         let seen = session.look_together(&self.lock).await;
         if matches!(seen, Err(ZooKeeperError::NoNode)) {
-            self.not_there(claim);
+            self.forget_node(claim);
             return Ok(None);
         }
-        let Some((confirmed, line)) = self.settle(session, seen)? else {
+        let Some((confirmed, queue)) = self.retry_or_fail(session, seen)? else {
             return Ok(None);
         };
-        let found = match line.find(&prefix) {
+        let found = match queue.find(&prefix) {
             Some(name) => session.own(&self.lock, name).await,
             None => Ok(None),
         };
-        let Some(found) = self.settle(session, found)? else {
+        let Some(found) = self.retry_or_fail(session, found)? else {
             return Ok(None);
         };
         let Some(node) = found else {
-            self.not_there(claim);
+            self.forget_node(claim);
             return Ok(None);
         };
-        self.client.heard.note(confirmed);
+        self.client.replies.note(confirmed);
         self.found(claim, node);
-        Ok(Some((confirmed, line)))
+        Ok(Some((confirmed, queue)))
     }
 
-    /// Looks again. Where a state that the members have agreed on has our node and nobody before it, each later one has
-    /// nobody before it either, as long as our node is there. So it may be an old one that a server shows us, and what
-    /// counts is how long the session lives.
-    async fn see(&mut self, session: &Arc<Session>) -> Result<Option<Seen>> {
+    /// Lists the queue again. Invariant: if one committed state has the claim's node without an
+    /// earlier claim, no later state has an earlier one while the node exists. So the server may
+    /// answer from an older state, and only the lifetime of the session counts.
+    async fn relist(&mut self, session: &Arc<Session>) -> Result<Option<Seen>> {
         let seen = session.look_together(&self.lock).await;
         if matches!(seen, Err(ZooKeeperError::NoNode)) {
             self.end();
             return Ok(None);
         }
-        let seen = self.settle(session, seen)?;
+        let seen = self.retry_or_fail(session, seen)?;
         if let Some((confirmed, _)) = &seen {
-            self.client.heard.note(*confirmed);
+            self.client.replies.note(*confirmed);
         }
         Ok(seen)
     }
@@ -347,24 +346,28 @@ impl<'a> ClaimNode<'a> {
         let owner = claim.id().owner();
         self.client
             .registry
-            .update(owner, |place| place.node = Some(Arc::clone(&node)));
+            .update(owner, |record| record.node = Some(Arc::clone(&node)));
         self.client.joined(&self.lock);
         self.node = NodeName::There(node);
     }
 
-    fn not_there(&mut self, claim: &mut Claim) {
+    fn forget_node(&mut self, claim: &mut Claim) {
         claim.refused();
         self.client.registry.leave(claim.id().owner());
         self.node = NodeName::Absent;
     }
 
-    /// Notes that the claim has ended; whatever there may be of it goes with its release.
+    /// Notes that the claim has ended; its release deletes what is left of it.
     fn end(&mut self) {
         (self.session, self.node) = (None, NodeName::Ended);
     }
 
-    /// Returns what an answer comes to: `None` when one has to ask again.
-    fn settle<T>(&mut self, session: &Session, answer: DriverResult<T>) -> Result<Option<T>> {
+    /// Turns an answer into a result; `None` if the request has to be repeated.
+    fn retry_or_fail<T>(
+        &mut self,
+        session: &Session,
+        answer: DriverResult<T>,
+    ) -> Result<Option<T>> {
         match answer {
             Ok(value) => Ok(Some(value)),
             Err(error) if session.has_ended() || is_expired(&error) => {

@@ -1,4 +1,4 @@
-//! Where each claim and hold of a client is on the server.
+//! The claims and holds of a client.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -6,18 +6,17 @@ use std::sync::Arc;
 
 use std::time::Duration;
 
-use futures_util::future::join_all;
-use lock_core::{Claim, Clock, Deadlines, HoldId, LossReason, LossSender, Moment, Mutex, OwnerId};
+use lock_core::{Claim, Clock, HoldId, LossReason, LossSender, Moment, Mutex, OwnerId};
 
-use crate::removal::remove;
 use crate::session::connection::counted;
 use crate::session::node::Node;
 use crate::session::requests::Session;
 
-/// The time that giving back what nobody needs may take, and how long it is left to its release before.
-const GIVING_BACK: Duration = Duration::from_secs(3);
+/// The time that deleting abandoned claims may take, and that a claim is left to its own release
+/// before.
+pub(crate) const GIVING_BACK: Duration = Duration::from_secs(3);
 
-/// Where a claim is, from before its first write until it is known to have gone.
+/// A claim, from before its first write until its node is known to be gone.
 #[derive(Clone)]
 pub(crate) struct ClaimRecord {
     pub(crate) session: Arc<Session>,
@@ -25,23 +24,24 @@ pub(crate) struct ClaimRecord {
     pub(crate) lock: Arc<str>,
     /// The first part of the name of the claim's node.
     pub(crate) prefix: Arc<str>,
-    /// The claim's node, once an answer has told it.
+    /// The claim's node, once an answer has named it.
     pub(crate) node: Option<Arc<Node>>,
     pub(crate) loss: LossSender,
     lock_delay: Duration,
-    /// True if somebody is told when the node goes.
+    /// True if a watch reports the end of the node.
     pub(crate) is_watched: bool,
-    /// Since when it cannot be removed.
+    /// When the first of its failed releases began.
     pub(crate) stuck_since: Option<Moment>,
-    /// When its release was tried last.
+    /// When its last release began.
     pub(crate) released: Option<Moment>,
-    /// When the next renewal is due of a hold that was renewed: until then, it is needed unless its release was tried.
+    /// When the next renewal of a renewed hold is due. Until then it is in use, unless its release
+    /// was tried.
     pub(crate) renewed_until: Option<Moment>,
-    _berth: Arc<SessionLoad>,
+    _load: Arc<SessionLoad>,
 }
 
 impl ClaimRecord {
-    /// For a claim whose node is not known yet.
+    /// Makes the record of a claim without a known node.
     pub(crate) fn new(
         session: &Arc<Session>,
         lock: &Arc<str>,
@@ -59,16 +59,16 @@ impl ClaimRecord {
             stuck_since: None,
             released: None,
             renewed_until: None,
-            _berth: Arc::new(SessionLoad::new(session, lock.len() + prefix.len())),
+            _load: Arc::new(SessionLoad::new(session, lock.len() + prefix.len())),
         }
     }
 
-    /// Returns true if nobody needs it any more, nor is about to give it back.
+    /// Returns true if the claim is abandoned: not in use, and not being released.
     fn is_left(&self, now: Moment) -> bool {
         let is_being_released = |released: Moment| now.since(released) < GIVING_BACK;
         match (self.released, self.renewed_until) {
             (Some(released), _) if is_being_released(released) => false,
-            // Cheaper to tell than by the hold, where there are thousands.
+            // Cheaper than asking the hold, where there are thousands.
             (None, Some(until)) if now < until => false,
             _ => self.loss.is_over(),
         }
@@ -97,20 +97,20 @@ impl Drop for SessionLoad {
     }
 }
 
-/// All places of one client.
+/// All claims of one client.
 #[derive(Default)]
 pub(crate) struct ClaimRegistry(Mutex<HashMap<OwnerId, ClaimRecord>>);
 
 impl ClaimRegistry {
-    pub(crate) fn enter(&self, owner: OwnerId, place: ClaimRecord) {
-        self.0.lock().insert(owner, place);
+    pub(crate) fn enter(&self, owner: OwnerId, record: ClaimRecord) {
+        self.0.lock().insert(owner, record);
     }
 
     pub(crate) fn get(&self, owner: OwnerId) -> Option<ClaimRecord> {
         self.0.lock().get(&owner).cloned()
     }
 
-    /// Changes what is known of a place, if there is one.
+    /// Changes the record of a claim, if there is one.
     pub(crate) fn update(&self, owner: OwnerId, change: impl FnOnce(&mut ClaimRecord)) {
         self.0.lock().get_mut(&owner).map(change);
     }
@@ -119,79 +119,66 @@ impl ClaimRegistry {
     pub(crate) fn renewed<'a>(&self, sent: Moment, holds: impl Iterator<Item = &'a HoldId>) {
         let mut all = self.0.lock();
         for hold in holds {
-            if let Some(place) = all.get_mut(&hold.owner()) {
-                let ttl = hold.ttl().min(place.session.timeout());
-                place.renewed_until = Some(sent.plus(ttl / 3));
+            if let Some(record) = all.get_mut(&hold.owner()) {
+                let ttl = hold.ttl().min(record.session.timeout());
+                record.renewed_until = Some(sent.plus(ttl / 3));
             }
         }
     }
 
-    /// Forgets a place, because nothing is there any more.
+    /// Removes a record, because the claim has no node any more.
     pub(crate) fn leave(&self, owner: OwnerId) -> Option<ClaimRecord> {
         self.0.lock().remove(&owner)
     }
 
-    /// Returns true if anything is in `session` that somebody needs, or that may still be removed.
+    /// Returns true if `session` has a claim that is in use, or that may still be deleted.
     pub(crate) fn are_needed_in(&self, session: &Arc<Session>) -> bool {
         let all = self.0.lock();
         let mut there = all
             .values()
-            .filter(|place| Arc::ptr_eq(&place.session, session));
-        there.any(|place| !session.is_retired() || !place.loss.is_over())
+            .filter(|record| Arc::ptr_eq(&record.session, session));
+        there.any(|record| !session.is_retired() || !record.loss.is_over())
     }
 
-    /// Removes what is left in `session`, and returns what has gone. It would stay as long as the session does: a hold that has
-    /// expired while the session lived on has a guard that may never be dropped, and a release may have
-    /// been given up.
-    pub(crate) async fn give_back_in(
-        &self,
-        session: &Arc<Session>,
-        deadlines: &Deadlines,
-    ) -> Vec<ClaimRecord> {
-        let left: Vec<(OwnerId, ClaimRecord)> = {
-            let all = self.0.lock();
-            let now = Clock::Boot.now();
-            let left = all
-                .iter()
-                .filter(|(_, place)| Arc::ptr_eq(&place.session, session) && place.is_left(now));
-            left.map(|(owner, place)| (*owner, place.clone())).collect()
-        };
-        let removing = left.iter().map(|(owner, place)| async move {
-            remove(place).await.ok()?;
-            self.leave(*owner)
-        });
-        let removed = deadlines.timeout(GIVING_BACK, join_all(removing)).await;
-        removed.unwrap_or_default().into_iter().flatten().collect()
+    /// Returns the abandoned claims in `session`.
+    pub(crate) fn abandoned_in(&self, session: &Arc<Session>) -> Vec<(OwnerId, ClaimRecord)> {
+        let (all, now) = (self.0.lock(), Clock::Boot.now());
+        let abandoned = all
+            .iter()
+            .filter(|(_, record)| Arc::ptr_eq(&record.session, session) && record.is_left(now));
+        abandoned
+            .map(|(owner, record)| (*owner, record.clone()))
+            .collect()
     }
 
-    /// Forgets everything in `session`.
+    /// Removes the records of all claims in `session`.
     pub(crate) fn leave_all_in(&self, session: &Session) {
         self.0
             .lock()
-            .retain(|_, place| !std::ptr::eq(&*place.session, session));
+            .retain(|_, record| !std::ptr::eq(&*record.session, session));
     }
 
-    /// Tells everybody whose claim is in `session` that it has ended.
+    /// Reports the end of `session` to all its claims.
     pub(crate) fn lose(&self, session: &Session) {
         let lost: Vec<LossSender> = {
             let all = self.0.lock();
             let there = all
                 .values()
-                .filter(|place| std::ptr::eq(&*place.session, session));
-            there.map(|place| place.loss.clone()).collect()
+                .filter(|record| std::ptr::eq(&*record.session, session));
+            there.map(|record| record.loss.clone()).collect()
         };
         lost.iter().for_each(|loss| loss.lost(LossReason::Removed));
     }
 
-    /// Has nobody in `session` count on more than `timeout` from `since` on, whatever was confirmed before.
+    /// Limits all claims in `session` to `timeout` from `since` on, whatever was confirmed before.
     pub(crate) fn limit(&self, session: &Session, since: Moment, timeout: Duration) {
         let limited: Vec<(LossSender, Duration)> = {
             let all = self.0.lock();
             let there = all
                 .values()
-                .filter(|place| std::ptr::eq(&*place.session, session));
+                .filter(|record| std::ptr::eq(&*record.session, session));
             there
-                .map(|place| (place.loss.clone(), counted(timeout, place.lock_delay)))
+                .map(|record| (record.loss.clone(), counted(timeout, record.lock_delay)))
                 .collect()
         };
         for (loss, ttl) in limited {

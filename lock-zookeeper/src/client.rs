@@ -1,12 +1,12 @@
-//! The parts of one client: its sessions, and where its claims and holds are in them.
+//! The client: its sessions, and its claims and holds in them.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::{
-    Capabilities, Clock, Deadlines, Error, HoldId, HumanDuration, KeeperRuntime, Moment, OwnerId,
-    PerRuntime, Released, ReplyStats, Result,
+    Capabilities, Clock, Deadlines, Error, HoldId, HumanDuration, KeeperRuntime, LockKey, Moment,
+    OwnerId, PerRuntime, Released, ReplyStats, Result,
 };
 use zookeeper_client::Error as ZooKeeperError;
 
@@ -17,7 +17,6 @@ use crate::connection::request_size::RequestSizes;
 use crate::error::{BACKEND, config_error, translate};
 use crate::lock_nodes::LockNodeSweeper;
 use crate::paths::Paths;
-use crate::refused::Refused;
 use crate::removal::remove;
 use crate::session::pool::{OPENING_LIMIT, SessionOptions, SessionPool};
 use crate::session::reattach::Reattaching;
@@ -33,24 +32,28 @@ pub(crate) struct Client {
     pub(crate) paths: Paths,
     pub(crate) registry: Arc<ClaimRegistry>,
     pub(crate) deadlines: Deadlines,
-    pub(crate) heard: ReplyStats,
-    pub(crate) refused: Refused,
-    stations: PerRuntime<SessionPool>,
+    pub(crate) replies: ReplyStats,
+    /// The keys that were held when this client tried them, and have not been seen free since.
+    ///
+    /// A key that is not among them is taken without a look, by a node that is made first. Each refused try would make and
+    /// delete a node, which are two writes of the ensemble, so these keys are looked at first.
+    pub(crate) refused: Remembered<LockKey>,
+    pools: PerRuntime<SessionPool>,
     lock_nodes: Arc<LockNodeSweeper>,
-    /// The shortest and the longest session of the server.
+    /// The shortest and the longest session that the server grants.
     bounds: RangeInclusive<Duration>,
     address: String,
     version: Option<String>,
-    /// Which ttls were told to be shortened.
+    /// The ttls whose shortening was logged.
     shortened: Remembered<Duration>,
-    /// Which nodes of unknown clients were seen to be claims.
+    /// The nodes of unknown clients that were seen to be ephemeral.
     claims: Remembered<String>,
     pub(crate) request_sizes: Arc<RequestSizes>,
 }
 
 impl Client {
-    /// Opens a session for holds of `ttl`; returns the client, and the shortest and the longest session that
-    /// it can have.
+    /// Opens a session for holds of `ttl`. Returns the client, and the shortest and the longest
+    /// session that it can have.
     pub(crate) async fn connect(
         config: &ZooKeeperConfig,
         keeper_runtime: &KeeperRuntime,
@@ -66,7 +69,7 @@ impl Client {
         ));
         let registry = Arc::<ClaimRegistry>::default();
         let connector = Arc::new(Connector::new(config)?);
-        let terms = SessionOptions {
+        let options = SessionOptions {
             reattaching: Arc::new(Reattaching::new(
                 Arc::clone(&connector),
                 Arc::downgrade(&registry),
@@ -84,23 +87,23 @@ impl Client {
             shortened: Remembered::default(),
             claims: Remembered::default(),
             request_sizes: Arc::clone(&connector.request_sizes),
-            stations: PerRuntime::new(keeper_runtime.clone(), move |runtime| {
-                SessionPool::new(terms.clone(), runtime.clone())
+            pools: PerRuntime::new(keeper_runtime.clone(), move |runtime| {
+                SessionPool::new(options.clone(), runtime.clone())
             }),
             paths,
             registry,
             deadlines,
-            heard: ReplyStats::new(),
-            refused: Refused::default(),
+            replies: ReplyStats::new(),
+            refused: Remembered::default(),
         };
-        let session = client.stations.here()?.session(ttl, Duration::ZERO).await?;
+        let session = client.pools.here()?.session(ttl, Duration::ZERO).await?;
         let asking = session.reads_together();
         let answer = client.deadlines.timeout(OPENING_LIMIT, asking).await;
-        // Nothing else says that it cannot.
+        // No other request shows that the server is too old.
         if let Some(Err(error @ ZooKeeperError::Unimplemented)) = answer {
             return Err(translate(error));
         }
-        let bounds = client.stations.here()?.bounds().await?;
+        let bounds = client.pools.here()?.bounds().await?;
         client.bounds = bounds.clone();
         client.version = connector.version().await;
         Ok((client, bounds))
@@ -111,11 +114,12 @@ impl Client {
         capabilities.log_connected(&self.address, self.version.as_deref());
     }
 
-    /// The session for `hold`, on the caller's runtime, or at the keeper's: no longer than its ttl and lock delay.
+    /// Returns the session for `hold`, on the caller's runtime or the keeper's: no longer than its
+    /// ttl and lock delay.
     pub(crate) async fn session(&self, hold: &HoldId) -> Result<Arc<Session>> {
         let (ttl, lock_delay) = (hold.ttl(), hold.lock_delay());
         let asked = class(ttl, lock_delay, &self.bounds);
-        let session = self.stations.here()?.session(asked, lock_delay).await?;
+        let session = self.pools.here()?.session(asked, lock_delay).await?;
         let granted = session.ttl(lock_delay).saturating_sub(lock_delay);
         if session.timeout() < ttl + lock_delay && self.shortened.is_new(ttl) {
             tracing::info!(
@@ -129,7 +133,7 @@ impl Client {
         Ok(session)
     }
 
-    /// Says where the ensemble is, unless the error names a server.
+    /// Adds the addresses of the ensemble to an error that names no server.
     pub(crate) fn located(&self, error: Error) -> Error {
         match error.server() {
             Some(_) => error,
@@ -137,73 +141,74 @@ impl Client {
         }
     }
 
-    /// Returns true if the node at `path` was seen to go with a session.
+    /// Returns true if the node at `path` was seen to be ephemeral.
     pub(crate) fn is_known_claim(&self, path: &str) -> bool {
         self.claims.has(path)
     }
 
-    /// Notes that the node at `path` goes with a session.
+    /// Notes that the node at `path` is ephemeral.
     pub(crate) fn is_claim(&self, path: String) {
         self.claims.is_new(path);
     }
 
-    /// Removes the node of a hold or claim, behind whatever was asked for it before.
+    /// Deletes the node of a hold or claim, behind all earlier requests for it.
     pub(crate) async fn release_claim(&self, hold: &HoldId) -> Result<Released> {
-        let Some(place) = self.registry.get(hold.owner()) else {
+        let Some(record) = self.registry.get(hold.owner()) else {
             return Ok(Released::AlreadyLost);
         };
         let begun = Clock::Boot.now();
         self.registry
-            .update(hold.owner(), |place| place.released = Some(begun));
-        let removing = remove(&place);
+            .update(hold.owner(), |record| record.released = Some(begun));
+        let removing = remove(&record);
         let removed = self.deadlines.timeout(RELEASE_LIMIT, removing).await;
         match removed.unwrap_or_else(|| Err(self.request_sizes.no_answer(RELEASE_LIMIT))) {
-            Ok(true) => {
+            Ok(was_there) => {
                 self.left(hold.owner());
-                Ok(Released::Released)
-            }
-            Ok(false) => {
-                self.left(hold.owner());
-                Ok(Released::AlreadyLost)
+                Ok(match was_there {
+                    true => Released::Released,
+                    false => Released::AlreadyLost,
+                })
             }
             Err(error) => {
-                self.stuck(hold, &place, begun);
+                self.stuck(hold, &record, begun);
                 Err(error)
             }
         }
     }
 
-    /// Notes that the node of a lock is about to be made: if nobody joins its line after all, it goes.
+    /// Notes that the node of a lock is about to be created, so that it is deleted if no claim
+    /// enters its queue.
     pub(crate) fn makes(&self, lock: &Arc<str>, session: &Arc<Session>) {
         let (lock, session) = (Arc::clone(lock), Arc::clone(session));
         self.lock_nodes.left(lock, session);
     }
 
-    /// Notes that a claim stands in the line of a lock.
+    /// Notes that the queue of a lock has a claim.
     pub(crate) fn joined(&self, lock: &str) {
         self.lock_nodes.joined(lock);
     }
 
-    /// Notes that nothing is left of a claim.
+    /// Notes that the node of a claim is gone.
     pub(crate) fn left(&self, owner: OwnerId) {
-        if let Some(place) = self.registry.leave(owner) {
-            place.session.touch();
-            self.lock_nodes.left(place.lock, place.session);
+        if let Some(record) = self.registry.leave(owner) {
+            record.session.touch();
+            self.lock_nodes.left(record.lock, record.session);
         }
     }
 
-    /// A node does not go by itself as long as its session lives. One that cannot be removed within its
-    /// ttl goes together with its session, which is closed when nothing else is in it; until then it is
-    /// tried again now and then.
-    fn stuck(&self, hold: &HoldId, place: &ClaimRecord, begun: Moment) {
-        let since = place.stuck_since.unwrap_or(begun);
+    /// Notes a failed release. A node lives as long as its session, so a node that cannot be
+    /// deleted within its ttl goes together with the session, which is closed when it has no other
+    /// claims. Until then the release is repeated.
+    fn stuck(&self, hold: &HoldId, record: &ClaimRecord, begun: Moment) {
+        let since = record.stuck_since.unwrap_or(begun);
         self.registry
-            .update(hold.owner(), |place| place.stuck_since = Some(since));
-        // As long as a release is repeated: what the session has granted, which is less than its timeout.
-        let granted = place.session.ttl(hold.lock_delay());
+            .update(hold.owner(), |record| record.stuck_since = Some(since));
+        // The time for which a release is repeated: what the session has granted, which is less
+        // than its timeout.
+        let granted = record.session.ttl(hold.lock_delay());
         let ttl = hold.store_ttl().min(granted);
         if Clock::Boot.now().since(since) >= ttl * 9 / 10 {
-            place.session.retire();
+            record.session.retire();
         }
     }
 }

@@ -7,26 +7,25 @@ use lock_core::{KeeperMode, Namespace, RedactedUrl, Result, Tls};
 use crate::error::config_error;
 use crate::url::Location;
 
-/// Where the ensemble is, and below which node the locks are.
+/// The configuration: the servers of the ensemble, and the node above all locks.
 ///
 #[doc = include_str!("permissions.md")]
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ZooKeeperConfig {
-    /// The servers of one ensemble: `host1:2181,host2:2181,host3:2181`. Ports (2181) may be left out.
-    /// An IPv6 address stands in brackets.
+    /// The servers of one ensemble: `host1:2181,host2:2181,host3:2181`. Ports (2181) are optional.
+    /// Write an IPv6 address in brackets.
     pub servers: String,
-    /// The node below which everything is, such as `/app/locks`. It is created if it is missing, and
-    /// never removed. Default: the root.
+    /// The node above all locks, such as `/app/locks`. It is created if it is missing, and never
+    /// deleted. Default: the root.
     pub chroot: String,
-    /// `user:password` of the scheme `digest`. Nodes that we create are then for this user only.
-    /// Default: nobody, and nodes that everybody may change.
+    /// `user:password` of the scheme `digest`. Nodes that the client creates are then for this user
+    /// only. Default: no user, and nodes that every client may change.
     pub auth: Option<String>,
-    /// The prefix of every key: a node of this name, in which slashes are escaped. Default:
-    /// nothing.
+    /// The prefix of every key: a node of this name, with escaped slashes. Default: nothing.
     pub namespace: Namespace,
-    /// Where sessions live and holds are renewed. Default: the keeper thread, so that an application
-    /// that blocks its runtime keeps its locks.
+    /// Where sessions live and holds are renewed. Default: the keeper thread, so that an
+    /// application that blocks its runtime keeps its locks.
     pub keeper: KeeperMode,
     /// Turns TLS on (cargo feature `tls`), with these certificates; the server is always verified.
     /// Read again for every new session. Default: none, connections in plain text.
@@ -34,7 +33,8 @@ pub struct ZooKeeperConfig {
 }
 
 impl ZooKeeperConfig {
-    /// The ensemble of `servers` with every default.
+    /// Creates a configuration for the ensemble of `servers`, with the default of every other
+    /// setting.
     pub fn new(servers: impl Into<String>) -> Self {
         Self {
             servers: servers.into(),
@@ -99,35 +99,35 @@ impl ZooKeeperConfig {
         Ok(self)
     }
 
-    /// Puts everything below the node `chroot`.
+    /// Sets the node above all locks.
     #[must_use]
     pub fn with_chroot(mut self, chroot: impl Into<String>) -> Self {
         self.chroot = chroot.into();
         self
     }
 
-    /// Shows `user:password` to the servers.
+    /// Sets the user, as `user:password`.
     #[must_use]
     pub fn with_auth(mut self, auth: impl Into<String>) -> Self {
         self.auth = Some(auth.into());
         self
     }
 
-    /// Puts `namespace` before every key.
+    /// Sets the prefix of every key.
     #[must_use]
     pub fn with_namespace(mut self, namespace: Namespace) -> Self {
         self.namespace = namespace;
         self
     }
 
-    /// Renews holds at `place`.
+    /// Sets where sessions live and holds are renewed.
     #[must_use]
-    pub fn with_keeper(mut self, place: KeeperMode) -> Self {
-        self.keeper = place;
+    pub fn with_keeper(mut self, keeper: KeeperMode) -> Self {
+        self.keeper = keeper;
         self
     }
 
-    /// Connects over TLS, with these certificates.
+    /// Turns TLS on, with these certificates.
     #[must_use]
     pub fn with_tls(mut self, tls: Tls) -> Self {
         self.tls = Some(tls);
@@ -138,7 +138,7 @@ impl ZooKeeperConfig {
 impl fmt::Debug for ZooKeeperConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let user = self.auth.as_deref().and_then(|auth| auth.split_once(':'));
-        // A user may stand before them by mistake, which is refused later.
+        // A user may stand before the servers by mistake, which `connect` refuses.
         let url = format!("zookeeper://{}", self.servers);
         f.debug_struct("ZooKeeperConfig")
             .field("url", &RedactedUrl(&url))

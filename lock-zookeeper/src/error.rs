@@ -1,4 +1,4 @@
-//! From the driver's errors to ours: one visible match.
+//! Translates the driver's errors into those of `lock_core`, in one visible match.
 
 use std::time::Duration;
 
@@ -7,7 +7,9 @@ use zookeeper_client::Error as ZooKeeperError;
 
 pub(crate) const BACKEND: &str = "zookeeper";
 
-/// The server did not answer in time; what it made of the request is unknown.
+pub(crate) type DriverResult<T> = std::result::Result<T, ZooKeeperError>;
+
+/// Creates the error for a missing answer; the outcome of the request is unknown.
 pub(crate) fn no_answer(limit: Duration) -> Error {
     Error::new(
         ErrorKind::Unavailable,
@@ -19,7 +21,8 @@ pub(crate) fn no_answer(limit: Duration) -> Error {
     .with_backend(BACKEND)
 }
 
-/// Connections end again and again with a request that cannot be made smaller.
+/// Creates the error for a request that cannot be made smaller, and with which connections end
+/// again and again.
 pub(crate) fn too_large(kind: ErrorKind, bytes: usize) -> Error {
     Error::new(
         kind,
@@ -28,7 +31,7 @@ pub(crate) fn too_large(kind: ErrorKind, bytes: usize) -> Error {
     .with_backend(BACKEND)
 }
 
-/// A node below a lock that never goes by itself, although its name is that of a claim.
+/// Creates the error for a persistent node below a lock that has the name of a claim.
 pub(crate) fn no_claim(path: &str) -> Error {
     Error::new(
         ErrorKind::Backend,
@@ -37,7 +40,7 @@ pub(crate) fn no_claim(path: &str) -> Error {
     .with_backend(BACKEND)
 }
 
-/// A level above a lock that is missing and may not be made.
+/// Creates the error for a missing level above a lock that the user may not create.
 pub(crate) fn not_made(error: ZooKeeperError, path: &str) -> Error {
     Error::new(
         ErrorKind::Denied,
@@ -47,12 +50,12 @@ pub(crate) fn not_made(error: ZooKeeperError, path: &str) -> Error {
     .with_source(error)
 }
 
-/// Returns what is wrong with a setting.
+/// Creates the error for a wrong setting.
 pub(crate) fn config_error(message: impl Into<std::borrow::Cow<'static, str>>) -> Error {
     Error::new(ErrorKind::Config, message).with_backend(BACKEND)
 }
 
-/// Tells by what it says what a driver error means to the caller.
+/// Translates a driver's error.
 pub(crate) fn translate(error: ZooKeeperError) -> Error {
     let (kind, advice) = classify(&error);
     Error::new(kind, format!("{error}: {advice}"))
@@ -60,7 +63,7 @@ pub(crate) fn translate(error: ZooKeeperError) -> Error {
         .with_source(error)
 }
 
-/// Returns true if the session has ended, and everything in it with it.
+/// Returns true if the session has ended, and all its nodes with it.
 pub(crate) fn is_end_of_session(error: &ZooKeeperError) -> bool {
     matches!(
         error,
@@ -68,7 +71,8 @@ pub(crate) fn is_end_of_session(error: &ZooKeeperError) -> bool {
     )
 }
 
-/// The claim has gone, with its session or because others deleted its node.
+/// Creates the error for a claim that is gone, with its session or because another client deleted
+/// its node.
 pub(crate) fn claim_ended() -> Error {
     translate(ZooKeeperError::SessionExpired)
 }
@@ -83,7 +87,7 @@ pub(crate) fn is_cut_off(error: &ZooKeeperError) -> bool {
     is_expired(error) || is_loss_of_connection(error)
 }
 
-/// Returns true if nobody knows what became of the request.
+/// Returns true if the outcome of the request is unknown.
 pub(crate) fn is_loss_of_connection(error: &ZooKeeperError) -> bool {
     matches!(
         error,

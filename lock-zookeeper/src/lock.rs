@@ -16,17 +16,18 @@ use crate::error::BACKEND;
 
 /// Locks on one ZooKeeper ensemble, version 3.6 or later.
 ///
-/// All three modes, granted in the order in which they were asked for, also among processes. They are taken by two
-/// requests that are sent at once. (The driver does not set `TCP_NODELAY`, so the second request may leave a round trip
-/// later.) A key that was not used before, or not lately, takes a third one, since the node of its lock has to be made first.
+/// Grants all three modes in the order of the requests, also among processes. A take sends two
+/// requests at once. (The driver does not set `TCP_NODELAY`, so the second request may leave a
+/// round trip later.) For a key that was not used lately it sends a third one, which creates the
+/// node of the lock.
 ///
-/// Ttl and lock delay are the timeout of a session, and together at most the longest one that the servers give
-/// (`maxSessionTimeout`: twenty ticks, 40 s by default). The delay comes on top of the ttl also for a waiter that
-/// crashes.
+/// Ttl and lock delay together are the timeout of a session, and at most the longest one that the
+/// servers grant (`maxSessionTimeout`: twenty ticks, 40 s by default). The delay comes on top of
+/// the ttl also for a waiter that crashes.
 ///
-/// A request without a wait fails when no server has answered within two seconds (a third of the ttl, if
-/// that is less). A wait rides out an ensemble that cannot be reached until the wait ends; one that has
-/// no end of its own, for 30 seconds. It keeps its place in the line as long as its session lives.
+/// A request without a wait fails if no server answers within two seconds (a third of the ttl, if
+/// that is less). A wait continues while no server can be reached, until its end; a wait without an
+/// end, for 30 seconds. It keeps its position in the queue as long as its session lives.
 ///
 /// ```no_run
 /// use lock_core::DistributedLockExt;
@@ -54,12 +55,13 @@ impl ZooKeeperLock {
     ///
     /// [`Config`](lock_core::ErrorKind::Config) for malformed servers, chroot, user or certificate
     /// files, [`Unavailable`](lock_core::ErrorKind::Unavailable) when no server answers within 4 s,
-    /// [`Denied`](lock_core::ErrorKind::Denied) when they refuse us,
-    /// [`Unsupported`](lock_core::ErrorKind::Unsupported) when they give no sessions as short as 30 s.
+    /// [`Denied`](lock_core::ErrorKind::Denied) when the servers refuse the client,
+    /// [`Unsupported`](lock_core::ErrorKind::Unsupported) when they grant no sessions as short as
+    /// 30 s.
     ///
     /// # Cancel safety
     ///
-    /// A session that is opened for nobody is closed after a while.
+    /// Cancel safe: a session that is already being opened is closed after a while.
     pub async fn connect(config: ZooKeeperConfig) -> Result<Self> {
         let keeper_runtime = KeeperRuntime::at(config.keeper)?;
         let connecting = Client::connect(&config, &keeper_runtime, DEFAULT_TTL);

@@ -1,4 +1,4 @@
-//! The nodes of locks that nobody uses any more.
+//! Deletes the nodes of locks that are not in use.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,25 +10,25 @@ use lock_core::{Clock, Deadlines, KeeperRuntime, Moment, Mutex};
 use crate::paths::Paths;
 use crate::session::requests::Session;
 
-/// The time that a lock's node stays after the last claim of this client has gone.
+/// The time that a lock's node stays after the last claim of this client.
 const UNUSED: Duration = Duration::from_secs(1);
 
-/// The time to sleep between rounds.
+/// The time between rounds.
 const ROUND: Duration = Duration::from_millis(250);
 
-/// The number of nodes that are removed at once.
+/// The number of nodes that are deleted at once.
 const BATCH: usize = 64;
 
 /// The time that a batch may take.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// The number of times that a node is tried again that cannot be removed, each time after twice as long.
+/// The number of times that a failed deletion is repeated, each time after twice as long.
 const ATTEMPTS: u32 = 5;
 
-/// Removes the nodes of locks that have become empty, and the empty levels above them.
+/// Deletes the nodes of locks that have become empty, and the empty levels above them.
 ///
-/// They are containers, which the server removes by itself, but once a minute, and not those of a
-/// server that was restarted meanwhile. Nodes that somebody else has made stay.
+/// They are containers. The server deletes those by itself, but only once a minute, and not after a
+/// restart. Nodes of other clients stay.
 #[derive(Debug)]
 pub(crate) struct LockNodeSweeper {
     paths: Paths,
@@ -45,14 +45,14 @@ struct Unused {
     is_looked_after: bool,
 }
 
-/// When a node is tried, and how often it was before.
+/// The time of the next attempt for a node, and the number of attempts before.
 #[derive(Clone, Copy, Debug)]
 struct Due {
     at: Moment,
     retry: u32,
 }
 
-/// Nodes that are due, each with how often it was tried.
+/// The nodes that are due, with the number of attempts for each.
 type Batch = Vec<(Arc<str>, u32)>;
 
 impl LockNodeSweeper {
@@ -65,7 +65,7 @@ impl LockNodeSweeper {
         }
     }
 
-    /// Says that a claim has gone from the line of `lock`, or may never come.
+    /// Notes that a claim has left the queue of `lock`, or may never enter it.
     pub(crate) fn left(self: &Arc<Self>, lock: Arc<str>, session: Arc<Session>) {
         let mut unused = self.unused.lock();
         unused.enter(lock, 0);
@@ -74,25 +74,25 @@ impl LockNodeSweeper {
             return;
         }
         drop(unused);
-        // Made before the task, which may be dropped before its first turn.
+        // Made before the task, which may be dropped before it is polled.
         let looking_after = look_after(Leaving(Some(Arc::clone(self))));
         if let Err(error) = self.keeper_runtime.spawn(looking_after) {
             tracing::debug!(%error, "empty nodes are left to the server");
         }
     }
 
-    /// Says that a claim stands in the line of `lock`, which is [left](Self::left) when it goes.
+    /// Notes that the queue of `lock` has a claim, which calls [left](Self::left) at its end.
     pub(crate) fn joined(&self, lock: &str) {
         self.unused.lock().nodes.remove(lock);
     }
 
-    /// Takes out what was left long enough ago; `None` when nothing is waited for, or when there is no
-    /// session for it any more: then it waits for the next one.
+    /// Takes out the nodes that are due; `None` if there are none, or if their session is not open
+    /// any more: they wait for the next session then.
     fn due(&self) -> Option<(Batch, Arc<Session>)> {
         let now = Clock::Boot.now();
         let mut unused = self.unused.lock();
         let is_empty = unused.nodes.is_empty();
-        // One that is retired ends only when nobody has it.
+        // Drop a retired session, so that it can close.
         unused
             .session
             .take_if(|session| is_empty || !session.is_open());
@@ -105,7 +105,7 @@ impl LockNodeSweeper {
         Some((due, session))
     }
 
-    /// Removes the node of a lock, and the levels above it as far as they have become empty.
+    /// Deletes the node of a lock, and the empty levels above it.
     async fn remove(&self, lock: &Arc<str>, retry: u32, session: &Session) {
         let mut next = Some(&**lock);
         while let Some(node) = next {
@@ -153,7 +153,7 @@ async fn look_after(mut leaving: Leaving) {
     leaving.0 = None;
 }
 
-/// Says that the task is gone when it is dropped together with its runtime.
+/// Notes the end of the task when it is dropped together with its runtime.
 struct Leaving(Option<Arc<LockNodeSweeper>>);
 
 impl Drop for Leaving {

@@ -1,20 +1,20 @@
-//! The paths of claims on the server: names become nodes.
+//! Turns the names of locks and claims into paths of nodes.
 
 use std::fmt::Write;
 
 use lock_core::{HoldId, LockKey, Mode, Namespace};
 
-/// Where the locks of a client are.
+/// The paths of a client's locks.
 #[derive(Clone, Debug)]
 pub(crate) struct Paths {
-    /// A node of the operator's, which is never removed; empty for the root.
+    /// The operator's node, which is never deleted; empty for the root.
     chroot: String,
     /// The node of the namespace, below the chroot.
     base: String,
 }
 
 impl Paths {
-    /// `chroot` has been checked: it is empty, or begins with a slash and ends without one.
+    /// Requires a checked `chroot`: empty, or with a slash at its beginning and none at its end.
     pub(crate) fn new(chroot: &str, namespace: &Namespace) -> Self {
         let chroot = chroot.to_owned();
         let base = match namespace.as_str() {
@@ -24,8 +24,8 @@ impl Paths {
         Self { chroot, base }
     }
 
-    /// The node of a lock, whose children are the claims: `/namespace/key` below the chroot, each `/`
-    /// of the key a level of its own.
+    /// Returns the node of a lock, which has the claims as children: `/namespace/key` below the
+    /// chroot. Each `/` of the key begins a level of its own.
     pub(crate) fn lock(&self, key: &LockKey) -> String {
         let mut path = self.base.clone();
         for segment in key.as_str().split('/') {
@@ -36,7 +36,8 @@ impl Paths {
         path
     }
 
-    /// The levels that a lock's node needs, from the top, each with whether it is the operator's.
+    /// Returns the levels of a lock's node from the top, each with true if it belongs to the
+    /// operator.
     pub(crate) fn levels<'a>(&self, lock: &'a str) -> impl Iterator<Item = (&'a str, bool)> {
         let kept = self.chroot.len();
         let ends = lock.match_indices('/').skip(1).map(|(end, _)| end);
@@ -44,15 +45,15 @@ impl Paths {
             .map(move |end| (&lock[..end], end <= kept))
     }
 
-    /// The level above `node`, if it is one that may be removed.
+    /// Returns the level above `node`, if it may be deleted.
     pub(crate) fn above<'a>(&self, node: &'a str) -> Option<&'a str> {
         let (above, _) = node.rsplit_once('/')?;
         (above.len() > self.chroot.len()).then_some(above)
     }
 }
 
-/// Returns what a claim's node is called before its sequence number, as Curator names them: the mode stands
-/// before the tail, so that other clients take any of ours for an exclusive one.
+/// Returns the name of a claim up to its sequence number, in the format of Curator. The mode stands
+/// before the last part, so that other clients take each of these claims for an exclusive one.
 pub(crate) fn claim_prefix(hold: &HoldId) -> String {
     let owner = hold.owner().to_string();
     let mut name = "_c_".to_owned();
@@ -70,7 +71,7 @@ pub(crate) fn claim_prefix(hold: &HoldId) -> String {
     name
 }
 
-/// Returns true if a node of this name is a claim, of whatever client: it ends like a sequence number.
+/// Returns true if the name ends like a sequence number, as the claims of all clients do.
 pub(crate) fn is_claim(name: &str) -> bool {
     let tail = name.len().checked_sub(10).and_then(|at| name.get(at..));
     tail.is_some_and(|tail| {
@@ -79,12 +80,11 @@ pub(crate) fn is_claim(name: &str) -> bool {
     })
 }
 
-/// The name of a node for `segment`, a different one for each. Only what cannot be a node's name is
-/// changed: percent signs, what ZooKeeper forbids, and what looks like a claim, since the nodes of
-/// nested names are beside claims.
+/// Returns a unique node name for `segment`. It changes only percent signs, what ZooKeeper forbids,
+/// and names that look like a claim, since the nodes of nested names are beside claims.
 fn escaped(segment: &str, is_top: bool) -> String {
     match segment {
-        // A percent sign stands alone nowhere else.
+        // No other segment becomes a percent sign alone.
         "" => return "%".to_owned(),
         "." => return "%2E".to_owned(),
         ".." => return "%2E%2E".to_owned(),
@@ -115,8 +115,8 @@ fn push_escape(name: &mut String, byte: u8) {
     write!(name, "%{byte:02X}").expect("a string takes everything");
 }
 
-/// Returns true if a node's name can have it. The server looks at UTF-16, so it also forbids what needs two
-/// units there.
+/// Returns true if a node's name may contain it. The server checks UTF-16 units, so it also forbids
+/// characters of two units.
 fn is_plain(character: char) -> bool {
     let forbidden = [
         0x00..=0x1F,

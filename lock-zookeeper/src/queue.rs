@@ -4,10 +4,10 @@ use lock_core::Mode;
 
 use crate::paths::is_claim;
 
-/// The marks between name and number in the claims of clients that we know.
+/// The marks between name and number in the claims of known clients.
 const MARKS: [&str; 3] = ["-lock-", "__lock__", "__rlock__"];
 
-/// One claim on a lock, a holder's or a waiter's.
+/// A claim on a lock, of a holder or a waiter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct QueuedClaim {
     pub(crate) name: String,
@@ -15,7 +15,7 @@ pub(crate) struct QueuedClaim {
     sequence: i32,
 }
 
-/// All claims on a lock, as one look has shown them.
+/// All claims on a lock, as one listing has shown them.
 #[derive(Debug)]
 pub(crate) struct Queue {
     claims: Vec<QueuedClaim>,
@@ -24,17 +24,17 @@ pub(crate) struct Queue {
 
 impl Queue {
     pub(crate) fn new(children: Vec<String>) -> Self {
-        let claims = line_up(children, None);
+        let claims = claims_in_order(children, None);
         let modes = claims.iter().map(|queued| queued.mode).collect();
         Self { claims, modes }
     }
 
-    /// Where the claim of this name is.
+    /// Returns the index of the claim of this name.
     pub(crate) fn position(&self, name: &str) -> Option<usize> {
         self.claims.iter().position(|queued| queued.name == name)
     }
 
-    /// The name of the claim whose name begins with `prefix`.
+    /// Returns the name of the claim that begins with `prefix`.
     pub(crate) fn find(&self, prefix: &str) -> Option<&str> {
         let mut names = self.claims.iter().map(|queued| queued.name.as_str());
         names.find(|name| name.starts_with(prefix))
@@ -52,25 +52,25 @@ impl Queue {
         self.claims.len()
     }
 
-    /// Returns the claims whose names are of no client that we know: they may be claims, or something else whose name ends in a
-    /// number.
+    /// Returns the names that are of no known client. They may be claims, or other nodes with a
+    /// name that ends in a number.
     pub(crate) fn strangers(&self) -> impl Iterator<Item = &str> {
         let names = self.claims.iter().map(|queued| queued.name.as_str());
         names.filter(|name| !MARKS.iter().any(|mark| name.contains(mark)))
     }
 }
 
-/// The claims among `children` in the order of their numbers, which start again at -2^31 after 2^31:
-/// so they are compared by how far they are from `near`, one of them.
-fn line_up(children: Vec<String>, near: Option<&str>) -> Vec<QueuedClaim> {
-    let mut line: Vec<QueuedClaim> = children.into_iter().filter_map(queued).collect();
+/// Returns the claims among `children` in the order of their numbers. The numbers continue at -2^31
+/// after 2^31, so they are compared by their distance from `near`, one of them.
+fn claims_in_order(children: Vec<String>, near: Option<&str>) -> Vec<QueuedClaim> {
+    let mut queue: Vec<QueuedClaim> = children.into_iter().filter_map(queued).collect();
     let near = near.and_then(sequence_of);
-    let near = near.or(line.first().map(|queued| queued.sequence));
-    line.sort_by_cached_key(|queued| {
+    let near = near.or(queue.first().map(|queued| queued.sequence));
+    queue.sort_by_cached_key(|queued| {
         let distance = queued.sequence.wrapping_sub(near.unwrap_or_default());
         (distance, queued.name.clone())
     });
-    line
+    queue
 }
 
 fn queued(name: String) -> Option<QueuedClaim> {
@@ -84,9 +84,9 @@ fn queued(name: String) -> Option<QueuedClaim> {
     })
 }
 
-/// Returns what a claim of ours is for. Whatever we do not know counts as exclusive.
+/// Returns the mode of a claim of this library. Any other claim counts as exclusive.
 fn mode_of(name: &str) -> Option<Mode> {
-    // `_c_`, a name of 36 characters in groups, and then the mode.
+    // `_c_`, an id of 36 characters in groups, and then the mode.
     let rest = name.strip_prefix("_c_")?.get(36..)?;
     if rest.starts_with("-shared-lock-") {
         return Some(Mode::Shared);
@@ -95,7 +95,7 @@ fn mode_of(name: &str) -> Option<Mode> {
     Mode::permit(of.parse().ok()?).ok()
 }
 
-/// The number at the end of a claim's name: ten characters, one more from -10^9 down.
+/// Returns the number at the end of a claim's name: ten characters, or eleven from -10^9 down.
 pub(crate) fn sequence_of(name: &str) -> Option<i32> {
     let behind_mark = MARKS
         .iter()
@@ -116,8 +116,8 @@ mod tests {
 
     fn names(children: &[&str], near: Option<&str>) -> Vec<String> {
         let children = children.iter().map(|&child| child.to_owned()).collect();
-        let line = line_up(children, near).into_iter();
-        line.map(|queued| queued.name).collect()
+        let queue = claims_in_order(children, near).into_iter();
+        queue.map(|queued| queued.name).collect()
     }
 
     #[test]
@@ -125,8 +125,8 @@ mod tests {
         let curator = format!("{GUID}-lock-0000000007");
         let kazoo = "d64bc9a4f5c64f7f9a1f6f5c2c0b1234__lock__0000000003";
         let unknown = "somebody-0000000005";
-        let line = names(&[&curator, "nested", unknown, kazoo], None);
-        assert_eq!(line, [kazoo, unknown, &curator]);
+        let queue = names(&[&curator, "nested", unknown, kazoo], None);
+        assert_eq!(queue, [kazoo, unknown, &curator]);
     }
 
     #[test]
@@ -143,17 +143,17 @@ mod tests {
 
     #[test]
     fn numbers_go_on_after_they_have_rolled_over() {
-        let line = [
+        let queue = [
             "x-lock-2147483646",
             "x-lock-2147483647",
             "x-lock--2147483648",
             "x-lock--2147483647",
         ];
-        let mut mixed = line;
+        let mut mixed = queue;
         mixed.reverse();
-        assert_eq!(names(&mixed, None), line);
-        for near in line {
-            assert_eq!(names(&mixed, Some(near)), line, "near {near:?}");
+        assert_eq!(names(&mixed, None), queue);
+        for near in queue {
+            assert_eq!(names(&mixed, Some(near)), queue, "near {near:?}");
         }
         assert_eq!(sequence_of("x-lock--000000005"), Some(-5));
         assert_eq!(sequence_of("x__lock__-1000000000"), Some(-1_000_000_000));

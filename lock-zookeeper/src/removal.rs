@@ -1,26 +1,47 @@
-//! Removes the node of a claim, whatever is known of it.
+//! Deletes the node of a claim, whether its name is known or not.
 
-use lock_core::Result;
+use std::sync::Arc;
 
-use crate::claim_registry::ClaimRecord;
-use crate::error::{is_expired, is_loss_of_connection, translate};
-use crate::session::node::DriverResult;
+use futures_util::future::join_all;
+use lock_core::{Deadlines, Result};
 
-/// Removes what is at `place`; whether anything was there.
-pub(crate) async fn remove(place: &ClaimRecord) -> Result<bool> {
+use crate::claim_registry::{ClaimRecord, ClaimRegistry, GIVING_BACK};
+use crate::error::{DriverResult, is_expired, is_loss_of_connection, translate};
+use crate::session::requests::Session;
+
+/// Deletes the nodes of abandoned claims in `session`, and returns the claims that are gone. A
+/// session that lives on would keep these nodes: the guard of an expired hold may never be dropped,
+/// and a release may have been given up.
+pub(crate) async fn remove_abandoned(
+    registry: &ClaimRegistry,
+    session: &Arc<Session>,
+    deadlines: &Deadlines,
+) -> Vec<ClaimRecord> {
+    let abandoned = registry.abandoned_in(session);
+    let removing = abandoned.iter().map(|(owner, record)| async move {
+        remove(record).await.ok()?;
+        registry.leave(*owner)
+    });
+    let removed = deadlines.timeout(GIVING_BACK, join_all(removing)).await;
+    removed.unwrap_or_default().into_iter().flatten().collect()
+}
+
+/// Deletes the node of a claim. Returns true if there was one.
+pub(crate) async fn remove(record: &ClaimRecord) -> Result<bool> {
     loop {
-        let removed = match &place.node {
-            Some(node) => place.session.remove(&node.path).await,
-            None => remove_unknown(place).await,
+        let removed = match &record.node {
+            Some(node) => record.session.remove(&node.path).await,
+            None => remove_unknown(record).await,
         };
         match removed {
             Ok(was_there) => return Ok(was_there),
-            // Whatever was in it has gone with it. A server may say so before the session is known to have ended.
-            Err(error) if place.session.has_ended() || is_expired(&error) => return Ok(false),
+            // Its nodes are gone with the session. A server may say so before the client knows that
+            // it has ended.
+            Err(error) if record.session.has_ended() || is_expired(&error) => return Ok(false),
             Err(error) if is_loss_of_connection(&error) => {
-                place.session.request_sizes().check(&place.lock)?;
-                place.session.settled().await;
-                // Whoever limits this has to get a turn, whatever the answers are.
+                record.session.request_sizes().check(&record.lock)?;
+                record.session.settled().await;
+                // Yield, so that the timeout of the caller is polled.
                 tokio::task::yield_now().await;
             }
             Err(error) => return Err(translate(error)),
@@ -28,19 +49,17 @@ pub(crate) async fn remove(place: &ClaimRecord) -> Result<bool> {
     }
 }
 
-/// Removes a node whose name nobody was told, if there is one.
-async fn remove_unknown(place: &ClaimRecord) -> DriverResult<bool> {
-    let ClaimRecord {
-        session,
-        lock,
-        prefix,
-        ..
-    } = place;
+/// Deletes the node of a claim whose name was never answered, if there is one.
+async fn remove_unknown(record: &ClaimRecord) -> DriverResult<bool> {
+    let (session, lock) = (&record.session, &record.lock);
     let children = match session.look(lock).await {
         Err(zookeeper_client::Error::NoNode) => return Ok(false),
         children => children?,
     };
-    match children.iter().find(|name| name.starts_with(&**prefix)) {
+    match children
+        .iter()
+        .find(|name| name.starts_with(&*record.prefix))
+    {
         Some(name) => session.remove(&format!("{lock}/{name}")).await,
         None => Ok(false),
     }

@@ -1,4 +1,4 @@
-//! Renewing holds: each of their sessions is confirmed once, and their nodes are looked for.
+//! Renews holds: confirms each of their sessions once, and looks for their nodes.
 
 use std::sync::Arc;
 
@@ -9,75 +9,75 @@ use crate::claim_registry::ClaimRecord;
 use crate::client::Client;
 use crate::connection::open::Watcher;
 use crate::connection::request_size::REQUEST_MAX;
-use crate::error::is_end_of_session;
-use crate::session::node::{DriverResult, Node};
-use crate::session::removal_watch::WatchedNode;
+use crate::error::{DriverResult, is_end_of_session};
+use crate::session::node::{Node, WatchedNode};
 use crate::session::requests::Session;
 
-/// The number of nodes of a batch that begin to be watched. That takes a request for each, which costs as much as dozens of nodes
-/// that are read together: of many holds that were granted together, all are watched after some renewals.
+/// The number of nodes of a batch that a renewal begins to watch. Each watch takes a request, which
+/// costs as much as dozens of nodes that are read together. So of many holds that were granted
+/// together, all are watched after some renewals.
 const WATCHES_AT_ONCE: usize = 8;
 
 /// The number of nodes that are read together, so that the answer is far from a megabyte.
 const READ_AT_ONCE: usize = 500;
 
-/// A hold that is to be renewed, and where it is, if anywhere.
+/// A hold to renew, and its record, if there is one.
 struct Due<'a> {
     hold: &'a HoldId,
-    place: Option<ClaimRecord>,
+    record: Option<ClaimRecord>,
 }
 
-/// A node that is looked for, and which one of a batch that is.
+/// A node to look for, and the index of its hold in the batch.
 #[derive(Clone, Copy)]
 struct Sought<'a> {
     number: usize,
     hold: &'a HoldId,
-    place: &'a ClaimRecord,
+    record: &'a ClaimRecord,
     node: &'a Arc<Node>,
 }
 
 impl Due<'_> {
     fn sought(&self, number: usize) -> Option<Sought<'_>> {
-        let place = self.place.as_ref()?;
+        let record = self.record.as_ref()?;
         Some(Sought {
             number,
             hold: self.hold,
-            place,
-            node: place.node.as_ref()?,
+            record,
+            node: record.node.as_ref()?,
         })
     }
 }
 
 impl Client {
-    /// Has each session confirmed once, and looks for the nodes of all holds. That somebody is told when one goes is
-    /// no reason not to look: a server tells nobody of a node that he may not read.
+    /// Confirms each session once, and looks for the nodes of all holds. A watch is no reason not
+    /// to look: a server does not report the deletion of a node that the user may not read.
     pub(crate) async fn renew_holds(&self, holds: &[HoldId]) -> Result<Vec<Renewal>> {
         let limit = holds.iter().map(HoldId::ttl).min().unwrap_or_default() / 4;
         let due = holds.iter().map(|hold| Due {
             hold,
-            place: self.registry.get(hold.owner()),
+            record: self.registry.get(hold.owner()),
         });
         let due: Vec<Due<'_>> = due.collect();
-        let sessions = sessions(due.iter().flat_map(|due| &due.place));
+        let sessions = sessions(due.iter().flat_map(|due| &due.record));
         let sent = Clock::Boot.now();
         let confirming = join_all(sessions.iter().map(|session| session.confirm()));
         let asking = join(confirming, self.find(&due));
         let answers = self.deadlines.timeout(limit, asking).await;
         let (confirmed, found) = answers.ok_or_else(|| self.request_sizes.no_answer(limit))?;
         if confirmed.iter().any(Result::is_ok) {
-            self.heard.note(sent);
+            self.replies.note(sent);
         }
-        let is_confirmed = |place: &ClaimRecord| {
+        let is_confirmed = |record: &ClaimRecord| {
             let mut answers = sessions.iter().zip(&confirmed);
-            answers.any(|(session, answer)| Arc::ptr_eq(session, &place.session) && answer.is_ok())
+            answers.any(|(session, answer)| Arc::ptr_eq(session, &record.session) && answer.is_ok())
         };
         let renewals: Vec<Renewal> = due
             .iter()
             .zip(&found)
-            .map(|(due, found)| match (found, &due.place) {
-                (Ok(true), Some(place)) if is_confirmed(place) => Renewal::Held {
+            .map(|(due, found)| match (found, &due.record) {
+                (Ok(true), Some(record)) if is_confirmed(record) => Renewal::Held {
                     sent,
-                    ttl: place.session.ttl(due.hold.lock_delay()),
+                    ttl: record.session.ttl(due.hold.lock_delay()),
                 },
                 (Ok(false), _) => Renewal::Lost(LossReason::Removed),
                 (Err(error), _) if is_end_of_session(error) => Renewal::Lost(LossReason::Removed),
@@ -92,12 +92,12 @@ impl Client {
 
     /// Finds out whether the node of each hold is there.
     async fn find(&self, due: &[Due<'_>]) -> Vec<DriverResult<bool>> {
-        // Whoever has no node has none to be found.
+        // A hold without a node is not found.
         let mut found: Vec<DriverResult<bool>> = due.iter().map(|_| Ok(false)).collect();
         let numbered = due.iter().enumerate();
         let (watched, mut unwatched): (Vec<Sought<'_>>, Vec<Sought<'_>>) = numbered
             .filter_map(|(number, due)| due.sought(number))
-            .partition(|sought| sought.place.is_watched);
+            .partition(|sought| sought.record.is_watched);
         let mut others = unwatched.split_off(unwatched.len().min(WATCHES_AT_ONCE));
         others.extend(watched);
         let (begun, read) = join(self.begin_to_watch(&unwatched), read(&others)).await;
@@ -115,10 +115,10 @@ impl Client {
         found
     }
 
-    /// Looks for nodes one by one; from now on, somebody is told when they go.
+    /// Looks for nodes one by one, and watches them from now on.
     async fn begin_to_watch(&self, sought: &[Sought<'_>]) -> Vec<(usize, DriverResult<bool>)> {
         let looking = sought.iter().map(|sought| async move {
-            let watcher = sought.place.session.has_and_watches(sought.node).await;
+            let watcher = sought.record.session.has_and_watches(sought.node).await;
             (sought, watcher)
         });
         let looked = join_all(looking).await.into_iter();
@@ -131,21 +131,22 @@ impl Client {
     }
 
     fn hand_over(&self, sought: &Sought<'_>, watcher: Watcher) {
-        let (owner, place) = (sought.hold.owner(), sought.place);
-        self.registry.update(owner, |place| place.is_watched = true);
-        place.session.tells(WatchedNode {
+        let (owner, record) = (sought.hold.owner(), sought.record);
+        self.registry
+            .update(owner, |record| record.is_watched = true);
+        record.session.tells(WatchedNode {
             owner,
-            loss: place.loss.clone(),
+            loss: record.loss.clone(),
             watcher,
         });
     }
 }
 
-/// Reads nodes, many at once; `None` for those that may not be read.
+/// Reads many nodes at once; `None` for those that the user may not read.
 async fn read<'a>(sought: &[Sought<'a>]) -> Vec<(Sought<'a>, Option<DriverResult<bool>>)> {
     let mut reading = Vec::new();
-    for session in sessions(sought.iter().map(|sought| sought.place)) {
-        let is_there = |sought: &&Sought<'_>| Arc::ptr_eq(&sought.place.session, session);
+    for session in sessions(sought.iter().map(|sought| sought.record)) {
+        let is_there = |sought: &&Sought<'_>| Arc::ptr_eq(&sought.record.session, session);
         let there: Vec<Sought<'a>> = sought.iter().filter(is_there).copied().collect();
         let request_sizes = session.request_sizes();
         let batches = request_sizes.cut(there, READ_AT_ONCE, REQUEST_MAX, |sought| {
@@ -162,10 +163,10 @@ async fn read<'a>(sought: &[Sought<'a>]) -> Vec<(Sought<'a>, Option<DriverResult
 
 /// Looks for one node.
 async fn look(sought: Sought<'_>) -> (usize, DriverResult<bool>) {
-    (sought.number, sought.place.session.has(sought.node).await)
+    (sought.number, sought.record.session.has(sought.node).await)
 }
 
-/// The sessions of `places`, each once.
+/// Returns the sessions of `records`, each once.
 fn sessions<'a>(registry: impl Iterator<Item = &'a ClaimRecord>) -> Vec<&'a Arc<Session>> {
     let mut sessions: Vec<&Arc<Session>> = Vec::new();
     for ClaimRecord { session, .. } in registry {

@@ -1,4 +1,4 @@
-//! The change that a claim waits for.
+//! The watch of a waiting claim.
 
 use std::future::pending;
 use std::pin::Pin;
@@ -7,15 +7,15 @@ use std::time::Duration;
 use crate::connection::open::Watcher;
 use crate::session::shared_watches::{Change, Watching};
 
-/// The longest that a waiter trusts the server to tell of a change before it looks by itself.
+/// The longest time that a waiter relies on its watch before it looks by itself.
 const TRUST: Duration = Duration::from_secs(10);
 
-/// Whose change lets a claim look again.
+/// The change that a waiter waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum WaitsFor {
-    /// The claim of this name.
+    /// A change of the claim of this name.
     Claim(String),
-    /// Any claim in the line: for a permit behind holders, one of whom has to go.
+    /// A change of any claim in the queue: a permit waits for the deletion of any holder.
     Anyone,
 }
 
@@ -32,7 +32,7 @@ impl Waiting {
         Self {
             before: WaitsFor::Anyone,
             changed: Box::pin(async move {
-                // A change, or the end of the connection: one looks again in any case.
+                // A change, or the end of the connection: the waiter looks again in either case.
                 let _event = watcher.changed().await;
             }),
             has_changed: false,
@@ -40,7 +40,7 @@ impl Waiting {
         }
     }
 
-    /// For the claim `name`, which others may watch as well: `watching` is how they find the watch.
+    /// Makes the watch of the claim `name`, which other waiters may share through `watching`.
     pub(crate) fn for_claim(name: String, watching: Watching, changed: Change) -> Self {
         Self {
             before: WaitsFor::Claim(name),
@@ -54,7 +54,7 @@ impl Waiting {
     ///
     /// # Cancel safety
     ///
-    /// A change that comes while nobody waits is told to the next one who does.
+    /// Cancel safe: a change that comes between two calls ends the next one.
     pub(crate) async fn changed(&mut self) {
         if self.has_changed {
             return pending().await;
@@ -69,8 +69,8 @@ impl Waiting {
     }
 }
 
-/// Returns how long to wait for a change: somewhere between half and all of the ttl, so that those who wait
-/// together do not look together.
+/// Returns how long to rely on a watch: between half and all of the ttl at random, so that waiters
+/// of the same time do not look at the same time.
 pub(crate) fn trust(ttl: Duration) -> Duration {
     ttl.min(TRUST).mul_f64(0.5 + 0.5 * fastrand::f64())
 }

@@ -1,4 +1,4 @@
-//! From a member's address to a client that has been answered: over TCP or over TLS.
+//! Connects to a member over TCP or TLS, and waits for its first answer.
 
 use std::io;
 use std::time::Duration;
@@ -20,10 +20,11 @@ use crate::connection::url::{Host, Location, config_error};
 use crate::error::{BACKEND, advise, is_answer, is_stranger, translate};
 use crate::keys::Keys;
 
-/// The time that one address of a host is tried before the next one is.
+/// The time that one address of a host is tried before the next one.
 const ADDRESS_LIMIT: Duration = Duration::from_millis(500);
 
-/// The time that a server is given to speak first over TLS; those that do, do at once.
+/// The time that a server has to send its first bytes over TLS. Servers that speak first do so at
+/// once.
 #[cfg(feature = "tls")]
 const FIRST_WORD_LIMIT: Duration = Duration::from_millis(300);
 
@@ -37,7 +38,7 @@ pub(crate) struct Connector {
 }
 
 impl Connector {
-    /// Reads the url and checks that the other settings fit it; nothing is opened.
+    /// Parses the URL and checks the other settings against it; opens nothing.
     pub(crate) fn new(config: &EtcdConfig, keys: &Keys) -> Result<Self> {
         let location = Location::parse(&config.url)?;
         check(config, &location)?;
@@ -51,17 +52,17 @@ impl Connector {
         })
     }
 
-    /// Returns how many members it knows.
+    /// Returns the number of members.
     pub(crate) fn members(&self) -> usize {
         self.location.hosts.len()
     }
 
-    /// Returns true if a connection begins with a name and a password.
+    /// Returns true if the client logs in with a user and a password.
     pub(crate) fn logs_in(&self) -> bool {
         self.location.user.is_some()
     }
 
-    /// The host and port of a member.
+    /// Returns the host and port of a member.
     pub(crate) fn server(&self, member: usize) -> String {
         self.host(member).to_string()
     }
@@ -76,8 +77,8 @@ impl Connector {
         &self.location.hosts[member % self.members()]
     }
 
-    /// Opens a connection to a member on the runtime of the caller, which has to outlive it; returns when
-    /// the member has answered.
+    /// Opens a connection to a member on the runtime of the caller, which has to outlive it.
+    /// Returns once the member has answered.
     pub(crate) async fn open(&self, member: usize) -> Result<Client> {
         let host = self.host(member);
         let opened = self.open_at(host).await;
@@ -103,11 +104,11 @@ impl Connector {
         let stream = handshake.over(stream).await.map_err(explain)?;
         let (mut stream, record) = ErrorKeeper::of(stream);
         let limit = Clock::Boot.now().plus(FIRST_WORD_LIMIT);
-        let heard = tokio::select! {
-            heard = stream.listen() => heard,
+        let first_word = tokio::select! {
+            first_word = stream.listen() => first_word,
             () = Clock::Boot.sleep_until(limit) => Ok(()),
         };
-        heard.map_err(|error| explain(record.take_failure().unwrap_or(error)))?;
+        first_word.map_err(|error| explain(record.take_failure().unwrap_or(error)))?;
         let greeting = self.greet(host, stream).await;
         greeting.map_err(|error| match record.take_failure() {
             Some(failure) => explain(failure),
@@ -115,14 +116,14 @@ impl Connector {
         })
     }
 
-    /// Logs in, and reads something, so that a member that does not answer is not taken for one that
-    /// does: the connection to one that is stopped can be opened.
+    /// Logs in, and reads a key: a connection to a stopped member can be opened, so an open
+    /// connection alone does not show that the member answers.
     async fn greet<S>(&self, host: &Host, stream: S) -> std::result::Result<Client, EtcdError>
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
         let channel = channel(host, stream, self.location.is_secure).await?;
-        // Members that have lost their leader say so at once, and end the streams that depend on it.
+        // Members without a leader then say so at once, and end the streams that need one.
         let mut options = ConnectOptions::new()
             .with_require_leader(true)
             .with_auto_token_refresh(true);
@@ -136,15 +137,15 @@ impl Connector {
             .get(self.probe.as_str(), Some(look))
             .await;
         match first {
-            // What else the answer is does not matter here.
+            // Any other answer will do.
             Err(error) if !is_answer(&error) || is_stranger(&error) => Err(error),
             Ok(_) | Err(_) => Ok(client),
         }
     }
 }
 
-/// Speaks the driver's protocol over `stream`. When that breaks, no other one is opened: a new
-/// connection is made with another member.
+/// Opens a channel of the driver over `stream`. When it breaks, the driver opens no other one: a
+/// new connection goes to another member.
 async fn channel<S>(
     host: &Host,
     stream: S,
@@ -164,7 +165,7 @@ where
     Ok(endpoint.connect_with_connector(connector).await?)
 }
 
-/// An error when the settings do not fit the url.
+/// Checks the settings against the URL.
 fn check(config: &EtcdConfig, location: &Location) -> Result<()> {
     config.tls.check()?;
     if let Some(setting) = config.tls.first_given().filter(|_| !location.is_secure) {
@@ -180,11 +181,11 @@ fn check(config: &EtcdConfig, location: &Location) -> Result<()> {
     Ok(())
 }
 
-/// Connects to the first address of the host that answers, in the resolver's order.
+/// Connects to the first address of the host that answers, in the order of the resolver.
 async fn open_stream(host: &Host) -> io::Result<TcpStream> {
     let mut failure = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
     for address in tokio::net::lookup_host((host.name.as_str(), host.port)).await? {
-        // In real time, also on a runtime whose time is paused.
+        // In real time, also on a runtime with paused time.
         let limit = Clock::Boot.now().plus(ADDRESS_LIMIT);
         let attempt = tokio::select! {
             attempt = TcpStream::connect(address) => attempt,
@@ -192,7 +193,7 @@ async fn open_stream(host: &Host) -> io::Result<TcpStream> {
         };
         match attempt {
             Ok(stream) => {
-                // Requests are small, and each is waited for.
+                // Requests are small, and the client waits for each answer.
                 stream.set_nodelay(true)?;
                 return Ok(stream);
             }
@@ -227,7 +228,7 @@ fn is_closed(kind: io::ErrorKind) -> bool {
     )
 }
 
-/// Returns what it means that a greeting without TLS fails, by what the server has said first.
+/// Explains why the first request failed without TLS, by the first bytes of the server.
 fn explain_plain(error: EtcdError, beginning: &[u8]) -> Error {
     const SECURE: &str =
         "the server speaks TLS there: use etcds:// (with tls_ca), or its port without TLS";
@@ -248,13 +249,13 @@ fn explain_plain(error: EtcdError, beginning: &[u8]) -> Error {
             ErrorKind::Config,
             "a MySQL server answers there: use mysql://, or the port of etcd, 2379 by default",
         ),
-        // Servers that expect a handshake close without a word.
+        // Servers that expect a TLS handshake close without a word.
         [] => (
             ErrorKind::Unavailable,
             "the server closes the connection: if it speaks TLS use etcds:// (with tls_ca), else check \
              that it is an etcd server and runs",
         ),
-        // The settings that HTTP/2 begins with.
+        // The SETTINGS frame of HTTP/2.
         [_, _, _, 4, ..] => return translate(error),
         _ => (
             ErrorKind::Unavailable,

@@ -1,37 +1,44 @@
-//! A connection to one member of the cluster, opened again, to another one, when it fails.
+//! One connection to a member of the cluster, shared by many requests and replaced when it fails.
 
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use etcd_client::{Client, Error as EtcdError};
+use etcd_client::{Client, Error as EtcdError, Txn, TxnResponse};
 use lock_core::{Clock, Deadlines, LastReply, Mutex, ReplyStats, Result};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-use crate::batches::BatchSize;
+use crate::connection::batch_size::BatchSize;
 use crate::connection::connect::Connector;
 use crate::error::{Failure, is_answer, no_answer};
 
-/// The time that opening a connection to one member may take before the next one is tried.
+/// The time that a request waits for its answer, if no shorter limit applies: usually long enough
+/// for the members to elect a leader.
+pub(crate) const REPLY_LIMIT: Duration = Duration::from_secs(2);
+
+/// The largest answer: a long queue, or many locks with names below this one.
+const ANSWER_MAX: usize = 64 << 20;
+
+/// The time that opening a connection to one member may take before the next member is tried.
 const MEMBER_LIMIT: Duration = Duration::from_secs(1);
 
-/// The longer limit where one logs in: servers hash passwords slowly on purpose, and those of all clients that come
-/// at once one after the other.
+/// The limit for a connection with a login. Servers hash passwords slowly on purpose, and those of
+/// many clients one after the other.
 const LOGIN_LIMIT: Duration = Duration::from_secs(3);
 
-/// The number of times that a request is repeated at most because users are being changed just then.
+/// The number of times that a request is repeated because users are being changed on the servers.
 const LOGINS: usize = 3;
 
-/// One connection: opened at the first use, and again after it failed. Many requests share it at once.
+/// A connection that is opened at its first use and again after it failed.
 pub(crate) struct SharedConnection {
     connector: Arc<Connector>,
     deadlines: Deadlines,
-    /// Where the connection lives. It dies with its runtime.
+    /// The runtime that drives the connection, which ends with it.
     runtime: Handle,
     state: Mutex<State>,
-    heard: ReplyStats,
+    replies: ReplyStats,
     batch_size: BatchSize,
 }
 
@@ -43,7 +50,7 @@ struct State {
 
 enum Opening {
     Closed,
-    /// Somebody opens it; all who need it wait for the same outcome.
+    /// A task opens it; all callers wait for the same outcome.
     Under(Outcome),
     Open(Connection),
 }
@@ -56,7 +63,7 @@ pub(crate) struct Connection {
     pub(crate) client: Arc<Client>,
     /// The member's host and port.
     pub(crate) server: Arc<str>,
-    /// Turns true when it is given up; also tells one connection from another.
+    /// Becomes true when the connection is given up; also identifies the connection.
     gone: Arc<watch::Sender<bool>>,
 }
 
@@ -65,10 +72,10 @@ impl Connection {
         *self.gone.borrow()
     }
 
-    /// Waits until it is given up.
+    /// Waits until the connection is given up.
     pub(crate) async fn is_given_up(&self) {
         let mut gone = self.gone.subscribe();
-        // An error would mean that nobody can give it up any more.
+        // An error would mean that the sender is gone, which `self` holds.
         let _outcome = gone.wait_for(|gone| *gone).await;
     }
 }
@@ -87,32 +94,32 @@ impl SharedConnection {
                 connection: Opening::Closed,
                 next: 0,
             }),
-            heard: ReplyStats::new(),
+            replies: ReplyStats::new(),
             batch_size: BatchSize::new(),
         })
     }
 
-    /// Where its connection lives.
+    /// Returns the runtime that drives the connection.
     pub(crate) fn runtime(&self) -> &Handle {
         &self.runtime
     }
 
-    /// Returns how many operations travel in one transaction.
+    /// Returns the number of operations that the servers take in one transaction.
     pub(crate) fn batch_size(&self) -> &BatchSize {
         &self.batch_size
     }
 
-    /// Returns what is known of the servers' last answer.
-    pub(crate) fn heard(&self) -> LastReply {
-        self.heard.last()
+    /// Returns when the servers answered last, and how fast.
+    pub(crate) fn last_reply(&self) -> LastReply {
+        self.replies.last()
     }
 
-    /// Notes that what was `sent` then has been answered just now.
+    /// Notes an answer to a request that was sent at `sent`.
     pub(crate) fn note(&self, sent: lock_core::Moment) {
-        self.heard.note(sent);
+        self.replies.note(sent);
     }
 
-    /// Returns true if no connection is open, nor being opened.
+    /// Returns true if no connection is open or being opened.
     pub(crate) fn is_closed(&self) -> bool {
         matches!(self.state.lock().connection, Opening::Closed)
     }
@@ -122,8 +129,9 @@ impl SharedConnection {
         self.deadlines.timeout(limit, request).await
     }
 
-    /// Makes a request that may be repeated, and waits at most `limit` for its answer. What one member
-    /// does not answer in half of that is sent to the next one, if there is one.
+    /// Sends a request that may be repeated, and waits at most `limit` for its answer. If a member
+    /// does not answer within half of that, the request is sent to the next member, if there is
+    /// one.
     pub(crate) async fn ask<T, F>(
         self: &Arc<Self>,
         limit: Duration,
@@ -135,8 +143,8 @@ impl SharedConnection {
         self.ask_noting(limit, request, || {}).await
     }
 
-    /// Like [`ask`](Self::ask), and calls `in_doubt` when something was sent that may still arrive, although there may
-    /// be an answer to its repetition.
+    /// Like [`ask`](Self::ask), and calls `in_doubt` if a request was sent that may still arrive,
+    /// even if its repetition is answered.
     pub(crate) async fn ask_noting<T, F>(
         self: &Arc<Self>,
         limit: Duration,
@@ -152,7 +160,7 @@ impl SharedConnection {
         } else {
             limit
         };
-        // Kept over attempts: once one of them was sent, nobody knows what comes of it.
+        // Kept over attempts: once a request was sent, its outcome stays unknown.
         let (mut unknown, mut logged_out) = (None, None);
         for _ in 0..self.connector.members() + LOGINS {
             let left = ends.since(Clock::Boot.now());
@@ -168,7 +176,8 @@ impl SharedConnection {
                 Err(Failure::NotSent(error)) if error.is_retryable() && unknown.is_some() => {}
                 outcome => return outcome,
             }
-            // One that stays, since there is no other, has said what there is to say.
+            // The connection to the only member is still open: a repetition would get the same
+            // answer.
             if !self.is_closed() && self.connector.members() == 1 {
                 break;
             }
@@ -205,7 +214,7 @@ impl SharedConnection {
         let asking = Box::pin(request(Arc::clone(&connection.client)));
         match self.deadlines.timeout(limit, asking).await {
             Some(Ok(answer)) => {
-                self.heard.note(sent);
+                self.replies.note(sent);
                 Ok(answer)
             }
             Some(Err(error)) => Err(self.failed(&connection, error)),
@@ -216,11 +225,11 @@ impl SharedConnection {
         }
     }
 
-    /// Notes what an error says about the connection.
+    /// Turns an error into a failure, and gives the connection up if the error concerns it.
     pub(crate) fn failed(&self, connection: &Connection, error: EtcdError) -> Failure {
         let answered = is_answer(&error);
         let failure = Failure::of(error).at(&connection.server);
-        // A member that is cut off from the others answers, too, and another one may do better.
+        // A member that is cut off from the others answers, too; another member may do better.
         let is_logged_out = matches!(failure, Failure::LoggedOut(_));
         if failure.is_retryable() && (!answered || is_logged_out || self.connector.members() > 1) {
             self.give_up(connection);
@@ -228,7 +237,8 @@ impl SharedConnection {
         failure
     }
 
-    /// Lets the next user open a new connection, to the next member, unless somebody has already.
+    /// Closes the connection, unless it was replaced already. The next request opens one to the
+    /// next member.
     pub(crate) fn give_up(&self, connection: &Connection) {
         let mut state = self.state.lock();
         if let Opening::Open(open) = &state.connection
@@ -241,18 +251,18 @@ impl SharedConnection {
         connection.gone.send_replace(true);
     }
 
-    /// The open connection, opened now if there is none.
+    /// Returns the open connection, and opens one if there is none.
     ///
-    /// It is opened in a task of its own: whoever gives up waiting for it, or is not polled for a
-    /// while, neither stops it nor holds the others up.
+    /// A task of its own opens it: a caller that gives up or is not polled neither stops nor delays
+    /// it for the others.
     pub(crate) async fn connection(self: &Arc<Self>) -> Result<Connection> {
         loop {
             let mut outcome = match self.join_opening() {
                 Joined::Open(connection) => return Ok(connection),
                 Joined::Opening(outcome) => outcome,
             };
-            // Without an outcome, the opener's runtime was dropped: the next turn opens anew, after
-            // those that may be dropping it.
+            // Without an outcome, the runtime of the task was dropped. Open it again, but yield
+            // first to a thread that may be dropping that runtime.
             if let Ok(outcome) = outcome.wait_for(Option::is_some).await
                 && let Some(opened) = &*outcome
             {
@@ -272,10 +282,10 @@ impl SharedConnection {
             Opening::Under(_) | Opening::Closed => {}
         }
         let (sender, outcome) = watch::channel(None);
-        let (link, first) = (Arc::clone(self), state.next);
+        let (shared, first) = (Arc::clone(self), state.next);
         self.runtime.spawn(async move {
-            let opened = link.open(first).await;
-            let mut state = link.state.lock();
+            let opened = shared.open(first).await;
+            let mut state = shared.state.lock();
             state.connection = match &opened {
                 Ok((connection, member)) => {
                     state.next = *member;
@@ -284,14 +294,14 @@ impl SharedConnection {
                 Err(_) => Opening::Closed,
             };
             drop(state);
-            // Nobody may be waiting any more.
+            // All waiting callers may be gone.
             let _unheard = sender.send(Some(opened.map(|(connection, _)| connection)));
         });
         state.connection = Opening::Under(outcome.clone());
         Joined::Opening(outcome)
     }
 
-    /// Tries the members one after the other, beginning with `first`.
+    /// Opens a connection to the first member that answers, beginning with `first`.
     async fn open(&self, first: usize) -> Result<(Connection, usize)> {
         let limit = if self.connector.logs_in() {
             LOGIN_LIMIT
@@ -320,6 +330,14 @@ impl SharedConnection {
         }
         Err(failure.unwrap_or_else(|| no_answer(limit)))
     }
+}
+
+pub(crate) async fn transact(
+    client: Arc<Client>,
+    transaction: Txn,
+) -> std::result::Result<TxnResponse, EtcdError> {
+    let mut client = client.kv_client().max_decoding_message_size(ANSWER_MAX);
+    client.txn(transaction).await
 }
 
 enum Joined {

@@ -1,4 +1,4 @@
-//! A stream that remembers how it began and why it broke, which the driver does not pass on.
+//! A stream that keeps its first bytes and its first error, which the driver does not report.
 
 use lock_core::Mutex;
 use std::io;
@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// The number of bytes of what is read first that are kept.
+/// The number of bytes that are kept of what was read first.
 const BEGINNING: usize = 256;
 
 /// The record of a stream.
@@ -22,13 +22,13 @@ struct Recorded {
 }
 
 impl Record {
-    /// Why it broke, if it did.
+    /// Takes the error that broke the stream, if it is broken.
     #[cfg(feature = "tls")]
     pub(crate) fn take_failure(&self) -> Option<io::Error> {
         self.0.lock().failure.take()
     }
 
-    /// Returns what the other end said first.
+    /// Returns the first bytes that the other end sent.
     pub(crate) fn beginning(&self) -> Vec<u8> {
         self.0.lock().beginning.clone()
     }
@@ -40,36 +40,37 @@ impl Record {
     }
 }
 
-/// Writes down what is read first, and the first error in reading, which is where the other end says why.
+/// Records the first bytes and the first error of reading, which carries the reason of the other
+/// end.
 pub(crate) struct ErrorKeeper<S> {
     stream: S,
     record: Record,
-    /// The bytes that were read before the driver asked for them.
-    heard: Vec<u8>,
+    /// Bytes that were read before the driver asked for them.
+    read_ahead: Vec<u8>,
 }
 
 impl<S: AsyncRead + Unpin> ErrorKeeper<S> {
-    /// A witness of `stream`, and where it writes down what becomes of that.
+    /// Wraps `stream`; returns the wrapper and its record.
     pub(crate) fn of(stream: S) -> (Self, Record) {
         let record = Record::default();
-        let witness = Self {
+        let keeper = Self {
             stream,
             record: record.clone(),
-            heard: Vec::new(),
+            read_ahead: Vec::new(),
         };
-        (witness, record)
+        (keeper, record)
     }
 
-    /// Waits for the other end's first word. Over TLS that comes unasked, or why there is none: a server
-    /// that does not trust us says so after our side of the handshake is over, and what it says is lost
-    /// if something is sent to it meanwhile.
+    /// Waits for the first bytes of the other end. With TLS they come unasked, or the reason why
+    /// there are none: a server that does not trust the client says so after the client's handshake
+    /// has ended, and the reason is lost if the client sends anything before it has read that.
     #[cfg(feature = "tls")]
     pub(crate) async fn listen(&mut self) -> io::Result<()> {
         let mut word = [0; 1024];
         let mut buffer = ReadBuf::new(&mut word);
         std::future::poll_fn(|context| Pin::new(&mut *self).poll_read(context, &mut buffer))
             .await?;
-        self.heard.extend_from_slice(buffer.filled());
+        self.read_ahead.extend_from_slice(buffer.filled());
         Ok(())
     }
 }
@@ -80,10 +81,10 @@ impl<S: AsyncRead + Unpin> AsyncRead for ErrorKeeper<S> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if !self.heard.is_empty() {
-            let fits = buffer.remaining().min(self.heard.len());
-            buffer.put_slice(&self.heard[..fits]);
-            self.heard.drain(..fits);
+        if !self.read_ahead.is_empty() {
+            let fits = buffer.remaining().min(self.read_ahead.len());
+            buffer.put_slice(&self.read_ahead[..fits]);
+            self.read_ahead.drain(..fits);
             return Poll::Ready(Ok(()));
         }
         let before = buffer.filled().len();

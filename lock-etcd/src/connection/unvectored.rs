@@ -1,4 +1,4 @@
-//! A stream on which small writes leave together.
+//! A stream that sends small writes in one segment.
 
 use std::io;
 use std::pin::Pin;
@@ -6,10 +6,10 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Takes one buffer at a time. The driver's protocol then copies messages of up to a kilobyte between their
-/// frames and writes all of that at once. Given several buffers at a time, it does so up to 256 bytes only, which
-/// a take exceeds: the frame that ends it would leave with another write, some thread switches later, and the
-/// server waits for it.
+/// Takes one buffer at a time. The driver's HTTP/2 library then copies messages of up to a kilobyte
+/// between their frames and writes all of that at once. With several buffers at a time, it does so
+/// for up to 256 bytes, which a take exceeds: the frame that ends the take would leave with another
+/// write, some thread switches later, and the server waits for it.
 pub(crate) struct Unvectored<S>(pub(crate) S);
 
 impl<S: AsyncRead + Unpin> AsyncRead for Unvectored<S> {

@@ -1,4 +1,4 @@
-//! From a url to the members of a cluster.
+//! Parses a URL into the members of a cluster.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,12 +13,12 @@ const DEFAULT_PORT: u16 = 2379;
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Location {
     pub(crate) is_secure: bool,
-    /// Name and password.
+    /// User and password.
     pub(crate) user: Option<(String, String)>,
     pub(crate) hosts: Vec<Host>,
 }
 
-/// Where one member is.
+/// The address of a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Host {
     /// A name or an address, without brackets.
@@ -35,7 +35,7 @@ impl Location {
             Some(_) | None => return Err(malformed("it has to begin with etcd:// or etcds://")),
         };
         let rest = rest.strip_suffix('/').unwrap_or(rest);
-        // Nothing of the url is repeated in errors: there is no telling what belongs to a password.
+        // Errors repeat nothing of the URL: any part of it may belong to a password.
         if rest.contains(['/', '?', '#']) {
             return Err(malformed(
                 "nothing may follow the hosts, and /, ? and # in user or password are written %2F, %3F and %23",
@@ -89,7 +89,7 @@ impl fmt::Display for Host {
 
 impl fmt::Debug for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Nothing else of it, since it holds the password.
+        // Only the hosts: the rest holds the password.
         fmt::Debug::fmt(&self.hosts, f)
     }
 }
@@ -104,7 +104,7 @@ fn parse_user(text: &str) -> Result<(String, String)> {
     Ok((decoded(name)?, decoded(password)?))
 }
 
-/// Text whose unusual characters are written as `%` and two hexadecimal digits.
+/// Decodes text in which unusual characters are written as `%` and two hexadecimal digits.
 fn decoded(text: &str) -> Result<String> {
     let wrong = || malformed("% in user or password is followed by two hexadecimal digits");
     let mut bytes = Vec::with_capacity(text.len());

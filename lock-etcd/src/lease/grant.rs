@@ -1,4 +1,4 @@
-//! Has leases granted.
+//! Grants leases.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,35 +9,35 @@ use lock_core::{Clock, Error, ErrorKind, HumanDuration, Moment, OwnerId, Result}
 
 use crate::connection::shared::SharedConnection;
 use crate::error::{BACKEND, Failure, is_lease_known, unexpected};
-use crate::lease::maintain::revoke;
+use crate::lease::revoke::{revoke, spawn_revoke};
 
 /// The time that a grant may take.
 const LIMIT: Duration = Duration::from_secs(2);
 
-/// Has leases granted over one link.
+/// Grants leases over one connection.
 pub(crate) struct Granting {
-    link: Arc<SharedConnection>,
-    /// Twice how many were asked for.
+    connection: Arc<SharedConnection>,
+    /// Twice the number of leases that were asked for.
     asked: AtomicU64,
-    /// The latest term that the cluster is known to have come to.
+    /// The latest term of the cluster that is known.
     term: AtomicU64,
 }
 
-/// A lease that nobody stands under yet.
+/// A lease without claims.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Granted {
     pub(crate) id: i64,
     pub(crate) sent: Moment,
     pub(crate) ttl: Duration,
-    /// A term that the cluster had come to before it was asked for: who led it earlier never knew of this lease
-    /// while leading.
+    /// A term that had begun before the lease was asked for: no leader of an earlier term has known
+    /// of the lease while it led.
     pub(crate) term: u64,
 }
 
 impl Granting {
-    pub(crate) fn over(link: Arc<SharedConnection>) -> Self {
+    pub(crate) fn over(connection: Arc<SharedConnection>) -> Self {
         Self {
-            link,
+            connection,
             asked: AtomicU64::new(0),
             term: AtomicU64::new(0),
         }
@@ -52,18 +52,19 @@ impl Granting {
         self.note_term(header.map_or(0, ResponseHeader::raft_term));
     }
 
-    /// The shortest ttl that the servers give, in whole seconds; found out by asking for less.
+    /// Returns the shortest ttl that the servers grant, in whole seconds. It is found by asking for
+    /// less.
     pub(crate) async fn shortest(&self) -> Result<Duration> {
         let grant = |client: Arc<etcd_client::Client>| async move {
             client.lease_client().grant(1, None).await
         };
-        let granted = self.link.ask(LIMIT, grant).await?;
+        let granted = self.connection.ask(LIMIT, grant).await?;
         self.note(granted.header());
-        revoke(&self.link, granted.id(), LIMIT).await;
+        revoke(&self.connection, granted.id(), LIMIT).await;
         seconds(granted.ttl())
     }
 
-    /// Has a lease granted, in the name of whoever needs it. One that may have been granted unheard is revoked.
+    /// Grants a lease for `owner`. A lease whose grant was not confirmed is revoked.
     pub(crate) async fn grant(&self, owner: OwnerId, asked: Duration) -> Result<Granted> {
         let (id, term) = (self.next_id(owner), self.term.load(Ordering::SeqCst));
         let wanted = i64::try_from(asked.as_secs()).unwrap_or(i64::MAX);
@@ -72,24 +73,21 @@ impl Granting {
             let options = LeaseGrantOptions::new().with_id(id);
             client.lease_client().grant(wanted, Some(options)).await
         };
-        let ttl = match self.link.ask(LIMIT, grant).await {
+        let ttl = match self.connection.ask(LIMIT, grant).await {
             Ok(granted) => {
                 self.note(granted.header());
                 seconds(granted.ttl())?
             }
-            // An answer was lost on the way, and the repetition found what it had granted. How long it
-            // lives is not known, but that it was asked for no earlier than this.
+            // The first answer was lost, and the repetition found the granted lease. Its remaining
+            // time is unknown, but the lease was asked for no earlier than `sent`.
             Err(Failure::Refused(refusal)) if is_lease_known(&refusal.error) => asked,
             Err(failure) => {
-                let link = Arc::clone(&self.link);
-                link.runtime().clone().spawn(async move {
-                    revoke(&link, id, asked).await;
-                });
+                spawn_revoke(&self.connection, id, asked);
                 return Err(failure.into());
             }
         };
         if ttl > asked {
-            revoke(&self.link, id, LIMIT).await;
+            revoke(&self.connection, id, LIMIT).await;
             return Err(too_short(asked, ttl));
         }
         Ok(Granted {
@@ -100,11 +98,11 @@ impl Granting {
         })
     }
 
-    /// An id that nobody else has, so that a lease can be revoked whose grant was never confirmed.
+    /// Returns a unique id, so that a lease can be revoked even if its grant was never confirmed.
     fn next_id(&self, owner: OwnerId) -> i64 {
         let random = u64::from_str_radix(&owner.to_string()[..16], 16).unwrap_or_default();
         let number = self.asked.fetch_add(2, Ordering::Relaxed);
-        // Zero would let the server choose.
+        // Zero would let the server choose the id.
         (random.wrapping_add(number) >> 1).cast_signed().max(1)
     }
 }

@@ -1,9 +1,9 @@
-//! One stream by which all leases of a client are kept alive.
+//! Keeps all leases of a client alive by one stream.
 //!
-//! A leader answers for leases by itself. One that is cut off from the others goes on doing so for up to
-//! two election timeouts, while they may have another one already, by whose clock the lease ends. So an
-//! answer counts only once a majority has confirmed that the leader was theirs: the term in which it was
-//! given must still be the cluster's in a transaction that begins after it.
+//! A leader answers keep-alives by itself. One that is cut off from the others goes on answering
+//! for up to two election timeouts, while the cluster may have a new leader, by whose clock the
+//! lease expires. So an answer counts only once a majority has confirmed the leader: its term must
+//! still be the cluster's in a transaction that begins after the answer.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -13,37 +13,38 @@ use etcd_client::{
     Client, Compare, CompareOp, Error as EtcdError, LeaseKeepAliveResponse, LeaseKeepAliveStream,
     LeaseKeeper, ResponseHeader, Txn, TxnOp,
 };
+use futures_util::future::OptionFuture;
 use lock_core::{Clock, Moment, Result};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::connection::shared::{Connection, SharedConnection};
 use crate::error::{is_lease_missing, no_answer, runtime_gone, unavailable, unexpected};
 
-/// Asks servers to keep leases alive.
+/// Sends keep-alives.
 #[derive(Clone, Debug)]
 pub(crate) struct KeepAlive {
     asks: mpsc::UnboundedSender<Ask>,
-    link: Arc<SharedConnection>,
+    connection: Arc<SharedConnection>,
 }
 
 /// The answer of a server about a lease that is to be kept alive.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum KeptAlive {
-    /// It lives for `ttl` from some moment after the request was `sent`, if the cluster was in this
-    /// `term` still.
+    /// The lease lives for `ttl` from some moment after the request was `sent`, if the cluster was
+    /// still in this `term`.
     For {
         sent: Moment,
         ttl: Duration,
         term: u64,
     },
-    /// There is no such lease, if the cluster was in this `term` still; `None` where two connections have
-    /// said so.
+    /// There is no such lease, if the cluster was still in this `term`; `None` if two connections
+    /// have said so.
     Gone { term: Option<u64> },
 }
 
 impl KeptAlive {
-    /// The term of whoever said it. A leader that has been deposed and does not know it yet knows nothing of
-    /// what its successor has granted or kept alive.
+    /// Returns the term of the leader that answered. A deposed leader that does not know it yet
+    /// knows nothing of the leases that its successor has granted or kept alive.
     pub(crate) fn term(self) -> Option<u64> {
         match self {
             Self::For { term, .. } => Some(term),
@@ -62,24 +63,26 @@ struct Ask {
 type Reply = oneshot::Sender<Result<KeptAlive>>;
 
 impl KeepAlive {
-    /// Asks over `link`, in a task where that lives.
-    pub(crate) fn over(link: Arc<SharedConnection>) -> Self {
+    /// Starts the task that asks over `connection`, on its runtime.
+    pub(crate) fn over(connection: Arc<SharedConnection>) -> Self {
         let (asks, inbox) = mpsc::unbounded_channel();
         let stream = Stream {
-            link: Arc::clone(&link),
+            connection: Arc::clone(&connection),
             open: None,
             unanswered: HashMap::new(),
             missed: HashSet::new(),
         };
-        link.runtime().spawn(stream.run(inbox));
-        Self { asks, link }
+        connection.runtime().spawn(stream.run(inbox));
+        Self { asks, connection }
     }
 
-    /// Keeps `lease` alive, and has what is said to that confirmed by a transaction about a key, which has to be
-    /// one that we may write. `key` is asked for it afterwards: as long as there is none, nobody holds anything under
-    /// the lease. Returns also the term of that transaction.
+    /// Keeps `lease` alive, and has the answer confirmed by a transaction on a key that the user
+    /// may write. `key` is called after the answer; as long as it returns none, there is no hold
+    /// under the lease. Also returns the term of that transaction.
     ///
-    /// An error means that it is unknown whether the lease lives.
+    /// # Errors
+    ///
+    /// If it is unknown whether the lease is alive.
     pub(crate) async fn renew(
         &self,
         lease: i64,
@@ -93,17 +96,17 @@ impl KeepAlive {
         }
     }
 
-    /// Waits for something that others do, at most for `limit`.
+    /// Waits for `work`, at most for `limit`.
     pub(crate) async fn within<F: Future>(&self, limit: Duration, work: F) -> Option<F::Output> {
-        self.link.within(limit, work).await
+        self.connection.within(limit, work).await
     }
 
-    /// The term that a majority is in.
+    /// Returns the term of a majority of the members.
     ///
-    /// The transaction never writes, since no revision is below zero. But it might, and so it goes the way of
-    /// writes: some versions answer what only reads by themselves after they were stopped for a while
-    /// (<https://github.com/etcd-io/etcd/issues/20418>). It might delete, and not put, because members that
-    /// have reached their quota refuse what might put.
+    /// The transaction never writes, since no revision is below zero. But it might, so the members
+    /// agree on it as on a write: after a pause, some versions answer reads from their own state
+    /// (<https://github.com/etcd-io/etcd/issues/20418>). It might delete rather than put, because
+    /// members that have reached their quota refuse every request that might put.
     async fn term(&self, key: &str, limit: Duration) -> Result<u64> {
         let look = Txn::new()
             .when([Compare::create_revision(key, CompareOp::Less, 0)])
@@ -112,14 +115,14 @@ impl KeepAlive {
             let look = look.clone();
             async move { client.kv_client().txn(look).await }
         };
-        let found = self.link.ask(limit, agree).await?;
+        let found = self.connection.ask(limit, agree).await?;
         found
             .header()
             .map(ResponseHeader::raft_term)
             .ok_or_else(|| unexpected("no term"))
     }
 
-    /// Whoever asks while there is no answer yet gets the same one.
+    /// Sends a keep-alive, or joins the one for this lease that has no answer yet.
     async fn ask(&self, lease: i64, limit: Duration) -> Result<KeptAlive> {
         let (answer, outcome) = oneshot::channel();
         let ask = Ask {
@@ -132,13 +135,15 @@ impl KeepAlive {
     }
 }
 
-/// The task's side.
+/// The state of the task.
 struct Stream {
-    link: Arc<SharedConnection>,
+    connection: Arc<SharedConnection>,
     open: Option<Open>,
-    /// At most one request a lease, so that each answer belongs to the request whose time is known.
+    /// At most one request for each lease, so that the moment of the request that an answer belongs
+    /// to is known.
     unanswered: HashMap<i64, Unanswered>,
-    /// The leases that were not known when a stream was to be opened for them, since the last one was open.
+    /// The leases that a server did not know when a stream was opened for them, since the last open
+    /// stream.
     missed: HashSet<i64>,
 }
 
@@ -155,18 +160,19 @@ struct Unanswered {
 }
 
 impl Stream {
-    /// Until nobody can ask any more.
+    /// Runs until the last sender is dropped.
     async fn run(mut self, mut asks: mpsc::UnboundedReceiver<Ask>) {
+        let sleep_until = |moment| Clock::Boot.sleep_until(moment);
         loop {
             let ends = self.unanswered.values().map(|asked| asked.ends).min();
-            // Each arm is cancel safe: what was not received stays for the next turn.
+            // Each branch is cancel safe: what was not received stays for the next iteration.
             tokio::select! {
                 ask = asks.recv() => match ask {
                     Some(ask) => self.ask(ask).await,
                     None => return,
                 },
-                answer = next_answer(&mut self.open) => self.hear(answer),
-                () = sleep_until(ends) => self.fail("the keep-alive was not answered in time"),
+                answer = next_answer(&mut self.open) => self.on_answer(answer),
+                Some(()) = OptionFuture::from(ends.map(sleep_until)) => self.fail("the keep-alive was not answered in time"),
             }
         }
     }
@@ -201,20 +207,20 @@ impl Stream {
             waiting: vec![ask.answer],
         };
         self.unanswered.insert(ask.lease, asked);
-        match self.link.within(ask.limit, keeper.keep_alive()).await {
+        match self.connection.within(ask.limit, keeper.keep_alive()).await {
             Some(Ok(())) => {}
             Some(Err(_)) | None => self.fail("the stream of keep-alives has ended"),
         }
     }
 
-    /// Opens the stream, which the driver does with the first request.
+    /// Opens the stream, which the driver does with the first keep-alive.
     async fn open(&mut self, ask: Ask, sent: Moment) {
         // The driver's futures are large.
         let opening = Box::pin(async {
-            let connection = self.link.connection().await?;
+            let connection = self.connection.connection().await?;
             let mut client = connection.client.lease_client();
             match self
-                .link
+                .connection
                 .within(ask.limit, client.keep_alive(ask.lease))
                 .await
             {
@@ -224,24 +230,24 @@ impl Stream {
                     answers,
                 })),
                 Some(Err(error)) if is_lease_missing(&error) => {
-                    self.link.give_up(&connection);
+                    self.connection.give_up(&connection);
                     Ok(None)
                 }
-                Some(Err(error)) => Err(self.link.failed(&connection, error).into()),
+                Some(Err(error)) => Err(self.connection.failed(&connection, error).into()),
                 None => {
-                    self.link.give_up(&connection);
+                    self.connection.give_up(&connection);
                     Err(no_answer(ask.limit).with_server(connection.server.to_string()))
                 }
             }
         });
-        let opened = self.link.within(ask.limit * 2, opening).await;
+        let opened = self.connection.within(ask.limit * 2, opening).await;
         let answer = match opened.unwrap_or_else(|| Err(no_answer(ask.limit))) {
             Ok(Some(open)) => {
                 self.open = Some(open);
                 self.missed.clear();
-                self.link.note(sent);
-                // The first answer is the driver's. All it tells us is that the lease lives, so the
-                // time comes with the next one.
+                self.connection.note(sent);
+                // The driver keeps the first answer and only reports that the lease is alive, so
+                // the ttl comes with the next answer.
                 return self.ask_again(ask).await;
             }
             Ok(None) => self.missing(ask.lease),
@@ -250,23 +256,28 @@ impl Stream {
         let _unheard = ask.answer.send(answer);
     }
 
-    /// The driver does not tell in which term there was no such lease, so another connection is asked, too.
+    /// Asks another connection when a lease is missing: the driver does not report in which term
+    /// the answer was given.
     fn missing(&mut self, lease: i64) -> Result<KeptAlive> {
         if !self.missed.insert(lease) {
             self.missed.remove(&lease);
             return Ok(KeptAlive::Gone { term: None });
         }
         Err(unavailable(
-            "a server did not know a lease; another one is asked".to_owned(),
+            "a server did not know a lease; another one is asked",
         ))
     }
 
     async fn ask_again(&mut self, ask: Ask) {
-        // Boxed since the two call each other; it ends there, because the stream is open now.
+        // Boxed, because `open` and `ask` call each other. The recursion ends there: the stream is
+        // open now.
         Box::pin(self.ask(ask)).await;
     }
 
-    fn hear(&mut self, answer: std::result::Result<Option<LeaseKeepAliveResponse>, EtcdError>) {
+    fn on_answer(
+        &mut self,
+        answer: std::result::Result<Option<LeaseKeepAliveResponse>, EtcdError>,
+    ) {
         let answer = match answer {
             Ok(Some(answer)) => answer,
             Ok(None) => return self.fail("the server has ended the stream of keep-alives"),
@@ -278,7 +289,7 @@ impl Stream {
         let Some(asked) = self.unanswered.remove(&answer.id()) else {
             return;
         };
-        self.link.note(asked.sent);
+        self.connection.note(asked.sent);
         let term = answer.header().map_or(0, ResponseHeader::raft_term);
         let told = match u64::try_from(answer.ttl()) {
             Ok(ttl) if ttl > 0 => KeptAlive::For {
@@ -293,14 +304,14 @@ impl Stream {
         }
     }
 
-    /// Gives the stream up, with its connection if somebody waits for an answer.
+    /// Closes the stream, and its connection if a request is unanswered.
     fn fail(&mut self, why: &str) {
         let mut error = unavailable(format!("{why}; it is opened again"));
         if let Some(open) = self.open.take()
             && !self.unanswered.is_empty()
         {
             error = error.with_server(open.connection.server.to_string());
-            self.link.give_up(&open.connection);
+            self.connection.give_up(&open.connection);
         }
         for (_, asked) in self.unanswered.drain() {
             for reply in asked.waiting {
@@ -315,13 +326,6 @@ async fn next_answer(
 ) -> std::result::Result<Option<LeaseKeepAliveResponse>, EtcdError> {
     match open {
         Some(open) => open.answers.message().await,
-        None => std::future::pending().await,
-    }
-}
-
-async fn sleep_until(moment: Option<Moment>) {
-    match moment {
-        Some(moment) => Clock::Boot.sleep_until(moment).await,
         None => std::future::pending().await,
     }
 }

@@ -1,4 +1,4 @@
-//! Claims that move from one lease to the next.
+//! Moves claims from one lease to the next.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,41 +12,45 @@ use crate::error::{Failure, leader_changed};
 use crate::keys::mode_text;
 use crate::lease::shared::SharedLease;
 
-/// The time that one request may take here.
+/// The time that one request may take.
 const LIMIT: Duration = Duration::from_secs(1);
 
-/// Has everybody under an outgrown lease stand under a new one, in the place in the queue that they have. Returns
-/// the lease that is not needed any more.
+/// Moves all claims of a superseded lease to a new one, without a change of their order in the
+/// queues. Returns the old lease, which is not needed any more.
 ///
-/// What fails is to be repeated: then those move to the same lease who have not yet.
-pub(crate) async fn migrate_all(link: &Arc<SharedConnection>, lease: &SharedLease) -> Result<i64> {
+/// After an error, call it again: it moves the remaining claims to the same new lease.
+pub(crate) async fn migrate_all(
+    connection: &Arc<SharedConnection>,
+    lease: &SharedLease,
+) -> Result<i64> {
     let moving = lease.begin_move().await?;
-    // Who is not there any more, or has moved by itself, does not matter here.
-    let _all = reassign(link, &lease.keys(), moving.from, moving.to.id, LIMIT).await?;
+    // Claims that are gone, or have moved by themselves, do not matter here.
+    let _all = reassign(connection, &lease.keys(), moving.from, moving.to.id, LIMIT).await?;
     lease.end_move(moving.to);
     Ok(moving.from)
 }
 
-/// Puts a key under the lease that the others have moved to while it was on its way.
+/// Moves a key that arrived under the old lease after the others had moved.
 pub(crate) async fn follow(
-    lane: &Arc<SharedConnection>,
-    place: &ClaimKey,
+    command: &Arc<SharedConnection>,
+    claim_key: &ClaimKey,
     former: i64,
     ends: Moment,
 ) -> std::result::Result<(), Failure> {
-    let key = [(Arc::clone(&place.key), place.mode)];
+    let key = [(Arc::clone(&claim_key.key), claim_key.mode)];
     let left = ends.since(Clock::Boot.now());
-    match reassign(lane, &key, former, place.lease.id(), left).await {
+    match reassign(command, &key, former, claim_key.lease.id(), left).await {
         Ok(true) => Ok(()),
-        // It was moved meanwhile, or went with its lease: the next attempt finds out.
+        // It was moved by another request, or deleted with its lease: the next attempt finds out.
         Ok(false) => Err(Failure::Unknown(leader_changed())),
         Err(failure) => Err(failure),
     }
 }
 
-/// Puts keys under the lease `to` that stand under `from`; whether all of them did. It may arrive late, or twice.
+/// Attaches keys to the lease `to` that are attached to `from`. Returns true if all of them were.
+/// The request may arrive late, or twice.
 async fn reassign(
-    link: &Arc<SharedConnection>,
+    connection: &Arc<SharedConnection>,
     keys: &[(Arc<str>, Mode)],
     from: i64,
     to: i64,
@@ -61,6 +65,8 @@ async fn reassign(
     };
     let has_moved =
         |_, outcome: &TxnOpResponse| matches!(outcome, TxnOpResponse::Txn(one) if one.succeeded());
-    let outcomes = link.ask_for_all(limit, keys, moves, has_moved).await?;
+    let outcomes = connection
+        .ask_for_all(limit, keys, moves, has_moved)
+        .await?;
     Ok(outcomes.into_iter().all(|has_moved| has_moved))
 }

@@ -1,4 +1,4 @@
-//! The leases of a client: one for each ttl and lock delay, granted when it is first needed.
+//! The leases of a client: one for each ttl and lock delay, granted when the first claim needs it.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,12 +16,12 @@ use crate::lease::keep_alive::KeepAlive;
 use crate::lease::maintain::maintain;
 use crate::lease::shared::SharedLease;
 
-/// The number of times that a claim asks for a lease that is retired before the claim stands under it.
+/// The number of times that a claim asks again because its lease was retired before it could enter.
 const ATTEMPTS: u32 = 3;
 
-/// The times that claims have in common that share a lease, in whole seconds: the ttl of their guards, rounded down so
-/// that the crash of a holder blocks nobody for longer than it asked for, and the lock delay behind it, rounded
-/// up so that the key stays closed for no less.
+/// The ttl and lock delay of all claims that share a lease, in whole seconds. The ttl is rounded
+/// down, so that a crashed holder blocks no waiter for longer than it asked for. The lock delay is
+/// rounded up, so that the key stays closed for no less.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Span {
     ttl: u64,
@@ -37,44 +37,44 @@ impl Span {
         }
     }
 
-    /// Returns how long the servers are to keep the lease.
+    /// Returns the ttl of the lease on the servers.
     fn lease(self) -> Duration {
         Duration::from_secs(self.ttl + self.lock_delay)
     }
 }
 
-/// The leases that are kept alive in one place.
+/// The leases that are kept alive over one connection.
 pub(crate) struct LeasePool {
-    link: Arc<SharedConnection>,
+    connection: Arc<SharedConnection>,
     keep_alive: KeepAlive,
-    /// The leases that new claims may stand under.
+    /// The leases that accept new claims.
     shared: Mutex<HashMap<Span, Arc<SharedLease>>>,
-    /// The requests for a new one; each ends with the answer.
+    /// The grants that are under way; each channel closes with the answer.
     asking: Mutex<HashMap<Span, watch::Receiver<()>>>,
     pub(crate) granting: Arc<Granting>,
-    /// Its end tells those who maintain leases that nobody needs them any more.
+    /// Closes when the client is dropped, which ends the tasks that maintain leases.
     in_use: watch::Sender<()>,
 }
 
-/// The part of a claim in asking for a new lease.
+/// The grant of a new lease: started for this claim, or by another claim before.
 enum Asking {
     Ourselves(JoinHandle<Result<()>>),
     SomebodyElse(watch::Receiver<()>),
 }
 
 impl LeasePool {
-    pub(crate) fn over(link: Arc<SharedConnection>) -> Arc<Self> {
+    pub(crate) fn over(connection: Arc<SharedConnection>) -> Arc<Self> {
         Arc::new(Self {
-            keep_alive: KeepAlive::over(Arc::clone(&link)),
-            granting: Arc::new(Granting::over(Arc::clone(&link))),
-            link,
+            keep_alive: KeepAlive::over(Arc::clone(&connection)),
+            granting: Arc::new(Granting::over(Arc::clone(&connection))),
+            connection,
             shared: Mutex::default(),
             asking: Mutex::default(),
             in_use: watch::Sender::new(()),
         })
     }
 
-    /// Lets the claim of `owner` stand under a lease for `span`.
+    /// Enters the claim of `owner` into a lease for `span`.
     pub(crate) async fn enter(
         self: &Arc<Self>,
         span: Span,
@@ -87,7 +87,7 @@ impl LeasePool {
                 self.ask_for(span, owner).await?;
                 continue;
             };
-            // It may have been retired just now.
+            // The lease may have been retired just now.
             if lease.enter(owner, loss.clone()) {
                 return Ok(lease);
             }
@@ -96,20 +96,20 @@ impl LeasePool {
         Err(lease_ended())
     }
 
-    /// Has a new lease granted, or waits until somebody else has, for better or worse.
+    /// Grants a new lease, or waits for the end of a grant that another claim has started.
     async fn ask_for(self: &Arc<Self>, span: Span, owner: OwnerId) -> Result<()> {
         match self.asking(span, owner) {
             Asking::Ourselves(asking) => asking.await.unwrap_or_else(|_| Err(runtime_gone())),
             Asking::SomebodyElse(mut asking) => {
-                // It only ends.
+                // Nothing is ever sent on this channel: it only closes.
                 while asking.changed().await.is_ok() {}
                 Ok(())
             }
         }
     }
 
-    /// In a task of its own, so that whoever gives up leaves no lease behind that nobody knows, and whoever
-    /// is not polled keeps nobody waiting.
+    /// Starts a grant in a task of its own, so that a caller that gives up leaves no unknown lease
+    /// behind, and a caller that is not polled delays no other one.
     fn asking(self: &Arc<Self>, span: Span, owner: OwnerId) -> Asking {
         let mut asking = self.asking.lock();
         if let Some(somebody) = asking.get(&span).filter(|one| one.has_changed().is_ok()) {
@@ -119,7 +119,7 @@ impl LeasePool {
         asking.retain(|_, one| one.has_changed().is_ok());
         asking.insert(span, end);
         let leases = Arc::clone(self);
-        Asking::Ourselves(self.link.runtime().spawn(async move {
+        Asking::Ourselves(self.connection.runtime().spawn(async move {
             let _ours = ours;
             match leases.open_for(span) {
                 Some(_) => Ok(()),
@@ -128,7 +128,7 @@ impl LeasePool {
         }))
     }
 
-    /// The lease that claims of this span can stand under, if there is one.
+    /// Returns the lease for this span that accepts claims, if there is one.
     fn open_for(&self, span: Span) -> Option<Arc<SharedLease>> {
         let lease = self.shared.lock().get(&span).cloned()?;
         (!lease.is_retired()).then_some(lease)
@@ -143,12 +143,12 @@ impl LeasePool {
         shared.retain(|_, lease| !lease.is_retired());
         shared.insert(span, Arc::clone(&lease));
         drop(shared);
-        let tending = maintain(Arc::clone(&self.link), lease, self.in_use.subscribe());
-        self.link.runtime().spawn(tending);
+        let tending = maintain(Arc::clone(&self.connection), lease, self.in_use.subscribe());
+        self.connection.runtime().spawn(tending);
         Ok(())
     }
 
-    /// Lets no claim stand under those there are, so that they end with the claims they have.
+    /// Retires all leases, so that each ends with its last claim.
     pub(crate) fn retire(&self) {
         for (_, lease) in self.shared.lock().drain() {
             lease.retire();

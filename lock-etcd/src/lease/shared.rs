@@ -1,4 +1,4 @@
-//! A lease that all claims with the same ttl and lock delay stand under.
+//! A lease that claims with the same ttl and lock delay share.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -19,62 +19,63 @@ const LIMIT_MAX: Duration = Duration::from_secs(1);
 
 /// A lease on the servers.
 ///
-/// It lasts for one term of the cluster. A leader that stood still for a while believes, when it goes on, that it
-/// still leads, and ends all leases that it did not see kept alive meanwhile, though its successor did keep them
-/// alive (<https://github.com/etcd-io/etcd/issues/15247>). So only what was confirmed in the term that it was granted
-/// in counts, which that leader has seen; as soon as there is a later one, all who stand under it
-/// [move](crate::moving) to a new lease, which takes its place here.
+/// It is used for one term of the cluster. A leader that was paused believes, when it goes on, that
+/// it still leads. It then ends all leases that were not kept alive by itself in the meantime,
+/// although its successor kept them alive (<https://github.com/etcd-io/etcd/issues/15247>). So only
+/// confirmations in the term of the grant count, which that leader has seen. When a later term is
+/// seen, all claims [move](crate::lease::migrate) to a new lease, which takes the place of the old
+/// one in this state.
 pub(crate) struct SharedLease {
-    /// In whose name it is granted.
+    /// The owner whose id its lease ids are made from.
     owner: OwnerId,
     granting: Arc<Granting>,
     keep_alive: KeepAlive,
-    /// The last part of its ttl, which no guard counts on.
+    /// The last part of the ttl, which guards do not count on.
     lock_delay: Duration,
     state: Mutex<State>,
-    /// Something for whoever tends it to look at.
+    /// Notifies the task that maintains the lease.
     pub(crate) changed: Notify,
-    /// All have moved.
+    /// Notifies waiters when all claims have moved.
     moved: Notify,
-    /// Why it ended.
+    /// The reason of its end, once it has ended.
     end: watch::Sender<Option<LossReason>>,
 }
 
 struct State {
-    /// The lease that new claims stand under.
+    /// The id of the lease that new claims are attached to.
     id: i64,
     term: u64,
-    /// When the last request was sent that the servers have confirmed.
+    /// When the last confirmed request was sent.
     sent: Moment,
     ttl: Duration,
-    /// True if more than one server has confirmed it, as they do a grant.
+    /// True if a majority has confirmed it, as it does a grant.
     by_a_majority: bool,
-    /// There is a later term: all have to move.
+    /// True if there is a later term, so that all claims have to move.
     is_superseded: bool,
-    /// Where they move from and to.
+    /// The move that is under way.
     moving: Option<Move>,
-    /// A key that we may read, as an answered take has shown.
+    /// A key that the user may read, as an answered take has shown.
     readable: Option<Arc<str>>,
-    /// The claims that stand under it, and how they are told of its end.
+    /// The claims of the lease.
     claims: HashMap<OwnerId, Standing>,
-    /// Nobody new may stand under it.
+    /// True if it takes no new claims.
     retired: bool,
     unused_since: Moment,
-    /// Keys to be deleted as long as it lives: something that puts them may still arrive.
+    /// The keys to delete as long as the lease lives: requests that create them may still arrive.
     late_keys: Vec<String>,
 }
 
-/// From one lease to its successor.
+/// The move of all claims to the next lease.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Move {
     pub(crate) from: i64,
     pub(crate) to: Granted,
 }
 
-/// One that stands under a lease.
+/// A claim that is attached to the lease.
 struct Standing {
     loss: LossSender,
-    /// Unknown before its first request.
+    /// Its key; unknown before the first request.
     key: Option<(Arc<str>, Mode)>,
 }
 
@@ -111,31 +112,33 @@ impl SharedLease {
         })
     }
 
-    /// Returns what new claims are to stand under.
+    /// Returns the id of the lease that new claims are attached to.
     pub(crate) fn id(&self) -> i64 {
         self.state.lock().id
     }
 
-    /// Where a key may stand that is ours: also under the one before, as long as not all have moved.
+    /// Returns the leases that keys of this client may be attached to: also the former one while a
+    /// move is under way.
     pub(crate) fn ids(&self) -> Vec<i64> {
         let state = self.state.lock();
         let former = state.moving.map(|moving| moving.from);
         former.into_iter().chain([state.id]).collect()
     }
 
-    /// Returns what the servers have confirmed: for how long it lives, and since when.
+    /// Returns the last confirmation: when it was asked for, and for how long the lease lives from
+    /// then.
     pub(crate) fn confirmed(&self) -> (Moment, Duration) {
         let state = self.state.lock();
         (state.sent, state.ttl)
     }
 
-    /// When the servers confirmed it last, and for how long guards count on that.
+    /// Returns the last confirmation, without the lock delay that guards do not count on.
     pub(crate) fn counted_on(&self) -> (Moment, Duration) {
         let (sent, ttl) = self.confirmed();
         (sent, ttl.saturating_sub(self.lock_delay))
     }
 
-    /// Lets a claim stand under it; `false` when it takes no more.
+    /// Attaches a claim; returns false if the lease takes no more.
     pub(crate) fn enter(&self, owner: OwnerId, loss: LossSender) -> bool {
         let mut state = self.state.lock();
         if state.retired || self.end().is_some() {
@@ -145,14 +148,14 @@ impl SharedLease {
         true
     }
 
-    /// Notes which key a claim has, before it is put there.
+    /// Notes the key of a claim, before it is created.
     pub(crate) fn stands(&self, owner: OwnerId, key: Arc<str>, mode: Mode) {
         if let Some(standing) = self.state.lock().claims.get_mut(&owner) {
             standing.key = Some((key, mode));
         }
     }
 
-    /// Notes that servers let us read `key`.
+    /// Notes that the user may read `key`.
     pub(crate) fn may_read(&self, key: &str) {
         let mut state = self.state.lock();
         if state.readable.is_none() {
@@ -160,20 +163,20 @@ impl SharedLease {
         }
     }
 
-    /// Takes a claim out.
+    /// Removes a claim.
     pub(crate) fn leave(&self, owner: OwnerId) {
         let mut state = self.state.lock();
         state.claims.remove(&owner);
         if state.claims.is_empty() {
             state.unused_since = Clock::Boot.now();
-            // Else it may be of use again, and is looked at with its next keep-alive.
+            // Otherwise a new claim may use it; the next keep-alive checks it.
             if state.retired || state.is_superseded {
                 self.changed.notify_one();
             }
         }
     }
 
-    /// Lets no new claim stand under it, so that it ends with those it has.
+    /// Takes no new claims, so that the lease ends with those that it has.
     pub(crate) fn retire(&self) {
         self.state.lock().retired = true;
         self.changed.notify_one();
@@ -184,7 +187,7 @@ impl SharedLease {
         self.state.lock().retired
     }
 
-    /// Has `key` deleted again and again as long as the lease lives.
+    /// Deletes `key` again and again as long as the lease lives.
     pub(crate) fn delete_until_revoked(&self, key: &str) {
         let mut state = self.state.lock();
         if !state.late_keys.iter().any(|late_key| late_key == key) {
@@ -196,8 +199,8 @@ impl SharedLease {
         self.state.lock().late_keys.clone()
     }
 
-    /// Retires it if nobody has stood under it for one ttl, or if nobody is left and it takes or keeps nobody more;
-    /// whether it may be revoked then.
+    /// Retires the lease if it has no claims, and was without claims for one ttl or takes no more.
+    /// Returns true if it may be revoked then.
     pub(crate) fn retire_if_unused(&self) -> bool {
         let mut state = self.state.lock();
         let idle = Clock::Boot.now().since(state.unused_since) >= state.ttl;
@@ -206,7 +209,7 @@ impl SharedLease {
         unused
     }
 
-    /// Ends it; tells those who stand under it why.
+    /// Ends the lease, and tells its claims why.
     pub(crate) fn end_with(&self, reason: LossReason) {
         let mut state = self.state.lock();
         state.retired = true;
@@ -224,14 +227,14 @@ impl SharedLease {
             .for_each(|standing| standing.loss.lost(reason));
     }
 
-    /// Ends it if claims are still to stand under this one, which the servers do not know.
+    /// Ends the lease if `id` is its present id: the servers do not know that lease.
     pub(crate) fn note_missing(&self, id: i64) {
         if self.id() == id {
             self.end_with(LossReason::Removed);
         }
     }
 
-    /// Why it has ended; `None` while it lives.
+    /// Returns why it has ended; `None` while it lives.
     pub(crate) fn end(&self) -> Option<LossReason> {
         *self.end.borrow()
     }
@@ -239,13 +242,15 @@ impl SharedLease {
     /// Waits for its end.
     pub(crate) async fn ended(&self) {
         let mut end = self.end.subscribe();
-        // An error would mean that nobody can end it any more.
+        // An error would mean that the sender is gone, which `self` holds.
         let _outcome = end.wait_for(Option::is_some).await;
     }
 
-    /// Asks the servers to keep it alive.
+    /// Keeps the lease alive once.
     ///
-    /// An error means that it is unknown whether it lives, or that it does not count any more.
+    /// # Errors
+    ///
+    /// If it is unknown whether the lease is alive, or if its term is over.
     pub(crate) async fn confirm(&self) -> Result<()> {
         let readable = || self.state.lock().readable.clone();
         let id = {
@@ -268,13 +273,15 @@ impl SharedLease {
         (ttl / 4).clamp(LIMIT_MIN, LIMIT_MAX)
     }
 
-    /// Notes what was told about it, and the term that the members agreed on afterwards; whether it has ended.
+    /// Notes the answer to a keep-alive, and the term that the members agreed on after it. Returns
+    /// true if the lease has ended.
     fn note(&self, id: i64, told: KeptAlive, agreed: Option<u64>) -> Result<bool> {
         let mut state = self.state.lock();
         if state.id != id || state.is_superseded {
             return Err(leader_changed());
         }
-        // Whoever does not know of a later term may know nothing of what was granted or kept alive in it.
+        // A member that does not know of a later term may know nothing of leases that were granted
+        // or kept alive in it.
         let is_outdated = agreed.is_some() && told.term().is_some_and(|term| Some(term) != agreed);
         if !is_outdated && matches!(told, KeptAlive::Gone { .. }) {
             return Ok(true);
@@ -298,12 +305,12 @@ impl SharedLease {
         Ok(false)
     }
 
-    /// Returns true if there is a later term, so that it counts no more.
+    /// Returns true if there is a later term, so that confirmations do not count.
     pub(crate) fn is_superseded(&self) -> bool {
         self.state.lock().is_superseded
     }
 
-    /// Has new claims stand under another lease, where the others are to move. Goes on with a move that has begun.
+    /// Grants the next lease and attaches new claims to it. Continues a move that has begun.
     pub(crate) async fn begin_move(&self) -> Result<Move> {
         let (begun, asked) = {
             let state = self.state.lock();
@@ -319,7 +326,7 @@ impl SharedLease {
         Ok(moving)
     }
 
-    /// Waits until all have moved, which somebody else sees to.
+    /// Waits until all claims have moved, which the maintaining task does.
     async fn has_moved(&self) -> Result<()> {
         let moving = async {
             loop {
@@ -335,14 +342,14 @@ impl SharedLease {
         moved.ok_or_else(leader_changed)
     }
 
-    /// The keys that move.
+    /// Returns the keys that have to move.
     pub(crate) fn keys(&self) -> Vec<(Arc<str>, Mode)> {
         let state = self.state.lock();
         let claims = state.claims.values();
         claims.filter_map(|claim| claim.key.clone()).collect()
     }
 
-    /// Notes that all keys have moved.
+    /// Ends the move to the lease `to`.
     pub(crate) fn end_move(&self, to: Granted) {
         let mut state = self.state.lock();
         (state.term, state.sent, state.ttl) = (to.term, to.sent, to.ttl);
@@ -351,8 +358,8 @@ impl SharedLease {
         self.moved.notify_waiters();
     }
 
-    /// Returns what the servers have confirmed a short while ago, or do now: a grant under it should not have
-    /// to be renewed at once.
+    /// Returns a recent confirmation, and asks for one if there is none: a grant should not have to
+    /// be renewed at once.
     pub(crate) async fn fresh(&self) -> Result<(Moment, Duration)> {
         let (sent, ttl) = self.counted_on();
         let by_a_majority = self.state.lock().by_a_majority;

@@ -1,21 +1,23 @@
-//! Watching a queue for those of a client who wait in it.
+//! Watches a queue for the waiters of a client.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use etcd_client::{Compare, CompareOp, GetOptions, Txn, TxnOp, TxnOpResponse};
 use lock_core::{Backoff, Clock, Moment, Result};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
-use crate::claim_key::created_then;
-use crate::client::{REPLY_LIMIT, transact};
-use crate::keys::end_of;
+use crate::connection::shared::{REPLY_LIMIT, transact};
+use crate::keys::{end_of, look_at};
 use crate::queue::{Blocker, Queue};
-use crate::wait::shared_wait::{Look, SharedWait, Step};
+use crate::wait::shared_wait::{Look, SharedWait, Step, Waiter};
 use crate::wait::shared_waits::SharedWaits;
-use crate::watch::watches::{Subscription, WatchEvent, Watched};
+use crate::wait::ticket::Ticket;
+use crate::watch::messages::{WatchEvent, Watched};
+use crate::watch::watches::Subscription;
 
-/// The time that the servers are trusted to tell of a change before somebody looks: soon at first, and jittered.
+/// The time that a wait relies on its watch before it looks by itself: short at first, and
+/// jittered.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 const LOOK_AGAIN_MAX: Duration = Duration::from_secs(4);
 
@@ -23,14 +25,43 @@ const LOOK_AGAIN_MAX: Duration = Duration::from_secs(4);
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
-/// Watches what the waiters wait for, and tells those whose turn it is, until nobody waits any more.
-pub(crate) async fn look_after(wait: Arc<SharedWait>, waits: Arc<SharedWaits>) {
-    let (tell, news) = mpsc::unbounded_channel();
+impl SharedWaits {
+    /// Waits in `queue` for the turn of the claim with this `key` and create revision. `seen` is
+    /// the answer to its take.
+    pub(crate) fn enter(
+        self: &Arc<Self>,
+        queue: &str,
+        (key, created): (&Arc<str>, i64),
+        seen: Option<Queue>,
+    ) -> Ticket {
+        let (tell, told) = oneshot::channel();
+        let mut waits = self.by_queue.lock();
+        let (wait, is_new) = match waits.get(queue) {
+            Some(wait) => (Arc::clone(wait), false),
+            None => (SharedWait::new(queue), true),
+        };
+        let waiter = Waiter {
+            key: Arc::clone(key),
+            tell,
+        };
+        wait.enter(created, waiter, seen);
+        if is_new {
+            waits.insert(queue.to_owned(), Arc::clone(&wait));
+            let looking = look_after(Arc::clone(&wait), Arc::clone(self));
+            self.connection.runtime().spawn(looking);
+        }
+        Ticket::new(wait, created, told)
+    }
+}
+
+/// Watches what the waiters wait for, and wakes those that may proceed, until there are no waiters.
+async fn look_after(wait: Arc<SharedWait>, waits: Arc<SharedWaits>) {
+    let (tell, events) = mpsc::unbounded_channel();
     let mut watching = Watching {
         waits,
         wait,
         tell,
-        news,
+        events,
         watch: None,
         pauses: Backoff::new(LOOK_AGAIN, LOOK_AGAIN_MAX),
         look_at: None,
@@ -48,7 +79,7 @@ pub(crate) async fn look_after(wait: Arc<SharedWait>, waits: Arc<SharedWaits>) {
             Err(error) => {
                 tracing::debug!(%error, "cannot look");
                 watching.wait.fail(&error);
-                // Those who go on waiting come back meanwhile.
+                // Waiters that go on waiting come back during the pause.
                 tokio::time::sleep(pauses.next_pause()).await;
             }
         }
@@ -59,30 +90,30 @@ struct Watching {
     wait: Arc<SharedWait>,
     waits: Arc<SharedWaits>,
     tell: mpsc::UnboundedSender<WatchEvent>,
-    news: mpsc::UnboundedReceiver<WatchEvent>,
+    events: mpsc::UnboundedReceiver<WatchEvent>,
     /// The claim that is watched.
     watch: Option<(Blocker, Subscription)>,
     pauses: Backoff,
-    /// When to look if nothing is told until then.
+    /// When to look without an event.
     look_at: Option<LookAt>,
 }
 
 #[derive(Clone, Copy)]
 enum LookAt {
-    /// When a turn to look is to be asked for.
+    /// When to reserve the time of a look.
     Pause(Moment),
     LocalTurn(Moment),
 }
 
 impl Watching {
-    /// Waits until there is something to be done for the waiters.
+    /// Waits until the waiters need something.
     async fn watch(&mut self, blocking_claim: Blocker, since: i64) -> Result<()> {
         let is_watched = self
             .watch
             .as_ref()
             .is_some_and(|(now, _)| *now == blocking_claim);
         if !is_watched {
-            // The one before goes first: the new one may be told the same.
+            // Drop the old watch first: both may report the same key.
             self.watch = None;
             let watch = self.subscribe(&blocking_claim, since)?;
             self.watch = Some((blocking_claim, watch));
@@ -93,9 +124,9 @@ impl Watching {
         });
         self.look_at = Some(look_at);
         let (LookAt::Pause(moment) | LookAt::LocalTurn(moment)) = look_at;
-        // All are cancel safe: what was not received stays for the next turn.
+        // All branches are cancel safe: what was not received stays for the next iteration.
         tokio::select! {
-            Some(news) = self.news.recv() => self.hear(news).await,
+            Some(event) = self.events.recv() => self.on_event(event).await,
             () = self.wait.changed.notified() => {
                 if self.wait.takes_check() { self.look().await } else { Ok(()) }
             }
@@ -115,17 +146,17 @@ impl Watching {
             Blocker::Any => Watched::Below(self.wait.queue.clone()),
         };
         let tell = self.tell.clone();
-        let tell = move |news| {
-            // Nobody may be waiting any more.
-            let _unheard = tell.send(news);
+        let tell = move |event| {
+            // The task may have ended.
+            let _unheard = tell.send(event);
         };
         self.waits.watches.watch_since(since, watched, tell)
     }
 
-    async fn hear(&mut self, news: WatchEvent) -> Result<()> {
-        match news {
+    async fn on_event(&mut self, event: WatchEvent) -> Result<()> {
+        match event {
             WatchEvent::Deleted(key, revision) => self.wait.note_gone(&key, revision),
-            // Any claim before the first waiter may have gone.
+            // Any claim before the first waiter may be gone.
             WatchEvent::Stale if matches!(self.watch, Some((Blocker::Any, _))) => {
                 self.wait.mark_stale()
             }
@@ -138,27 +169,26 @@ impl Watching {
         Ok(())
     }
 
-    /// Looks by itself, in case that something was not told.
+    /// Looks at the keys, in case an event was not reported.
     async fn look(&mut self) -> Result<()> {
         self.look_at = None;
         let looks = self.wait.looks();
         let sent = Clock::Boot.now();
-        let keys = || GetOptions::new().with_keys_only();
-        let look = |look: &Look| {
-            let options = created_then(keys(), look.created);
-            TxnOp::get(look.key.clone(), Some(options))
-        };
+        let look = |look: &Look| look_at(look.key.clone(), look.created);
         let read = |revision, found: &TxnOpResponse| match found {
             TxnOpResponse::Get(found) => (revision, !found.kvs().is_empty()),
             _ => (revision, false),
         };
-        let link = &self.waits.link;
-        let found = link.ask_for_all(REPLY_LIMIT, &looks, look, read).await?;
+        let connection = &self.waits.connection;
+        let found = connection
+            .ask_for_all(REPLY_LIMIT, &looks, look, read)
+            .await?;
         self.wait.note_looks(&looks, &found, sent);
         Ok(())
     }
 
-    /// Lists all claims, `own` among them. All members agree on the answer, since this might write.
+    /// Lists all claims, `own` among them. The transaction might write, so all members agree on the
+    /// answer.
     async fn list(&mut self, own: &str) -> Result<()> {
         self.look_at = None;
         let queue = self.wait.queue.as_str();
@@ -168,8 +198,8 @@ impl Watching {
             .and_then([TxnOp::delete(own, None)])
             .or_else([TxnOp::get(queue, Some(list))]);
         let (before, sent) = (self.wait.revision(), Clock::Boot.now());
-        let link = &self.waits.link;
-        let answer = link.ask(REPLY_LIMIT, |client| transact(client, look.clone()));
+        let connection = &self.waits.connection;
+        let answer = connection.ask(REPLY_LIMIT, |client| transact(client, look.clone()));
         let list = Queue::read(&answer.await?, queue, "")?;
         self.wait.note_list(list, before, sent)
     }

@@ -1,8 +1,9 @@
-//! The state that all waiters of a client for one key share: their queue, and one task that watches it.
+//! The state that all waiters of a client for one key share: their queue, and one task that watches
+//! it.
 //!
-//! Claims are served in order, so those that hold the key are always the first of the queue, and none of a
-//! client's waiters is let in before the first of them. So one watch, of what the first one waits for, does for
-//! all, and one list of claims.
+//! Claims are served in order, so the holders are always the first claims of the queue, and the
+//! first waiter of a client always proceeds before the others. So one watch and one list of claims
+//! do for all waiters of the client.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,23 +19,23 @@ use crate::queue::{Blocker, Queue};
 pub(crate) struct SharedWait {
     pub(crate) queue: String,
     state: Mutex<State>,
-    /// There is another first waiter, or one wants to know.
+    /// Notifies the task when the first waiter changes, or a waiter wants a check.
     pub(crate) changed: Notify,
 }
 
 #[derive(Default)]
 struct State {
-    /// By their places in the queue.
+    /// The waiters by the create revisions of their claims.
     waiters: BTreeMap<i64, Waiter>,
-    /// The claims as far as they are known, and not known to have gone.
+    /// The claims that are known, without those that are known to be deleted.
     claims: Queue,
-    /// All claims that were created until then, and have not gone since, are among `claims`.
+    /// The revision up to which `claims` has all claims that were created and not deleted.
     known_until: i64,
-    /// The last revision in which a claim is known to have gone.
-    heard: i64,
-    /// When the servers were last asked who say that the first waiter still waits.
+    /// The last revision in which a claim is known to have been deleted.
+    last_gone: i64,
+    /// When the last request was sent whose answer showed that the first waiter still has to wait.
     checked: Option<Moment>,
-    /// The claim that kept it out in this later revision, too.
+    /// The claim that blocks the first waiter, and a later revision in which it was still there.
     seen: Option<(Blocker, i64)>,
     is_check_wanted: bool,
 }
@@ -47,25 +48,25 @@ pub(crate) struct Waiter {
 /// The news for a waiter.
 #[derive(Debug)]
 pub(crate) enum Told {
-    /// All claims before it that keep it out have gone.
+    /// No earlier claim blocks it any more.
     Next,
-    /// Its own claim is not there any more.
+    /// Its own claim is gone.
     Gone,
-    /// The servers cannot be asked, or say that it waits in vain.
+    /// The servers cannot be asked, or say that the wait never ends.
     Failed(Error),
 }
 
 /// The next step for the waiters.
 pub(crate) enum Step {
-    /// Nobody waits any more.
+    /// There are no waiters.
     End,
-    /// Lists the claims; this key is one of ours.
+    /// Lists the claims; the key is one of this client.
     List(Arc<str>),
-    /// Watches what keeps the first waiter out, from this revision on.
+    /// Watches what blocks the first waiter, from this revision on.
     Watch(Blocker, i64),
 }
 
-/// A key to be looked at: as it was created then.
+/// A key to look for, with its create revision.
 pub(crate) struct Look {
     pub(crate) key: Vec<u8>,
     pub(crate) created: i64,
@@ -80,15 +81,16 @@ impl SharedWait {
         })
     }
 
-    /// Enters a waiter whose claim was `created` then; `seen` is what its take was answered with.
+    /// Adds a waiter with the create revision of its claim; `seen` is the answer to its take.
     pub(crate) fn enter(&self, created: i64, waiter: Waiter, seen: Option<Queue>) {
         let mut state = self.state.lock();
         state.waiters.insert(created, waiter);
         if let Some(seen) = seen
             && !seen.is_partial()
             && created > state.known_until
-            // Else it has claims that are known to have gone, of which nobody is told again.
-            && seen.revision >= state.heard
+            // An older answer may have claims whose deletion was reported already, and is not
+            // reported again.
+            && seen.revision >= state.last_gone
         {
             (state.claims, state.known_until) = (seen, created);
         }
@@ -97,7 +99,7 @@ impl SharedWait {
         }
     }
 
-    /// Tells those whose turn it is, and says what the others need.
+    /// Wakes the waiters that may proceed, and returns what the others need.
     pub(crate) fn advance(&self) -> Step {
         let mut state = self.state.lock();
         state.tell_next();
@@ -113,29 +115,31 @@ impl SharedWait {
         }
     }
 
-    /// Returns true if nobody waits any more.
+    /// Returns true if there are no waiters.
     pub(crate) fn is_empty(&self) -> bool {
         self.state.lock().waiters.is_empty()
     }
 
-    /// Has the claims listed anew: some may have gone unheard.
+    /// Notes that the claims have to be listed again: the deletion of some may not have been
+    /// reported.
     pub(crate) fn mark_stale(&self) {
         self.state.lock().known_until = 0;
     }
 
-    /// Takes note of a claim that has gone in this revision.
+    /// Notes that a claim was deleted in this revision.
     pub(crate) fn note_gone(&self, key: &[u8], gone: i64) {
         let mut state = self.state.lock();
         state.claims.remove(key, gone);
-        state.heard = state.heard.max(gone);
+        state.last_gone = state.last_gone.max(gone);
     }
 
-    /// In which revision the claims were as they are known.
+    /// Returns the revision of the known claims.
     pub(crate) fn revision(&self) -> i64 {
         self.state.lock().claims.revision
     }
 
-    /// Takes note of all claims, as they were `sent` for then, when they were known as in the revision `before`.
+    /// Notes a new list of all claims, which was requested at `sent`, when the known claims were
+    /// those of the revision `before`.
     pub(crate) fn note_list(&self, list: Queue, before: i64, sent: Moment) -> Result<(), Error> {
         let mut state = self.state.lock();
         let now = list.revision;
@@ -143,7 +147,7 @@ impl SharedWait {
             return Err(unexpected("a list of the past"));
         }
         if now < state.claims.revision {
-            // A waiter has come meanwhile, and has brought a later one.
+            // A new waiter has brought a later list.
             return Ok(());
         }
         (state.claims, state.known_until) = (list, now);
@@ -158,11 +162,11 @@ impl SharedWait {
         for (created, told) in told {
             state.tell(created, told);
         }
-        state.note_checked(sent);
+        state.checked = Some(sent);
         Ok(())
     }
 
-    /// The keys of the first waiter and of those who keep it out.
+    /// Returns the keys of the first waiter and of the claims that block it.
     pub(crate) fn looks(&self) -> Vec<Look> {
         let state = self.state.lock();
         let Some((created, waiter)) = state.waiters.first_key_value() else {
@@ -184,17 +188,17 @@ impl SharedWait {
         looks
     }
 
-    /// Takes note of what was `sent` for then: whether each of `looks` was there in a revision. Where one was
-    /// not, the claims have to be listed anew.
+    /// Notes the answers to `looks`, which were requested at `sent`: for each key a revision, and
+    /// whether it was there. If one was missing, the claims have to be listed again.
     pub(crate) fn note_looks(&self, looks: &[Look], found: &[(i64, bool)], sent: Moment) {
         let mut state = self.state.lock();
-        // A member that lags behind does not know yet what it does not find.
+        // A member that lags behind may not know a key yet.
         let is_news = |now: i64| now >= state.claims.revision;
         if !found.iter().all(|(now, _)| is_news(*now)) {
             return;
         }
         if found.iter().all(|(_, is_there)| *is_there) {
-            state.note_checked(sent);
+            state.checked = Some(sent);
             let first = looks
                 .first()
                 .and_then(|own| state.claims.blocker_of(own.created));
@@ -207,9 +211,9 @@ impl SharedWait {
             .zip(found)
             .filter(|(_, (_, is_there))| !is_there);
         for (look, (now, _)) in gone {
-            // Not one that has the same key by now.
+            // Not a later claim with the same key.
             state.claims.remove(&look.key, look.created + 1);
-            state.heard = state.heard.max(*now);
+            state.last_gone = state.last_gone.max(*now);
         }
         let (Some(own), Some((_, is_there))) = (looks.first(), found.first()) else {
             return;
@@ -217,26 +221,26 @@ impl SharedWait {
         if !is_there {
             state.tell(own.created, Told::Gone);
         } else if state.claims.blocker_of(own.created).is_some() {
-            // Others before it may have gone as unheard.
+            // Deletions of other claims before it may not have been reported either.
             state.known_until = 0;
         }
     }
 
-    /// Tells all that the servers cannot be asked.
+    /// Tells all waiters that the servers cannot be asked.
     pub(crate) fn fail(&self, error: &Error) {
         let waiters = std::mem::take(&mut self.state.lock().waiters);
         for waiter in waiters.into_values() {
-            // It may have gone.
+            // The waiter may be gone.
             let _unheard = waiter.tell.send(Told::Failed(error.clone()));
         }
     }
 
-    /// Returns true if a waiter wants to know how things stand, since the last time this was asked.
+    /// Returns true if a waiter has wanted a check since the last call.
     pub(crate) fn takes_check(&self) -> bool {
         std::mem::take(&mut self.state.lock().is_check_wanted)
     }
 
-    /// Has the servers asked how things stand, unless they were within the last `recently`.
+    /// Requests a check by the servers, unless the last one was within `recently`.
     pub(crate) fn check(&self, recently: Duration) {
         let mut state = self.state.lock();
         let now = Clock::Boot.now();
@@ -247,12 +251,13 @@ impl SharedWait {
         }
     }
 
-    /// When the servers were last asked who say that the first waiter still waits.
+    /// Returns when the last request was sent whose answer showed that the first waiter still has to
+    /// wait.
     pub(crate) fn checked(&self) -> Option<Moment> {
         self.state.lock().checked
     }
 
-    /// Removes the waiter that was `created` then, if it is still there.
+    /// Removes the waiter with this create revision, if it is still there.
     pub(crate) fn leave(&self, created: i64) {
         let mut state = self.state.lock();
         let was_first = state.is_first(created);
@@ -268,7 +273,7 @@ impl State {
         first.is_none_or(|(first, _)| created <= *first)
     }
 
-    /// Tells those whose turn it is.
+    /// Wakes the waiters that may proceed.
     fn tell_next(&mut self) {
         let known = self.known_until;
         let Some(first) = self.waiters.first_key_value().map(|(first, _)| *first) else {
@@ -286,22 +291,18 @@ impl State {
 
     fn tell(&mut self, created: i64, told: Told) {
         if let Some(waiter) = self.waiters.remove(&created) {
-            // It may have gone.
+            // The waiter may be gone.
             let _unheard = waiter.tell.send(told);
         }
     }
 
-    /// In which revision the claims were there that keep the first waiter out.
+    /// Returns the last revision in which the claims that block the first waiter were seen.
     fn seen_in(&self, blocking_claim: &Blocker) -> i64 {
         let listed = self.claims.revision;
         match &self.seen {
             Some((seen, now)) if seen == blocking_claim => listed.max(*now),
             _ => listed,
         }
-    }
-
-    fn note_checked(&mut self, sent: Moment) {
-        self.checked = Some(sent);
     }
 }
 

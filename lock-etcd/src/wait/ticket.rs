@@ -1,4 +1,4 @@
-//! The place of one waiter among those of its client for the same key.
+//! One waiter of a client for a key.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use crate::error::runtime_gone;
 use crate::wait::shared_wait::{SharedWait, Told};
 
-/// A place among the waiters; dropping it gives it up.
+/// A waiter; dropping it ends the wait.
 pub(crate) struct Ticket {
     wait: Arc<SharedWait>,
     created: i64,
@@ -17,7 +17,7 @@ pub(crate) struct Ticket {
 }
 
 impl Ticket {
-    /// The place of the claim that was `created` then, which is `told` of its turn.
+    /// Makes the waiter of the claim with this create revision.
     pub(crate) fn new(wait: Arc<SharedWait>, created: i64, told: oneshot::Receiver<Told>) -> Self {
         Self {
             wait,
@@ -26,23 +26,24 @@ impl Ticket {
         }
     }
 
-    /// Waits until there is something to be told.
+    /// Waits for news of the claim.
     ///
     /// # Cancel safety
     ///
     /// Cancel safe.
     pub(crate) async fn told(&mut self) -> Told {
         let told = (&mut self.told).await;
-        // The task ends without a word together with its runtime only.
+        // Without an answer, the task was dropped with its runtime.
         told.unwrap_or_else(|_| Told::Failed(runtime_gone()))
     }
 
-    /// Has the servers asked how things stand, unless they were within the last `recently`.
+    /// Requests a check by the servers, unless the last one was within `recently`.
     pub(crate) fn check(&self, recently: Duration) {
         self.wait.check(recently);
     }
 
-    /// When the servers were last asked who say that the first waiter still waits.
+    /// Returns when the last request was sent whose answer showed that the first waiter still has
+    /// to wait.
     pub(crate) fn checked(&self) -> Option<Moment> {
         self.wait.checked()
     }

@@ -1,4 +1,5 @@
-//! The stream of watches, by which servers tell a client that keys have gone.
+//! The watch stream, by which servers report deleted keys.
 
+pub(crate) mod messages;
 pub(crate) mod stream;
 pub(crate) mod watches;

@@ -1,4 +1,4 @@
-//! The task that keeps the stream of watches open, and asks for each watch on it.
+//! The task that keeps the watch stream open, and registers each watch on it.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -6,27 +6,29 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use etcd_client::{EventType, KeyValue, WatchRequestSender, WatchResponse, WatchResponseStream};
+use futures_util::future::OptionFuture;
 use lock_core::{Backoff, Clock, Moment, Result};
 use tokio::sync::mpsc;
 
 use crate::connection::shared::{Connection, SharedConnection};
 use crate::error::no_answer;
-use crate::watch::watches::{Command, Watch, WatchEvent};
+use crate::watch::messages::{Command, Watch, WatchEvent};
 
-/// The time that the connection of a stream may take to open, and the stream itself.
+/// The time that the connection of a stream may take to open, and that the stream may take.
 const LIMIT: Duration = Duration::from_secs(2);
 
-/// The time that a server that owes answers may say nothing at all. One that catches up for thousands of
-/// watches takes seconds for the next answer, and a stream that is opened anew begins from the start.
+/// The time that a server with unanswered requests may stay silent. Catching up for thousands of
+/// watches takes a server seconds for each answer, and a stream that is opened again begins from
+/// the start.
 const SILENCE_LIMIT: Duration = Duration::from_secs(10);
 
-/// The number of watches that may be asked for without an answer. A server that cannot write its answers reads no
-/// more requests, so a client that sends without reading would wait for it for ever.
+/// The largest number of unanswered watch requests. A server that cannot write its answers stops
+/// reading requests, so a client that sends without reading would wait for it forever.
 const UNANSWERED_MAX: usize = 64;
 
-/// The task's side of all watches of a client.
+/// The state of the task, with all watches of a client.
 pub(crate) struct Watching {
-    link: Arc<SharedConnection>,
+    connection: Arc<SharedConnection>,
     watches: HashMap<i64, Watch>,
     open: Option<Open>,
 }
@@ -35,12 +37,12 @@ struct Open {
     connection: Connection,
     requests: WatchRequestSender,
     answers: WatchResponseStream,
-    /// The requests that are to be sent, in this order.
+    /// The requests to send, in this order.
     outbox: VecDeque<Request>,
-    /// Watches that were asked for, and are not known to have begun.
+    /// The watches that were requested, and are not known to have begun.
     unanswered: HashSet<i64>,
     /// When the last answer came, or the first request after a pause was sent.
-    heard: Moment,
+    last_reply: Moment,
 }
 
 #[derive(Clone, Copy)]
@@ -50,19 +52,20 @@ enum Request {
 }
 
 impl Watching {
-    /// Watches over `link`, nothing at first.
-    pub(crate) fn over(link: Arc<SharedConnection>) -> Self {
+    /// Makes the task, without a watch.
+    pub(crate) fn over(connection: Arc<SharedConnection>) -> Self {
         Self {
-            link,
+            connection,
             watches: HashMap::new(),
             open: None,
         }
     }
 
-    /// Watches until nobody can order anything any more.
-    pub(crate) async fn run(mut self, mut orders: mpsc::UnboundedReceiver<Command>) {
+    /// Runs until the last sender of commands is dropped.
+    pub(crate) async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
         let pauses = || Backoff::new(Duration::from_millis(10), LIMIT / 2);
         let mut backoff = pauses();
+        let sleep_until = |moment| Clock::Boot.sleep_until(moment);
         let mut opens_at: Option<Moment> = None;
         loop {
             let is_wanted = self.open.is_none() && !self.watches.is_empty();
@@ -74,29 +77,29 @@ impl Watching {
                 opens_at = Some(Clock::Boot.now().plus(backoff.next_pause()));
             }
             let silent_at = self.open.as_ref().and_then(Open::silent_at);
-            // Each arm is cancel safe: what was not received stays for the next turn, and what was not sent
-            // stays in the outbox.
+            // Each branch is cancel safe: what was not received stays for the next iteration, and
+            // what was not sent stays in the outbox.
             tokio::select! {
-                order = orders.recv() => match order {
-                    Some(order) => self.handle(order),
+                command = commands.recv() => match command {
+                    Some(command) => self.handle(command),
                     None => return,
                 },
-                heard = next_event(&mut self.open, &self.watches) => {
-                    self.hear(heard);
-                    // Opening a stream is no success before something has come of it.
+                event = next_event(&mut self.open, &self.watches) => {
+                    self.on_event(event);
+                    // An open stream is a success only once something has come of it.
                     match self.open {
                         Some(_) => backoff = pauses(),
                         None => opens_at = Some(Clock::Boot.now().plus(backoff.next_pause())),
                     }
                 }
-                () = sleep_until(opens_at) => opens_at = None,
-                () = sleep_until(silent_at) => self.give_up(),
+                Some(()) = OptionFuture::from(opens_at.map(sleep_until)) => opens_at = None,
+                Some(()) = OptionFuture::from(silent_at.map(sleep_until)) => self.give_up(),
             }
         }
     }
 
-    fn handle(&mut self, order: Command) {
-        let request = match order {
+    fn handle(&mut self, command: Command) {
+        let request = match command {
             Command::Watch(number, watch) => {
                 self.watches.insert(number, watch);
                 Request::Watch(number)
@@ -107,29 +110,33 @@ impl Watching {
             Command::Forget(_) => return,
         };
         if let Some(open) = &mut self.open {
-            // Before those that begin anew: somebody waits for this one just now.
+            // Before the watches that are registered again: a waiter needs this one now.
             open.outbox.push_front(request);
         }
     }
 
-    /// Opens the stream with one of the watches; the others follow, each from where it had come.
+    /// Opens the stream with one of the watches. The others follow, each from where it was.
     async fn reopen(&mut self) -> Result<()> {
         let mut outbox: VecDeque<i64> = self.watches.keys().copied().collect();
         let Some(first) = outbox.pop_front() else {
             return Ok(());
         };
-        let Some(connection) = self.link.within(LIMIT, self.link.connection()).await else {
+        let Some(connection) = self
+            .connection
+            .within(LIMIT, self.connection.connection())
+            .await
+        else {
             return Err(no_answer(LIMIT));
         };
         let connection = connection?;
         let (key, options) = self.watches[&first].options(first);
         let mut client = connection.client.watch_client();
         let opening = Box::pin(client.watch(key, Some(options)));
-        let (requests, answers) = match self.link.within(LIMIT, opening).await {
+        let (requests, answers) = match self.connection.within(LIMIT, opening).await {
             Some(Ok(stream)) => stream.split(),
-            Some(Err(error)) => return Err(self.link.failed(&connection, error).into()),
+            Some(Err(error)) => return Err(self.connection.failed(&connection, error).into()),
             None => {
-                self.link.give_up(&connection);
+                self.connection.give_up(&connection);
                 return Err(no_answer(LIMIT));
             }
         };
@@ -139,27 +146,27 @@ impl Watching {
             answers,
             outbox: outbox.into_iter().map(Request::Watch).collect(),
             unanswered: HashSet::from([first]),
-            heard: Clock::Boot.now(),
+            last_reply: Clock::Boot.now(),
         });
         Ok(())
     }
 
-    /// Has the stream opened anew, with another member if there is one.
+    /// Closes a silent stream, which is opened again with the next member, if there is one.
     fn give_up(&mut self) {
         if let Some(open) = self.open.take() {
             tracing::debug!("the stream of watches is silent, and opened again");
-            self.link.give_up(&open.connection);
+            self.connection.give_up(&open.connection);
         }
     }
 
-    fn hear(&mut self, heard: StreamEvent) {
+    fn on_event(&mut self, event: StreamEvent) {
         let Some(open) = &mut self.open else {
             return;
         };
-        match heard {
+        match event {
             StreamEvent::Sent => open.note_sent(),
             StreamEvent::Answer(answer) => {
-                open.heard = Clock::Boot.now();
+                open.last_reply = Clock::Boot.now();
                 open.unanswered.remove(&answer.watch_id());
                 self.note(&answer);
             }
@@ -174,11 +181,11 @@ impl Watching {
         let number = answer.watch_id();
         if answer.canceled() {
             match self.watches.remove(&number) {
-                // What it would tell next has been compacted, or may not be told to us.
+                // Its next events are compacted, or the user may not read them.
                 Some(watch) => (watch.tell)(WatchEvent::Lost),
-                // It was forgotten, or the server does not say which one it means.
+                // It was cancelled by the client, or the server does not say which watch it means.
                 None if number >= 0 => {}
-                // Perhaps its login is outdated, and that of a new connection is not.
+                // Perhaps the login is outdated, and that of a new connection is not.
                 None => self.give_up(),
             }
             return;
@@ -192,7 +199,7 @@ impl Watching {
         {
             watch.began_after(header.revision());
         }
-        // A member that lags behind also tells of those that had the same key before.
+        // A member that lags behind also reports earlier keys of the same name.
         let untold = watch.from.load(Ordering::Relaxed);
         let is_untold = |found: &&KeyValue| found.mod_revision() >= untold;
         for event in answer.events() {
@@ -209,13 +216,13 @@ impl Watching {
 }
 
 impl Open {
-    /// The next request, unless the server is to answer first.
+    /// Returns the next request, unless the server has to answer first.
     fn next(&mut self, watches: &HashMap<i64, Watch>) -> Option<Request> {
         while let Some(Request::Watch(number)) = self.outbox.front() {
             if watches.contains_key(number) {
                 break;
             }
-            // It was forgotten before it was asked for on this stream.
+            // It was cancelled before it was requested on this stream.
             self.outbox.pop_front();
         }
         let next = *self.outbox.front()?;
@@ -230,28 +237,28 @@ impl Open {
     fn note_sent(&mut self) {
         if let Some(Request::Watch(number)) = self.outbox.pop_front() {
             if self.unanswered.is_empty() {
-                self.heard = Clock::Boot.now();
+                self.last_reply = Clock::Boot.now();
             }
             self.unanswered.insert(number);
         }
     }
 
-    /// From when on its silence is no slowness, if it owes an answer.
+    /// Returns when the stream counts as silent, if the server owes an answer.
     fn silent_at(&self) -> Option<Moment> {
         let owes = !self.unanswered.is_empty();
-        owes.then(|| self.heard.plus(SILENCE_LIMIT))
+        owes.then(|| self.last_reply.plus(SILENCE_LIMIT))
     }
 }
 
 enum StreamEvent {
-    /// The next request has been sent.
+    /// The next request was sent.
     Sent,
     Answer(WatchResponse),
     End(&'static str),
 }
 
-/// Sends the next request, or waits for an answer, whichever can be done first: a server that waits for us
-/// to read must not have to read from us first.
+/// Sends the next request, or waits for an answer, whichever comes first: a server that waits for
+/// the client to read may not read the client's requests.
 async fn next_event(open: &mut Option<Open>, watches: &HashMap<i64, Watch>) -> StreamEvent {
     let Some(open) = open else {
         return std::future::pending().await;
@@ -280,14 +287,7 @@ async fn next_event(open: &mut Option<Open>, watches: &HashMap<i64, Watch>) -> S
             Ok(()) => StreamEvent::Sent,
             Err(_) => StreamEvent::End("it takes no more requests"),
         },
-        // A member that is stopped ends nothing.
+        // A stopped member does not end the stream.
         () = open.connection.is_given_up() => StreamEvent::End("its connection was given up"),
-    }
-}
-
-async fn sleep_until(moment: Option<Moment>) {
-    match moment {
-        Some(moment) => Clock::Boot.sleep_until(moment).await,
-        None => std::future::pending().await,
     }
 }

@@ -1,95 +1,54 @@
-//! One stream by which servers tell a client that keys have gone.
+//! The watches of a client, which all use one stream.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use etcd_client::{WatchFilterType, WatchOptions};
 use lock_core::Result;
 use tokio::sync::mpsc;
 
 use crate::connection::shared::SharedConnection;
 use crate::error::runtime_gone;
-use crate::keys::end_of;
+use crate::watch::messages::{Command, Tell, Watch, WatchEvent, Watched};
 use crate::watch::stream::Watching;
 
-/// The revision of whatever is written next, as a server understands it.
-const NOW: i64 = 0;
-
-/// Has keys watched.
+/// Starts watches.
 #[derive(Clone, Debug)]
 pub(crate) struct Watches {
-    orders: mpsc::UnboundedSender<Command>,
+    commands: mpsc::UnboundedSender<Command>,
     numbers: Arc<AtomicI64>,
 }
 
-/// The news about a watch.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum WatchEvent {
-    /// This key has gone, in this revision.
-    Deleted(Vec<u8>, i64),
-    /// Something had been written before the watch began, and what that was is not told.
-    Stale,
-    /// The news cannot be told any more; no more is told.
-    Lost,
-}
-
-/// The keys that are to be watched.
-#[derive(Clone, Debug)]
-pub(crate) enum Watched {
-    Key(Vec<u8>),
-    /// Everything that begins with this, which ends with a slash.
-    Below(String),
-}
-
-pub(crate) type Tell = Box<dyn Fn(WatchEvent) + Send + Sync>;
-
-/// The next job of the task.
-pub(crate) enum Command {
-    Watch(i64, Watch),
-    Forget(i64),
-}
-
-/// A watch, as the task knows it.
-pub(crate) struct Watch {
-    watched: Watched,
-    /// The first revision that has not been told about, and need be.
-    pub(crate) from: Arc<AtomicI64>,
-    /// True if what was written until it begins is left out.
-    pub(crate) skips: bool,
-    pub(crate) tell: Tell,
-}
-
-/// A watch; dropping it ends it.
+/// A watch; dropping it ends the watch.
 #[derive(Debug)]
 pub(crate) struct Subscription {
     number: i64,
     from: Arc<AtomicI64>,
-    orders: mpsc::UnboundedSender<Command>,
+    commands: mpsc::UnboundedSender<Command>,
 }
 
 impl Subscription {
-    /// Notes what was seen of the keys in this revision, so that the watch, should it begin anew, need not
-    /// begin earlier, where history may be compacted.
+    /// Notes that the keys were seen in this revision. If the watch is opened again, it need not
+    /// begin earlier, where the history may be compacted.
     pub(crate) fn seen(&self, revision: i64) {
         self.from.fetch_max(revision + 1, Ordering::Relaxed);
     }
 }
 
 impl Watches {
-    /// Watches over `link`, in a task where that lives.
-    pub(crate) fn over(link: Arc<SharedConnection>) -> Self {
-        let (orders, inbox) = mpsc::unbounded_channel();
-        let watching = Watching::over(Arc::clone(&link));
-        link.runtime().spawn(watching.run(inbox));
+    /// Starts the task that watches over `connection`, on its runtime.
+    pub(crate) fn over(connection: Arc<SharedConnection>) -> Self {
+        let (commands, inbox) = mpsc::unbounded_channel();
+        let watching = Watching::over(Arc::clone(&connection));
+        connection.runtime().spawn(watching.run(inbox));
         Self {
-            orders,
+            commands,
             numbers: Arc::new(AtomicI64::new(1)),
         }
     }
 
-    /// Tells whenever one of the `watched` keys goes, from the revision `from` on. It may tell late, above all
-    /// what it has to catch up with, or not at all while nobody can be reached, so whoever waits looks by
-    /// itself now and then.
+    /// Reports each deletion of a `watched` key, from the revision `from` on. Reports may come
+    /// late, above all those that the server has to catch up with, and none come while no server
+    /// can be reached. So a waiter also looks by itself from time to time.
     pub(crate) fn watch_from(
         &self,
         from: i64,
@@ -99,9 +58,9 @@ impl Watches {
         self.watch(watched, from, false, Box::new(tell))
     }
 
-    /// Tells whenever one of the `watched` keys goes, from now on, and first whether the store is
-    /// [behind](WatchEvent::Stale), since `known` was its revision. That is told at once: servers look only ten times
-    /// a second for those who have to catch up.
+    /// Reports each deletion of a `watched` key from now on. First reports whether the store is
+    /// [stale](WatchEvent::Stale), that is, past the revision `known`. That report comes at once,
+    /// while servers look only ten times a second for watches that have to catch up.
     pub(crate) fn watch_since(
         &self,
         known: i64,
@@ -120,43 +79,19 @@ impl Watches {
             skips,
             tell,
         };
-        let order = Command::Watch(number, watch);
-        self.orders.send(order).map_err(|_| runtime_gone())?;
+        let sent = self.commands.send(Command::Watch(number, watch));
+        sent.map_err(|_| runtime_gone())?;
         Ok(Subscription {
             number,
             from,
-            orders: self.orders.clone(),
+            commands: self.commands.clone(),
         })
     }
 }
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        // Without a task nothing is watched.
-        let _unheard = self.orders.send(Command::Forget(self.number));
-    }
-}
-
-impl Watch {
-    /// From the revision after `now` on the server tells of everything, also over a stream that is opened
-    /// anew.
-    pub(crate) fn began_after(&mut self, now: i64) {
-        self.skips = false;
-        if self.from.fetch_max(now + 1, Ordering::Relaxed) <= now {
-            (self.tell)(WatchEvent::Stale);
-        }
-    }
-
-    pub(crate) fn options(&self, number: i64) -> (Vec<u8>, WatchOptions) {
-        let from = self.from.load(Ordering::Relaxed);
-        let begins = if self.skips { NOW } else { from };
-        let options = WatchOptions::new()
-            .with_watch_id(number)
-            .with_start_revision(begins)
-            .with_filters([WatchFilterType::NoPut]);
-        match &self.watched {
-            Watched::Key(key) => (key.clone(), options),
-            Watched::Below(prefix) => (prefix.clone().into(), options.with_range(end_of(prefix))),
-        }
+        // Without the task nothing is watched.
+        let _unheard = self.commands.send(Command::Forget(self.number));
     }
 }

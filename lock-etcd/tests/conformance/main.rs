@@ -1,5 +1,5 @@
-//! The contract, on real clusters: of one member and of three, with holds kept by the caller, over TLS,
-//! and as a user who may do no more than what is documented.
+//! The contract, on real clusters: of one member and of three, with holds kept by the caller, over
+//! TLS, and as a user with no more than the documented permissions.
 
 mod permissions;
 mod store;
@@ -59,7 +59,7 @@ mod three_members {
     lock_testkit::conformance!(new_store);
 }
 
-/// With holds that are renewed on the runtime of whoever acquired them.
+/// With holds that are renewed on the runtime that acquired them.
 mod kept_by_the_caller {
     use lock_core::KeeperMode;
     use lock_etcd::EtcdConfig;
@@ -78,7 +78,7 @@ mod kept_by_the_caller {
     lock_testkit::conformance!(new_store);
 }
 
-/// As a user who may do no more than what is documented.
+/// As a user with no more than the documented permissions.
 mod limited {
     use std::collections::BTreeSet;
     use std::sync::OnceLock;
@@ -102,7 +102,7 @@ mod limited {
     fn start() -> EtcdCluster {
         // Passwords are hashed as if they were to be kept; nothing is tested by that.
         let cluster = EtcdCluster::start_with(1, &["--bcrypt-cost", "4"]);
-        // All of them before anybody works: whoever changes users logs everybody out.
+        // All users before any client connects: each change of users logs all clients out.
         for group in groups() {
             create_locker(&cluster, &format!("user-of-{group}"), &format!("{group}."));
         }

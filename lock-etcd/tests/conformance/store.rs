@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::{DistributedLock, LockKey, LockRequest, Mode, blocking_claim};
 use lock_etcd::etcd_client::{
     Client, ConnectOptions, GetOptions, KeyValue, PutOptions, SortOrder, SortTarget,
 };
+use lock_core::{DistributedLock, LockKey, LockRequest, Mode, blocking_claim};
 use lock_testkit::servers::{EtcdCluster, EtcdMember, Spare, Spares};
 use lock_testkit::{Case, Need, Store};
 
@@ -71,7 +71,7 @@ impl EtcdStore {
             .unwrap_or_else(|| (self.clusters.shared)())
     }
 
-    /// Somebody who may look at everything, and change it.
+    /// A client that may read and write everything.
     async fn admin(&self) -> Client {
         let options = self
             .cluster()

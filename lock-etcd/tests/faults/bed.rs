@@ -80,5 +80,5 @@ pub(crate) async fn take(locks: &EtcdLock, key: &str) -> LockGuard {
     guard.expect("free")
 }
 
-/// Long enough to get in line, and to see that nobody lets us in.
+/// Long enough to enter the queue, and to see that the key stays held.
 pub(crate) const BRIEFLY: Duration = Duration::from_millis(500);

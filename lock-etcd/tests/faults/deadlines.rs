@@ -1,4 +1,4 @@
-//! Answers that take long: nobody believes in a hold for longer than it lasts.
+//! Late answers: a guard never counts on a hold for longer than it lasts.
 
 use std::time::Duration;
 

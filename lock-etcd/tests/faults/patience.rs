@@ -1,4 +1,4 @@
-//! Waits without an end, whose servers answer nothing, or only others.
+//! Waits without an end on servers that answer nothing, or answer other clients only.
 
 use std::time::Duration;
 

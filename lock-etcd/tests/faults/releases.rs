@@ -122,7 +122,7 @@ fn a_release_whose_first_request_breaks_in_the_end_takes_what_the_second_says() 
         eventually(PROMPT, "the second request", || async { sent() > before }).await;
         bed.proxy.refuse();
         bed.command().cut();
-        // Until it has seen that nobody takes its repetition, either.
+        // Until it has seen that its repetition is not answered, either.
         tokio::time::sleep(Duration::from_millis(200)).await;
         bed.background().pass();
         let released = timeout(PROMPT, releasing.join_next()).await;

@@ -1,4 +1,4 @@
-//! Takes whose answer, or who themselves, are lost, late or repeated.
+//! Takes that are lost, late or repeated, or whose answers are.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ fn a_waiter_whose_answer_is_lost_keeps_its_place() {
     });
 }
 
-/// The answer is on its way when nobody wants it any more.
+/// The answer comes when its caller is gone.
 #[test]
 fn a_take_that_is_dropped_before_its_answer_leaves_nothing() {
     steady(async || {
@@ -56,8 +56,8 @@ fn a_take_that_is_dropped_before_its_answer_leaves_nothing() {
     });
 }
 
-/// A take that was stuck on its way arrives long after everybody has given it up; the lease that it
-/// needs lives on, for another hold.
+/// A take that was stuck on its way arrives long after the client has given it up; the lease that
+/// it needs lives on, for another hold.
 #[test]
 fn a_take_that_arrives_after_its_clean_up_is_removed() {
     steady(async || {
@@ -118,7 +118,7 @@ fn a_lease_whose_answer_never_comes_is_revoked() {
     });
 }
 
-/// Somebody gives up while a lease is granted, and the next one asks for another.
+/// A caller gives up while a lease is granted, and the next one asks for another.
 #[test]
 fn of_two_leases_with_one_ttl_one_is_revoked() {
     steady(async || {

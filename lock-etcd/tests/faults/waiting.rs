@@ -1,4 +1,4 @@
-//! Waiters whom nobody tells anything.
+//! Waiters that receive no events.
 
 use std::time::Duration;
 
@@ -52,7 +52,7 @@ fn a_waiter_sees_what_has_happened_before_its_watch_begins() {
     });
 }
 
-/// Who was before it has gone, and stands behind it by the same name when it looks.
+/// The claim before it was deleted, and stands behind it with the same key when the waiter looks.
 #[test]
 fn a_waiter_is_not_misled_by_a_name_that_is_used_again() {
     steady(async || {

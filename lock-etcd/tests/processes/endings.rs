@@ -68,7 +68,7 @@ fn a_guard_dropped_after_its_runtime_is_released() {
     });
 }
 
-/// Whether the release still gets out is a race that nobody can win for sure; the ttl is certain.
+/// The release may or may not be sent before the end; the ttl is certain.
 #[test]
 fn returning_from_main_frees_the_lock_by_its_ttl_at_the_latest() {
     steady(async || {

@@ -1,4 +1,4 @@
-//! Users: who is let in, and what becomes of a client whose token expires.
+//! Users: which of them may log in, and what a client does whose token expires.
 
 use std::time::Duration;
 

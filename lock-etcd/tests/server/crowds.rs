@@ -217,7 +217,7 @@ async fn write(endpoint: String, writes: Arc<AtomicUsize>) {
     }
 }
 
-/// Somebody writes what has nothing to do with the lock, and nobody asks for news.
+/// Another client writes keys that do not concern the lock, and no waiter sends a request for them.
 #[test]
 fn a_crowd_that_waits_for_permits_asks_for_nothing() {
     steady(async || {

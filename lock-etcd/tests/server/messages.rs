@@ -27,7 +27,7 @@ async fn refusal(address: &str) -> Error {
     }
 }
 
-/// A server that says this to whoever says something to it; where it is.
+/// Starts a server that sends `says` to each client; returns its address.
 fn somebody_else(says: &'static [u8]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("it is bound").to_string();

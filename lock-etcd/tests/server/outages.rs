@@ -59,7 +59,8 @@ fn waiters_ride_out_a_restart_and_all_are_served() {
     });
 }
 
-/// Leases do not expire while nobody leads; whoever was told of its loss must not block others then.
+/// Leases do not expire without a leader; a hold whose loss was reported must not block other
+/// clients then.
 #[test]
 fn what_was_lost_while_nobody_led_is_given_back_although_its_guard_lives() {
     steady(async || {
@@ -89,7 +90,7 @@ fn a_member_that_stands_still_costs_a_request_and_no_hold() {
         let cluster = EtcdCluster::start(3);
         let locks = connect(cluster.url()).await;
         let guard = lock_for(&locks, "held", TTL).await;
-        // The one that clients try first, whoever leads.
+        // The member that clients try first, whether it leads or not.
         cluster.first().freeze();
         let next = timeout(PROMPT, locks.lock("k"))
             .await
@@ -101,7 +102,8 @@ fn a_member_that_stands_still_costs_a_request_and_no_hold() {
     });
 }
 
-/// A request that was stuck in a member arrives when that goes on, and nobody waits for it any more.
+/// A request that was stuck in a member arrives when the member goes on, after the client has given
+/// it up.
 #[test]
 fn what_arrives_after_it_was_given_up_is_removed() {
     steady(async || {

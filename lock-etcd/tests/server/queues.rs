@@ -1,4 +1,4 @@
-//! Queues: what a release costs when many wait, and who is served.
+//! Queues: what a release costs with many waiters, and which of them is served.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! Holds that somebody removes on the servers.
+//! Holds whose keys another client deletes on the servers.
 
 use std::cell::Cell;
 use std::time::Duration;

@@ -31,7 +31,8 @@ fn take(key: &str, ttl: Duration) -> LockRequest {
     request.with_ttl(ttl).without_waiting()
 }
 
-/// Who drives a runtime only now and then, or blocks its only thread, hears nothing of what goes on there.
+/// A runtime that is driven only now and then, or whose only thread is blocked, receives no
+/// answers.
 #[test]
 fn a_take_that_was_given_up_on_a_runtime_that_stands_still_blocks_nobody() {
     steady(async || {

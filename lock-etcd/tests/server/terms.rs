@@ -1,4 +1,4 @@
-//! Leases end with the term of the leader who knows when they were kept alive.
+//! Leases end with the term of the leader that knows when they were kept alive.
 
 use std::time::Duration;
 
@@ -116,7 +116,7 @@ fn what_a_later_leader_keeps_alive_does_not_count() {
     });
 }
 
-/// Whoever asked before the others moved may be put under the lease that they have left.
+/// A claim that was sent before the others moved may be attached to the lease that they have left.
 #[test]
 fn a_claim_under_another_lease_follows_before_it_is_granted() {
     steady(async || {

@@ -1,4 +1,4 @@
-//! From a configuration to open connections.
+//! Opens connections from a configuration.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,14 +14,13 @@ use crate::connection::open::{Connection, Unready};
 use crate::connection::request_size::RequestSizes;
 #[cfg(feature = "tls")]
 use crate::connection::tls::Security;
-use crate::error::{BACKEND, config_error, translate};
-use crate::session::node::DriverResult;
+use crate::error::{BACKEND, DriverResult, config_error, translate};
 
-/// After how long a silent server is given up for another one, if two fifths of the session's timeout
-/// are not less.
+/// The time after which a silent server is given up for another one, if two fifths of the session's
+/// timeout are not less.
 const SILENCE_LIMIT: Duration = Duration::from_secs(2);
 
-/// From when on an attempt to connect has met a slow server, and not none.
+/// The time after which a failed attempt has met a slow server rather than none.
 const SLOW: Duration = Duration::from_millis(300);
 
 /// The port of servers that are written without one.
@@ -32,16 +31,16 @@ pub(crate) struct Connector {
     /// `host:port` of each.
     servers: Vec<String>,
     auth: Option<String>,
-    /// True if a server wants to know the user before anything else.
+    /// True if a server wants the user before any other request.
     user_comes_first: AtomicBool,
-    /// The sizes that requests may have, on whichever of the servers.
+    /// The sizes of requests that the servers take.
     pub(crate) request_sizes: Arc<RequestSizes>,
     #[cfg(feature = "tls")]
     security: Option<Security>,
 }
 
 impl Connector {
-    /// Checks that the settings fit together; nothing is opened.
+    /// Checks the settings; opens nothing.
     pub(crate) fn new(config: &ZooKeeperConfig) -> Result<Self> {
         if config.servers.contains('/') {
             return Err(config_error(
@@ -77,20 +76,19 @@ impl Connector {
         })
     }
 
-    /// Returns true if nodes can be made for a user of their own.
+    /// Returns true if nodes can be created for one user.
     pub(crate) fn has_user(&self) -> bool {
         self.auth.is_some()
     }
 
-    /// All servers, in an order that is drawn each time.
+    /// Returns all servers in random order.
     pub(crate) fn servers(&self) -> Vec<&str> {
         let mut servers: Vec<&str> = self.servers.iter().map(String::as_str).collect();
         fastrand::shuffle(&mut servers);
         servers
     }
 
-    /// Opens a session that lives for `timeout` without a sign of life, on any server. Its task runs on the
-    /// runtime of the caller.
+    /// Opens a session with this timeout on any server. Its task runs on the runtime of the caller.
     pub(crate) async fn open(&self, timeout: Duration) -> Result<Arc<Connection>> {
         loop {
             let mut failure = None;
@@ -101,8 +99,8 @@ impl Connector {
                 match connected.and_then(|connection| Ok(connection.ready()?)) {
                     Ok(connection) => return Ok(connection),
                     Err(Failure::Setting(error)) => return Err(error),
-                    Err(Failure::DriverResult(error)) => {
-                        // Where none is there, that shows at once.
+                    Err(Failure::Driver(error)) => {
+                        // Without any server, the attempt fails at once.
                         was_slow |= Clock::Boot.now().since(begun) > SLOW;
                         failure = failure.or(Some((server, error)));
                     }
@@ -116,7 +114,7 @@ impl Connector {
         }
     }
 
-    /// Connects to one server: with a new session, or to go on with one.
+    /// Connects to one server: with a new session, or to continue one.
     pub(crate) async fn connect(
         &self,
         server: &str,
@@ -147,8 +145,8 @@ impl Connector {
             return Ok(Unready::new(connection, goes_on));
         };
         if !self.user_comes_first.load(Ordering::Relaxed) {
-            // Told later where that is possible: some servers answer it before they answer the connection, which
-            // the driver does not expect (zookeeper-client 0.11).
+            // Send the user after the connection where that works: some servers answer it before
+            // they answer the connection, which the driver does not expect (zookeeper-client 0.11).
             let opened =
                 Connection::open(connector.clone(), server, secure, &self.request_sizes).await;
             let told = match opened.map(|connection| Unready::new(connection, goes_on)) {
@@ -167,8 +165,8 @@ impl Connector {
         Ok(Unready::new(connection, goes_on))
     }
 
-    /// Tells what a failure to connect means. The driver does not say why, so the server is asked once more
-    /// without it.
+    /// Explains a failure to connect. The driver does not report the reason, so the server is asked
+    /// once more without it.
     async fn explain(&self, server: &str, error: ZooKeeperError) -> Error {
         if error != ZooKeeperError::NoHosts {
             return translate(error).with_server(server.to_owned());
@@ -187,7 +185,7 @@ impl Connector {
         told.with_source(error).with_server(server.to_owned())
     }
 
-    /// The version of a server, if it tells: none does over TLS.
+    /// Returns the version of a server, if it says so: none does over TLS.
     pub(crate) async fn version(&self) -> Option<String> {
         #[cfg(feature = "tls")]
         if self.security.is_some() {
@@ -196,13 +194,13 @@ impl Connector {
         version(self.servers.first()?).await
     }
 
-    /// Where connections go, for errors.
+    /// Returns the addresses of the servers, for errors.
     pub(crate) fn address(&self) -> String {
         self.servers.join(",")
     }
 }
 
-/// Why there is no connection.
+/// The reason why there is no connection.
 pub(crate) enum Failure {
     /// A setting or a file.
     #[cfg_attr(
@@ -210,12 +208,12 @@ pub(crate) enum Failure {
         expect(dead_code, reason = "only certificates fail so")
     )]
     Setting(Error),
-    DriverResult(ZooKeeperError),
+    Driver(ZooKeeperError),
 }
 
 impl From<ZooKeeperError> for Failure {
     fn from(error: ZooKeeperError) -> Self {
-        Self::DriverResult(error)
+        Self::Driver(error)
     }
 }
 
@@ -241,7 +239,7 @@ fn with_port(server: &str) -> Result<String> {
     Ok(format!("{host}:{port}"))
 }
 
-/// The server ends sessions later than asked for.
+/// Creates the error for a server that grants only longer sessions.
 pub(crate) fn too_short(ttl: Duration, shortest: Duration) -> Error {
     Error::new(
         ErrorKind::Unsupported,
@@ -256,7 +254,7 @@ pub(crate) fn too_short(ttl: Duration, shortest: Duration) -> Error {
 
 impl fmt::Debug for Connector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Nothing else of it, since it holds the password.
+        // Only the servers: the rest holds the password.
         self.servers.fmt(f)
     }
 }

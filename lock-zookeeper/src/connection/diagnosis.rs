@@ -1,4 +1,5 @@
-//! Why a server cannot be connected to, in words: it is asked without the driver, which does not say.
+//! Explains why a server cannot be connected to: asks it without the driver, which does not report
+//! the reason.
 
 use std::io;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use crate::error::BACKEND;
 /// The time that each question may take.
 const LIMIT: Duration = Duration::from_millis(500);
 
-/// The time that a server may take to close a connection that it does not want.
+/// The time that a server may take to close a connection that it refuses.
 const DOOR: Duration = Duration::from_millis(100);
 
 /// The beginning of a handshake of TLS 1.2, with one cipher suite and nothing else.
@@ -32,7 +33,7 @@ enum Said {
     Words(Vec<u8>),
 }
 
-/// Tells why there is no session on `server`.
+/// Returns the reason why there is no session on `server`.
 pub(crate) async fn diagnose(server: &str, is_secure: bool, has_user: bool) -> Error {
     let (kind, message) = reason(server, is_secure, has_user).await;
     Error::new(kind, message).with_backend(BACKEND)
@@ -54,12 +55,12 @@ async fn reason(server: &str, is_secure: bool, has_user: bool) -> (ErrorKind, St
             );
         }
     };
-    match heard(&mut stream, DOOR).await {
+    match read(&mut stream, DOOR).await {
         Said::Nothing => return unavailable(CLOSES_AT_ONCE),
         Said::Words(words) => return unavailable(&stranger(&words)),
         Said::Silence => {}
     }
-    match asked(stream, b"srvr\n").await {
+    match ask(stream, b"srvr\n").await {
         Said::Words(words) if words.starts_with(b"Zookeeper version") => {
             if is_secure {
                 return unavailable(
@@ -67,7 +68,7 @@ async fn reason(server: &str, is_secure: bool, has_user: bool) -> (ErrorKind, St
                 );
             }
             let user = if has_user { ", and the user" } else { "" };
-            // A connection may have been closed since, which has left room for this question.
+            // The server may have closed a connection since, which left room for this question.
             return unavailable(&format!(
                 "the server runs but gives no session: it may have had as many connections as it allows from this address (maxClientCnxns), so close some or raise that; or look at its log, and check that most servers of the ensemble run{user}"
             ));
@@ -100,13 +101,13 @@ fn stranger(words: &[u8]) -> String {
     format!("{who} answers there: {scheme}the port of ZooKeeper, 2181 by default")
 }
 
-/// Asks a server that speaks plain text for its version, which it may not be willing to tell.
+/// Asks a server without TLS for its version, which it may refuse.
 pub(crate) async fn version(server: &str) -> Option<String> {
     let stream = timeout(LIMIT, TcpStream::connect(server))
         .await
         .ok()?
         .ok()?;
-    let Said::Words(words) = asked(stream, b"srvr\n").await else {
+    let Said::Words(words) = ask(stream, b"srvr\n").await else {
         return None;
     };
     let text = String::from_utf8_lossy(&words).into_owned();
@@ -115,7 +116,7 @@ pub(crate) async fn version(server: &str) -> Option<String> {
     Some(version[..end].to_owned())
 }
 
-/// Returns true for a connection that the server accepted, and had closed before we looked at it.
+/// Returns true if the server closed the connection right after accepting it.
 fn was_closed(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionReset};
     matches!(error.kind(), BrokenPipe | ConnectionReset)
@@ -125,22 +126,22 @@ async fn speaks_tls(server: &str) -> bool {
     let Ok(Ok(stream)) = timeout(LIMIT, TcpStream::connect(server)).await else {
         return false;
     };
-    matches!(asked(stream, CLIENT_HELLO).await, Said::Words(words) if is_tls(&words))
+    matches!(ask(stream, CLIENT_HELLO).await, Said::Words(words) if is_tls(&words))
 }
 
-/// Returns true for a handshake and an alert.
+/// Returns true for a TLS handshake message or alert.
 fn is_tls(words: &[u8]) -> bool {
     matches!(words, [0x15 | 0x16, 3, ..])
 }
 
-async fn asked(mut stream: TcpStream, question: &[u8]) -> Said {
+async fn ask(mut stream: TcpStream, question: &[u8]) -> Said {
     match stream.write_all(question).await {
-        Ok(()) => heard(&mut stream, LIMIT).await,
+        Ok(()) => read(&mut stream, LIMIT).await,
         Err(_) => Said::Nothing,
     }
 }
 
-async fn heard(stream: &mut TcpStream, limit: Duration) -> Said {
+async fn read(stream: &mut TcpStream, limit: Duration) -> Said {
     let mut words = vec![0; 64];
     let reading: Result<io::Result<usize>, _> = timeout(limit, stream.read(&mut words)).await;
     match reading {

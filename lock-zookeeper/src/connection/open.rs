@@ -1,8 +1,9 @@
-//! One connection of a session: a client of the driver that ends when it loses its connection.
+//! One connection of a session: a client of the driver that ends with its connection.
 //!
-//! The driver (zookeeper-client 0.11) goes on with a session over a new connection by itself, and does not tell that
-//! the server gives it a shorter timeout then. So its task is stopped between the loss of a connection and the request
-//! to go on, and [the session](crate::reattaching) goes on with a client of its own for each connection.
+//! The driver (zookeeper-client 0.11) continues a session over a new connection by itself, and does
+//! not report a shorter timeout that the server grants then. So its task is stopped between the
+//! loss of a connection and the request to continue, and [the session](crate::session::reattach)
+//! uses a client of its own for each connection.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -22,8 +23,7 @@ use zookeeper_client::{
 };
 
 use crate::connection::request_size::{RequestSize, RequestSizes};
-use crate::error::{is_end_of_session, is_loss_of_connection};
-use crate::session::node::DriverResult;
+use crate::error::{DriverResult, is_end_of_session, is_loss_of_connection};
 use lock_core::Mutex;
 
 /// The driver's task, which reads and writes.
@@ -47,7 +47,7 @@ pub(crate) struct Connection {
 struct Stopped(Mutex<Option<Driving>>);
 
 impl Connection {
-    /// Connects to one server, with what `connector` says.
+    /// Connects to one server with `connector`.
     pub(crate) async fn open(
         connector: Connector,
         server: &str,
@@ -90,7 +90,7 @@ impl Connection {
         &self.client
     }
 
-    /// Returns how long the server lets the session live without a sign of life.
+    /// Returns how long the session lives without a sign of life, as the server has said.
     pub(crate) fn timeout(&self) -> Duration {
         self.client.session_timeout()
     }
@@ -99,12 +99,12 @@ impl Connection {
         self.ended.borrow().is_some()
     }
 
-    /// Tells of its end, and does not keep it open.
+    /// Returns the end of the connection, which does not keep it open.
     pub(crate) fn end(&self) -> End {
         End(self.ended.clone())
     }
 
-    /// Waits for the answer to a request of this connection, which never comes after its end.
+    /// Waits for the answer to a request of this connection, at most until the connection ends.
     pub(crate) async fn answer<T>(
         &self,
         asking: impl Future<Output = DriverResult<T>>,
@@ -112,7 +112,7 @@ impl Connection {
         tokio::select! {
             biased;
             answer = asking => match answer {
-                // The driver's words for a request that it was stopped with.
+                // The driver's error for a request that was under way when it was stopped.
                 Err(ZooKeeperError::UnexpectedError(_)) if self.has_ended() => {
                     Err(ZooKeeperError::ConnectionLoss)
                 }
@@ -139,23 +139,23 @@ impl Connection {
         answer
     }
 
-    /// Returns what requests may weigh.
+    /// Returns the sizes that requests may have.
     pub(crate) fn request_sizes(&self) -> &Arc<RequestSizes> {
         &self.request_sizes
     }
 
-    /// Closes the connection, and leaves the session as it is.
+    /// Closes the connection without ending the session.
     fn abandon(self: Arc<Self>) {
         self.task.abort();
         let runtime = self.runtime.clone();
         runtime.spawn(async move {
-            // Until then the driver would take it for the end of the session.
+            // Before the end, the driver would close the session.
             let _state = self.end().reached().await;
             drop(self);
         });
     }
 
-    /// Keeps `watcher` together with its connection.
+    /// Binds `watcher` to its connection.
     pub(crate) fn watcher(self: &Arc<Self>, watcher: OneshotWatcher) -> Watcher {
         Watcher {
             watcher,
@@ -164,8 +164,8 @@ impl Connection {
     }
 }
 
-/// A connection that is not ready for use yet. If it never is, a session that it goes on with is left as it is, for the
-/// next attempt, and a new one is closed.
+/// A connection that is not ready for use yet. If it never is, a session that it continues is left
+/// open for the next attempt, and a new session is closed.
 pub(crate) struct Unready {
     connection: Option<Arc<Connection>>,
     goes_on: bool,
@@ -179,7 +179,7 @@ impl Unready {
         }
     }
 
-    /// The connection, ready for use.
+    /// Returns the connection, which is ready for use.
     pub(crate) fn ready(mut self) -> DriverResult<Arc<Connection>> {
         self.connection.take().ok_or(ZooKeeperError::ConnectionLoss)
     }
@@ -202,7 +202,7 @@ impl Drop for Unready {
 pub(crate) struct End(watch::Receiver<Option<SessionState>>);
 
 impl End {
-    /// Waits for it; returns the driver's last state.
+    /// Waits for the end; returns the driver's last state.
     pub(crate) async fn reached(mut self) -> SessionState {
         match self.0.wait_for(Option::is_some).await {
             Ok(state) => state.unwrap_or(SessionState::Disconnected),
@@ -271,8 +271,8 @@ impl Spawn for Spawned {
     }
 }
 
-/// The driver's task until it loses the connection. Within that turn it begins to connect anew, and says
-/// nothing yet: it waits until the new connection is open.
+/// The driver's task until it loses the connection. In that poll the driver begins to connect anew,
+/// and sends nothing until the new connection is open.
 struct Guarded {
     driving: Option<Driving>,
     states: StateWatcher,

@@ -1,7 +1,8 @@
 //! The size that requests may have.
 //!
-//! A server closes the connection of a request that is larger than its `jute.maxbuffer`, and says so in its log only. The
-//! session goes on over another connection, on which the same request would end the same way. Answers are not limited.
+//! A server closes the connection of a request that is larger than its `jute.maxbuffer`, and
+//! reports that only in its log. The session continues over another connection, which the same
+//! request would end again. Answers are not limited.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -10,23 +11,24 @@ use lock_core::{Error, ErrorKind, Mutex, Result};
 
 use crate::error::{no_answer, too_large};
 
-/// The number of bytes that a request has at most: far less than a megabyte, which servers allow by default, and more than the
-/// largest batches have where paths are short.
+/// The largest request, in bytes: far less than a megabyte, which servers allow by default, and
+/// more than the largest batches have where paths are short.
 pub(crate) const REQUEST_MAX: usize = 64 * 1024;
 
 /// Requests up to this size are not blamed for the end of their connection, and are not made smaller.
 const BLAMELESS: usize = 1024;
 
-/// After how many connections in a row a batch is made smaller. One may end for any reason.
+/// The number of lost connections in a row after which batches are made smaller. One may be lost
+/// for any reason.
 const TO_HALVE: u32 = 2;
 
-/// After how many a request that cannot be made smaller is given up.
+/// The number of lost connections after which a request that cannot be made smaller is given up.
 const TO_GIVE_UP: u32 = 3;
 
-/// The bytes that an operation takes beside its path.
+/// The bytes of an operation beside its path.
 const BESIDE: usize = 32;
 
-/// The bytes that the name of a claim takes at most.
+/// The largest name of a claim, in bytes.
 const CLAIM_NAME: usize = 128;
 
 /// The size of one request.
@@ -50,7 +52,7 @@ impl RequestSize {
     }
 }
 
-/// The size of requests that the servers of a client are known to take.
+/// The size of requests that a client's servers are known to take.
 #[derive(Debug)]
 pub(crate) struct RequestSizes(Mutex<RequestLimits>);
 
@@ -60,7 +62,7 @@ struct RequestLimits {
     suspect: Option<Suspect>,
 }
 
-/// The heaviest request that was under way when its connection ended.
+/// The largest request that was under way when its connection ended.
 #[derive(Clone, Copy, Debug)]
 struct Suspect {
     bytes: usize,
@@ -78,7 +80,8 @@ impl Default for RequestSizes {
 }
 
 impl RequestSizes {
-    /// Parts of `items` that fit into a request each, with `most` items and `bytes` at most. A `path` is what one weighs.
+    /// Splits `items` into requests of at most `most` items and `bytes`. `path` returns the length
+    /// of an item's path.
     pub(crate) fn cut<T>(
         &self,
         items: Vec<T>,
@@ -111,7 +114,8 @@ impl RequestSizes {
             .take_if(|suspect| request_size.bytes >= suspect.bytes);
     }
 
-    /// Notes that a connection ended while a request was under way; `is_told` once that was counted for it.
+    /// Notes that a connection ended while a request was under way; `is_told` is set once that was
+    /// counted for the connection.
     pub(crate) fn lost(&self, request_size: RequestSize, is_told: &AtomicBool) {
         if request_size.bytes <= BLAMELESS {
             return;
@@ -127,7 +131,7 @@ impl RequestSizes {
                 bytes: request_size.bytes,
                 connections: 1,
             },
-            // Batches have been made smaller because of this connection.
+            // Batches were made smaller because of this connection already.
             None => return,
         };
         known.suspect = Some(suspect);
@@ -141,24 +145,24 @@ impl RequestSizes {
         }
     }
 
-    /// Returns the size of a request that cannot be made smaller, and with which connections end.
+    /// Returns the size of a request that cannot be made smaller, and that ends its connections.
     fn refused(&self) -> Option<usize> {
         let suspect = self.0.lock().suspect;
         let refused = suspect.filter(|suspect| suspect.connections >= TO_GIVE_UP);
         refused.map(|suspect| suspect.bytes)
     }
 
-    /// Fails where a claim in the line of `lock` cannot be sent again, since connections end with it.
+    /// Fails if a claim in the queue of `lock` cannot be sent again, since it ends its connections.
     pub(crate) fn check(&self, lock: &str) -> Result<()> {
         let own = lock.len() + CLAIM_NAME + BESIDE;
         let refused = self.refused().filter(|bytes| *bytes <= own);
         refused.map_or(Ok(()), |bytes| Err(too_large(ErrorKind::Backend, bytes)))
     }
 
-    /// Tells what it may mean that no answer came within `limit`.
+    /// Creates the error for no answer within `limit`, with its likely reason.
     pub(crate) fn no_answer(&self, limit: Duration) -> Error {
         match self.refused() {
-            // Not that of whoever asks, who may wait for another connection.
+            // It may be the request of another caller; this one may wait for a connection.
             Some(bytes) => too_large(ErrorKind::Unavailable, bytes),
             None => no_answer(limit),
         }

@@ -1,4 +1,4 @@
-//! TLS: which certificates a connection is made with.
+//! The TLS settings of connections.
 
 use std::io;
 use std::path::Path;
@@ -15,7 +15,7 @@ use zookeeper_client::{TlsCa, TlsCerts, TlsIdentity, TlsOptions};
 
 use crate::error::{BACKEND, config_error, translate};
 
-/// The time that a server may take to say what it has against us.
+/// The time that a server may take to report what is wrong with the client's certificate.
 const WORD_LIMIT: Duration = Duration::from_millis(500);
 
 /// Makes connections secure.
@@ -32,7 +32,8 @@ impl Security {
         Ok(Self { files })
     }
 
-    /// Reads the files for every new session, since certificates are replaced while we run.
+    /// Reads the files, for every new session, since they may be replaced while the application
+    /// runs.
     pub(crate) async fn options(&self) -> Result<TlsOptions> {
         let files = self.files.clone();
         let read = tokio::task::spawn_blocking(move || options(&files)).await;
@@ -41,8 +42,8 @@ impl Security {
         })
     }
 
-    /// Tells what is wrong with TLS, if anything is. The driver does not say what a handshake has failed of, so
-    /// the server is asked once more without it.
+    /// Explains a failed handshake, if TLS is the reason. The driver does not report it, so the
+    /// server is asked once more without the driver.
     pub(crate) async fn explain(&self, server: &str) -> Option<Error> {
         let greeted = tokio::time::timeout(WORD_LIMIT, self.greet(server)).await;
         let refused = greeted.ok()?.err()?;
@@ -50,8 +51,8 @@ impl Security {
         Some(told.with_backend(BACKEND))
     }
 
-    /// Shakes hands, and waits for what a server says to whom it has let in by mistake: with TLS 1.3 it
-    /// looks at our certificate last.
+    /// Makes a handshake, and waits for an alert behind it: with TLS 1.3 the server checks the
+    /// client's certificate last.
     async fn greet(&self, server: &str) -> io::Result<()> {
         let name = name_of(server).map_err(io::Error::other)?;
         let config = lock_tls::client_config(&self.files).map_err(io::Error::other)?;
@@ -62,7 +63,7 @@ impl Security {
     }
 }
 
-/// Whom the certificate of a server has to be for. The driver takes for granted that there is such a name.
+/// Returns the name that a server's certificate has to have. The driver requires a valid one.
 fn name_of(server: &str) -> Result<ServerName<'static>> {
     let host = match server.strip_prefix('[') {
         Some(rest) => rest.split(']').next().unwrap_or_default(),
@@ -72,12 +73,12 @@ fn name_of(server: &str) -> Result<ServerName<'static>> {
 }
 
 fn options(files: &Tls) -> Result<TlsOptions> {
-    // What is wrong with the files, it tells better than the driver.
+    // This reports what is wrong with the files better than the driver.
     lock_tls::client_config(files).map_err(|error| error.with_backend(BACKEND))?;
-    // The driver asks for the process's default, which panics where several providers are compiled in
+    // The driver uses the default provider of the process, which panics if several are compiled in
     // and none was chosen.
     if CryptoProvider::get_default().is_none() {
-        // Somebody else may have been faster, and theirs is as good.
+        // Another thread may have installed one first, which will do as well.
         let _ours_or_theirs = aws_lc_rs::default_provider().install_default();
     }
     let ca = match &files.ca {

@@ -1,10 +1,10 @@
-//! Looks and removals that travel together.
+//! Batches of listings and deletions.
 //!
-//! What it takes to send a request, to order it among those of others and to answer it costs client and servers far
-//! more than what it asks for. So while one is under way, those that come gather until whoever is ready has had a
-//! turn: then all removals go as one transaction, and all lines are looked at once in one request behind the claims. Each
-//! claim is a request of its own, since servers do not tell which transaction has made a node together with
-//! others (ZOOKEEPER-4026), and that is its token.
+//! To send, order and answer a request costs client and servers far more than what it asks for. So
+//! while one is under way, later ones gather until all ready tasks have been polled. Then all
+//! deletions are one transaction, and all queues are listed in one request behind the creations.
+//! Each creation is a request of its own: the transaction id of a node is its token, and servers do
+//! not report it for creations within a transaction (ZOOKEEPER-4026).
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -21,21 +21,22 @@ use zookeeper_client::{
 
 use crate::connection::open::Connection;
 use crate::connection::request_size::{REQUEST_MAX, RequestSize};
+use crate::error::DriverResult;
 use crate::queue::Queue;
 use crate::session::connection::SessionConnection;
-use crate::session::node::{DriverResult, Joined, made, was_there};
+use crate::session::node::{Joined, made, was_there};
 
-/// The number of requests that travel together at most: other sessions wait meanwhile.
+/// The largest number of requests in a batch: other sessions wait while it is handled.
 const BATCH_MAX: usize = 256;
 
-/// The number of bytes that one look at lines has. It goes behind a request for each claim, so larger ones save little; and each claim
-/// whose connection ends has to be looked for by itself.
+/// The largest size of one listing of queues, in bytes. It follows a request for each claim, so a
+/// larger one saves little. And if its connection ends, each claim has to be looked for by itself.
 const LOOK_MAX: usize = 4 * 1024;
 
-/// From a runtime that has ended. Whoever hears it asks again.
+/// The answer of a runtime that has ended. Its caller asks again.
 const NO_ANSWER: ZooKeeperError = ZooKeeperError::ConnectionLoss;
 
-/// The requests of one session that travel together.
+/// The requests of one session that are sent in batches.
 pub(crate) struct Batches {
     link: Arc<SessionConnection>,
     acls: Acls<'static>,
@@ -44,7 +45,7 @@ pub(crate) struct Batches {
     in_flight: InFlight,
 }
 
-/// The requests that wait to be sent, also those whose caller has gone.
+/// The requests that wait to be sent, also those of callers that are gone.
 #[derive(Default)]
 struct Gathered {
     claims: Vec<JoinRequest>,
@@ -62,20 +63,20 @@ struct Removal {
     asker: Asker<DriverResult<bool>>,
 }
 
-/// The lines that one request has seen.
-type Lines = HashMap<Arc<str>, DriverResult<Arc<Queue>>>;
+/// The queues that one request has listed.
+type Queues = HashMap<Arc<str>, DriverResult<Arc<Queue>>>;
 
-/// Whoever waits for an answer.
+/// The caller that waits for an answer.
 struct Asker<T> {
     answer: oneshot::Sender<T>,
     _in_flight: OneInFlight,
 }
 
-/// Sends what has gathered when it is dropped, be it by a runtime that ends.
+/// Sends what has gathered when it is dropped, also by a runtime that ends.
 struct Flush(Arc<Batches>);
 
 impl Batches {
-    /// Asks over `link`; answers are waited for on `runtime`.
+    /// Sends requests over `link`, and waits for answers on `runtime`.
     pub(crate) fn new(
         link: Arc<SessionConnection>,
         acls: Acls<'static>,
@@ -90,7 +91,8 @@ impl Batches {
         })
     }
 
-    /// Makes a node that begins with `start` in the line of `lock`, and lists the line right behind it.
+    /// Creates a node that begins with `start` in the queue of `lock`, and lists the queue right
+    /// behind it.
     pub(crate) async fn join(self: &Arc<Self>, lock: &Arc<str>, start: String) -> Joined {
         let together = self.gather(|gathered, asker| {
             gathered.claims.push(JoinRequest {
@@ -113,7 +115,7 @@ impl Batches {
         };
         let client = connection.client();
         let (creating, listing) = {
-            // Behind whatever has gathered meanwhile.
+            // Behind the requests that have gathered.
             let mut gathered = self.gathered.lock();
             self.send(&mut gathered);
             (
@@ -121,15 +123,15 @@ impl Batches {
                 client.list_children(lock),
             )
         };
-        // The last answer first, so that one wakes up once.
+        // Wait for the last answer first, so that the task wakes up once.
         let children = connection.answer(listing).await;
         let request_size = RequestSize::of([&*start]);
         let node = made(&start, connection.answer_to(request_size, creating).await);
-        let line = children.map(|children| Arc::new(Queue::new(children)));
-        Joined { node, line }
+        let queue = children.map(|children| Arc::new(Queue::new(children)));
+        Joined { node, queue }
     }
 
-    /// Removes the node at `path`; whether it was there.
+    /// Deletes the node at `path`. Returns true if it was there.
     pub(crate) async fn remove(self: &Arc<Self>, path: &str) -> DriverResult<bool> {
         let together = self.gather(|gathered, asker| {
             gathered.removals.push(Removal {
@@ -154,12 +156,12 @@ impl Batches {
         )
     }
 
-    /// Sends what has gathered, so that whatever is sent next is behind it.
+    /// Sends what has gathered, so that the next request follows it.
     pub(crate) fn flush(&self) {
         self.send(&mut self.gathered.lock());
     }
 
-    /// Takes a request along where others are under way; else it goes alone.
+    /// Adds a request to the batch if others are under way; else its caller sends it alone.
     fn gather<T>(
         self: &Arc<Self>,
         enter: impl FnOnce(&mut Gathered, Asker<T>),
@@ -179,11 +181,11 @@ impl Batches {
         if gathered.len() >= BATCH_MAX {
             self.send(&mut gathered);
         } else if is_first {
-            // A runtime that has ended drops it at once.
+            // A runtime that has ended drops `flush` at once.
             drop(gathered);
             let flush = Flush(Arc::clone(self));
             self.runtime.spawn(async move {
-                // Whoever is ready may have something to ask, too.
+                // Other ready tasks may have requests, too.
                 tokio::task::yield_now().await;
                 drop(flush);
             });
@@ -191,7 +193,8 @@ impl Batches {
         Ok(answered)
     }
 
-    /// Sends all of it, removals first: whoever gives a lock back and takes it again does not meet himself.
+    /// Sends all of it, deletions first: a client that releases a lock and takes it again does not
+    /// meet its own old claim.
     fn send(&self, gathered: &mut Gathered) {
         if gathered.is_empty() {
             return;
@@ -212,7 +215,7 @@ impl Batches {
         }
     }
 
-    /// Has `asking` send its requests now, and wait for their answers on the runtime.
+    /// Polls `asking` once, so that it sends its requests now, and spawns the rest of it.
     fn start(&self, asking: impl Future<Output = ()> + Send + 'static) {
         let mut asking = Box::pin(asking);
         let sent = asking
@@ -236,7 +239,7 @@ impl Gathered {
 
 impl<T> Asker<T> {
     fn tell(self, answer: T) {
-        // Whoever asked may have gone.
+        // The caller may be gone.
         let _ = self.answer.send(answer);
     }
 }
@@ -247,13 +250,13 @@ impl Drop for Flush {
     }
 }
 
-/// Returns what the nodes of claims are.
+/// Returns the options of claims' nodes.
 fn of_claims(acls: Acls<'static>) -> CreateOptions<'static> {
     CreateMode::EphemeralSequential.with_acls(acls)
 }
 
-/// Removes nodes in one transaction, or each by itself where one has gone: a transaction is made for all of them or
-/// for none.
+/// Deletes nodes in one transaction. If one of them is gone, the transaction deletes none, and each
+/// node is deleted by itself.
 async fn remove(connection: Arc<Connection>, removals: Vec<Removal>) {
     let client = connection.client();
     let mut together = client.new_multi_writer();
@@ -275,7 +278,7 @@ async fn remove(connection: Arc<Connection>, removals: Vec<Removal>) {
             .into_iter()
             .for_each(|removal| removal.asker.tell(Ok(true))),
         Ok(false) => {
-            // Also for those whom nobody waits for any more.
+            // Also the requests of callers that are gone.
             let removing: Vec<_> = removals
                 .iter()
                 .map(|removal| connection.answer(client.delete(&removal.path, None)))
@@ -291,7 +294,7 @@ async fn remove(connection: Arc<Connection>, removals: Vec<Removal>) {
     }
 }
 
-/// Makes the nodes of claims, and looks at their lines in one request.
+/// Creates the nodes of claims, and lists their queues in one request.
 async fn join(connection: Arc<Connection>, acls: Acls<'static>, claims: Vec<JoinRequest>) {
     let options = of_claims(acls);
     let creating: Vec<_> = claims
@@ -303,11 +306,11 @@ async fn join(connection: Arc<Connection>, acls: Acls<'static>, claims: Vec<Join
         connection.answer_to(request_size, asking)
     });
     let locks: HashSet<Arc<str>> = claims.iter().map(|claim| Arc::clone(&claim.lock)).collect();
-    let lines = look(&connection, locks).await;
+    let queues = look(&connection, locks).await;
     let created = join_all(creating).await;
     for (claim, created) in claims.into_iter().zip(created) {
-        let line = match &lines {
-            Ok(lines) => lines.get(&claim.lock).cloned().unwrap_or_else(|| {
+        let queue = match &queues {
+            Ok(queues) => queues.get(&claim.lock).cloned().unwrap_or_else(|| {
                 Err(ZooKeeperError::UnexpectedError(
                     "an answer of another kind".into(),
                 ))
@@ -315,27 +318,27 @@ async fn join(connection: Arc<Connection>, acls: Acls<'static>, claims: Vec<Join
             Err(error) => Err(error.clone()),
         };
         let node = made(&claim.start, created);
-        claim.asker.tell(Joined { node, line });
+        claim.asker.tell(Joined { node, queue });
     }
 }
 
-/// The lines of `locks`.
-async fn look(connection: &Connection, locks: HashSet<Arc<str>>) -> DriverResult<Lines> {
+/// Lists the queues of `locks`.
+async fn look(connection: &Connection, locks: HashSet<Arc<str>>) -> DriverResult<Queues> {
     let mut looking = connection.client().new_multi_reader();
     for lock in &locks {
         looking.add_get_children(lock)?;
     }
     let request_size = RequestSize::of(locks.iter().map(|lock| &**lock));
     let answers = connection.answer_to(request_size, looking.commit()).await?;
-    let lines = locks.into_iter().zip(answers).filter_map(|(lock, answer)| {
-        let line = match answer {
+    let queues = locks.into_iter().zip(answers).filter_map(|(lock, answer)| {
+        let queue = match answer {
             MultiReadResult::Children { children } => Ok(Arc::new(Queue::new(children))),
             MultiReadResult::Error { err } => Err(err),
             _ => return None,
         };
-        Some((lock, line))
+        Some((lock, queue))
     });
-    Ok(lines.collect())
+    Ok(queues.collect())
 }
 
 /// Answers requests that cannot be sent.

@@ -1,26 +1,28 @@
-//! When the members have confirmed a session last.
+//! The last confirmation of a session by the members.
 
 use std::time::Duration;
 
 use lock_core::{Moment, Mutex};
 
-/// The time that a confirmation stands for the next one, at most, and which part of a ttl: a grant that counts from it is as much
-/// shorter.
+/// The time for which a confirmation is used, as an absolute limit and as a part of the ttl: a
+/// grant that counts from it is as much shorter.
 const LATELY: Duration = Duration::from_millis(200);
 const PART_OF_TTL: u32 = 50;
 
-/// The last confirmation of one session. A transaction in it confirms it: a claim, a removal, or one that changes nothing.
+/// The last confirmation of one session. Every transaction in it confirms it: a creation, a
+/// deletion, or one that changes nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Confirmed(Mutex<Option<Moment>>);
 
 impl Confirmed {
-    /// Notes that what was `sent` then has been confirmed.
+    /// Notes the answer to a transaction that was sent at `sent`.
     pub(crate) fn note(&self, sent: Moment) {
         let mut last = self.0.lock();
         *last = last.max(Some(sent));
     }
 
-    /// When the last thing was sent that has been confirmed, if `now` that is not long ago for a hold with this ttl.
+    /// Returns when the last confirmed transaction was sent, if that is recent at `now` for a hold
+    /// with this ttl.
     pub(crate) fn lately(&self, ttl: Duration, now: Moment) -> Option<Moment> {
         let last = *self.0.lock();
         let limit = LATELY.min(ttl / PART_OF_TTL);

@@ -1,4 +1,4 @@
-//! The connection that a session has at present, and how long its server lets it live.
+//! The present connection of a session, and the timeout that its server grants.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,18 +9,19 @@ use zookeeper_client::{Error as ZooKeeperError, SessionInfo};
 
 use crate::connection::open::{Connection, End};
 use crate::connection::request_size::RequestSizes;
-use crate::session::node::DriverResult;
+use crate::error::DriverResult;
 use lock_core::Mutex;
 
-/// A server that dies may not have told the leader of the last heartbeats: those of half a tick, which is
-/// at most a quarter of the shortest session there is, and not more than this with any tick up to 4 s.
+/// A server that dies may not have reported the last heartbeats to the leader: those of half a
+/// tick, which is at most a quarter of the shortest session, and at most this with any tick up to 4
+/// s.
 const UNTOLD_MAX: Duration = Duration::from_secs(2);
 
 /// The state of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     Connected,
-    /// It has no connection, and may go on over another one.
+    /// It has no connection, and may continue over another one.
     Broken,
     Ended,
 }
@@ -38,7 +39,7 @@ pub(crate) struct SessionConnection {
 }
 
 impl SessionConnection {
-    /// Makes that of a session that was `asked` to live that long without a sign of life.
+    /// Makes the connection of a session that `asked` for this timeout.
     pub(crate) fn new(connection: Arc<Connection>, asked: Duration) -> Self {
         Self {
             session: connection.client().session().clone(),
@@ -58,17 +59,17 @@ impl SessionConnection {
         self.asked
     }
 
-    /// Returns what requests may weigh.
+    /// Returns the sizes that requests may have.
     pub(crate) fn request_sizes(&self) -> &RequestSizes {
         &self.request_sizes
     }
 
-    /// Returns how long the session lives without a sign of life, as its present server has it.
+    /// Returns how long the session lives without a sign of life, as its present server has said.
     pub(crate) fn timeout(&self) -> Duration {
         Duration::from_millis(self.timeout.load(Ordering::SeqCst)).min(self.asked)
     }
 
-    /// The connection that requests are sent on.
+    /// Returns the connection for requests.
     pub(crate) fn current(&self) -> DriverResult<Arc<Connection>> {
         match &*self.connection.lock() {
             Some(connection) if !connection.has_ended() => Ok(Arc::clone(connection)),
@@ -77,7 +78,7 @@ impl SessionConnection {
         }
     }
 
-    /// Waits until there is a connection, or none any more.
+    /// Waits until there is a connection, or the session has ended.
     pub(crate) async fn settled(&self) {
         let mut states = self.state.subscribe();
         loop {
@@ -88,7 +89,7 @@ impl SessionConnection {
                 State::Broken => false,
                 State::Ended => true,
             };
-            // One that has just ended is noted soon, which is a change.
+            // The end of a connection is noted soon, which is a change.
             if is_settled || states.changed().await.is_err() {
                 return;
             }
@@ -99,7 +100,7 @@ impl SessionConnection {
         *self.state.borrow() == State::Ended
     }
 
-    /// Tells of changes. It does not keep the connection open.
+    /// Returns the changes of the state. The receiver does not keep the connection open.
     pub(crate) fn states(&self) -> watch::Receiver<State> {
         self.state.subscribe()
     }
@@ -111,7 +112,7 @@ impl SessionConnection {
             .map(|connection| connection.end())
     }
 
-    /// Goes on over `connection`.
+    /// Continues over `connection`.
     pub(crate) fn connected(&self, connection: Arc<Connection>) {
         let timeout = in_milliseconds(connection.timeout());
         self.timeout.store(timeout, Ordering::SeqCst);
@@ -134,9 +135,9 @@ fn in_milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Returns what counts of a session with this timeout, for a hold with this lock delay.
+/// Returns the part of a session's timeout that counts for a hold with this lock delay.
 pub(crate) fn counted(timeout: Duration, lock_delay: Duration) -> Duration {
-    // Without its delay it is a session's length by itself, since no ttl is shorter than that.
+    // Without the lock delay: the rest is as long as a session, since no ttl is shorter than one.
     let shortest = timeout.saturating_sub(lock_delay);
     timeout - UNTOLD_MAX.min(shortest / 4)
 }

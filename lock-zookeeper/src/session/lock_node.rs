@@ -1,21 +1,22 @@
-//! Makes and removes the nodes of locks.
+//! Creates and deletes the nodes of locks.
 
 use zookeeper_client::{CreateMode, Error as ZooKeeperError};
 
-use crate::session::node::DriverResult;
+use crate::error::DriverResult;
 use crate::session::requests::Session;
 
-/// The data of the containers that we make. A server does not tell which nodes are containers, and those
-/// of others are not ours to remove.
+/// The data of the containers that this library creates. A server does not say which nodes are
+/// containers, and those of other clients are not deleted.
 const OURS: &[u8] = b"polylock";
 
 impl Session {
-    /// Makes the nodes at `levels` that are missing, from the top; those that are not kept are
-    /// containers, which the server removes at some time after they have become empty.
+    /// Creates the missing nodes of `levels` from the top. All levels but the operator's are
+    /// containers, which the server deletes at some time after they have become empty.
     ///
     /// # Errors
     ///
-    /// The path of the level that is missing and may not be made, or which one could not be made for another reason.
+    /// The error and the path of the level that is missing and may not be created, or that failed
+    /// for another reason.
     pub(crate) async fn make<'a>(
         &self,
         levels: impl Iterator<Item = (&'a str, bool)>,
@@ -38,8 +39,9 @@ impl Session {
         for (path, made) in making {
             match connection.answer(made).await {
                 Ok(_) | Err(ZooKeeperError::NodeExists) => refused = None,
-                // Whoever may not make a level may find it there, which what is made below it shows. If nothing can
-                // be, the lowest such level is missing.
+                // The user may lack the permission to create a level that exists, as the creation
+                // of the level below it shows. If no level below can be created either, the lowest
+                // refused one is missing.
                 Err(ZooKeeperError::NoNode) => {
                     refused = refused.or(Some((ZooKeeperError::NoNode, path)))
                 }
@@ -49,7 +51,8 @@ impl Session {
         refused.map_or(Ok(()), Err)
     }
 
-    /// Removes the container at `path` if it is ours and nothing is in it; whether it has gone.
+    /// Deletes the container at `path` if this library created it and it is empty. Returns true if
+    /// it is gone.
     pub(crate) async fn delete_if_empty(&self, path: &str) -> DriverResult<bool> {
         let connection = self.link.current()?;
         let client = connection.client();
@@ -59,7 +62,7 @@ impl Session {
             looked => return looked.map(|_| false),
         }
         match connection.answer(client.delete(path, None)).await {
-            // Somebody has come meanwhile.
+            // A claim has come in between.
             Err(ZooKeeperError::NotEmpty) => Ok(false),
             Ok(()) | Err(ZooKeeperError::NoNode) => Ok(true),
             Err(error) => Err(error),

@@ -1,4 +1,4 @@
-//! Sessions with the ensemble, and what is asked in them.
+//! Sessions with the ensemble, and the requests in them.
 
 pub(crate) mod batch;
 pub(crate) mod confirmed;
@@ -11,5 +11,6 @@ pub(crate) mod reattach;
 pub(crate) mod remembered;
 pub(crate) mod removal_watch;
 pub(crate) mod requests;
+pub(crate) mod shared_look;
 pub(crate) mod shared_watches;
 pub(crate) mod ttl_class;

@@ -1,12 +1,13 @@
-//! The node of a claim, and what is answered about it.
+//! The node of a claim, and the answers about it.
 
 use std::sync::Arc;
 
+use lock_core::{LossSender, OwnerId};
 use zookeeper_client::{CreateSequence, Error as ZooKeeperError, Stat};
 
+use crate::connection::open::Watcher;
+use crate::error::DriverResult;
 use crate::queue::Queue;
-
-pub(crate) type DriverResult<T> = Result<T, ZooKeeperError>;
 
 /// A claim's node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,7 +17,7 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// Its name in the line.
+    /// Returns its name in the queue.
     pub(crate) fn name(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or_default()
     }
@@ -27,18 +28,26 @@ impl Joined {
     pub(crate) fn refused(error: ZooKeeperError) -> Self {
         Self {
             node: Err(error.clone()),
-            line: Err(error),
+            queue: Err(error),
         }
     }
 }
 
-/// The outcome of a claim: its node, and the line that it stands in.
+/// The outcome of a claim: its node, and its queue.
 pub(crate) struct Joined {
     pub(crate) node: DriverResult<Node>,
-    pub(crate) line: DriverResult<Arc<Queue>>,
+    pub(crate) queue: DriverResult<Arc<Queue>>,
 }
 
-/// Returns the node that was made for a name that begins with `start`.
+/// A hold with a watched node.
+#[derive(Debug)]
+pub(crate) struct WatchedNode {
+    pub(crate) owner: OwnerId,
+    pub(crate) loss: LossSender,
+    pub(crate) watcher: Watcher,
+}
+
+/// Returns the created node, whose name begins with `start`.
 pub(super) fn made(
     start: &str,
     created: DriverResult<(Stat, CreateSequence)>,
@@ -49,7 +58,7 @@ pub(super) fn made(
     })
 }
 
-/// Returns true if there was a node to remove.
+/// Returns true if there was a node to delete.
 pub(super) fn was_there(removed: DriverResult<()>) -> DriverResult<bool> {
     match removed {
         Ok(()) => Ok(true),

@@ -1,4 +1,4 @@
-//! The sessions that live on one runtime: one for each ttl in use.
+//! The sessions on one runtime: one for each ttl in use.
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
@@ -16,6 +16,7 @@ use crate::connection::connect::too_short;
 use crate::connection::open::Connection;
 use crate::error::{BACKEND, no_answer};
 use crate::lock_nodes::LockNodeSweeper;
+use crate::removal::remove_abandoned;
 use crate::session::connection::{SessionConnection, State};
 use crate::session::reattach::{CLOSING_LIMIT, Reattaching};
 use crate::session::removal_watch::tell_of_removals;
@@ -27,16 +28,16 @@ pub(crate) const OPENING_LIMIT: Duration = Duration::from_secs(4);
 /// The shortest session that the driver can keep alive.
 const SHORTEST_TTL: Duration = Duration::from_secs(1);
 
-/// The time that a session stays open that is not used.
+/// The time that an unused session stays open.
 const IDLE_LIMIT: Duration = Duration::from_secs(10);
 
-/// The time that a shorter session is used without a question, after one could not be opened.
+/// The time that a shorter session is used at once, after the right one could not be opened.
 const REFUSED: Duration = Duration::from_secs(5);
 
-/// The interval at which that is looked at.
+/// The interval at which sessions are checked.
 const ROUND: Duration = Duration::from_secs(1);
 
-/// The options with which sessions are opened.
+/// The options of new sessions.
 #[derive(Clone, Debug)]
 pub(crate) struct SessionOptions {
     pub(crate) reattaching: Arc<Reattaching>,
@@ -45,32 +46,33 @@ pub(crate) struct SessionOptions {
     pub(crate) deadlines: Deadlines,
 }
 
-/// Opens sessions on one runtime and closes them when they are not used any more.
+/// Opens sessions on one runtime, and closes unused ones.
 #[derive(Debug)]
 pub(crate) struct SessionPool {
-    terms: SessionOptions,
+    options: SessionOptions,
     runtime: Handle,
-    slots: Mutex<HashMap<Duration, Arc<PooledSession>>>,
+    sessions: Mutex<HashMap<Duration, Arc<PooledSession>>>,
 }
 
 /// The session for one ttl.
 #[derive(Debug, Default)]
 struct PooledSession {
     session: Mutex<Option<Arc<Session>>>,
-    /// When none could be opened.
+    /// When opening one failed last.
     refused: Mutex<Option<Moment>>,
     opening: Arc<FairMutex<()>>,
 }
 
 impl SessionOptions {
-    /// Returns how long a session lives that is to live for `ttl`.
+    /// Returns the timeout that a server grants to a session for `ttl`.
     async fn negotiated(&self, ttl: Duration) -> Result<Duration> {
         let ends = Clock::Boot.now().plus(CLOSING_LIMIT);
         let mut backoff = Backoff::new(Duration::from_millis(5), CLOSING_LIMIT / 5);
         loop {
             match self.connect(ttl).await {
                 Ok(probe) => return Ok(probe.timeout()),
-                // The server may have one connection left for this address, and not have closed the last probe's yet.
+                // The server may allow one more connection from this address, and not have closed
+                // the last probe's yet.
                 Err(error) if error.is_retryable() && Clock::Boot.now() < ends => {
                     tokio::time::sleep(backoff.next_pause()).await;
                 }
@@ -90,75 +92,79 @@ impl SessionOptions {
 }
 
 impl SessionPool {
-    pub(crate) fn new(terms: SessionOptions, runtime: Handle) -> Arc<Self> {
+    pub(crate) fn new(options: SessionOptions, runtime: Handle) -> Arc<Self> {
         Arc::new(Self {
-            terms,
+            options,
             runtime,
-            slots: Mutex::default(),
+            sessions: Mutex::default(),
         })
     }
 
-    /// The session of this length, lock delay included; where the server gives this address no further connection, the
-    /// longest one below it that is open. One that is opened for somebody who goes is there for the next one.
+    /// Returns the session of this length, lock delay included. If the server allows no further
+    /// connection from this address, returns the longest open session below it. A session whose
+    /// caller is gone when it opens is there for the next caller.
     pub(crate) async fn session(
         &self,
         ttl: Duration,
         lock_delay: Duration,
     ) -> Result<Arc<Session>> {
-        let slot = self.slot(ttl);
-        if let Some(session) = slot.current() {
+        let pooled = self.pooled(ttl);
+        if let Some(session) = pooled.current() {
             return Ok(session);
         }
-        if slot.was_refused_lately()
+        if pooled.was_refused_lately()
             && let Some(session) = self.shorter(ttl, lock_delay)
         {
             return Ok(session);
         }
-        match self.open(slot, ttl).await {
+        match self.open(pooled, ttl).await {
             Err(error) if error.is_retryable() => self.shorter(ttl, lock_delay).ok_or(error),
             outcome => outcome,
         }
     }
 
-    async fn open(&self, slot: Arc<PooledSession>, ttl: Duration) -> Result<Arc<Session>> {
-        // Waited for here, so that whoever gives up waits no longer.
-        let turn = Arc::clone(&slot.opening).lock_owned().await;
-        if let Some(session) = slot.current() {
+    async fn open(&self, pooled: Arc<PooledSession>, ttl: Duration) -> Result<Arc<Session>> {
+        // Wait here, so that a caller that gives up leaves the queue.
+        let turn = Arc::clone(&pooled.opening).lock_owned().await;
+        if let Some(session) = pooled.current() {
             return Ok(session);
         }
-        let terms = self.terms.clone();
+        let options = self.options.clone();
         let opening = async move {
             let _one_at_a_time = turn;
-            open(terms, slot, ttl).await
+            open(options, pooled, ttl).await
         };
         self.run(opening).await
     }
 
-    /// The longest open session below `ttl` that is of use with this lock delay.
+    /// Returns the longest open session below `ttl` that is long enough for this lock delay.
     fn shorter(&self, ttl: Duration, lock_delay: Duration) -> Option<Arc<Session>> {
-        let slots = self.slots.lock();
-        let mut shorter: Vec<_> = slots
+        let sessions = self.sessions.lock();
+        let mut shorter: Vec<_> = sessions
             .iter()
             .filter(|(length, _)| **length < ttl && **length > lock_delay)
             .collect();
         shorter.sort_unstable_by_key(|(length, _)| **length);
-        shorter.iter().rev().find_map(|(_, slot)| slot.current())
+        shorter
+            .iter()
+            .rev()
+            .find_map(|(_, pooled)| pooled.current())
     }
 
-    /// The shortest and the longest session that the server gives, found out by asking for what is
-    /// shorter and longer.
+    /// Returns the shortest and the longest session that the server grants, found by asking for
+    /// less and for more.
     pub(crate) async fn bounds(&self) -> Result<RangeInclusive<Duration>> {
-        let terms = self.terms.clone();
+        let options = self.options.clone();
         let asking = async move {
-            // One after the other: an address may be allowed few connections.
-            let shortest = terms.negotiated(SHORTEST_TTL).await?;
-            let longest = terms.negotiated(*TTL_RANGE.end()).await?;
+            // One after the other: the server may allow few connections from an address.
+            let shortest = options.negotiated(SHORTEST_TTL).await?;
+            let longest = options.negotiated(*TTL_RANGE.end()).await?;
             Ok(shortest.max(SHORTEST_TTL)..=longest)
         };
         self.run(Box::pin(asking)).await
     }
 
-    /// Runs `work` to its end where the sessions live, whoever waits for it.
+    /// Runs `work` to its end on the runtime of the sessions, even if the caller is dropped.
     async fn run<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T>> + Send + 'static,
@@ -173,16 +179,16 @@ impl SessionPool {
         })
     }
 
-    fn slot(&self, ttl: Duration) -> Arc<PooledSession> {
-        let mut slots = self.slots.lock();
-        if let Some(slot) = slots.get(&ttl) {
-            return Arc::clone(slot);
+    fn pooled(&self, ttl: Duration) -> Arc<PooledSession> {
+        let mut sessions = self.sessions.lock();
+        if let Some(pooled) = sessions.get(&ttl) {
+            return Arc::clone(pooled);
         }
-        // One that is held here only has neither a session nor anybody who opens one.
-        slots.retain(|_, slot| Arc::strong_count(slot) > 1 || slot.current().is_some());
-        let slot = Arc::<PooledSession>::default();
-        slots.insert(ttl, Arc::clone(&slot));
-        slot
+        // An entry without another handle has no session, and none is being opened for it.
+        sessions.retain(|_, pooled| Arc::strong_count(pooled) > 1 || pooled.current().is_some());
+        let pooled = Arc::<PooledSession>::default();
+        sessions.insert(ttl, Arc::clone(&pooled));
+        pooled
     }
 }
 
@@ -204,56 +210,51 @@ impl PooledSession {
         *refused = Some(Clock::Boot.now());
     }
 
-    /// Gives up the session if it is still this one.
+    /// Removes the session if it is still this one.
     fn forget(&self, session: &Session) {
         let mut current = self.session.lock();
-        if current
-            .as_ref()
-            .is_some_and(|current| std::ptr::eq(&**current, session))
-        {
-            *current = None;
-        }
+        current.take_if(|current| std::ptr::eq(&**current, session));
     }
 }
 
 async fn open(
-    terms: SessionOptions,
-    slot: Arc<PooledSession>,
+    options: SessionOptions,
+    pooled: Arc<PooledSession>,
     ttl: Duration,
 ) -> Result<Arc<Session>> {
-    let connection = terms
+    let connection = options
         .connect(ttl)
         .await
-        .inspect_err(|_refused| slot.refused())?;
+        .inspect_err(|_refused| pooled.refused())?;
     if connection.timeout() > ttl {
         return Err(too_short(ttl, connection.timeout()));
     }
     let (watches, begin) = unbounded_channel();
     let link = Arc::new(SessionConnection::new(connection, ttl));
-    let reattaching = Arc::clone(&terms.reattaching);
+    let reattaching = Arc::clone(&options.reattaching);
     let (states, weak_link) = (link.states(), Arc::downgrade(&link));
     let session = Arc::new(Session::new(
         link,
         reattaching.connector.has_user(),
         watches,
     ));
-    *slot.session.lock() = Some(Arc::clone(&session));
+    *pooled.session.lock() = Some(Arc::clone(&session));
     let weak = Arc::downgrade(&session);
     let keeper_runtime = Handle::current();
-    let registry = Arc::downgrade(&terms.registry);
+    let registry = Arc::downgrade(&options.registry);
     keeper_runtime.spawn(reattaching.keep_connected(weak_link, weak.clone()));
     keeper_runtime.spawn(tell_of_removals(begin, registry.clone()));
     keeper_runtime.spawn(give_back_what_is_left(
         weak.clone(),
         registry.clone(),
-        Arc::downgrade(&terms.lock_nodes),
-        terms.deadlines,
+        Arc::downgrade(&options.lock_nodes),
+        options.deadlines,
     ));
-    keeper_runtime.spawn(look_after(weak, Arc::downgrade(&slot), registry, states));
+    keeper_runtime.spawn(look_after(weak, Arc::downgrade(&pooled), registry, states));
     Ok(session)
 }
 
-/// Removes what nobody needs any more, as long as the session lives.
+/// Deletes the nodes of abandoned claims, as long as the session lives.
 async fn give_back_what_is_left(
     session: Weak<Session>,
     registry: Weak<ClaimRegistry>,
@@ -269,20 +270,20 @@ async fn give_back_what_is_left(
         if session.has_ended() {
             return;
         }
-        let gone = registry.give_back_in(&session, &deadlines).await;
+        let gone = remove_abandoned(&registry, &session, &deadlines).await;
         let Some(lock_nodes) = lock_nodes.upgrade() else {
             return;
         };
-        for place in gone {
-            lock_nodes.left(place.lock, place.session);
+        for record in gone {
+            lock_nodes.left(record.lock, record.session);
         }
     }
 }
 
-/// Tells of the end of a session, and closes it when nobody has used it for a while.
+/// Reports the end of a session, and closes it if it was unused for a while.
 async fn look_after(
     session: Weak<Session>,
-    slot: Weak<PooledSession>,
+    pooled: Weak<PooledSession>,
     registry: Weak<ClaimRegistry>,
     mut states: watch::Receiver<State>,
 ) {
@@ -296,7 +297,7 @@ async fn look_after(
             return;
         };
         if ended || session.has_ended() {
-            slot.upgrade().inspect(|slot| slot.forget(&session));
+            pooled.upgrade().inspect(|pooled| pooled.forget(&session));
             registry.lose(&session);
             registry.leave_all_in(&session);
             return;
@@ -304,12 +305,12 @@ async fn look_after(
         if registry.are_needed_in(&session) {
             session.touch();
         } else if session.is_retired() {
-            // It is closed when nobody has it, and takes along what could not be removed.
+            // The session closes with its last handle, and its remaining nodes go with it.
             registry.leave_all_in(&session);
         }
         let idle = Clock::Boot.now().since(session.idle_since());
         if idle > IDLE_LIMIT || !session.is_fit() {
-            slot.upgrade().inspect(|slot| slot.forget(&session));
+            pooled.upgrade().inspect(|pooled| pooled.forget(&session));
         }
     }
 }

@@ -1,10 +1,11 @@
-//! Takes a session to a new connection after the last one was lost.
+//! Continues a session over a new connection after the last one was lost.
 //!
-//! With each connection a server says anew how long the session lives, by its own limits, and what it says counts from
-//! when it hears the request, also if its answer never arrives. So before a server is asked to go on with a session, a
-//! short session of its own finds out what it gives for the same wish, and no hold counts on more than that from then
-//! on. Both go to the same server; only where one address stands for several members with different limits, and the
-//! answer is lost, may another one have heard it.
+//! With each connection a server decides anew how long the session lives, by its own limits. That
+//! counts from when it receives the request, even if its answer never arrives. So before the client
+//! asks a server to continue a session, a short session of its own finds out what the server grants
+//! for the same request, and no hold counts on more from then on. Both go to the same server. Only
+//! if one address stands for several members with different limits, and the answer is lost, another
+//! member may have received the request.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -24,31 +25,31 @@ use crate::session::requests::Session;
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// The number of sessions that go on at once.
+/// The largest number of sessions that are reattached at once.
 const AT_ONCE: usize = 4;
 
-/// The time for which a server that has failed is asked last.
+/// The time for which a failed server is tried last.
 const LAST: Duration = Duration::from_secs(5);
 
 /// The time that one attempt at one server may take.
 const ATTEMPT_LIMIT: Duration = Duration::from_secs(3);
 
-/// The time to wait for the end of the short session that has asked.
+/// The time to wait for the end of the short session.
 pub(crate) const CLOSING_LIMIT: Duration = Duration::from_millis(500);
 
-/// The reattachments that go on with the sessions of a client.
+/// The reattachment of a client's sessions.
 #[derive(Debug)]
 pub(crate) struct Reattaching {
     pub(crate) connector: Arc<Connector>,
-    /// They keep sessions open.
+    /// The records keep sessions open.
     registry: Weak<ClaimRegistry>,
-    /// So that a client needs few connections more than it has sessions.
+    /// Limits the connections that a client needs in addition to its sessions.
     turns: Semaphore,
-    /// When servers have failed last.
+    /// When servers failed last.
     failed: Mutex<HashMap<String, Moment>>,
 }
 
-/// Ends a session that nobody goes on with, be it with its runtime.
+/// Ends a session when its reattachment ends, also by its runtime.
 struct Ending(Weak<SessionConnection>);
 
 impl Drop for Ending {
@@ -69,7 +70,7 @@ impl Reattaching {
         }
     }
 
-    /// Goes on with a session over new connections, until it ends or nobody has it any more.
+    /// Continues a session over new connections, until it ends or is dropped.
     pub(crate) async fn keep_connected(
         self: Arc<Self>,
         link: Weak<SessionConnection>,
@@ -77,7 +78,7 @@ impl Reattaching {
     ) {
         let _ending = Ending(Weak::clone(&link));
         loop {
-            // Neither may be kept meanwhile, since dropping the last handle closes the session.
+            // Neither handle may be kept during the wait: dropping the last one closes the session.
             let Some(end) = link.upgrade().and_then(|link| link.end_of_connection()) else {
                 return;
             };
@@ -91,12 +92,12 @@ impl Reattaching {
                 return;
             };
             link.connected(connection);
-            // What was told of removals meanwhile was told to nobody, so all holds are asked for.
+            // Watches of the lost connection reported nothing, so all holds are renewed.
             self.limit(&session, link.timeout());
         }
     }
 
-    /// All servers, those last that have failed lately.
+    /// Returns all servers, with those that failed lately last.
     fn servers(&self) -> Vec<&str> {
         let now = Clock::Boot.now();
         let failed = self.failed.lock();
@@ -114,14 +115,14 @@ impl Reattaching {
         failed.insert(server.to_owned(), Clock::Boot.now());
     }
 
-    /// Has nobody count on more than a session of this length from now on.
+    /// Limits all claims of the session to `given` from now on.
     fn limit(&self, session: &Weak<Session>, given: Duration) {
         if let (Some(session), Some(registry)) = (session.upgrade(), self.registry.upgrade()) {
             registry.limit(&session, Clock::Boot.now(), given);
         }
     }
 
-    /// A new connection of the session; `None` once it has ended.
+    /// Opens a new connection for the session; `None` once it has ended.
     async fn reattach(
         &self,
         link: &SessionConnection,
@@ -138,8 +139,8 @@ impl Reattaching {
                 };
                 match attempt.await {
                     Ok(Ok(connection)) => return Some(connection),
-                    Ok(Err(Failure::DriverResult(ZooKeeperError::SessionExpired))) => return None,
-                    Ok(Err(Failure::DriverResult(error))) => {
+                    Ok(Err(Failure::Driver(ZooKeeperError::SessionExpired))) => return None,
+                    Ok(Err(Failure::Driver(error))) => {
                         tracing::debug!(server, %error, "zookeeper: a session does not go on yet");
                     }
                     Ok(Err(Failure::Setting(error))) => {
@@ -173,7 +174,7 @@ impl Reattaching {
             (probe.timeout().min(link.asked()), probe.end())
         };
         self.limit(session, given);
-        // Its connection may be the only one that the server has left for this address.
+        // The server may allow no other connection from this address.
         let _state = tokio::time::timeout(CLOSING_LIMIT, closed.reached()).await;
         let info = Some(link.session());
         let connection = self.connector.connect(server, link.asked(), info).await?;
@@ -192,8 +193,8 @@ impl Reattaching {
     }
 }
 
-/// When no server has the session any more that has lost its connection now: they end sessions at the next tick after
-/// their timeout, and no tick is longer than half of that.
+/// Returns when no server has the session any more, if its connection was lost now. Servers end
+/// sessions at the next tick after their timeout, and no tick is longer than half of that.
 fn session_end(link: &SessionConnection) -> Moment {
     Clock::Boot.now().plus(link.timeout() * 3 / 2)
 }

@@ -1,11 +1,11 @@
-//! A set of things that were seen before, as far as it is remembered.
+//! A set that remembers a limited number of values.
 
 use lock_core::Mutex;
 use std::borrow::Borrow;
 use std::collections::HashSet;
 use std::hash::Hash;
 
-/// The number of things that are remembered; then all of them are forgotten.
+/// The largest number of values; then all are forgotten.
 const REMEMBERED: usize = 1024;
 
 /// A set of bounded size.
@@ -27,7 +27,11 @@ impl<T: Eq + Hash> Remembered<T> {
         self.0.lock().contains(value)
     }
 
-    /// Notes `value`; whether it was not known.
+    pub(crate) fn forget(&self, value: &T) {
+        self.0.lock().remove(value);
+    }
+
+    /// Adds `value`. Returns true if it was new.
     pub(crate) fn is_new(&self, value: T) -> bool {
         let mut values = self.0.lock();
         if values.len() >= REMEMBERED {

@@ -1,30 +1,22 @@
-//! Telling holds that somebody has removed their nodes: one task for all that are watched in a session.
+//! Reports deleted nodes to their holds: one task for all watches of a session.
 
 use std::sync::Weak;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use lock_core::{LossReason, LossSender, OwnerId};
+use lock_core::LossReason;
 use tokio::sync::mpsc::UnboundedReceiver;
 use zookeeper_client::EventType;
 
 use crate::claim_registry::ClaimRegistry;
-use crate::connection::open::Watcher;
-
-/// A hold whose node is watched.
-#[derive(Debug)]
-pub(crate) struct WatchedNode {
-    pub(crate) owner: OwnerId,
-    pub(crate) loss: LossSender,
-    pub(crate) watcher: Watcher,
-}
+use crate::session::node::WatchedNode;
 
 impl WatchedNode {
-    /// Waits until something happens to the node.
+    /// Waits for a change of the node, and reports a deletion.
     async fn tell(self, registry: &Weak<ClaimRegistry>) {
         match self.watcher.changed().await.map(|event| event.event_type) {
             Some(EventType::NodeDeleted) => self.loss.lost(LossReason::Removed),
-            // Whoever looks after the session tells of its end.
+            // The task of the session reports its end.
             Some(EventType::Session) => {}
             Some(
                 EventType::NodeCreated
@@ -33,21 +25,21 @@ impl WatchedNode {
             )
             | None => {
                 if let Some(registry) = registry.upgrade() {
-                    registry.update(self.owner, |place| place.is_watched = false);
+                    registry.update(self.owner, |record| record.is_watched = false);
                 }
             }
         }
     }
 }
 
-/// Tells all whose watches `begin`, as long as their session is there.
+/// Reports deletions for all watches that `begin`, until the session is dropped.
 pub(crate) async fn tell_of_removals(
     mut begin: UnboundedReceiver<WatchedNode>,
     registry: Weak<ClaimRegistry>,
 ) {
     let mut telling = FuturesUnordered::new();
     loop {
-        // Both are cancel safe.
+        // Both branches are cancel safe.
         tokio::select! {
             watched = begin.recv() => match watched {
                 Some(watched) => telling.push(watched.tell(&registry)),

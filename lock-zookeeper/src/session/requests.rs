@@ -1,8 +1,9 @@
-//! One session with the ensemble, and what is asked in it.
+//! One session with the ensemble, and the requests in it.
 //!
-//! The driver sends a request when it is called, before its future is polled, and a session's requests
-//! are answered in order: so requests are sent one behind the other and then waited for together, and a
-//! clean-up that is sent later cannot overtake what it cleans up. What has [gathered](Batches) goes before that.
+//! The driver sends a request when it is called, before its future is polled, and servers answer
+//! the requests of a session in order. So requests are sent one behind the other and then awaited
+//! together, and a later clean-up cannot overtake what it cleans up. What has [gathered](Batches)
+//! is sent first.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -17,22 +18,22 @@ use zookeeper_client::{
 
 use crate::connection::open::{Connection, Watcher};
 use crate::connection::request_size::{RequestSize, RequestSizes};
+use crate::error::DriverResult;
 use crate::session::batch::Batches;
 use crate::session::confirmed::Confirmed;
 use crate::session::connection::{SessionConnection, counted};
 use crate::session::looks::Looks;
-use crate::session::node::{DriverResult, Joined, Node};
-use crate::session::removal_watch::WatchedNode;
+use crate::session::node::{Joined, Node, WatchedNode};
 use crate::session::shared_watches::{SharedWatches, Watching};
 
-/// The bytes of paths that are in one session, before another one is opened: those of a session that ends are one
-/// transaction, which has to be shorter than a megabyte (`jute.maxbuffer`, ZOOKEEPER-4306).
+/// The largest sum of path lengths in one session, in bytes. The end of a session deletes its nodes
+/// in one transaction, which has to be shorter than a megabyte (`jute.maxbuffer`, ZOOKEEPER-4306).
 const LOAD_MAX: usize = 512 * 1024;
 
-/// The version to check of a node of which nothing is to be checked.
+/// Stands for any version of a node.
 const ANY_VERSION: i32 = -1;
 
-/// A session; dropping it closes it, and all that is in it with it.
+/// A session; dropping it closes it and deletes its nodes.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(super) link: Arc<SessionConnection>,
@@ -49,8 +50,8 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// A session on the runtime of the caller, whose watches are looked after by whoever has the other end of
-    /// `watches`.
+    /// Makes a session on the runtime of the caller. The receiver of `watches` reports deleted
+    /// nodes to their holds.
     pub(crate) fn new(
         link: Arc<SessionConnection>,
         has_user: bool,
@@ -79,28 +80,28 @@ impl Session {
         self.link.session().id()
     }
 
-    /// Returns how long a hold with this lock delay counts, the delay included, from a request on that the leader
-    /// has confirmed.
+    /// Returns how long a hold with this lock delay counts, the delay included, from a request that
+    /// the leader has confirmed.
     pub(crate) fn ttl(&self, lock_delay: Duration) -> Duration {
         counted(self.link.timeout(), lock_delay)
     }
 
-    /// Returns how long it lives without a sign of life, by what its present server has said.
+    /// Returns how long the session lives without a sign of life, as its present server has said.
     pub(crate) fn timeout(&self) -> Duration {
         self.link.timeout()
     }
 
-    /// Waits until it has a connection, or has ended.
+    /// Waits until the session has a connection, or has ended.
     pub(crate) async fn settled(&self) {
         self.link.settled().await;
     }
 
-    /// Returns true if it may be used for new claims.
+    /// Returns true if new claims may use it.
     pub(crate) fn is_fit(&self) -> bool {
         self.load.load(Ordering::SeqCst) < LOAD_MAX && self.is_open()
     }
 
-    /// Returns true if it goes on.
+    /// Returns true if it is neither retired nor ended.
     pub(crate) fn is_open(&self) -> bool {
         !self.is_retired() && !self.has_ended()
     }
@@ -122,7 +123,7 @@ impl Session {
         self.link.has_ended()
     }
 
-    /// Has it closed as soon as nothing is in it any more.
+    /// Closes the session as soon as it has no claims.
     pub(crate) fn retire(&self) {
         self.retired.store(true, Ordering::SeqCst);
     }
@@ -132,12 +133,12 @@ impl Session {
         *self.used.lock() = Clock::Boot.now();
     }
 
-    /// Since when it has not been used.
+    /// Returns when the session was last in use.
     pub(crate) fn idle_since(&self) -> Moment {
         *self.used.lock()
     }
 
-    /// Makes a claim's node in the line of `lock`, and lists the line right behind it.
+    /// Creates a claim's node in the queue of `lock`, and lists the queue right behind it.
     pub(crate) async fn join(&self, lock: &Arc<str>, prefix: &str) -> Joined {
         let start = format!("{lock}/{prefix}");
         let sent = Clock::Boot.now();
@@ -148,7 +149,7 @@ impl Session {
         joined
     }
 
-    /// Returns what requests may weigh.
+    /// Returns the sizes that requests may have.
     pub(crate) fn request_sizes(&self) -> &RequestSizes {
         self.link.request_sizes()
     }
@@ -157,20 +158,22 @@ impl Session {
         &self.looks
     }
 
-    /// The line of `lock`, as it was when the last transaction of this session was answered, or later.
+    /// Lists the queue of `lock` as it was when the last transaction of this session was answered,
+    /// or later.
     pub(crate) async fn list(&self, lock: &str) -> DriverResult<Vec<String>> {
         let connection = self.link.current()?;
         let listing = connection.client().list_children(lock);
         connection.answer_to(RequestSize::of([lock]), listing).await
     }
 
-    /// When the members have confirmed the session, if that is lately enough for a hold in it.
+    /// Returns when the members confirmed the session, if that is recent enough for a hold in it.
     pub(crate) fn confirmed_lately(&self) -> Option<Moment> {
         self.confirmed
             .lately(self.link.timeout(), Clock::Boot.now())
     }
 
-    /// Looks at the line of `lock` through the leader: what was confirmed to anybody before is seen.
+    /// Lists the queue of `lock` through the leader, so that it has all that was confirmed to any
+    /// client before.
     pub(crate) async fn look(&self, lock: &str) -> DriverResult<Vec<String>> {
         self.batches.flush();
         let connection = self.link.current()?;
@@ -180,7 +183,7 @@ impl Session {
         connection.answer(syncing).await.and(children)
     }
 
-    /// Looks at the line of `lock` through the leader, and has the session confirmed.
+    /// Lists the queue of `lock` through the leader, and confirms the session.
     pub(crate) async fn look_and_confirm(&self, lock: &str) -> DriverResult<Vec<String>> {
         self.batches.flush();
         let connection = self.link.current()?;
@@ -190,10 +193,11 @@ impl Session {
         confirming.await.and(children)
     }
 
-    /// Has the members confirm the session, by a transaction that changes nothing. It is sent at once.
+    /// Confirms the session by a transaction of the members that changes nothing. The request is
+    /// sent at once.
     ///
-    /// A leader that is cut off from the others answers a mere `sync` until it notices, while they may
-    /// have another one already, by whose clock the session ends.
+    /// A leader that is cut off from the others answers a mere `sync` until it notices, while the
+    /// others may have a new leader, by whose clock the session ends.
     pub(crate) async fn confirm(&self) -> DriverResult<()> {
         let connection = self.link.current()?;
         self.confirm_over(&connection).await
@@ -211,7 +215,7 @@ impl Session {
             added?;
             let committed = async {
                 match committing.await {
-                    // They confirm as well that somebody may not do it.
+                    // A refusal for lack of permission confirms the session as well.
                     Ok(_) | Err(MultiWriteError::OperationFailed { .. }) => Ok(()),
                     Err(MultiWriteError::RequestFailed { source }) => Err(source),
                 }
@@ -222,7 +226,7 @@ impl Session {
         }
     }
 
-    /// The node `name` in the line of `lock`, if this session made it.
+    /// Returns the node `name` in the queue of `lock`, if this session created it.
     pub(crate) async fn own(&self, lock: &str, name: &str) -> DriverResult<Option<Node>> {
         let path = format!("{lock}/{name}");
         let stat = self.stat(&path).await?;
@@ -230,13 +234,13 @@ impl Session {
         Ok(czxid.map(|czxid| Node { path, czxid }))
     }
 
-    /// Returns true if the node at `path` goes with a session, as claims do; a node that has gone is taken for one.
+    /// Returns true if the node at `path` is ephemeral, as claims are, or if it is gone.
     pub(crate) async fn is_ephemeral(&self, path: &str) -> DriverResult<bool> {
         let stat = self.stat(path).await?;
         Ok(stat.is_none_or(|stat| stat.ephemeral_owner != 0))
     }
 
-    /// Returns true if `node` is there, and the one that was made in this session.
+    /// Returns true if `node` is there, and was created in this session.
     pub(crate) async fn has(&self, node: &Node) -> DriverResult<bool> {
         let stat = self.stat(&node.path).await?;
         Ok(self.is(node, stat))
@@ -256,14 +260,14 @@ impl Session {
         Ok((stat, connection.watcher(watcher)))
     }
 
-    /// Like [`has`](Self::has), and tells when it changes.
+    /// Like [`has`](Self::has), and watches the node.
     pub(crate) async fn has_and_watches(&self, node: &Node) -> DriverResult<Option<Watcher>> {
         let (stat, watcher) = self.stat_and_watch(&node.path).await?;
         Ok(self.is(node, stat).then_some(watcher))
     }
 
-    /// Finds out whether each of `nodes` is there, asked in one request; `None` for those that may not be read, for which one may
-    /// still [look](Self::has).
+    /// Reads `nodes` in one request, and returns for each whether it is there; `None` for those
+    /// that the user may not read, for which [has](Self::has) may still answer.
     pub(crate) async fn have(&self, nodes: &[&Node]) -> Vec<Option<DriverResult<bool>>> {
         let paths: Vec<&str> = nodes.iter().map(|node| &*node.path).collect();
         match self.read(&paths).await {
@@ -298,12 +302,13 @@ impl Session {
         connection.answer_to(request_size, reading.commit()).await
     }
 
-    /// Finds out whether its server reads several nodes in one request, as those before version 3.6 do not.
+    /// Checks that the server reads several nodes in one request, as servers before version 3.6 do
+    /// not.
     pub(crate) async fn reads_together(&self) -> DriverResult<()> {
         self.read(&["/"]).await.map(drop)
     }
 
-    /// Has a hold told of what happens to its node.
+    /// Reports later changes of the node to its hold.
     pub(crate) fn tells(&self, watched: WatchedNode) {
         if self.watches.send(watched).is_err() {
             tracing::debug!("the runtime of a session has ended, and the session with it");
@@ -318,28 +323,28 @@ impl Session {
         stat.ephemeral_owner == self.id().0
     }
 
-    /// Tells when the claim at `path` goes or changes, together with others who wait for it.
+    /// Watches the claim at `path`, together with other waiters.
     pub(crate) fn watch(&self, path: &str) -> Watching {
         self.shared_watches.watch(&self.link, path)
     }
 
-    /// Tells when somebody joins or leaves the line of `lock`.
-    pub(crate) async fn watch_line(&self, lock: &str) -> DriverResult<Watcher> {
+    /// Watches the queue of `lock` for claims that come or go.
+    pub(crate) async fn watch_queue(&self, lock: &str) -> DriverResult<Watcher> {
         let connection = self.link.current()?;
         let asking = connection.client().list_and_watch_children(lock);
         let (_, watcher) = connection.answer(asking).await?;
         Ok(connection.watcher(watcher))
     }
 
-    /// Changes the node at `path`, so that whoever watches it looks again. Nobody waits for the answer:
-    /// they look again by themselves after a while.
+    /// Changes the node at `path`, so that its watchers look again. The answer is not awaited: they
+    /// also look again by themselves after a while.
     pub(crate) fn signal(&self, path: &str) {
         if let Ok(connection) = self.link.current() {
             drop(connection.client().set_data(path, &[], None));
         }
     }
 
-    /// Removes the node at `path`; whether it was there.
+    /// Deletes the node at `path`. Returns true if it was there.
     pub(crate) async fn remove(&self, path: &str) -> DriverResult<bool> {
         let sent = Clock::Boot.now();
         let removed = self.batches.remove(path).await;

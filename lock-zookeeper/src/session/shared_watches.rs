@@ -1,4 +1,4 @@
-//! Watches of claims that many wait for: one on the server for all waiters of a session.
+//! Watches that waiters of a session share: one on the server for each claim.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -7,25 +7,25 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared, WeakShared};
 
+use crate::error::DriverResult;
 use crate::session::connection::SessionConnection;
-use crate::session::node::DriverResult;
 use lock_core::Mutex;
 
-/// From how many paths on those are forgotten that nobody watches any more.
+/// The number of paths from which on unused ones are removed.
 const SWEEP_MIN: usize = 64;
 
-/// The change that is waited for.
+/// The change of a watched claim.
 pub(crate) type Change = Shared<BoxFuture<'static, ()>>;
 
-/// A watch that is asked for, or open: it is given up when all who have it have gone.
+/// A watch that is requested or open. It ends with its last handle.
 pub(crate) type Watching = Shared<BoxFuture<'static, DriverResult<Option<ClaimWatch>>>>;
 
 /// A claim that is watched.
 #[derive(Clone)]
 pub(crate) struct ClaimWatch {
-    /// The number of times that it had changed before.
+    /// The number of its changes before the watch.
     pub(crate) changes: i32,
-    /// Set for a node that goes with a session, as claims do.
+    /// True for an ephemeral node, as claims are.
     pub(crate) is_ephemeral: bool,
     pub(crate) changed: Change,
 }
@@ -41,7 +41,8 @@ struct WatchedPaths {
 }
 
 impl SharedWatches {
-    /// Watches the claim at `path` together with others who wait for it; resolves to `None` when it has gone.
+    /// Watches the claim at `path`, or joins an open watch of it; resolves to `None` if the claim
+    /// is gone.
     pub(crate) fn watch(&self, link: &Arc<SessionConnection>, path: &str) -> Watching {
         let mut paths = self.0.lock();
         let known = paths.watching.get(path).and_then(WeakShared::upgrade);
@@ -60,7 +61,7 @@ impl SharedWatches {
     }
 }
 
-/// Returns true until it has told of a change.
+/// Returns true until the watch has reported a change.
 fn is_open(watching: &Watching) -> bool {
     match watching.peek() {
         None => true,
@@ -76,7 +77,7 @@ async fn watch(link: Arc<SessionConnection>, path: String) -> DriverResult<Optio
     let watcher = connection.watcher(watcher);
     let Some(stat) = stat else { return Ok(None) };
     let changed = async move {
-        // A change, or the end of the connection: one looks again in any case.
+        // A change, or the end of the connection: the waiter looks again in either case.
         let _event = watcher.changed().await;
     };
     Ok(Some(ClaimWatch {

@@ -1,4 +1,4 @@
-//! Which session a hold goes into: few lengths, since each is a connection.
+//! Chooses the length of a hold's session: one of few, since each session is a connection.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -6,9 +6,9 @@ use std::time::Duration;
 /// The lengths of sessions, in seconds; beyond the longest, whole multiples of that.
 const CLASSES: [u64; 16] = [1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 40, 60, 90, 120, 180];
 
-/// The length of the session for a hold that counts for `ttl`, with a lock delay behind it: the longest class that is no
-/// longer than both, within the `bounds` of the server. Where that would take more than half of the ttl, as a long
-/// lock delay may, it is exact.
+/// Returns the length of the session for a hold with this ttl and lock delay: the longest class up
+/// to their sum, within the `bounds` of the server. If that would take more than half of the ttl,
+/// as a long lock delay may, returns the exact sum.
 pub(crate) fn class(
     ttl: Duration,
     lock_delay: Duration,

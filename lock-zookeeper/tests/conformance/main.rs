@@ -1,5 +1,5 @@
-//! The contract, on real servers: on one and on an ensemble of three, with holds kept by the caller, over
-//! TLS, and as a user who may do no more than what is documented.
+//! The contract, on real servers: on one and on an ensemble of three, with holds kept by the
+//! caller, over TLS, and as a user with no more than the documented permissions.
 
 mod permissions;
 mod place;

@@ -1,4 +1,4 @@
-//! A user who may do what the documentation says, and nothing else.
+//! A user with the documented permissions, and no others.
 
 use lock_testkit::servers::ZooKeeperServer;
 use lock_zookeeper::zookeeper_client::{Acl, Acls, AuthId, Client, CreateMode, Error, Permission};
@@ -6,7 +6,7 @@ use lock_zookeeper::zookeeper_client::{Acl, Acls, AuthId, Client, CreateMode, Er
 /// The user's name and password.
 pub(crate) const LOCKER: &str = "locker:secret";
 
-/// Who looks at what the user leaves.
+/// The client that looks at what the user leaves.
 pub(crate) const OPERATOR: &str = "operator:secret";
 
 /// What the server makes of them: `locker:` and the digest of both, in base64.
@@ -14,7 +14,7 @@ const LOCKER_DIGEST: &str = "locker:V5wsTctgECivH7a8uH5RxQ6MIZw=";
 
 const OPERATOR_DIGEST: &str = "operator:7jWRZ6rRChO2XKqMVWLii1hb7YQ=";
 
-/// Makes the node `chroot`, as an operator who gives it away, unless it is there.
+/// Creates the node `chroot`, as an operator that gives it away, unless it is there.
 pub(crate) async fn give_away(server: &ZooKeeperServer, chroot: &str) {
     let admin = Client::connect(&server.address()).await;
     let admin = admin.expect("the server runs");

@@ -11,7 +11,7 @@ pub(crate) enum Place {
     One,
     Three,
     KeptByTheCaller,
-    /// As a user who may do no more than what is documented.
+    /// As a user with no more than the documented permissions.
     Limited,
     #[cfg(feature = "tls")]
     OverTls,
@@ -41,7 +41,7 @@ impl Place {
         }
     }
 
-    /// How a client connects to `server`; whoever is limited is so below `chroot`.
+    /// The way in which a client connects to `server`; a limited user is limited below `chroot`.
     pub(crate) async fn config(self, server: &ZooKeeperServer, chroot: &str) -> ZooKeeperConfig {
         let plain = ZooKeeperConfig::new(server.address()).with_chroot(chroot);
         match self {

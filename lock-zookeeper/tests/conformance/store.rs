@@ -8,14 +8,14 @@ use async_trait::async_trait;
 use lock_core::{DistributedLock, LockKey, LockRequest, Mode, blocking_claim};
 use lock_testkit::servers::{Spare, ZooKeeperServer};
 use lock_testkit::{Case, Need, Store};
-use lock_zookeeper::zookeeper_client::{Acls, Client, CreateMode, Error};
 use tokio::sync::OnceCell;
+use lock_zookeeper::zookeeper_client::{Acls, Client, CreateMode, Error};
 
 use super::connect;
 use super::permissions::{LOCKER, OPERATOR};
 use super::place::{Place, thaw};
 
-/// Of whoever crashes.
+/// The id in the claim of the client that crashes.
 const GUID: &str = "00000000-0000-0000-0000-0000000000de";
 
 /// A node on a server: on one of its own where the case freezes it, else on the shared one.

@@ -49,7 +49,7 @@ impl Fresh {
     }
 }
 
-/// Somebody who waits for a lock that others have.
+/// A waiter for a lock that another client holds.
 struct Waiter {
     held: LockGuard,
     waiting: JoinSet<lock_core::Result<Option<LockGuard>>>,

@@ -1,4 +1,4 @@
-//! Silence: a lock is lost before somebody else can have it, and not by a connection alone.
+//! Silence: a lock is lost before another client can have it, and not by a lost connection alone.
 
 use std::time::Duration;
 

@@ -105,7 +105,8 @@ fn a_release_that_hung_for_a_ttl_is_done_in_the_end() {
     });
 }
 
-/// Whoever leaves a name removes the levels above it, perhaps while somebody else makes one below.
+/// A client that leaves a name deletes the levels above it, perhaps while another one creates one
+/// below.
 #[test]
 fn a_level_that_is_removed_while_a_name_is_made_is_made_again() {
     steady(async || {

@@ -1,4 +1,5 @@
-//! Takes whose answer gets lost: their node is found again, and nobody waits for a ghost.
+//! Takes with lost answers: their node is found again, and no waiter waits for a claim without a
+//! holder.
 
 use std::time::Duration;
 

@@ -1,11 +1,11 @@
-//! An operator removes the node of a hold while nobody can be told.
+//! An operator deletes the node of a hold while the server cannot report it.
 
 use std::time::Duration;
 
 use lock_core::{LossReason, Mode, Released};
 use lock_testkit::steady;
-use lock_zookeeper::zookeeper_client::{Acls, CreateMode};
 use tokio::time::timeout;
+use lock_zookeeper::zookeeper_client::{Acls, CreateMode};
 
 use crate::PROMPT;
 use crate::bed::{Bed, request, take};

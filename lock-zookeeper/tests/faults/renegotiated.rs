@@ -19,8 +19,8 @@ fn wanted() -> LockRequest {
     request("k", Mode::Exclusive).with_ttl(TTL)
 }
 
-/// Waits until nobody has the lock, as far as its holder is concerned and as far as the next one is; the holder has to
-/// be told first.
+/// Waits until the lock is lost for its holder and granted to the next one; the holder has to be
+/// told first.
 async fn assert_told_before_the_next_one(guard: &LockGuard, others: &ZooKeeperLock, what: &str) {
     let lost = async {
         let reason = guard.lost().await;

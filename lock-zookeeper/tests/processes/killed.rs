@@ -6,9 +6,9 @@ use lock_core::{DistributedLock, Mode, Wait};
 use lock_testkit::processes::{Child, Role, granted_after_a_kill};
 use lock_testkit::servers::ZooKeeperServer;
 use lock_testkit::{eventually, steady};
-use lock_zookeeper::zookeeper_client::Client;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
+use lock_zookeeper::zookeeper_client::Client;
 
 use crate::{PROMPT, TTL, connect, request};
 
@@ -76,7 +76,7 @@ fn a_killed_waiter_in_the_middle_delays_nobody() {
         last.spawn(async move { waiter.acquire(wanted()).await });
         has(3).await;
         doomed.kill();
-        // Its session ends while the first one holds the lock, so nobody has waited for it.
+        // Its session ends while the first one holds the lock, so no process has waited for it.
         has(2).await;
         first.release().await.unwrap();
         let released = Instant::now();

@@ -1,12 +1,12 @@
-//! Who is let in, and what everybody else hears.
+//! Which users may connect, and what the others are told.
 
 use std::time::Duration;
 
 use lock_core::{DistributedLock, DistributedLockExt, ErrorKind, Mode, Released};
 use lock_testkit::servers::ZooKeeperServer;
 use lock_testkit::{eventually, steady};
-use lock_zookeeper::zookeeper_client::{Acl, Acls, AuthId, Client, CreateMode, Permission};
 use lock_zookeeper::{ZooKeeperConfig, ZooKeeperLock};
+use lock_zookeeper::zookeeper_client::{Acl, Acls, AuthId, Client, CreateMode, Permission};
 
 use crate::{PROMPT, admin, children, connect, request, take};
 

@@ -7,9 +7,9 @@ use lock_core::{DistributedLock, LockGuard, LossReason, Mode, Wait};
 use lock_testkit::servers::ZooKeeperServer;
 use lock_testkit::{eventually, steady};
 use lock_zookeeper::ZooKeeperLock;
-use lock_zookeeper::zookeeper_client::{Acl, Acls, AuthId, Client, CreateMode, Permission};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
+use lock_zookeeper::zookeeper_client::{Acl, Acls, AuthId, Client, CreateMode, Permission};
 
 use crate::{PROMPT, admin, children, connect, request, take};
 
@@ -88,7 +88,7 @@ fn nodes_that_nobody_may_read_are_held_until_they_go() {
         // Renewed several times, and watched.
         sleep(2 * TTL).await;
         assert!(guards.iter().all(LockGuard::is_held));
-        // The server tells nobody of nodes that he may not read.
+        // The server reports no deletion of a node that the user may not read.
         let (removed, replaced) = nodes.split_at(CROWD / 2);
         try_join_all(removed.iter().map(|node| admin.delete(node, None)))
             .await
@@ -112,8 +112,8 @@ fn waiters() -> usize {
     size.map_or(300, |size| size.parse().expect("a number"))
 }
 
-/// Has a crowd wait for one lock behind a writer, who keeps it for a while, and then lets them in; all of them have to
-/// be granted, and nothing may be lost.
+/// Lets a crowd wait for one lock behind a writer, which keeps it for a while and then releases it.
+/// All waiters have to be granted, and nothing may be lost.
 async fn crowd_behind_a_writer(mode: Mode, keep: Duration) {
     let server = ZooKeeperServer::start();
     let locks = connect(&server, "").await;

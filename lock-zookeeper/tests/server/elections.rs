@@ -1,4 +1,5 @@
-//! An ensemble that keeps losing its leader: nobody overlaps, tokens grow, and everybody is served.
+//! An ensemble that keeps losing its leader: holds do not overlap, tokens grow, and every waiter is
+//! served.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -25,7 +26,7 @@ struct Section {
     over: AtomicBool,
 }
 
-/// Takes the lock again and again, and looks that nobody else says that it has it.
+/// Takes the lock again and again, and checks that no other worker says that it has it.
 async fn contend(locks: ZooKeeperLock, section: Arc<Section>) {
     while !section.over.load(Ordering::SeqCst) {
         let wanted = request("k", Mode::Exclusive).with_ttl(TTL);
@@ -44,7 +45,8 @@ async fn contend(locks: ZooKeeperLock, section: Arc<Section>) {
         assert!(before < token, "{before} was granted before {token}");
         section.grants.fetch_add(1, Ordering::SeqCst);
         tokio::select! {
-            // Before anybody else can get in, so it leaves first.
+            // The loss is reported before another worker can be granted the lock, so this one
+            // leaves first.
             _lost = guard.lost() => {}
             () = sleep(Duration::from_millis(20)) => {}
         }

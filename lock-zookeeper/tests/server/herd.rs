@@ -7,10 +7,10 @@ use lock_core::{DistributedLock, DistributedLockExt, Mode, Wait};
 use lock_testkit::servers::ZooKeeperServer;
 use lock_testkit::{eventually, steady};
 use lock_zookeeper::ZooKeeperLock;
-use lock_zookeeper::zookeeper_client::{Acls, CreateMode};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
+use lock_zookeeper::zookeeper_client::{Acls, CreateMode};
 
 use crate::{PROMPT, admin, children, connect, request, take};
 
@@ -64,8 +64,9 @@ fn one_release_of_three_hundred_waits_costs_a_few_requests_and_keeps_the_order()
             requests.push(now - before);
             before = now;
         }
-        // The release, a look at the line through the leader, and our own question here; pings come now and
-        // then, and while all this lasts, looks of those who trust their watches no longer: of two requests.
+        // The release, a look at the queue through the leader, and this test's own question. Pings
+        // come now and then, and looks of two requests by waiters that do not rely on their watches
+        // any longer.
         let looks = 2 * (begin.elapsed().as_secs() / TRUST.as_secs() + 1);
         requests.sort_unstable();
         assert!(requests[CROWD / 2] <= 5 + looks, "{requests:?}");

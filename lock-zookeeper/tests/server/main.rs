@@ -1,5 +1,5 @@
-//! What the contract does not ask, on real servers: what stands where, who else may stand there, and what
-//! is refused.
+//! What the contract does not ask, on real servers: which nodes there are, which nodes of other
+//! clients may be among them, and what is refused.
 
 mod access;
 mod batches;
@@ -24,8 +24,8 @@ use std::time::Duration;
 
 use lock_core::{DistributedLock, LockGuard, LockRequest, Mode, Wait};
 use lock_testkit::servers::ZooKeeperServer;
-use lock_zookeeper::zookeeper_client::{Client, Error};
 use lock_zookeeper::{ZooKeeperConfig, ZooKeeperLock};
+use lock_zookeeper::zookeeper_client::{Client, Error};
 
 /// How long anything may take that takes a few round trips, on a busy machine.
 const PROMPT: Duration = Duration::from_secs(10);

@@ -1,13 +1,13 @@
-//! What is left of names that nobody uses any more: nothing.
+//! Names that are not in use any more leave nothing behind.
 
 use std::time::Duration;
 
 use lock_core::DistributedLockExt;
 use lock_testkit::servers::ZooKeeperServer;
 use lock_testkit::{eventually, steady};
-use lock_zookeeper::zookeeper_client::{Acls, CreateMode};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
+use lock_zookeeper::zookeeper_client::{Acls, CreateMode};
 
 use crate::{PROMPT, admin, children, connect};
 

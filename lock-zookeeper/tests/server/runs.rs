@@ -1,4 +1,5 @@
-//! Claims of one client, one right behind the other: each looks at its line, whoever may have been there before.
+//! Claims of one client, one right behind the other: each looks at its queue, whichever client was
+//! there before.
 
 use std::time::Duration;
 

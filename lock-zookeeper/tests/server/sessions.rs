@@ -5,13 +5,13 @@ use std::time::Duration;
 use lock_core::{DistributedLock, DistributedLockExt, LossReason, Mode, Released};
 use lock_testkit::servers::ZooKeeperServer;
 use lock_testkit::{eventually, steady};
-use lock_zookeeper::zookeeper_client::{Acls, CreateMode};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
+use lock_zookeeper::zookeeper_client::{Acls, CreateMode};
 
 use crate::{PROMPT, admin, children, connect, request, take};
 
-/// In which those that nobody uses have ended.
+/// Long enough for unused sessions to end.
 const SESSIONS_END: Duration = Duration::from_secs(40);
 
 #[test]

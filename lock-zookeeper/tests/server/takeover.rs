@@ -1,4 +1,4 @@
-//! Somebody else who goes on with our session, as only its password allows.
+//! Another client that continues our session, as only its password allows.
 
 use std::io::ErrorKind;
 use std::time::Duration;
