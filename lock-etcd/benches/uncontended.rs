@@ -5,8 +5,8 @@
 //! `cargo bench -p lock-etcd --bench uncontended`; `LOCK_BENCH_ETCD=127.0.0.1:2379` measures a server of
 //! yours instead of a private one. Every round is printed; the verdict is the median.
 
-use lock_etcd::etcd_client::{Client, Compare, CompareOp, PutOptions, Txn, TxnOp};
 use lock_core::DistributedLockExt;
+use lock_etcd::etcd_client::{Client, Compare, CompareOp, PutOptions, Txn, TxnOp};
 use lock_etcd::{EtcdConfig, EtcdLock};
 use lock_testkit::Comparison;
 use lock_testkit::servers::EtcdCluster;

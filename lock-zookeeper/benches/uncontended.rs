@@ -9,8 +9,8 @@
 use lock_core::{DistributedLockExt, Namespace};
 use lock_testkit::Comparison;
 use lock_testkit::servers::ZooKeeperServer;
-use lock_zookeeper::{ZooKeeperConfig, ZooKeeperLock};
 use lock_zookeeper::zookeeper_client::{Acls, Client, CreateMode, Error};
+use lock_zookeeper::{ZooKeeperConfig, ZooKeeperLock};
 
 const BLOCK: usize = 100;
 

@@ -9,7 +9,7 @@ use lock_core::{
 };
 use zookeeper_client::Error as ZooKeeperError;
 
-use crate::claim_node::{ClaimNode, Look};
+use crate::claim::node::{ClaimNode, Look};
 use crate::client::Client;
 use crate::error::{
     DriverResult, claim_ended, is_end_of_session, is_loss_of_connection, no_claim, translate,

@@ -11,13 +11,13 @@ use lock_core::{
 use zookeeper_client::Error as ZooKeeperError;
 
 use crate::ZooKeeperConfig;
-use crate::claim_registry::{ClaimRecord, ClaimRegistry};
+use crate::claim::registry::{ClaimRecord, ClaimRegistry};
+use crate::claim::removal::remove;
 use crate::connection::connect::Connector;
 use crate::connection::request_size::RequestSizes;
 use crate::error::{BACKEND, config_error, translate};
 use crate::lock_nodes::LockNodeSweeper;
 use crate::paths::Paths;
-use crate::removal::remove;
 use crate::session::pool::{OPENING_LIMIT, SessionOptions, SessionPool};
 use crate::session::reattach::Reattaching;
 use crate::session::remembered::Remembered;

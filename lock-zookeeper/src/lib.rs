@@ -41,8 +41,7 @@
 //!   aws-lc-rs becomes the default; one that the application has chosen is used as it is.
 
 mod acquire;
-mod claim_node;
-mod claim_registry;
+mod claim;
 mod client;
 mod config;
 mod connection;
@@ -52,7 +51,6 @@ mod lock;
 mod lock_nodes;
 mod paths;
 mod queue;
-mod removal;
 mod renewal;
 mod session;
 mod url;

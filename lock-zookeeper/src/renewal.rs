@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::future::{join, join_all};
 use lock_core::{Clock, HoldId, LossReason, Renewal, Result};
 
-use crate::claim_registry::ClaimRecord;
+use crate::claim::registry::ClaimRecord;
 use crate::client::Client;
 use crate::connection::open::Watcher;
 use crate::connection::request_size::REQUEST_MAX;

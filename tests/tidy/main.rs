@@ -1,7 +1,11 @@
 //! The house rules that a machine can check.
 
+mod circles;
+
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use circles::Imports;
 
 /// Lines of code in a file, comments and blank lines left out.
 const FILE_LINES_MAX: usize = 300;
@@ -108,7 +112,7 @@ fn nothing_is_ignored_or_left_unfinished() {
         "XXX",
     ];
     let unfinished = offenders(|path, text| {
-        if path.ends_with("tests/tidy.rs") {
+        if path.ends_with("tests/tidy/main.rs") {
             return Vec::new();
         }
         let code = |line: &&str| is_code(line);
@@ -153,7 +157,7 @@ fn backends_depend_on_core_and_core_on_no_backend() {
         for line in manifest.lines() {
             let dependency = line.split(['.', ' ', '=']).next().unwrap_or_default();
             assert!(
-                !backends.contains(&dependency),
+                dependency == *package || !backends.contains(&dependency),
                 "{package} depends on {dependency}"
             );
         }
@@ -179,5 +183,57 @@ fn backends_have_the_same_files() {
         ] {
             assert!(sources.join(file).exists(), "{backend} has no {file}");
         }
+    }
+}
+
+/// Source files in one folder of core and backends, and of the other crates.
+const FOLDER_FILES_MAX: usize = 15;
+const FOLDER_FILES_MAX_ELSEWHERE: usize = 20;
+
+const CORE_AND_BACKENDS: [&str; 5] = [
+    "lock-core",
+    "lock-redis",
+    "lock-mysql",
+    "lock-etcd",
+    "lock-zookeeper",
+];
+
+#[test]
+fn folders_are_small() {
+    let mut folders = std::collections::BTreeMap::<PathBuf, usize>::new();
+    for (path, _) in rust_files() {
+        *folders
+            .entry(path.parent().unwrap_or(Path::new("")).to_owned())
+            .or_default() += 1;
+    }
+    let is_large = |(folder, files): (PathBuf, usize)| {
+        let of_a_backend = |package: &&str| folder.starts_with(Path::new(package).join("src"));
+        let max = match CORE_AND_BACKENDS.iter().any(of_a_backend) {
+            true => FOLDER_FILES_MAX,
+            false => FOLDER_FILES_MAX_ELSEWHERE,
+        };
+        (files > max).then(|| format!("{}: {files} files", folder.display()))
+    };
+    let large: Vec<String> = folders.into_iter().filter_map(is_large).collect();
+    assert_none("a folder is one room", &large);
+}
+
+/// A type and one that it contains, each with methods that take the other.
+const CIRCLES_ALLOWED: [&[&str]; 1] = [&["api::error", "api::key"]];
+
+#[test]
+fn files_need_each_other_in_no_circle() {
+    let files = rust_files();
+    for package in CORE_AND_BACKENDS {
+        let imports = Imports::of(package, &files);
+        let circles = imports.circles();
+        let faults: Vec<_> = circles
+            .iter()
+            .filter(|circle| !CIRCLES_ALLOWED.contains(&circle.as_slice()))
+            .collect();
+        assert!(
+            faults.is_empty(),
+            "circles of files in {package}: {faults:#?}"
+        );
     }
 }

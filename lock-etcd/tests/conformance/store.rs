@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use lock_core::{DistributedLock, LockKey, LockRequest, Mode, blocking_claim};
 use lock_etcd::etcd_client::{
     Client, ConnectOptions, GetOptions, KeyValue, PutOptions, SortOrder, SortTarget,
 };
-use lock_core::{DistributedLock, LockKey, LockRequest, Mode, blocking_claim};
 use lock_testkit::servers::{EtcdCluster, EtcdMember, Spare, Spares};
 use lock_testkit::{Case, Need, Store};
 

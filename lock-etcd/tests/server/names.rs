@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use lock_etcd::etcd_client::{Client, EventType, WatchOptions};
 use lock_core::{DistributedLockExt, Namespace};
+use lock_etcd::etcd_client::{Client, EventType, WatchOptions};
 use lock_etcd::{EtcdConfig, EtcdLock};
 use lock_testkit::servers::EtcdCluster;
 use lock_testkit::steady;

@@ -11,12 +11,12 @@ use tokio::sync::Mutex as FairMutex;
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::sync::watch;
 
-use crate::claim_registry::ClaimRegistry;
+use crate::claim::registry::ClaimRegistry;
+use crate::claim::removal::remove_abandoned;
 use crate::connection::connect::too_short;
 use crate::connection::open::Connection;
 use crate::error::{BACKEND, no_answer};
 use crate::lock_nodes::LockNodeSweeper;
-use crate::removal::remove_abandoned;
 use crate::session::connection::{SessionConnection, State};
 use crate::session::reattach::{CLOSING_LIMIT, Reattaching};
 use crate::session::removal_watch::tell_of_removals;

@@ -15,7 +15,7 @@ use lock_core::{Backoff, Clock, Moment, Mutex};
 use tokio::sync::Semaphore;
 use zookeeper_client::{Error as ZooKeeperError, SessionState};
 
-use crate::claim_registry::ClaimRegistry;
+use crate::claim::registry::ClaimRegistry;
 use crate::connection::connect::{Connector, Failure};
 use crate::connection::open::Connection;
 use crate::session::connection::SessionConnection;

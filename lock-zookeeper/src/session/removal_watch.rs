@@ -8,7 +8,7 @@ use lock_core::LossReason;
 use tokio::sync::mpsc::UnboundedReceiver;
 use zookeeper_client::EventType;
 
-use crate::claim_registry::ClaimRegistry;
+use crate::claim::registry::ClaimRegistry;
 use crate::session::node::WatchedNode;
 
 impl WatchedNode {

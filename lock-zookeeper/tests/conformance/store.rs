@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use lock_core::{DistributedLock, LockKey, LockRequest, Mode, blocking_claim};
 use lock_testkit::servers::{Spare, ZooKeeperServer};
 use lock_testkit::{Case, Need, Store};
-use tokio::sync::OnceCell;
 use lock_zookeeper::zookeeper_client::{Acls, Client, CreateMode, Error};
+use tokio::sync::OnceCell;
 
 use super::connect;
 use super::permissions::{LOCKER, OPERATOR};

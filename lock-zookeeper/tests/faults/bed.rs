@@ -4,8 +4,8 @@ use lock_core::{DistributedLock, LockGuard, LockRequest, Mode, Wait};
 use lock_testkit::eventually;
 use lock_testkit::faults::Proxy;
 use lock_testkit::servers::ZooKeeperServer;
-use lock_zookeeper::{ZooKeeperConfig, ZooKeeperLock};
 use lock_zookeeper::zookeeper_client::{Client, Error};
+use lock_zookeeper::{ZooKeeperConfig, ZooKeeperLock};
 
 use crate::PROMPT;
 

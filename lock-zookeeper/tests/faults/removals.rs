@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use lock_core::{LossReason, Mode, Released};
 use lock_testkit::steady;
-use tokio::time::timeout;
 use lock_zookeeper::zookeeper_client::{Acls, CreateMode};
+use tokio::time::timeout;
 
 use crate::PROMPT;
 use crate::bed::{Bed, request, take};

@@ -6,9 +6,9 @@ use lock_core::{DistributedLock, Mode, Wait};
 use lock_testkit::processes::{Child, Role, granted_after_a_kill};
 use lock_testkit::servers::ZooKeeperServer;
 use lock_testkit::{eventually, steady};
+use lock_zookeeper::zookeeper_client::Client;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
-use lock_zookeeper::zookeeper_client::Client;
 
 use crate::{PROMPT, TTL, connect, request};
 

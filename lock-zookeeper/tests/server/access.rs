@@ -5,8 +5,8 @@ use std::time::Duration;
 use lock_core::{DistributedLock, DistributedLockExt, ErrorKind, Mode, Released};
 use lock_testkit::servers::ZooKeeperServer;
 use lock_testkit::{eventually, steady};
-use lock_zookeeper::{ZooKeeperConfig, ZooKeeperLock};
 use lock_zookeeper::zookeeper_client::{Acl, Acls, AuthId, Client, CreateMode, Permission};
+use lock_zookeeper::{ZooKeeperConfig, ZooKeeperLock};
 
 use crate::{PROMPT, admin, children, connect, request, take};
 

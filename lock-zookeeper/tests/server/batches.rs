@@ -7,8 +7,8 @@ use futures_util::future::join_all;
 use lock_core::{DistributedLock, FencingToken, KeeperMode, LockGuard, Mode, Released, Wait};
 use lock_testkit::servers::ZooKeeperServer;
 use lock_testkit::{eventually, poll_times, steady};
-use lock_zookeeper::{ZooKeeperConfig, ZooKeeperLock};
 use lock_zookeeper::zookeeper_client::Client;
+use lock_zookeeper::{ZooKeeperConfig, ZooKeeperLock};
 
 use crate::{PROMPT, admin, children, connect, request};
 

@@ -7,9 +7,9 @@ use lock_core::{DistributedLock, LockGuard, LossReason, Mode, Wait};
 use lock_testkit::servers::ZooKeeperServer;
 use lock_testkit::{eventually, steady};
 use lock_zookeeper::ZooKeeperLock;
+use lock_zookeeper::zookeeper_client::{Acl, Acls, AuthId, Client, CreateMode, Permission};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
-use lock_zookeeper::zookeeper_client::{Acl, Acls, AuthId, Client, CreateMode, Permission};
 
 use crate::{PROMPT, admin, children, connect, request, take};
 

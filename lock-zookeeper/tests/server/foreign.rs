@@ -5,8 +5,8 @@ use std::time::Duration;
 use lock_core::{DistributedLock, DistributedLockExt, ErrorKind, Mode};
 use lock_testkit::servers::ZooKeeperServer;
 use lock_testkit::{assert_excluded, eventually, steady};
-use tokio::time::timeout;
 use lock_zookeeper::zookeeper_client::{Acls, CreateMode};
+use tokio::time::timeout;
 
 use crate::{PROMPT, admin, connect, request, take};
 

@@ -7,10 +7,10 @@ use lock_core::{DistributedLock, DistributedLockExt, Mode, Wait};
 use lock_testkit::servers::ZooKeeperServer;
 use lock_testkit::{eventually, steady};
 use lock_zookeeper::ZooKeeperLock;
+use lock_zookeeper::zookeeper_client::{Acls, CreateMode};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
-use lock_zookeeper::zookeeper_client::{Acls, CreateMode};
 
 use crate::{PROMPT, admin, children, connect, request, take};
 

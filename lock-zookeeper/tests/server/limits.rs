@@ -7,11 +7,11 @@ use lock_core::{DistributedLock, ErrorKind, LockGuard, LockRequest, Mode, Releas
 use lock_testkit::faults::Proxy;
 use lock_testkit::servers::ZooKeeperServer;
 use lock_testkit::{assert_excluded, eventually, steady};
+use lock_zookeeper::zookeeper_client::Client;
 use lock_zookeeper::{ZooKeeperConfig, ZooKeeperLock};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
-use lock_zookeeper::zookeeper_client::Client;
 
 use crate::{PROMPT, connect, request, take};
 

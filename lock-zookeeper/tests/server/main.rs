@@ -24,8 +24,8 @@ use std::time::Duration;
 
 use lock_core::{DistributedLock, LockGuard, LockRequest, Mode, Wait};
 use lock_testkit::servers::ZooKeeperServer;
-use lock_zookeeper::{ZooKeeperConfig, ZooKeeperLock};
 use lock_zookeeper::zookeeper_client::{Client, Error};
+use lock_zookeeper::{ZooKeeperConfig, ZooKeeperLock};
 
 /// How long anything may take that takes a few round trips, on a busy machine.
 const PROMPT: Duration = Duration::from_secs(10);

@@ -5,9 +5,9 @@ use std::time::Duration;
 use lock_core::DistributedLockExt;
 use lock_testkit::servers::ZooKeeperServer;
 use lock_testkit::{eventually, steady};
+use lock_zookeeper::zookeeper_client::{Acls, CreateMode};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use lock_zookeeper::zookeeper_client::{Acls, CreateMode};
 
 use crate::{PROMPT, admin, children, connect};
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use lock_core::{Answer, Backoff, Claim, Clock, LockKey, Mode, Moment, Result, blocking_claim};
 use zookeeper_client::Error as ZooKeeperError;
 
-use crate::claim_registry::ClaimRecord;
+use crate::claim::registry::ClaimRecord;
 use crate::client::Client;
 use crate::error::{
     DriverResult, claim_ended, is_cut_off, is_expired, is_loss_of_connection, no_claim, not_made,
@@ -14,9 +14,7 @@ use crate::error::{
 };
 use crate::paths::claim_prefix;
 use crate::queue::Queue;
-use crate::session::looks::Seen;
-use crate::session::node::Node;
-use crate::session::requests::Session;
+use crate::session::{looks::Seen, node::Node, requests::Session};
 
 /// The node of the claim of an acquisition.
 pub(crate) struct ClaimNode<'a> {
@@ -225,11 +223,12 @@ impl<'a> ClaimNode<'a> {
     ///
     /// If it is unknown whether the node is gone: dropping the claim continues with it.
     pub(crate) async fn withdraw(&mut self, claim: &mut Claim) -> Result<()> {
-        if let (NodeName::There(node), Some(session)) = (&self.node, &self.session) {
-            session.remove(&node.path).await.map_err(translate)?;
-            self.client.left(claim.id().owner());
-            self.forget_node(claim);
-        }
+        let (NodeName::There(node), Some(session)) = (&self.node, &self.session) else {
+            return Ok(());
+        };
+        session.remove(&node.path).await.map_err(translate)?;
+        self.client.left(claim.id().owner());
+        self.forget_node(claim);
         Ok(())
     }
 

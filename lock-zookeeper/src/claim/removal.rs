@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use lock_core::{Deadlines, Result};
 
-use crate::claim_registry::{ClaimRecord, ClaimRegistry, GIVING_BACK};
+use crate::claim::registry::{ClaimRecord, ClaimRegistry, GIVING_BACK};
 use crate::error::{DriverResult, is_expired, is_loss_of_connection, translate};
 use crate::session::requests::Session;
 
