@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lock_testkit::{Case, Outcome, Store};
+use lock_testkit::{Case, Store, Summary};
 use polylock::{
     Backend, BackendOptions, Backoff, Capabilities, Clock, DistributedLock, Error, ErrorKind,
     FencingToken, HoldId, Keeper, KeeperMode, LeaseStore, LocalQueue, LockGuard, LockKey,
@@ -201,13 +201,12 @@ async fn new_store(_case: Case) -> UnderTest {
 }
 
 fn main() {
+    let mut summary = Summary::new();
     for case in lock_testkit::cases() {
-        match lock_testkit::run(case, new_store) {
-            Outcome::Proved => println!("proved       {case}"),
-            Outcome::Unsupported(need) => println!("refused      {case}: {need:?} is not declared"),
-            outcome => println!("not tried    {case}: {outcome:?}"),
-        }
+        summary.add(case, lock_testkit::run(case, new_store));
+        println!("{case}");
     }
+    println!("{summary}");
 }
 
 #[cfg(test)]

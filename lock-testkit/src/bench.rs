@@ -4,10 +4,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use lock_core::{Capabilities, LockKey, LockRequest, Mode, Wait};
+use tokio::task::block_in_place;
 use tokio::time::{Instant, sleep};
 
 use crate::client::{Client, Waiting, keeps_waiting_until};
 use crate::eventually::becomes_true;
+use crate::processes::{Child, Role};
 use crate::{Need, Store};
 
 /// The ttl where expiry must not do the work of a release: far above any store's patience.
@@ -154,6 +156,31 @@ impl Bench {
 
     pub(crate) async fn thaw(&self) {
         self.0.store.thaw().await;
+    }
+
+    /// Switches over to another server; `false` after noting that the store cannot.
+    pub(crate) async fn switch_over(&self) -> bool {
+        self.has(Need::Switchover, self.0.store.switch_over().await)
+    }
+
+    /// Starts another process that takes the lock of `request` and plays `role`.
+    pub(crate) fn child(&self, request: &LockRequest, role: Role) -> Child {
+        let address = self.0.store.address();
+        let address = address.expect("the case needs it, so it was asked for before");
+        block_in_place(|| Child::start(address, request, role))
+    }
+
+    /// Starts another process that takes the lock of `request`, which is free, and plays `role`. Returns it
+    /// once it holds the lock, with its token.
+    pub(crate) fn holder(&self, request: &LockRequest, role: Role) -> (Child, u64) {
+        let mut child = self.child(request, role);
+        let token = block_in_place(|| child.token());
+        (child, token)
+    }
+
+    /// Returns true if a hold ends with the connection of its holder.
+    pub(crate) fn ends_with_connection(&self) -> bool {
+        self.0.store.ends_with_connection()
     }
 
     fn has(&self, need: Need, could: bool) -> bool {

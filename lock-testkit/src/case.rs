@@ -70,6 +70,8 @@ pub enum Group {
     Fencing,
     /// Nothing piles up on the store.
     Residue,
+    /// Holders in other processes are killed, stopped, or end in the middle of it.
+    Processes,
 }
 
 impl fmt::Display for Group {
@@ -85,6 +87,7 @@ impl fmt::Display for Group {
             Self::Shutdown => "shutdown",
             Self::Fencing => "fencing",
             Self::Residue => "residue",
+            Self::Processes => "processes",
         })
     }
 }
@@ -117,6 +120,30 @@ pub enum Need {
     Crash,
     /// [`Store::freeze`](crate::Store::freeze).
     Freeze,
+    /// [`Store::switch_over`](crate::Store::switch_over).
+    Switchover,
+    /// [`Store::address`](crate::Store::address).
+    Processes,
+}
+
+impl fmt::Display for Need {
+    /// Writes why a case that needs it was skipped.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Shared => "the backend declares no shared locks, and refuses them",
+            Self::Permits => "the backend declares no permits, and refuses them",
+            Self::LockDelay => "the backend declares no lock delay, and refuses one",
+            Self::Shutdown => "the backend cannot be shut down, and refuses that",
+            Self::Fair => "the backend does not declare that it is fair",
+            Self::Push => "the backend does not declare that it pushes",
+            Self::Turns => "the store does not promise turns (Store::takes_turns)",
+            Self::Remove => "the store under test removes no hold (Store::remove)",
+            Self::Crash => "the store under test crashes no holder (Store::crash)",
+            Self::Freeze => "the store under test cannot be frozen (Store::freeze)",
+            Self::Switchover => "the store under test cannot switch over (Store::switch_over)",
+            Self::Processes => "no other process can reach the store under test (Store::address)",
+        })
+    }
 }
 
 /// How a case ended that did not fail.

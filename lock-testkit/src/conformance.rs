@@ -38,6 +38,7 @@ macro_rules! __for_every_case {
                 a_busy_client_starves_nobody: [],
                 a_waiter_blocks_no_other_key: [],
                 a_try_waits_for_a_release_of_its_own_client: [],
+                a_crowd_is_served_or_told_busy: [],
             }
             Lease lease {
                 a_hold_outlives_its_ttl: [],
@@ -58,6 +59,7 @@ macro_rules! __for_every_case {
                 everything_works_after_a_thaw: [Freeze],
                 waits_end_on_a_frozen_store: [Freeze],
                 what_is_dropped_on_a_frozen_store_is_undone: [Freeze],
+                a_switchover_leaves_one_holder_and_serves_the_waiter: [Switchover],
             }
             Delay delay {
                 a_lost_key_stays_closed_for_its_delay: [LockDelay],
@@ -130,6 +132,21 @@ macro_rules! __for_every_case {
                 given_up_waits_leave_nothing: [],
                 abandoned_permits_leave_nothing: [Permits],
             }
+            Processes processes {
+                a_killed_holder_blocks_for_its_ttl_and_no_longer: [Processes],
+                a_killed_holder_keeps_its_key_closed_for_its_lock_delay: [LockDelay, Processes],
+                a_killed_waiter_delays_nobody_behind_it: [Processes],
+                a_living_reader_does_not_keep_a_killed_one_alive: [Shared, Processes],
+                a_killed_permit_comes_back_beside_a_living_one: [Permits, Processes],
+                a_program_that_aborts_blocks_for_its_ttl_and_no_longer: [Processes],
+                a_process_that_stood_still_knows_at_once_and_its_late_write_is_refused: [Processes],
+                a_runtime_that_is_dropped_releases_what_its_tasks_held: [Processes],
+                a_guard_dropped_before_a_shutdown_in_the_background_is_released: [Processes],
+                a_shutdown_with_a_timeout_releases_what_its_tasks_held: [Processes],
+                a_guard_dropped_after_its_runtime_is_released: [Processes],
+                returning_from_main_frees_the_lock_by_its_ttl_at_the_latest: [Processes],
+                used_names_leave_no_memory_behind: [Processes],
+            }
         }
     };
 }
@@ -186,6 +203,9 @@ pub fn cases() -> Vec<Case> {
 /// # fn main() {}
 /// ```
 ///
+/// When the last of these tests has ended, a [`Summary`](crate::Summary) of them is printed, past the capture of
+/// the test harness: how many cases were proved, and which were skipped and why.
+///
 /// Where the store may be missing on a machine, `conformance!(new_store, if is_there())` leaves the cases
 /// out then; say so loudly in `is_there`.
 #[macro_export]
@@ -202,6 +222,8 @@ macro_rules! conformance {
             $is_there
         }
 
+        const __TESTS: &str = module_path!();
+
         $crate::__for_every_case!([$crate::__test_functions] []);
     };
 }
@@ -215,12 +237,10 @@ macro_rules! __test_functions {
                 $(
                     #[test]
                     fn $case() {
-                        if !super::__is_there() {
-                            return;
-                        }
                         $crate::__run_named(
-                            stringify!($module),
-                            stringify!($case),
+                            super::__TESTS,
+                            concat!(stringify!($module), "::", stringify!($case)),
+                            super::__is_there,
                             super::__store_under_test,
                         );
                     }

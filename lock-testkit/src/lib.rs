@@ -32,6 +32,9 @@
 //!
 //! - What a backend declares in its [`Capabilities`](lock_core::Capabilities) is proved; a mode that
 //!   it does not declare has to answer [`Unsupported`](lock_core::ErrorKind::Unsupported).
+//! - At the end the output says how many cases were proved, and which were skipped and why; code that calls
+//!   [`run`] by itself gets that as a [`Summary`].
+//! - Holders in other processes are killed and stopped, if [`Store::address`] tells how these reach the store.
 //! - Every case ends with nothing left on the store, or fails naming what is left.
 //! - A case that fails while the machine itself stood still is run again, and that is printed; not one
 //!   about exclusion, modes or fencing. [`steady`] does the same for other tests, but not for what
@@ -54,12 +57,15 @@ mod eventually;
 mod excluded;
 mod join;
 mod polls;
+mod report;
 mod run;
 mod section;
+mod selection;
 mod stalls;
 mod steady;
 mod stop;
 mod store;
+mod summary;
 
 pub mod faults;
 pub mod history;
@@ -82,3 +88,4 @@ pub use run::run;
 pub use run::run_named as __run_named;
 pub use steady::steady;
 pub use store::{Store, crash_with_runtime};
+pub use summary::Summary;

@@ -10,7 +10,7 @@ use crate::bench::{Bench, permit};
 use crate::eventually::within;
 use crate::excluded::Attempt;
 use crate::steady::{message, run_again_after_stalls};
-use crate::{Case, Group, Need, Outcome, Store};
+use crate::{Case, Group, Need, Outcome, Store, report};
 
 /// Longer than any case takes, so that one that hangs is a failure with a name.
 const CASE_LIMIT: Duration = Duration::from_secs(120);
@@ -100,14 +100,14 @@ where
         reason.to_owned()
     });
     if let Ok(Outcome::Skipped(need)) = outcome {
-        eprintln!("{case} skipped: it needs {need:?}");
+        eprintln!("{case} skipped: {need}");
     }
     (outcome, attempt)
 }
 
-/// Runs the case of that name.
+/// Runs the case of that name as one of `tests`, if its store is there, and counts it for the summary of these.
 #[doc(hidden)]
-pub fn run_named<M, F, S>(group: &str, name: &str, new_store: M)
+pub fn run_named<M, F, S>(tests: &'static str, name: &str, is_there: fn() -> bool, new_store: M)
 where
     M: Fn(Case) -> F,
     F: Future<Output = S>,
@@ -115,9 +115,14 @@ where
 {
     let case = crate::cases()
         .into_iter()
-        .find(|case| case.name == name && case.group.to_string() == group)
+        .find(|case| case.to_string() == name)
         .expect("the macro and the list have the same cases");
-    run(case, new_store);
+    let ending = report::Ending::of(tests, case);
+    if is_there() {
+        ending.tell(Some(run(case, new_store)));
+    } else {
+        ending.tell(None);
+    }
 }
 
 fn seed() -> u64 {
@@ -154,6 +159,7 @@ async fn perform(case: Case, store: Arc<dyn Store>, seed: u64) -> Outcome {
         (Need::Fair, capabilities.fair),
         (Need::Push, capabilities.push),
         (Need::Turns, store.takes_turns()),
+        (Need::Processes, store.address().is_some()),
     ];
     for (need, declared) in promised {
         if case.needs(need) && !declared {

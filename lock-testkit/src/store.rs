@@ -65,6 +65,30 @@ pub trait Store: Send + Sync + 'static {
         }
     }
 
+    /// Ends the server at once, as a crash does, and has the same or another one go on with all that it
+    /// had confirmed. Returns true once that one runs. Default: cannot.
+    ///
+    /// It is called only in cases that [need](crate::Case::needs) it, so these can be put on a server
+    /// that keeps its data.
+    async fn switch_over(&self) -> bool {
+        false
+    }
+
+    /// Returns what another process needs to know to connect to this store: a URL, a namespace, any text.
+    /// Default: nothing, as where a store is in the memory of this process.
+    ///
+    /// The function that is named in [`roles!`](crate::roles) gets it. Write that macro at the root of the
+    /// test target.
+    fn address(&self) -> Option<String> {
+        None
+    }
+
+    /// Returns true if the store ends a hold as soon as the connection of its holder is closed. Default: no,
+    /// a hold without a holder lasts for its ttl.
+    fn ends_with_connection(&self) -> bool {
+        false
+    }
+
     /// Whether clients that want the same key all the time get it in turns, however often one of them asks.
     /// Default: no, as where waiters ask now and then and whoever asks first gets it.
     fn takes_turns(&self) -> bool {

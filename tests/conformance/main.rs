@@ -133,6 +133,10 @@ mod mysql {
     lock_testkit::conformance!(new_store);
 }
 
+/// No other process is told how to connect.
+#[cfg(feature = "mysql")]
+const REACHED_BY_OTHERS: bool = false;
+
 /// What the store of the MySQL backend's own tests connects by.
 #[cfg(feature = "mysql")]
 async fn connect(

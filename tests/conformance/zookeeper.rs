@@ -25,6 +25,9 @@ async fn new_store(case: Case) -> ZooKeeperStore {
     ZooKeeperStore::for_case(case, Place::One)
 }
 
+/// No other process is told how to connect.
+const REACHED_BY_OTHERS: bool = false;
+
 /// What the store of the backend's own tests connects by.
 async fn connect(plain: ZooKeeperConfig) -> Arc<dyn DistributedLock> {
     let url = format!("zookeeper://{}{}", plain.servers, plain.chroot);

@@ -9,16 +9,33 @@ use std::sync::Arc;
 use lock_core::{DistributedLock, Namespace};
 use lock_etcd::{EtcdConfig, EtcdLock};
 use lock_testkit::Case;
-use store::{EtcdStore, ONE_MEMBER};
+use store::{Clusters, EtcdStore, ONE_MEMBER};
+
+const REACHED_BY_OTHERS: Clusters = Clusters {
+    address: Some(|cluster, namespace| format!("{namespace} {}", cluster.url())),
+    ..ONE_MEMBER
+};
 
 async fn connect(config: EtcdConfig, namespace: &str) -> Arc<dyn DistributedLock> {
-    let namespace = Namespace::new(namespace).expect("a case's name is one");
-    let locks = EtcdLock::connect(config.with_namespace(namespace)).await;
-    Arc::new(locks.expect("the cluster runs"))
+    Arc::new(open(config, namespace).await)
 }
 
+async fn open(config: EtcdConfig, namespace: &str) -> EtcdLock {
+    let namespace = Namespace::new(namespace).expect("a case's name is one");
+    let locks = EtcdLock::connect(config.with_namespace(namespace)).await;
+    locks.expect("the cluster runs")
+}
+
+/// Connects another process as it is told.
+async fn connect_as_told(address: String) -> EtcdLock {
+    let (namespace, url) = address.split_once(' ').expect("two words");
+    open(EtcdConfig::new(url), namespace).await
+}
+
+lock_testkit::roles!(connect_as_told);
+
 async fn new_store(case: Case) -> EtcdStore {
-    EtcdStore::for_case(case, ONE_MEMBER, |cluster, namespace| {
+    EtcdStore::for_case(case, REACHED_BY_OTHERS, |cluster, namespace| {
         Box::pin(connect(EtcdConfig::new(cluster.url()), namespace))
     })
 }
@@ -42,6 +59,7 @@ mod three_members {
         start: || EtcdCluster::start(3),
         spares: &SPARES,
         shared,
+        address: None,
     };
 
     fn shared() -> &'static EtcdCluster {
@@ -97,6 +115,7 @@ mod limited {
         start,
         spares: &SPARES,
         shared,
+        address: None,
     };
 
     fn start() -> EtcdCluster {
@@ -152,6 +171,7 @@ mod tls {
         start,
         spares: &SPARES,
         shared,
+        address: None,
     };
 
     fn authority() -> &'static Authority {

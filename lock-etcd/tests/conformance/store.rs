@@ -22,10 +22,12 @@ type Connecting<'a> = Pin<Box<dyn Future<Output = Arc<dyn DistributedLock>> + Se
 #[derive(Clone, Copy)]
 pub(crate) struct Clusters {
     pub(crate) start: fn() -> EtcdCluster,
-    /// For cases that freeze their cluster.
+    /// For cases that freeze their cluster, or kill its leader.
     pub(crate) spares: &'static Spares<EtcdCluster>,
     /// For all others.
     pub(crate) shared: fn() -> &'static EtcdCluster,
+    /// What another process is told to connect to a namespace on a cluster.
+    pub(crate) address: Option<fn(&EtcdCluster, &str) -> String>,
 }
 
 pub(crate) fn thaw(cluster: &EtcdCluster) {
@@ -38,9 +40,10 @@ pub(crate) const ONE_MEMBER: Clusters = Clusters {
     start: || EtcdCluster::start(1),
     spares: &SPARES,
     shared: EtcdCluster::shared,
+    address: None,
 };
 
-/// A namespace on a cluster: on one of its own where the case freezes it, else on the shared one.
+/// A namespace on a cluster: on one of its own where the case freezes it or kills its leader, else on the shared one.
 pub(crate) struct EtcdStore {
     own: Option<Spare<EtcdCluster>>,
     clusters: Clusters,
@@ -55,10 +58,9 @@ impl EtcdStore {
         // A number, since a case may be run in several ways at once.
         let name = case.to_string().replace("::", ".");
         let number = STORES.fetch_add(1, Ordering::Relaxed);
+        let alone = case.needs(Need::Freeze) || case.needs(Need::Switchover);
         Self {
-            own: case
-                .needs(Need::Freeze)
-                .then(|| clusters.spares.lend(clusters.start)),
+            own: alone.then(|| clusters.spares.lend(clusters.start)),
             clusters,
             namespace: format!("{name}.{number}"),
             connect,
@@ -176,6 +178,17 @@ impl Store for EtcdStore {
         if let Some(cluster) = &self.own {
             thaw(cluster);
         }
+    }
+
+    /// The others elect a leader; one that is alone goes on with its data.
+    async fn switch_over(&self) -> bool {
+        let leader = self.own.as_ref().and_then(|cluster| cluster.leader());
+        tokio::task::block_in_place(|| leader.map(EtcdMember::restart)).is_some()
+    }
+
+    fn address(&self) -> Option<String> {
+        let address = self.clusters.address?;
+        Some(address(self.cluster(), &self.namespace))
     }
 
     fn ttl(&self) -> Duration {

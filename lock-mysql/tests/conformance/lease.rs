@@ -12,7 +12,7 @@ use lock_testkit::{Case, Need, Store};
 use crate::connect;
 use crate::place::{PATIENCE, Place, literal, namespace};
 
-/// A namespace on a server: on one of its own where the case freezes it, else on the shared one.
+/// A namespace on a server: on one of its own where the case freezes or restarts it, else on the shared one.
 pub(crate) struct LeaseStore {
     own: Option<Spare<SqlServer>>,
     place: Place,
@@ -21,8 +21,9 @@ pub(crate) struct LeaseStore {
 
 impl LeaseStore {
     pub(crate) fn for_case(case: Case, place: Place) -> Self {
+        let alone = case.needs(Need::Freeze) || case.needs(Need::Switchover);
         Self {
-            own: case.needs(Need::Freeze).then(|| place.lend()),
+            own: alone.then(|| place.lend()),
             place,
             namespace: namespace(case),
         }
@@ -89,6 +90,15 @@ impl Store for LeaseStore {
         }
         self.server().execute(&dead);
         true
+    }
+
+    async fn switch_over(&self) -> bool {
+        let own = self.own.as_deref();
+        tokio::task::block_in_place(|| own.map(|server| server.restart())).is_some()
+    }
+
+    fn address(&self) -> Option<String> {
+        self.place.address(self.server(), &self.namespace, "lease")
     }
 
     fn process(&self) -> Option<&ServerProcess> {

@@ -9,13 +9,33 @@ mod row;
 use std::sync::Arc;
 
 use lock_core::{DistributedLock, Namespace};
-use lock_mysql::{MySqlConfig, MySqlLock};
+use lock_mysql::{MySqlConfig, MySqlHold, MySqlLock};
 
 async fn connect(config: MySqlConfig, namespace: &str) -> Arc<dyn DistributedLock> {
+    Arc::new(open(config, namespace).await)
+}
+
+async fn open(config: MySqlConfig, namespace: &str) -> MySqlLock {
     let namespace = Namespace::new(namespace).expect("a case's name is one");
     let locks = MySqlLock::connect(config.with_namespace(namespace)).await;
-    Arc::new(locks.expect("the server runs"))
+    locks.expect("the server runs")
 }
+
+/// Whether another process can connect as a client in the plain way does.
+const REACHED_BY_OTHERS: bool = true;
+
+/// Connects another process as it is told.
+async fn connect_as_told(address: String) -> MySqlLock {
+    let words: Vec<&str> = address.split(' ').collect();
+    let (hold, namespace, url) = match words[..] {
+        ["lease", namespace, url] => (MySqlHold::Lease, namespace, url),
+        ["row", namespace, url] => (MySqlHold::Row, namespace, url),
+        _ => panic!("not how to hold, a namespace and a URL: {address}"),
+    };
+    open(MySqlConfig::new(url).with_hold(hold), namespace).await
+}
+
+lock_testkit::roles!(connect_as_told);
 
 /// The cases for one kind of hold, at one place.
 macro_rules! contract {

@@ -10,6 +10,7 @@ use lock_mysql::MySqlConfig;
 use lock_testkit::Case;
 use lock_testkit::servers::{Spare, Spares, SqlServer, SqlSession, SqlVendor};
 
+use crate::REACHED_BY_OTHERS;
 use crate::access::{authority, create_locker};
 
 /// How long a few round trips may take on a server that does all of a case's work on a busy machine.
@@ -108,6 +109,12 @@ impl Place {
                 MySqlConfig::new(url).with_tls(Tls::new().with_ca(authority().ca()))
             }
         }
+    }
+
+    /// What another process is told to connect to `server` as a client here does.
+    pub(crate) fn address(self, server: &SqlServer, namespace: &str, hold: &str) -> Option<String> {
+        let is_reached = REACHED_BY_OTHERS && self.way == Way::Plain;
+        is_reached.then(|| format!("{hold} {namespace} {}", server.url()))
     }
 
     /// The locks table as it stands in statements of an operator.

@@ -13,8 +13,8 @@ use lock_testkit::{Case, Need, Store};
 use crate::connect;
 use crate::place::{PATIENCE, Place, literal, namespace};
 
-/// A namespace on a server: on one of its own where the case freezes it or looks for connections to
-/// end, else on the shared one.
+/// A namespace on a server: on one of its own where the case freezes or restarts it or looks for connections
+/// to end, else on the shared one.
 pub(crate) struct RowStore {
     own: Option<Spare<SqlServer>>,
     place: Place,
@@ -25,7 +25,8 @@ pub(crate) struct RowStore {
 
 impl RowStore {
     pub(crate) fn for_case(case: Case, place: Place) -> Self {
-        let alone = case.needs(Need::Freeze) || case.needs(Need::Remove);
+        let needs = [Need::Freeze, Need::Switchover, Need::Remove];
+        let alone = needs.into_iter().any(|need| case.needs(need));
         Self {
             own: alone.then(|| place.lend()),
             place,
@@ -103,6 +104,19 @@ impl Store for RowStore {
         });
         let silent = silent.await.expect("it is held");
         self.silent.lock().expect("nobody panics").push(silent);
+        true
+    }
+
+    async fn switch_over(&self) -> bool {
+        let own = self.own.as_deref();
+        tokio::task::block_in_place(|| own.map(|server| server.restart())).is_some()
+    }
+
+    fn address(&self) -> Option<String> {
+        self.place.address(self.server(), &self.namespace, "row")
+    }
+
+    fn ends_with_connection(&self) -> bool {
         true
     }
 

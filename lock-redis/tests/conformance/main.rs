@@ -9,16 +9,33 @@ use std::sync::Arc;
 use lock_core::{DistributedLock, Namespace};
 use lock_redis::{RedisConfig, RedisLock};
 use lock_testkit::Case;
-use store::{PLAIN, RedisStore};
+use store::{PLAIN, RedisStore, Servers};
+
+const REACHED_BY_OTHERS: Servers = Servers {
+    address: Some(|server, namespace| format!("{namespace} {}", server.url())),
+    ..PLAIN
+};
 
 async fn connect(config: RedisConfig, namespace: &str) -> Arc<dyn DistributedLock> {
-    let namespace = Namespace::new(namespace).expect("a case's name is one");
-    let locks = RedisLock::connect(config.with_namespace(namespace)).await;
-    Arc::new(locks.expect("the server runs"))
+    Arc::new(open(config, namespace).await)
 }
 
+async fn open(config: RedisConfig, namespace: &str) -> RedisLock {
+    let namespace = Namespace::new(namespace).expect("a case's name is one");
+    let locks = RedisLock::connect(config.with_namespace(namespace)).await;
+    locks.expect("the server runs")
+}
+
+/// Connects another process as it is told.
+async fn connect_as_told(address: String) -> RedisLock {
+    let (namespace, url) = address.split_once(' ').expect("two words");
+    open(RedisConfig::new(url), namespace).await
+}
+
+lock_testkit::roles!(connect_as_told);
+
 async fn new_store(case: Case) -> RedisStore {
-    RedisStore::for_case(case, PLAIN, |server, namespace| {
+    RedisStore::for_case(case, REACHED_BY_OTHERS, |server, namespace| {
         Box::pin(connect(RedisConfig::new(server.url()), namespace))
     })
 }
@@ -53,11 +70,12 @@ mod limited {
 
     use crate::connect;
     use crate::permissions::create_locker;
-    use crate::store::{RedisStore, Servers};
+    use crate::store::{PLAIN, RedisStore, Servers};
 
     const SERVERS: Servers = Servers {
-        start: RedisServer::start,
         shared,
+        keeps_users: false,
+        ..PLAIN
     };
 
     /// The other one is in use with the same namespaces.
@@ -89,9 +107,13 @@ mod tls {
     use lock_testkit::servers::{Authority, RedisServer};
 
     use crate::connect;
-    use crate::store::{RedisStore, Servers};
+    use crate::store::{PLAIN, RedisStore, Servers};
 
-    const SERVERS: Servers = Servers { start, shared };
+    const SERVERS: Servers = Servers {
+        start,
+        shared,
+        ..PLAIN
+    };
 
     fn authority() -> &'static Authority {
         static AUTHORITY: OnceLock<Authority> = OnceLock::new();
@@ -99,14 +121,14 @@ mod tls {
         AUTHORITY.get_or_init(Authority::new)
     }
 
-    fn start() -> RedisServer {
-        RedisServer::start_with_tls::<&str>(authority(), &[])
+    fn start(arguments: &[&str]) -> RedisServer {
+        RedisServer::start_with_tls(authority(), arguments)
     }
 
     fn shared() -> &'static RedisServer {
         static SHARED: OnceLock<RedisServer> = OnceLock::new();
 
-        SHARED.get_or_init(start)
+        SHARED.get_or_init(|| start(&[]))
     }
 
     async fn new_store(case: Case) -> RedisStore {

@@ -18,18 +18,27 @@ type Connecting<'a> = Pin<Box<dyn Future<Output = Arc<dyn DistributedLock>> + Se
 /// Which servers the cases run on.
 #[derive(Clone, Copy)]
 pub(crate) struct Servers {
-    /// For a case that freezes its server.
-    pub(crate) start: fn() -> RedisServer,
+    /// For a case that freezes its server, with more arguments for that.
+    pub(crate) start: fn(&[&str]) -> RedisServer,
     /// For all others.
     pub(crate) shared: fn() -> &'static RedisServer,
+    /// Whether a server keeps its users when it is started anew.
+    pub(crate) keeps_users: bool,
+    /// What another process is told to connect to a namespace on a server.
+    pub(crate) address: Option<fn(&RedisServer, &str) -> String>,
 }
 
 pub(crate) const PLAIN: Servers = Servers {
-    start: RedisServer::start,
+    start: |arguments| RedisServer::start_with(arguments),
     shared: RedisServer::shared,
+    keeps_users: true,
+    address: None,
 };
 
-/// A namespace on a server: on one of its own where the case freezes it, else on the shared one.
+/// With these a server goes on with all that it has confirmed.
+const KEPT: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
+
+/// A namespace on a server: on one of its own where the case freezes or restarts it, else on the shared one.
 pub(crate) struct RedisStore {
     own: Option<RedisServer>,
     servers: Servers,
@@ -45,8 +54,13 @@ impl RedisStore {
         // run in several ways at once.
         let name = case.to_string().replace("::", ".");
         let number = STORES.fetch_add(1, Ordering::Relaxed);
+        let more: &[&str] = match case.needs(Need::Switchover) {
+            true => &KEPT,
+            false => &[],
+        };
+        let alone = case.needs(Need::Freeze) || case.needs(Need::Switchover);
         Self {
-            own: case.needs(Need::Freeze).then(servers.start),
+            own: alone.then(|| (servers.start)(more)),
             servers,
             namespace: format!("{name}.{number}"),
             connect,
@@ -110,6 +124,16 @@ impl Store for RedisStore {
             reply.expect("the server runs"),
             Reply::Nil | Reply::Error(_)
         )
+    }
+
+    async fn switch_over(&self) -> bool {
+        let server = self.own.as_ref().filter(|_| self.servers.keeps_users);
+        tokio::task::block_in_place(|| server.map(|server| server.restart())).is_some()
+    }
+
+    fn address(&self) -> Option<String> {
+        let address = self.servers.address?;
+        Some(address(self.server(), &self.namespace))
     }
 
     fn process(&self) -> Option<&ServerProcess> {

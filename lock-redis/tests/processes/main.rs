@@ -1,13 +1,9 @@
-//! What it takes other processes, or other clocks, to show: holders that are killed or stand still,
-//! runtimes and programs that end in the middle of it.
+//! What it takes other clocks, or applications that block or abort tasks, to show. What other processes do to a
+//! lock, every store shows in its conformance tests.
 
 mod aborted;
 mod blocked;
 mod clocks;
-mod endings;
-mod frozen;
-mod killed;
-mod names;
 
 use std::time::Duration;
 

@@ -7,6 +7,7 @@ use tokio::time::{Instant, sleep};
 
 pub(crate) use super::frozen::*;
 pub(crate) use super::removed::*;
+pub(crate) use super::switchover::*;
 use crate::assert_excluded;
 use crate::bench::Bench;
 use crate::blocking::block_thread;

@@ -1,19 +1,24 @@
 //! The cases: one module a group, one function a case.
 
 pub(crate) mod cancellation;
+mod crowd;
 pub(crate) mod delay;
 mod dropped;
+mod endings;
 pub(crate) mod exclusion;
 pub(crate) mod fencing;
 mod frozen;
+mod killed;
 pub(crate) mod lease;
 pub(crate) mod modes;
 mod names;
 mod permits;
+pub(crate) mod processes;
 mod readers;
 mod removed;
 pub(crate) mod residue;
 pub(crate) mod shutdown;
+mod switchover;
 pub(crate) mod turns;
 pub(crate) mod waiting;
 mod woken;

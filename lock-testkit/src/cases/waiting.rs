@@ -8,6 +8,7 @@ use lock_core::{Released, Wait};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
+pub(crate) use super::crowd::*;
 pub(crate) use super::woken::*;
 use crate::assert_excluded;
 use crate::bench::Bench;

@@ -10,7 +10,7 @@ use lock_core::LockRequest;
 
 use super::Role;
 use super::names::PARTS;
-use super::parent::{SAYS, TWO_HOLDERS};
+use super::parent::{CONNECTED, SAYS, TWO_HOLDERS};
 use super::part::Part;
 use crate::{excluded, stop};
 
@@ -78,6 +78,21 @@ impl Child {
     ///
     /// When it says nothing; its standard error is in the message.
     pub fn says(&mut self) -> String {
+        loop {
+            let words = self.hears();
+            if words != CONNECTED {
+                return words;
+            }
+        }
+    }
+
+    /// Waits until the child is connected and about to ask for its lock: of a child that waits for the
+    /// lock, this is the last that is known.
+    pub(crate) fn connects(&mut self) {
+        assert_eq!(self.hears(), CONNECTED);
+    }
+
+    fn hears(&mut self) -> String {
         match self.said.recv_timeout(LIMIT) {
             Ok(words) => words,
             Err(problem) => {

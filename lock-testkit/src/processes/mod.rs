@@ -25,7 +25,6 @@
 
 mod child;
 mod end;
-mod killed;
 mod names;
 mod parent;
 mod part;
@@ -35,7 +34,6 @@ mod tell;
 mod watch;
 
 pub use child::Child;
-pub use killed::granted_after_a_kill;
 pub(crate) use parent::tell_two_holders;
 #[doc(hidden)]
 pub use play::play as __play;

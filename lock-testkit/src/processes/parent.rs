@@ -9,6 +9,9 @@ use super::part::Part;
 /// Stands before what a child says, to tell it from what the test harness prints.
 pub(super) const SAYS: &str = "child: ";
 
+/// What a child says before it asks for its lock.
+pub(super) const CONNECTED: &str = "connected";
+
 /// What a child says when its [`assert_excluded!`](crate::assert_excluded) fails.
 pub(super) const TWO_HOLDERS: &str = "child saw two holders";
 

@@ -3,7 +3,7 @@
 use lock_core::{Clock, DistributedLock};
 use tokio::runtime::{Builder, Runtime};
 
-use super::parent::Parent;
+use super::parent::{CONNECTED, Parent};
 use super::part::Part;
 use super::{Flavor, Role, end, names, tell, watch};
 
@@ -16,6 +16,7 @@ pub fn play<L: DistributedLock>(connect: impl AsyncFn(String) -> L) {
     let runtime = runtime(part.role);
     let (locks, guard) = runtime.block_on(async {
         let locks = connect(part.store.clone()).await;
+        parent.say(CONNECTED);
         let guard = locks.acquire(part.request.clone()).await;
         (locks, guard.expect("the store runs").expect("no limit"))
     });

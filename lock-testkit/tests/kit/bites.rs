@@ -21,6 +21,8 @@ macro_rules! bites {
     };
 }
 
+pub(crate) use bites;
+
 bites! {
     GrantsEverything {
         exclusion::a_held_lock_is_refused: "granted although another client holds it",

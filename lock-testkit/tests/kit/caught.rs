@@ -6,10 +6,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use lock_core::Capabilities;
 use lock_testkit::{Case, cases, run};
 
-use crate::bites::CAUGHT;
 use crate::client::{everything, modest};
 use crate::fault::Fault;
 use crate::store::Shelf;
+use crate::{bites, bites_elsewhere};
 
 /// Cases about what the core does for every backend, which none can get wrong.
 const NOT_UP_TO_BACKENDS: [&str; 2] = [
@@ -23,7 +23,8 @@ const ATTEMPTS: u32 = 5;
 
 #[test]
 fn every_case_catches_something() {
-    let caught: BTreeSet<&str> = CAUGHT.iter().copied().chain(NOT_UP_TO_BACKENDS).collect();
+    let caught = [bites::CAUGHT, bites_elsewhere::CAUGHT].concat();
+    let caught: BTreeSet<&str> = caught.into_iter().chain(NOT_UP_TO_BACKENDS).collect();
     let names: Vec<String> = cases().iter().map(Case::to_string).collect();
     let unproved: Vec<_> = names
         .iter()

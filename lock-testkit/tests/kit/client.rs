@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::{
-    Capabilities, Claim, DistributedLock, Error, ErrorKind, FencingToken, Keeper, KeeperRuntime,
-    LockGuard, LockKey, LockRequest, Result, TTL_RANGE, Wait,
+    Capabilities, Claim, DistributedLock, Error, ErrorKind, FencingToken, HoldId, Keeper,
+    KeeperRuntime, LockGuard, LockKey, LockRequest, Result, TTL_RANGE, Wait,
 };
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -31,7 +31,7 @@ pub(crate) struct ShelfLock {
     server: Arc<Server>,
     keeper: Keeper,
     declared: Capabilities,
-    number: u64,
+    pub(crate) number: u64,
     door: Mutex<()>,
     waits_for: std::sync::Mutex<Option<LockKey>>,
     alive: Arc<AtomicBool>,
@@ -81,6 +81,12 @@ impl ShelfLock {
         matches!(standing, Standing::Granted(_))
     }
 
+    /// An id for a claim of another process.
+    pub(crate) fn new_id(&self, request: &LockRequest) -> HoldId {
+        let claim = self.keeper.claim(request).expect("a valid request");
+        claim.id().clone()
+    }
+
     async fn take(&self, claim: &Claim, waits: bool) -> Standing {
         let (server, id, number) = (Arc::clone(&self.server), claim.id().clone(), self.number);
         if self.is(Fault::LooksBeforeItTakes) {
@@ -119,6 +125,9 @@ impl ShelfLock {
     }
 
     async fn attempt(&self, claim: &mut Claim, wait: Wait) -> Option<Grant> {
+        if self.is(Fault::ForgetsTheCrowd) && self.server.rules().residue().len() > 100 {
+            return std::future::pending().await;
+        }
         let mut pushes = self.server.pushes();
         let waits = wait != Wait::No || self.is(Fault::TriesForEver);
         let mut standing = self.take(claim, waits).await;

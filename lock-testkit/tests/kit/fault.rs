@@ -57,6 +57,10 @@ pub(crate) enum Fault {
     HearsOfOneKey,
     /// Blocks the thread, which a runtime with one thread cannot do without.
     BlocksTheThread,
+    /// Forgets those that come when a hundred wait.
+    ForgetsTheCrowd,
+    /// A place in the queue outlasts the process that waits.
+    KilledWaitersStay,
     /// A deadline does not count while the store does not answer.
     HangsOnFrozenStore,
     /// Calls held what a store that does not answer says nothing about.
@@ -75,6 +79,10 @@ pub(crate) enum Fault {
     RenewsBlindly,
     /// Takes a slow answer for a loss.
     UnknownIsLost,
+    /// A renewal prolongs all holds of its key.
+    RenewalProlongsAll,
+    /// What a server takes over from the one before is empty.
+    ForgetsAtSwitchover,
     /// A renewal brings back what is gone.
     RenewalResurrects,
     /// A renewal reaches the store once more after a while, and brings back what is gone.
@@ -117,6 +125,8 @@ pub(crate) enum Fault {
     ReleasesOnlyOnce,
     /// A key that was used once is remembered for ever.
     RemembersKeys,
+    /// A client remembers every name that it used.
+    RemembersNames,
     /// Of two permits of one client one is given back.
     LosesPermits,
 

@@ -3,14 +3,20 @@
 
 mod admission;
 mod bites;
+mod bites_elsewhere;
 mod caught;
 mod client;
 mod fault;
 mod lease;
+mod listener;
+mod remote;
 mod rules;
 mod server;
 mod stalls;
 mod store;
+mod summary;
+
+lock_testkit::roles!(remote::connect);
 
 /// A backend that declares everything and can be made to do everything.
 mod capable {

@@ -128,11 +128,15 @@ impl Rules {
         if self.is(Fault::RenewsForLess) {
             expires = CLOCK.now().plus(id.store_ttl() * 2 / 5);
         }
+        let fault = self.fault;
         let queue = self.queues.entry(place.clone()).or_default();
         match queue
             .iter_mut()
             .find(|entry| entry.id.owner() == id.owner())
         {
+            Some(_) if fault == Fault::RenewalProlongsAll => {
+                queue.iter_mut().for_each(|entry| entry.expires = expires);
+            }
             Some(entry) => entry.expires = expires,
             None if resurrect => {
                 self.take(id, 0, true);
@@ -174,6 +178,14 @@ impl Rules {
         } else {
             Released::AlreadyLost
         }
+    }
+
+    /// Takes a claim that still waits out of its queue.
+    pub(crate) fn leave(&mut self, id: &HoldId) {
+        let place = self.place(id);
+        self.remove(&place, |entry| {
+            entry.id.owner() == id.owner() && entry.grant.is_none()
+        });
     }
 
     /// Notes that a release has begun; returns whether it had before.

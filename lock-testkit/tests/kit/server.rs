@@ -64,6 +64,13 @@ impl Server {
         self.frozen.send_replace(false);
     }
 
+    /// Ends, and goes on as another server with what there is here.
+    pub(crate) fn switch_over(&self) {
+        if self.fault == Fault::ForgetsAtSwitchover {
+            *self.rules() = Rules::new(self.fault);
+        }
+    }
+
     /// Wakes whoever waits.
     pub(crate) fn push(&self, key: &str) {
         let mut pushed = self.pushed.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,6 +1,6 @@
 //! The shelf as a store under test.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -9,12 +9,15 @@ use lock_testkit::Store;
 
 use crate::client::ShelfLock;
 use crate::fault::Fault;
+use crate::listener::listen;
 use crate::server::Server;
 
 pub(crate) struct Shelf {
     server: Arc<Server>,
     declared: Capabilities,
     patience: Duration,
+    /// Where other processes reach the server, once the first was told.
+    listening: OnceLock<String>,
 }
 
 impl Shelf {
@@ -24,6 +27,7 @@ impl Shelf {
             declared,
             // What is known to fail need not be waited for as long as on a busy machine.
             patience: Duration::from_secs(if fault == Fault::Nothing { 5 } else { 1 }),
+            listening: OnceLock::new(),
         }
     }
 
@@ -68,6 +72,22 @@ impl Store for Shelf {
 
     async fn thaw(&self) {
         self.server.thaw();
+    }
+
+    async fn switch_over(&self) -> bool {
+        self.server.switch_over();
+        true
+    }
+
+    fn address(&self) -> Option<String> {
+        let listening = self.listening.get_or_init(|| {
+            let (server, declared) = (Arc::clone(&self.server), self.declared.clone());
+            let for_clients = Arc::clone(&server);
+            listen(server, move || {
+                ShelfLock::new(Arc::clone(&for_clients), declared.clone())
+            })
+        });
+        Some(format!("{:?} {listening}", self.server.fault))
     }
 
     fn patience(&self) -> Duration {

@@ -11,9 +11,24 @@ use lock_core::DistributedLock;
 use lock_zookeeper::{ZooKeeperConfig, ZooKeeperLock};
 
 async fn connect(config: ZooKeeperConfig) -> Arc<dyn DistributedLock> {
-    let locks = ZooKeeperLock::connect(config).await;
-    Arc::new(locks.expect("the server runs"))
+    Arc::new(open(config).await)
 }
+
+async fn open(config: ZooKeeperConfig) -> ZooKeeperLock {
+    let locks = ZooKeeperLock::connect(config).await;
+    locks.expect("the server runs")
+}
+
+/// Whether another process can connect as a client at the place of one server does.
+const REACHED_BY_OTHERS: bool = true;
+
+/// Connects another process as it is told.
+async fn connect_as_told(address: String) -> ZooKeeperLock {
+    let (chroot, servers) = address.split_once(' ').expect("two words");
+    open(ZooKeeperConfig::new(servers).with_chroot(chroot)).await
+}
+
+lock_testkit::roles!(connect_as_told);
 
 /// The cases at one place.
 macro_rules! contract {

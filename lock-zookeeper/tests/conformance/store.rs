@@ -11,14 +11,14 @@ use lock_testkit::{Case, Need, Store};
 use lock_zookeeper::zookeeper_client::{Acls, Client, CreateMode, Error};
 use tokio::sync::OnceCell;
 
-use super::connect;
 use super::permissions::{LOCKER, OPERATOR};
 use super::place::{Place, thaw};
+use super::{REACHED_BY_OTHERS, connect};
 
 /// The id in the claim of the client that crashes.
 const GUID: &str = "00000000-0000-0000-0000-0000000000de";
 
-/// A node on a server: on one of its own where the case freezes it, else on the shared one.
+/// A node on a server: on one of its own where the case freezes or restarts it, else on the shared one.
 pub(crate) struct ZooKeeperStore {
     own: Option<Spare<ZooKeeperServer>>,
     place: Place,
@@ -33,8 +33,9 @@ impl ZooKeeperStore {
         // A number, since a case may be run in several ways at once.
         let name = case.to_string().replace("::", ".");
         let number = STORES.fetch_add(1, Ordering::Relaxed);
+        let alone = case.needs(Need::Freeze) || case.needs(Need::Switchover);
         Self {
-            own: case.needs(Need::Freeze).then(|| place.lend()),
+            own: alone.then(|| place.lend()),
             place,
             chroot: format!("/{name}.{number}"),
             admin: OnceCell::new(),
@@ -193,6 +194,18 @@ impl Store for ZooKeeperStore {
         if let Some(server) = &self.own {
             thaw(server);
         }
+    }
+
+    /// The others elect a leader; one that is alone goes on with its data.
+    async fn switch_over(&self) -> bool {
+        let server = self.own.as_ref();
+        let restart = |server: &ZooKeeperServer| server.member(server.leader()).restart();
+        tokio::task::block_in_place(|| server.map(|server| restart(server))).is_some()
+    }
+
+    fn address(&self) -> Option<String> {
+        let is_reached = REACHED_BY_OTHERS && self.place == Place::One;
+        is_reached.then(|| format!("{} {}", self.chroot, self.server().address()))
     }
 
     /// Twice what the server gives at least: a quarter of it is not counted on, and a busy machine has

@@ -1,0 +1,42 @@
+//! Which case catches which mistake: those with other processes, with a crowd, and with another server.
+
+use crate::bites::bites;
+
+bites! {
+    NeverExpires {
+        processes::a_killed_holder_blocks_for_its_ttl_and_no_longer: "waited out",
+        processes::a_killed_permit_comes_back_beside_a_living_one: "the permit of a killed holder",
+        processes::a_program_that_aborts_blocks_for_its_ttl_and_no_longer: "waited out",
+        processes::returning_from_main_frees_the_lock_by_its_ttl_at_the_latest: "free by its ttl",
+    }
+    KilledWaitersStay {
+        processes::a_killed_waiter_delays_nobody_behind_it: "the place of a killed waiter gone",
+    }
+    ForgetsTheCrowd {
+        waiting::a_crowd_is_served_or_told_busy: "all of a crowd served",
+    }
+    ForgetsAtSwitchover {
+        lease::a_switchover_leaves_one_holder_and_serves_the_waiter: "two holders",
+    }
+    RenewalProlongsAll {
+        processes::a_living_reader_does_not_keep_a_killed_one_alive: "over long ago",
+    }
+    RemembersNames {
+        processes::used_names_leave_no_memory_behind: "kB more after",
+    }
+    BelievesInLongerTtl {
+        processes::a_process_that_stood_still_knows_at_once_and_its_late_write_is_refused: "its first look",
+    }
+    ForgetsTheDelay {
+        processes::a_killed_holder_keeps_its_key_closed_for_its_lock_delay: "after the kill",
+    }
+    ReleasesOnlyWhenAsked {
+        processes::a_runtime_that_is_dropped_releases_what_its_tasks_held: "free after",
+        processes::a_guard_dropped_before_a_shutdown_in_the_background_is_released: "free after",
+        processes::a_shutdown_with_a_timeout_releases_what_its_tasks_held: "free after",
+        processes::a_guard_dropped_after_its_runtime_is_released: "free after",
+    }
+    TokensStandStill {
+        processes::a_process_that_stood_still_knows_at_once_and_its_late_write_is_refused: "the late write",
+    }
+}
