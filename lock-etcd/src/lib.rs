@@ -13,9 +13,9 @@
 //!
 //! All claims of a client with the same ttl are attached to one lease, and one stream keeps all its
 //! leases alive. So a hold costs nothing while it is held, and it ends with its lease: a lease that
-//! is revoked or expires deletes all its keys. A second stream reports deleted keys: to a holder
-//! that of its own key, and to the first waiter of a client for each key, also for the waiters
-//! behind it, that of the claim before it.
+//! is revoked or expires deletes all its keys. A second stream reports deleted keys. A holder
+//! learns of the deletion of its own key. For each key, the first waiter of a client watches the
+//! claim before it, also for the waiters behind it.
 //!
 //! Decisions are made in transactions only, which the members agree on. The limits are:
 //!

@@ -341,11 +341,9 @@ impl<'a> ClaimNode<'a> {
     }
 
     fn found(&mut self, claim: &Claim, node: Node) {
-        let node = Arc::new(node);
-        let owner = claim.id().owner();
-        self.client
-            .registry
-            .update(owner, |record| record.node = Some(Arc::clone(&node)));
+        let (node, registry) = (Arc::new(node), &self.client.registry);
+        let its_node = Some(Arc::clone(&node));
+        registry.update(claim.id().owner(), |record| record.node = its_node);
         self.client.joined(&self.lock);
         self.node = NodeName::There(node);
     }
