@@ -57,15 +57,12 @@ mod eventually;
 mod excluded;
 mod join;
 mod polls;
-mod report;
 mod run;
 mod section;
-mod selection;
 mod stalls;
 mod steady;
 mod stop;
 mod store;
-mod summary;
 
 pub mod faults;
 pub mod history;
@@ -86,6 +83,6 @@ pub use polls::poll_times;
 pub use run::run;
 #[doc(hidden)]
 pub use run::run_named as __run_named;
+pub use run::summary::Summary;
 pub use steady::steady;
 pub use store::{Store, crash_with_runtime};
-pub use summary::Summary;

@@ -1,5 +1,9 @@
 //! Runs one case: a runtime, a store, the case's steps, and then nothing left behind.
 
+mod report;
+mod selection;
+pub(crate) mod summary;
+
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +14,7 @@ use crate::bench::{Bench, permit};
 use crate::eventually::within;
 use crate::excluded::Attempt;
 use crate::steady::{message, run_again_after_stalls};
-use crate::{Case, Group, Need, Outcome, Store, report};
+use crate::{Case, Group, Need, Outcome, Store};
 
 /// Longer than any case takes, so that one that hangs is a failure with a name.
 const CASE_LIMIT: Duration = Duration::from_secs(120);

@@ -6,7 +6,7 @@ use lock_core::{LockGuard, LockRequest, Mode, Wait};
 use tokio::task::{JoinSet, block_in_place};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::processes::SLACK;
+use super::SLACK;
 use crate::assert_excluded;
 use crate::bench::{Bench, permit};
 use crate::client::{Client, SETTLE, Waiting, keeps_waiting, keeps_waiting_until, release};

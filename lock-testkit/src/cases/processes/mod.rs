@@ -1,13 +1,16 @@
 //! Holders in other processes: those that stand still, and those that use many names.
 
+mod endings;
+mod killed;
+
 use std::time::Duration;
 
 use lock_core::{Mode, Wait};
 use tokio::task::block_in_place;
 use tokio::time::sleep;
 
-pub(crate) use super::endings::*;
-pub(crate) use super::killed::*;
+pub(crate) use self::endings::*;
+pub(crate) use self::killed::*;
 use crate::bench::Bench;
 use crate::client::release;
 use crate::eventually::within;

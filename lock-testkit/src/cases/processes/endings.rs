@@ -3,7 +3,7 @@
 use lock_core::{LockRequest, Mode, Wait};
 use tokio::task::{JoinSet, block_in_place};
 
-use super::processes::SLACK;
+use super::SLACK;
 use crate::bench::Bench;
 use crate::client::{Client, release};
 use crate::eventually::within;

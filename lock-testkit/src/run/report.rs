@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::{Mutex, PoisonError};
 
-use crate::selection::Selection;
+use crate::run::selection::Selection;
 use crate::{Case, Outcome, Summary};
 
 static REPORTS: Mutex<BTreeMap<&'static str, Report>> = Mutex::new(BTreeMap::new());
