@@ -15,11 +15,11 @@ use lock_core::{KeeperMode, Namespace, RedactedUrl, Tls};
 pub struct MySqlConfig {
     /// `mysql://user:password@host:3306/database`: password and port (3306) may be left out, the
     /// database has to exist. An IPv6 address stands in brackets. Nothing may follow: settings are the
-    /// other fields here. The connection is encrypted if the server offers it, but nobody checks
+    /// other fields here. The connection is encrypted if the server offers it, but no one checks
     /// whose server it is. `mysqls://` demands TLS and verifies the server.
     ///
     /// The host has to be one server, or name the one that takes writes just now: locks on two
-    /// servers exclude nobody. A Galera cluster counts as one server for [`MySqlHold::Lease`], as far as
+    /// servers do not exclude each other. A Galera cluster counts as one server for [`MySqlHold::Lease`], as far as
     /// the clocks of its nodes agree: two clients on nodes whose clocks differ may hold a key together for as long as
     /// they differ, unless the [lock delay](lock_core::LockRequest::lock_delay) is longer.
     ///

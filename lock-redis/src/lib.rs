@@ -13,7 +13,7 @@
 //! with the aws-lc-rs provider, which is handed over explicitly, so that it does not matter what else an
 //! application has compiled in.
 //!
-//! What one server cannot promise: a replica that takes over may not have seen the last grants.
+//! One server cannot promise this: a replica that takes over may not have seen the last grants.
 //! Fencing tokens keep growing over that, since they are raised to the server's clock on every new
 //! connection, so a resource that checks them stays safe. That does not help where the data goes back
 //! in time under connections that stay open: a counter that is restored in place, or a master that is

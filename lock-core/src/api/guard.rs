@@ -59,7 +59,7 @@ pub(crate) trait Successors: Send + Sync {
     fn guard_ended(&self);
 }
 
-/// What came of handing a guard on.
+/// The outcome of handing a guard on.
 pub(crate) enum HandedOn {
     ToNext,
     /// Its waiter has gone meanwhile, and it comes back with a new turn.

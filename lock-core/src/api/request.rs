@@ -134,8 +134,8 @@ pub struct LockRequest {
     /// zero. Range: from zero, and at most 24 hours together with the ttl, or less where the backend
     /// [says so](crate::Capabilities::longest_with_delay).
     ///
-    /// What a holder had sent before it was lost may still be on its way to the resource. The delay (Consul has
-    /// it by the same name) gives it time to arrive, or to be given up, before the next holder begins; it makes a
+    /// Requests that a holder had sent before it was lost may still be on its way to the resource. The delay (Consul has
+    /// it by the same name) gives them time to arrive, or to be given up, before the next holder begins; it makes a
     /// collision rarer, and only a [`FencingToken`](crate::FencingToken) that the resource checks rules it out.
     ///
     /// The store keeps the key for the ttl and the delay together, of which the guard counts on the ttl only. So

@@ -150,7 +150,7 @@ struct Acquisition<'a, A> {
 ///
 /// # Errors
 ///
-/// That of the last attempt, when the store is in trouble for longer than the wait, or in one that does not pass.
+/// The error of the last attempt, when the store is in trouble for longer than the wait, or in one that does not pass.
 ///
 /// # Cancel safety
 ///

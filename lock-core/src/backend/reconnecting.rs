@@ -61,7 +61,7 @@ impl<C: Send + Sync + 'static> Reconnecting<C> {
     ///
     /// # Errors
     ///
-    /// That of `open`, for all who waited for it. The next call opens anew.
+    /// The error of `open`, for all who waited for it. The next call opens anew.
     ///
     /// # Cancel safety
     ///

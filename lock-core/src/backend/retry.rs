@@ -114,7 +114,7 @@ impl Retry {
     ///
     /// # Errors
     ///
-    /// That of the attempt, when it makes no sense to try again.
+    /// The error of the attempt, when it makes no sense to try again.
     pub fn note<T>(&mut self, attempt: Result<Option<T>>, heard: LastReply) -> Result<Option<T>> {
         let error = match attempt {
             Ok(answer) => {
@@ -168,7 +168,7 @@ impl Retry {
     ///
     /// # Errors
     ///
-    /// That of the attempt, if the store is in trouble.
+    /// The error of the attempt, if the store is in trouble.
     pub fn last_word<T>(&self, attempt: Result<Option<T>>) -> Result<Option<T>> {
         match attempt {
             Err(error) if error.is_retryable() && self.was_refused_just_now() => Ok(None),

@@ -1,4 +1,4 @@
-//! What a claim was granted, and the waiters that get it.
+//! The grant of a claim, and the waiters that get it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -1,4 +1,4 @@
-//! What a backend reports of a hold.
+//! The reports of a backend about a hold.
 
 use std::sync::Weak;
 use std::time::Duration;

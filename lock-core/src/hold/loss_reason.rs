@@ -9,7 +9,7 @@ pub enum LossReason {
     /// It could not be renewed in time. Told before anyone else can get in.
     Expired,
     /// It was removed on the store: deleted, flushed, evicted, failed over, its session killed.
-    /// That cannot be known beforehand, so another client may have got in already; the fencing
+    /// A removal cannot be known beforehand, so another client may have got in already; the fencing
     /// token tells the two apart.
     Removed,
     /// The guard was released or dropped. Only a [`HoldWatch`](crate::HoldWatch) that outlives

@@ -1,4 +1,4 @@
-//! How a hold stands: held, in doubt, or lost.
+//! The state of a hold: held, in doubt, or lost.
 
 use std::fmt;
 use std::time::Duration;

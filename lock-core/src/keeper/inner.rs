@@ -1,4 +1,4 @@
-//! What the keeper of one client has, wherever its holds are kept.
+//! The state of a client's keeper, wherever its holds are kept.
 
 use std::fmt;
 use std::sync::Arc;

@@ -50,7 +50,7 @@ impl Keeper {
     ///
     /// # Errors
     ///
-    /// Those of `take`, and [`Closed`](ErrorKind::Closed) after [`shutdown`](Self::shutdown).
+    /// The errors of `take`, and [`Closed`](ErrorKind::Closed) after [`shutdown`](Self::shutdown).
     ///
     /// # Cancel safety
     ///
@@ -87,7 +87,7 @@ impl Keeper {
     ///
     /// # Errors
     ///
-    /// Those of `work`, and [`Closed`](ErrorKind::Closed) after [`shutdown`](Self::shutdown).
+    /// The errors of `work`, and [`Closed`](ErrorKind::Closed) after [`shutdown`](Self::shutdown).
     ///
     /// # Cancel safety
     ///

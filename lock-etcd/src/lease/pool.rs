@@ -59,7 +59,7 @@ pub(crate) struct LeasePool {
 /// The grant of a new lease: started for this claim, or by another claim before.
 enum Asking {
     Ourselves(JoinHandle<Result<()>>),
-    SomebodyElse(watch::Receiver<()>),
+    AnotherClaim(watch::Receiver<()>),
 }
 
 impl LeasePool {
@@ -100,7 +100,7 @@ impl LeasePool {
     async fn ask_for(self: &Arc<Self>, span: Span, owner: OwnerId) -> Result<()> {
         match self.asking(span, owner) {
             Asking::Ourselves(asking) => asking.await.unwrap_or_else(|_| Err(runtime_gone())),
-            Asking::SomebodyElse(mut asking) => {
+            Asking::AnotherClaim(mut asking) => {
                 // Nothing is ever sent on this channel: it only closes.
                 while asking.changed().await.is_ok() {}
                 Ok(())
@@ -112,8 +112,8 @@ impl LeasePool {
     /// behind, and a caller that is not polled delays no other one.
     fn asking(self: &Arc<Self>, span: Span, owner: OwnerId) -> Asking {
         let mut asking = self.asking.lock();
-        if let Some(somebody) = asking.get(&span).filter(|one| one.has_changed().is_ok()) {
-            return Asking::SomebodyElse(somebody.clone());
+        if let Some(other) = asking.get(&span).filter(|one| one.has_changed().is_ok()) {
+            return Asking::AnotherClaim(other.clone());
         }
         let (ours, end) = watch::channel(());
         asking.retain(|_, one| one.has_changed().is_ok());

@@ -1,6 +1,6 @@
 //! Calls that travel together.
 //!
-//! What it takes to send a request, to read it and to answer it costs client and server more than what it asks
+//! Sending a request, reading it and answering it costs client and server more than what it asks
 //! for. So while a call is under way, those that come gather until the tasks that are ready have had a turn, and go as one
 //! script.
 
