@@ -70,7 +70,8 @@ impl RuntimeKeeper {
 impl HoldKeeper for RuntimeKeeper {
     fn attend_at(self: Arc<Self>, hold: &Arc<Hold>, due: Moment) {
         if self.schedule.enter(hold, due) {
-            let keeping = keep(Arc::clone(&self.schedule), Arc::clone(&self.client));
+            let client = Arc::downgrade(&self.client);
+            let keeping = keep(Arc::clone(&self.schedule), client, self.client.clock);
             self.handle.spawn(keeping);
         }
         // It may have ended just before it was entered, and its end has taken it out.

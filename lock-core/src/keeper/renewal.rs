@@ -1,6 +1,6 @@
 //! The task that renews the holds of one runtime and declares their loss.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::task::JoinSet;
@@ -10,15 +10,18 @@ use crate::keeper::inner::KeeperInner;
 use crate::keeper::schedule::{NextWakeUp, RenewalSchedule};
 use crate::{Clock, HoldId, Renewal};
 
-/// Attends to the holds of a schedule until there are none.
-pub(crate) async fn keep(schedule: Arc<RenewalSchedule>, keeper: Arc<KeeperInner>) {
-    let clock = keeper.clock;
+/// Attends to the holds of a schedule until there are none. It does not keep the client: that goes with its last hold, also
+/// while the task sleeps.
+pub(crate) async fn keep(schedule: Arc<RenewalSchedule>, keeper: Weak<KeeperInner>, clock: Clock) {
     let mut ending = TaskEnding(Some(&schedule));
     let mut renewals = JoinSet::new();
     loop {
         let batch = attend(&schedule, clock);
-        if !batch.is_empty() {
-            renewals.spawn(renew(Arc::clone(&keeper), batch));
+        // Each hold keeps the client.
+        if !batch.is_empty()
+            && let Some(keeper) = keeper.upgrade()
+        {
+            renewals.spawn(renew(keeper, batch));
         }
         let appointment = match schedule.plan(!renewals.is_empty()) {
             NextWakeUp::SleepUntil(due) => Some(due),

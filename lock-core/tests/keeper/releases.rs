@@ -1,5 +1,6 @@
 //! What a client is giving back while somebody of it tries to take it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::support::{Answer, TTL, hold, keeper};
@@ -70,4 +71,16 @@ async fn a_release_that_is_never_answered_holds_a_try_up_for_as_long_as_a_reques
     let began = begins_after(&keeper, &exclusive("k")).await;
     let limit = Duration::from_secs(2);
     assert!((limit..limit * 2).contains(&began), "{began:?}");
+}
+
+/// The task that renews sleeps until the next renewal is due, and that may be hours away.
+#[tokio::test(start_paused = true)]
+async fn a_client_goes_with_its_last_hold() {
+    let (lease, keeper) = keeper();
+    let guard = hold(&keeper, "k");
+    drop(keeper);
+    tokio::task::yield_now().await;
+    assert!(guard.is_held(), "a hold outlives its client");
+    assert!(guard.release().await.is_ok());
+    assert_eq!(Arc::strong_count(&lease), 1, "the client is kept");
 }
