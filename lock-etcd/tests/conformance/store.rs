@@ -26,7 +26,7 @@ pub(crate) struct Clusters {
     pub(crate) spares: &'static Spares<EtcdCluster>,
     /// For all others.
     pub(crate) shared: fn() -> &'static EtcdCluster,
-    /// What another process is told to connect to a namespace on a cluster.
+    /// Returns the address by which another process connects to a namespace on a cluster.
     pub(crate) address: Option<fn(&EtcdCluster, &str) -> String>,
 }
 

@@ -1,4 +1,4 @@
-//! What it takes other processes to show, and other leaders. What they do to a lock on any store is shown in
+//! Tests that need other processes and other leaders. What processes do to a lock on any store is shown in
 //! the conformance tests.
 
 mod killed;

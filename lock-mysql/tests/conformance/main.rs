@@ -21,7 +21,7 @@ async fn open(config: MySqlConfig, namespace: &str) -> MySqlLock {
     locks.expect("the server runs")
 }
 
-/// Whether another process can connect as a client in the plain way does.
+/// True if another process can connect as a client in the plain way does.
 const REACHED_BY_OTHERS: bool = true;
 
 /// Connects another process as it is told.

@@ -111,7 +111,7 @@ impl Place {
         }
     }
 
-    /// What another process is told to connect to `server` as a client here does.
+    /// Returns the address by which another process connects to `server` as a client here does.
     pub(crate) fn address(self, server: &SqlServer, namespace: &str, hold: &str) -> Option<String> {
         let is_reached = REACHED_BY_OTHERS && self.way == Way::Plain;
         is_reached.then(|| format!("{hold} {namespace} {}", server.url()))

@@ -22,9 +22,9 @@ pub(crate) struct Servers {
     pub(crate) start: fn(&[&str]) -> RedisServer,
     /// For all others.
     pub(crate) shared: fn() -> &'static RedisServer,
-    /// Whether a server keeps its users when it is started anew.
+    /// True if a server keeps its users when it is started anew.
     pub(crate) keeps_users: bool,
-    /// What another process is told to connect to a namespace on a server.
+    /// Returns the address by which another process connects to a namespace on a server.
     pub(crate) address: Option<fn(&RedisServer, &str) -> String>,
 }
 

@@ -1,4 +1,4 @@
-//! What it takes other clocks, or applications that block or abort tasks, to show. What other processes do to a
+//! Tests that need other clocks, or applications that block or abort tasks. What other processes do to a
 //! lock, every store shows in its conformance tests.
 
 mod aborted;

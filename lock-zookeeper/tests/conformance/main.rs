@@ -19,7 +19,7 @@ async fn open(config: ZooKeeperConfig) -> ZooKeeperLock {
     locks.expect("the server runs")
 }
 
-/// Whether another process can connect as a client at the place of one server does.
+/// True if another process can connect as a client at the place of one server does.
 const REACHED_BY_OTHERS: bool = true;
 
 /// Connects another process as it is told.
