@@ -9,11 +9,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lock_testkit::{Case, Store, Summary};
+use polylock::backend::{
+    Backend, BackendOptions, Backoff, ClaimId, Clock, HoldId, Keeper, LeaseStore, LocalQueue,
+    Moment, Released, Renewal, Retry, async_trait,
+};
 use polylock::{
-    Backend, BackendOptions, Backoff, Capabilities, Clock, DistributedLock, Error, ErrorKind,
-    FencingToken, HoldId, Keeper, KeeperMode, LeaseStore, LocalQueue, LockGuard, LockKey,
-    LockRequest, LossReason, Moment, OwnerId, Registry, Released, Renewal, Result, Retry,
-    async_trait,
+    Capabilities, DistributedLock, Error, ErrorKind, FencingToken, KeeperMode, LockGuard, LockKey,
+    LockRequest, LossReason, Registry, Result,
 };
 
 /// The store.
@@ -23,7 +25,7 @@ struct Shelf(Mutex<Content>);
 #[derive(Debug, Default)]
 struct Content {
     /// Who holds each key, and until when.
-    holders: HashMap<LockKey, (OwnerId, Moment)>,
+    holders: HashMap<LockKey, (ClaimId, Moment)>,
     grants: u64,
 }
 
@@ -44,7 +46,7 @@ impl Shelf {
         let expires = Clock::Runtime.now().plus(hold.ttl());
         content
             .holders
-            .insert(hold.key().clone(), (hold.owner(), expires));
+            .insert(hold.key().clone(), (hold.claim(), expires));
         content.grants += 1;
         Some(content.grants)
     }
@@ -55,7 +57,7 @@ impl LeaseStore for Shelf {
     async fn renew(&self, holds: &[HoldId]) -> Result<Vec<Renewal>> {
         let (mut content, sent) = (self.open(), Clock::Runtime.now());
         let renew = |hold: &HoldId| match content.holders.get_mut(hold.key()) {
-            Some((owner, expires)) if *owner == hold.owner() => {
+            Some((owner, expires)) if *owner == hold.claim() => {
                 *expires = sent.plus(hold.ttl());
                 Renewal::Held {
                     sent,
@@ -72,7 +74,7 @@ impl LeaseStore for Shelf {
         if content
             .holders
             .get(hold.key())
-            .is_none_or(|(owner, _)| *owner != hold.owner())
+            .is_none_or(|(owner, _)| *owner != hold.claim())
         {
             return Ok(Released::AlreadyLost);
         }

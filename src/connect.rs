@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use lock_core::backend::HumanDuration;
 use lock_core::{
-    Capabilities, DEFAULT_TTL, DistributedLock, Error, ErrorKind, HandOff, HumanDuration,
-    Namespace, Result,
+    Capabilities, DEFAULT_TTL, DistributedLock, Error, ErrorKind, HandOff, Namespace, Result,
 };
 
-use crate::backend::BackendOptions;
 use crate::configured::Configured;
 use crate::fields::{FIELDS, refuse_foreign, refuse_unknown};
+use crate::registry::backend::BackendOptions;
 use crate::url::StoreUrl;
 use crate::{Config, Registry};
 

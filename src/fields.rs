@@ -2,8 +2,8 @@
 
 use std::fmt::Debug;
 
-use crate::backend::Backend;
 pub(crate) use crate::config::FIELDS;
+use crate::registry::backend::Backend;
 use crate::url::StoreUrl;
 use crate::{Config, Error, ErrorKind, Registry, Result};
 

@@ -1,6 +1,5 @@
 #![doc = include_str!("../README.md")]
 
-mod backend;
 mod backends;
 mod config;
 mod configured;
@@ -13,7 +12,6 @@ mod registry;
 mod routes;
 mod url;
 
-pub use backend::{Backend, BackendOptions};
 pub use config::Config;
 pub use connect::{IntoConfig, connect};
 #[doc(inline)]
@@ -27,3 +25,11 @@ pub use lock_redis as redis;
 #[cfg(feature = "zookeeper")]
 pub use lock_zookeeper as zookeeper;
 pub use registry::Registry;
+
+/// Parts for those who write a backend: what it implements, what it is given, and how a [`Registry`] knows it.
+pub mod backend {
+    #[doc(inline)]
+    pub use lock_core::backend::*;
+
+    pub use crate::registry::backend::{Backend, BackendOptions};
+}

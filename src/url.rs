@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::fmt;
 
-use lock_core::RedactedUrl;
+use lock_core::backend::RedactedUrl;
 
 use crate::backends::is_built_in;
 use crate::fields::Field;

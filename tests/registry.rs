@@ -3,9 +3,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use polylock::backend::{Backend, BackendOptions};
 use polylock::{
-    Backend, BackendOptions, Config, DistributedLock, DistributedLockExt, Error, ErrorKind,
-    IntoConfig, KeeperMode, MemoryLock, Registry, Result,
+    Config, DistributedLock, DistributedLockExt, Error, ErrorKind, IntoConfig, KeeperMode,
+    MemoryLock, Registry, Result,
 };
 
 /// What a backend was connected with, in the order of the calls.

@@ -1,10 +1,8 @@
 //! The contract of polylock: what a distributed lock promises, and the parts every backend shares.
 //!
-//! Applications hold an `Arc<dyn `[`DistributedLock`]`>` and use the calls of
-//! [`DistributedLockExt`]; what they get is a [`LockGuard`], the same type for every backend.
-//! A backend writes two things: [`DistributedLock::acquire`] (how to take and how to wait) and
-//! [`LeaseStore`] (how to renew and release). Everything that makes a lock trustworthy is written once,
-//! here: cancellation in [`Claim`], validity and loss in the guard's hold, renewal in [`Keeper`].
+//! Applications hold an `Arc<dyn `[`DistributedLock`]`>` and use the calls of [`DistributedLockExt`];
+//! what they get is a [`LockGuard`], the same type for every backend. What a backend implements, and what
+//! it is given, is in [`backend`].
 //!
 //! [`MemoryLock`] is the contract in executable form and needs no server:
 //!
@@ -23,7 +21,6 @@
 //! ```
 
 mod api;
-mod backend;
 mod clock;
 mod hand_off;
 mod hold;
@@ -35,39 +32,68 @@ mod waiter;
 pub use api::capabilities::{Capabilities, TokenOrder};
 pub use api::error::{Error, ErrorKind, Result};
 pub use api::guard::LockGuard;
-pub use api::human_duration::HumanDuration;
 pub use api::key::{LockKey, Namespace};
 pub use api::lock::DistributedLock;
 pub use api::lock_ext::DistributedLockExt;
 pub use api::mysql_hold::MySqlHold;
-pub use api::redacted_url::RedactedUrl;
 pub use api::request::{DEFAULT_TTL, LockRequest, Mode, TTL_RANGE, Wait};
 pub use api::tls::Tls;
 pub use api::token::FencingToken;
-/// Backends and stores under test are written with it; here so that they need no dependency more.
-pub use async_trait::async_trait;
-pub use backend::acquire::{Answer, Ask, Attempt, acquire};
-pub use backend::backoff::Backoff;
-pub use backend::claim::Claim;
-pub use backend::deadlines::Deadlines;
-pub use backend::fair_queue::{blocking_claim, holders};
-pub use backend::in_flight::{InFlight, OneInFlight};
-pub use backend::lease_store::{HoldId, LeaseStore, OwnerId, Released, Renewal};
-pub use backend::local_queue::{LocalQueue, LocalTurn};
-pub use backend::per_runtime::PerRuntime;
-pub use backend::percent::percent_decoded;
-pub use backend::reconnecting::Reconnecting;
-pub use backend::reply_stats::{LastReply, ReplyStats};
-pub use backend::retry::Retry;
-pub use clock::{Clock, Moment};
 pub use hand_off::HandOff;
-pub use hold::loss::LossSender;
 pub use hold::loss_reason::LossReason;
 pub use hold::state::HoldState;
 pub use hold::states::HoldStates;
 pub use hold::watch::HoldWatch;
-pub use keeper::Keeper;
-pub use keeper::recheck::RecheckHandle;
-pub use keeper::runtime::{KeeperMode, KeeperRuntime};
+pub use keeper::runtime::KeeperMode;
 pub use memory::MemoryLock;
-pub use mutex::Mutex;
+
+/// Parts for those who write a backend: the traits that it implements, and what it is given.
+///
+/// [`DistributedLock`] is the whole duty of a backend. Most call [`acquire`](backend::acquire), which
+/// asks the store, waits and asks again for as long as the request allows; they say by an
+/// [`Attempt`](backend::Attempt) how the store is asked once and what wakes a waiter, and by a
+/// [`LeaseStore`](backend::LeaseStore) how a hold is renewed and released. The
+/// [`Keeper`](backend::Keeper) does the rest.
+///
+/// The parts may change with each minor version.
+pub mod backend {
+    pub(crate) mod acquire;
+    pub(crate) mod backoff;
+    pub(crate) mod claim;
+    pub(crate) mod deadlines;
+    pub(crate) mod fair_queue;
+    pub(crate) mod followers;
+    pub(crate) mod in_flight;
+    pub(crate) mod lease_store;
+    pub(crate) mod local_queue;
+    pub(crate) mod per_runtime;
+    pub(crate) mod percent;
+    pub(crate) mod reconnecting;
+    pub(crate) mod reply_stats;
+    pub(crate) mod retry;
+
+    /// Makes traits with async methods fit for `dyn`, as [`DistributedLock`](crate::DistributedLock) is.
+    pub use async_trait::async_trait;
+
+    pub use self::acquire::{Answer, Ask, Attempt, acquire};
+    pub use self::backoff::Backoff;
+    pub use self::claim::Claim;
+    pub use self::deadlines::Deadlines;
+    pub use self::fair_queue::{blocking_claim, holders};
+    pub use self::in_flight::{InFlight, OneInFlight};
+    pub use self::lease_store::{ClaimId, HoldId, LeaseStore, Released, Renewal};
+    pub use self::local_queue::{LocalQueue, LocalTurn};
+    pub use self::per_runtime::PerRuntime;
+    pub use self::percent::percent_decoded;
+    pub use self::reconnecting::Reconnecting;
+    pub use self::reply_stats::{LastReply, ReplyStats};
+    pub use self::retry::Retry;
+    pub use crate::api::human_duration::HumanDuration;
+    pub use crate::api::redacted_url::RedactedUrl;
+    pub use crate::clock::{Clock, Moment};
+    pub use crate::hold::loss::LossSender;
+    pub use crate::keeper::Keeper;
+    pub use crate::keeper::recheck::RecheckHandle;
+    pub use crate::keeper::runtime::KeeperRuntime;
+    pub use crate::mutex::Mutex;
+}

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use lock_core::backend::{Keeper, async_trait};
 use lock_core::{
-    Capabilities, DistributedLock, HandOff, Keeper, LockGuard, LockRequest, MemoryLock, Mode,
-    Result, async_trait,
+    Capabilities, DistributedLock, HandOff, LockGuard, LockRequest, MemoryLock, Mode, Result,
 };
 use tokio::sync::Notify;
 use tokio::task::JoinSet;

@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use lock_core::backend::Released;
 use lock_core::{
     Capabilities, DistributedLock, DistributedLockExt, FencingToken, HandOff, LockGuard, LockKey,
-    LockRequest, LossReason, MemoryLock, Released, Result,
+    LockRequest, LossReason, MemoryLock, Result,
 };
 use lock_testkit::assert_excluded;
 use tokio::task::JoinSet;

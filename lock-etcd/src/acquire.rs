@@ -5,9 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::OptionFuture;
-use lock_core::{
-    Answer, Ask, Attempt, Claim, Clock, LastReply, LockRequest, Moment, Released, Result,
-};
+use lock_core::backend::{Answer, Ask, Attempt, Claim, Clock, LastReply, Moment, Released};
+use lock_core::{LockRequest, Result};
 use tokio::time::{Instant, sleep_until};
 
 use crate::claim_key::ClaimKey;
@@ -177,7 +176,7 @@ impl<'a> EtcdAttempt<'a> {
         }
         let ends = queue.check_ends(queue.created().unwrap_or(i64::MAX));
         if queue.created().is_none() && !claim_key.is_in_doubt() {
-            self.client.leave(claim.id().owner());
+            self.client.leave(claim.id().claim());
             claim.refused();
             self.claim_key = None;
         }

@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use etcd_client::TxnOp;
-use lock_core::{Claim, HoldId, LossSender, Mode, Moment, Mutex};
+use lock_core::Mode;
+use lock_core::backend::{Claim, HoldId, LossSender, Moment, Mutex};
 use tokio::sync::watch;
 
 use crate::key_pool::KeyPool;
@@ -52,7 +53,7 @@ impl ClaimKey {
         let queue = keys.queue(hold.key());
         let used = key_pool.take(&queue, hold.mode());
         let key = used.unwrap_or_else(|| keys.claim(hold, lease.id()).into());
-        lease.stands(hold.owner(), Arc::clone(&key), hold.mode());
+        lease.stands(hold.claim(), Arc::clone(&key), hold.mode());
         Arc::new(Self {
             queue,
             key,

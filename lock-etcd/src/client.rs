@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use etcd_client::{Compare, CompareOp, GetOptions, PutOptions, Txn, TxnOp, TxnOpResponse};
-use lock_core::{
-    Claim, Clock, Deadlines, HoldId, KeeperRuntime, Moment, Mutex, OwnerId, PerRuntime, Result,
+use lock_core::Result;
+use lock_core::backend::{
+    Claim, ClaimId, Clock, Deadlines, HoldId, KeeperRuntime, Moment, Mutex, PerRuntime,
 };
 use tokio::runtime::Handle;
 
@@ -33,7 +34,7 @@ pub(crate) struct Client {
     /// The connection of each runtime that acquires.
     command: PerRuntime<SharedConnection>,
     background: PerRuntime<Background>,
-    claims: Mutex<HashMap<OwnerId, Arc<ClaimKey>>>,
+    claims: Mutex<HashMap<ClaimId, Arc<ClaimKey>>>,
     key_pool: KeyPool,
 }
 
@@ -123,17 +124,17 @@ impl Client {
     pub(crate) async fn enter_claim(&self, claim: &Claim) -> Result<Arc<ClaimKey>> {
         let (hold, loss) = (claim.id(), claim.loss());
         let leases = Arc::clone(&self.background()?.leases);
-        let lease = leases.enter(Span::of(hold), hold.owner(), &loss).await?;
+        let lease = leases.enter(Span::of(hold), hold.claim(), &loss).await?;
         let claim_key = ClaimKey::new(&self.keys, &self.key_pool, claim, lease);
         let mut claims = self.claims.lock();
-        claims.insert(hold.owner(), Arc::clone(&claim_key));
+        claims.insert(hold.claim(), Arc::clone(&claim_key));
         Ok(claim_key)
     }
 
     /// Forgets a claim that has no key on the servers.
-    pub(crate) fn leave(&self, owner: OwnerId) {
-        if let Some(claim_key) = self.claims.lock().remove(&owner) {
-            claim_key.lease.leave(owner);
+    pub(crate) fn leave(&self, claim: ClaimId) {
+        if let Some(claim_key) = self.claims.lock().remove(&claim) {
+            claim_key.lease.leave(claim);
             if claim_key.is_reusable() {
                 let name = Arc::clone(&claim_key.key);
                 self.key_pool.keep(&claim_key.queue, claim_key.mode, name);
@@ -200,14 +201,14 @@ impl Client {
     }
 
     pub(crate) fn known(&self, hold: &HoldId) -> Option<Arc<ClaimKey>> {
-        self.claims.lock().get(&hold.owner()).cloned()
+        self.claims.lock().get(&hold.claim()).cloned()
     }
 
     /// Marks a hold as being released and returns its claim, if the client still has it. A later
     /// [leave](Self::leave) sees the mark.
     pub(crate) fn begin_release(&self, hold: &HoldId) -> Option<Arc<ClaimKey>> {
         let claims = self.claims.lock();
-        let claim_key = claims.get(&hold.owner())?;
+        let claim_key = claims.get(&hold.claim())?;
         claim_key.release();
         Some(Arc::clone(claim_key))
     }

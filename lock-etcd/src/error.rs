@@ -6,7 +6,8 @@ use std::fmt;
 use std::time::Duration;
 
 use etcd_client::Error as EtcdError;
-use lock_core::{Error, ErrorKind, HumanDuration};
+use lock_core::backend::HumanDuration;
+use lock_core::{Error, ErrorKind};
 use tonic::{Code, Status};
 
 pub(crate) const BACKEND: &str = "etcd";

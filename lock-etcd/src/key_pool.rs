@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, MutexGuard};
 
-use lock_core::{Mode, Mutex};
+use lock_core::Mode;
+use lock_core::backend::Mutex;
 
 /// The largest number of keys that are kept, some 200 bytes each.
 const KEPT_MAX: usize = 1024;

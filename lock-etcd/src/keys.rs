@@ -1,7 +1,8 @@
 //! The keys of claims on the servers.
 
 use etcd_client::{GetOptions, TxnOp};
-use lock_core::{HoldId, LockKey, Mode, Namespace};
+use lock_core::backend::HoldId;
+use lock_core::{LockKey, Mode, Namespace};
 
 /// Turns names into keys.
 #[derive(Clone, Debug)]
@@ -23,9 +24,9 @@ impl Keys {
         format!("{}{key}/", self.prefix)
     }
 
-    /// Returns a key for a claim that no other client uses: it contains a lease and the owner id.
+    /// Returns a key for a claim that no other client uses: it contains a lease and the claim id.
     pub(crate) fn claim(&self, hold: &HoldId, lease: i64) -> String {
-        format!("{}{lease:x}-{}", self.queue(hold.key()), hold.owner())
+        format!("{}{lease:x}-{}", self.queue(hold.key()), hold.claim())
     }
 
     /// Returns a key to read where only an answer matters. Without a namespace, the user may not
@@ -68,9 +69,9 @@ fn escaped(namespace: &str) -> String {
 /// exclusive one.
 pub(crate) fn mode_text(mode: Mode) -> String {
     match mode {
-        Mode::Exclusive => String::new(),
         Mode::Shared => SHARED.to_owned(),
         Mode::Permit { of } => format!("{PERMIT}{of}"),
+        _ => String::new(),
     }
 }
 

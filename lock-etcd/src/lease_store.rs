@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::join_all;
-use lock_core::{HoldId, LeaseStore, LossReason, Released, Renewal, Result};
+use lock_core::backend::{HoldId, LeaseStore, Released, Renewal};
+use lock_core::{LossReason, Result};
 
 use crate::claim_key::ClaimKey;
 use crate::client::Client;

@@ -1,7 +1,7 @@
 //! polylock on etcd: all three modes in the order of arrival, with waiters that are woken by
 //! watches.
 //!
-//! A claim on a lock is a key directly below the lock's name, `name/<lease>-<owner>`. Its create
+//! A claim on a lock is a key directly below the lock's name, `name/<lease>-<claim>`. Its create
 //! revision is its position in the queue, and also its fencing token. `etcdctl lock` and the
 //! mutexes of the Go client use the same layout, so all of them exclude each other and are served
 //! in one order of arrival. A key of another client counts as an exclusive claim. If it has no

@@ -1,7 +1,8 @@
 //! The claims on one key, in the order of their creation.
 
 use etcd_client::{KeyValue, ResponseHeader, TxnOpResponse, TxnResponse};
-use lock_core::{Error, ErrorKind, Mode, Result, blocking_claim, holders};
+use lock_core::backend::{blocking_claim, holders};
+use lock_core::{Error, ErrorKind, Mode, Result};
 
 use crate::error::{BACKEND, unexpected};
 use crate::keys::mode_of;

@@ -4,7 +4,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{HoldId, Released, Result};
+use lock_core::Result;
+use lock_core::backend::{HoldId, Released};
 use tokio::runtime::Handle;
 
 use crate::claim_key::ClaimKey;
@@ -41,7 +42,7 @@ impl Client {
                 if deleted == 0 {
                     claim_key.forbid_reuse();
                 }
-                self.leave(hold.owner());
+                self.leave(hold.claim());
                 Ok(if deleted > 0 {
                     Released::Released
                 } else {
@@ -53,7 +54,7 @@ impl Client {
                 // until then.
                 claim_key.lease.delete_until_revoked(&claim_key.key);
                 claim_key.mark_in_doubt();
-                claim_key.lease.leave(hold.owner());
+                claim_key.lease.leave(hold.claim());
                 self.forget_soon(&claim_key, hold.store_ttl());
                 Err(failure.into())
             }

@@ -3,7 +3,8 @@
 use std::future::pending;
 use std::time::Duration;
 
-use lock_core::{Answer, Ask, Attempt, Error, LastReply, LockRequest, Moment, Result, Retry};
+use lock_core::backend::{Answer, Ask, Attempt, LastReply, Moment, Retry};
+use lock_core::{Error, LockRequest, Result};
 
 use crate::MySqlHold;
 use crate::client::Client;

@@ -4,17 +4,17 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{
-    Capabilities, Deadlines, Error, HumanDuration, KeeperRuntime, LockKey, Mode, Moment, Mutex,
-    OwnerId, PerRuntime, ReplyStats, Result,
+use lock_core::backend::{
+    ClaimId, Deadlines, HumanDuration, KeeperRuntime, Moment, Mutex, PerRuntime, ReplyStats,
 };
+use lock_core::{Capabilities, Error, LockKey, Mode, Result};
 
 use crate::connection::connect::Connector;
 use crate::connection::connection_id::ConnectionId;
-use crate::connection::detached_request::{DetachedRequest, InFlightByOwner};
+use crate::connection::detached_request::{DetachedRequest, InFlightByClaim};
 use crate::connection::kill::Kill;
 use crate::connection::pool::{Pool, PoolRuntimes};
-use crate::connection::retrying_query::QueryOwner;
+use crate::connection::retrying_query::QueryClaim;
 use crate::connection::session::Answer;
 use crate::error::{Failure, config_error, no_answer};
 use crate::lease::batch_size::BatchSize;
@@ -53,12 +53,12 @@ pub(crate) struct Client {
     creates_tables: bool,
     pub(crate) renewal_batch: BatchSize,
     /// The holds whose rows were locked by another transaction when they were to be renewed.
-    pub(crate) stalled: Mutex<HashSet<OwnerId>>,
+    pub(crate) stalled: Mutex<HashSet<ClaimId>>,
     pub(crate) deadlines: Deadlines,
     pub(crate) heard: Arc<ReplyStats>,
     /// The distance by which the token of a row lock may be ahead of the one that is written down in its row.
     pub(crate) token_age_max: u64,
-    pub(crate) in_flight: Arc<InFlightByOwner>,
+    pub(crate) in_flight: Arc<InFlightByClaim>,
     keeper_runtime: KeeperRuntime,
     command: PerRuntime<CommandPools>,
     background: PerRuntime<BackgroundPools>,
@@ -263,9 +263,9 @@ impl Client {
         })
     }
 
-    /// Waits until no request for `owner` goes on in the background.
-    pub(crate) async fn settled(&self, owner: OwnerId, limit: Duration) -> Result<()> {
-        let Some(settled) = self.in_flight.settled(owner) else {
+    /// Waits until no request for `claim` goes on in the background.
+    pub(crate) async fn settled(&self, claim: ClaimId, limit: Duration) -> Result<()> {
+        let Some(settled) = self.in_flight.settled(claim) else {
             return Ok(());
         };
         match self.deadlines.timeout(limit, settled).await {
@@ -275,19 +275,19 @@ impl Client {
     }
 }
 
-/// An owner of a hold of this client.
-pub(crate) struct OwnerOf<'a>(pub(crate) &'a Client, pub(crate) OwnerId);
+/// A claim of this client.
+pub(crate) struct ClaimOf<'a>(pub(crate) &'a Client, pub(crate) ClaimId);
 
-impl QueryOwner for OwnerOf<'_> {
+impl QueryClaim for ClaimOf<'_> {
     fn adopt(
         &self,
         request: DetachedRequest,
         connection: &ConnectionId,
     ) -> Result<DetachedRequest> {
-        let Self(client, owner) = self;
+        let Self(client, claim) = self;
         let kill = client.kill(connection)?;
         Ok(request
-            .of(*owner, &client.in_flight)
+            .of(*claim, &client.in_flight)
             .interrupted_after(INTERRUPT_AFTER, kill.until_done()))
     }
 

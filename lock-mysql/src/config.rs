@@ -5,7 +5,8 @@ use std::time::Duration;
 
 #[doc(inline)]
 pub use lock_core::MySqlHold;
-use lock_core::{KeeperMode, Namespace, RedactedUrl, Tls};
+use lock_core::backend::RedactedUrl;
+use lock_core::{KeeperMode, Namespace, Tls};
 
 /// Where the server is, which table holds the locks, and how.
 ///

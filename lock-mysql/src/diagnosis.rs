@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{OwnerId, Result};
+use lock_core::Result;
+use lock_core::backend::ClaimId;
 
-use crate::client::{Client, OwnerOf};
+use crate::client::{ClaimOf, Client};
 use crate::connection::connection_id::ConnectionId;
 use crate::connection::detached_request::DetachedRequest;
 use crate::connection::pool::Pool;
@@ -21,16 +22,16 @@ const SILENCE_LIMIT: Duration = Duration::from_millis(500);
 const STATES: &str = "SELECT STATE FROM information_schema.PROCESSLIST WHERE DB = DATABASE() AND (STATE LIKE 'Waiting for % lock%' OR TIME >= 1)";
 
 impl Client {
-    /// Asks on `pool` what could be asked in vain, for `owner`.
+    /// Asks on `pool` what could be asked in vain, for `claim`.
     pub(crate) async fn ask_for(
         &self,
-        owner: OwnerId,
+        claim: ClaimId,
         pool: &Arc<Pool>,
         statements: String,
         limit: Duration,
     ) -> Result<Answer, Failure> {
-        let owner = OwnerOf(self, owner);
-        let query = RetryingQuery::new(pool, owner, limit, |_| statements.clone());
+        let claim = ClaimOf(self, claim);
+        let query = RetryingQuery::new(pool, claim, limit, |_| statements.clone());
         Ok(query.run(limit).await?.answer)
     }
 

@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use lock_core::{Error, ErrorKind, HumanDuration};
+use lock_core::backend::HumanDuration;
+use lock_core::{Error, ErrorKind};
 use sqlx::error::DatabaseError;
 use sqlx::mysql::MySqlDatabaseError;
 

@@ -1,7 +1,8 @@
 //! Renews holds, and gives them back.
 
 use async_trait::async_trait;
-use lock_core::{HoldId, LeaseStore, Released, Renewal, Result};
+use lock_core::Result;
+use lock_core::backend::{HoldId, LeaseStore, Released, Renewal};
 
 use crate::MySqlHold;
 use crate::client::Client;

@@ -10,7 +10,7 @@
 //!   heartbeat keeps it, and the session's `wait_timeout` ends it when the heartbeats stay away.
 //!
 //! Row locks, and all that keeps holds, have their connections at the client's
-//! [`KeeperRuntime`](lock_core::KeeperRuntime), so neither a blocked nor a dropped runtime of the application takes them
+//! [`KeeperRuntime`](lock_core::backend::KeeperRuntime), so neither a blocked nor a dropped runtime of the application takes them
 //! along. Leases are taken and released over connections of each runtime that does so, which end with it. A request that
 //! no caller waits for any more is not cut off: it goes on in the background, and what it won is given back.
 

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{
-    Answer, Ask, Attempt, Backoff, Claim, Clock, LastReply, LockRequest, Moment, Result,
-};
+use lock_core::backend::{Answer, Ask, Attempt, Backoff, Claim, Clock, LastReply, Moment};
+use lock_core::{LockRequest, Result};
 
 use crate::client::{self, Client};
 use crate::commands::calls::Asks;

@@ -4,9 +4,8 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{
-    Clock, Deadlines, Error, ErrorKind, HoldId, KeeperRuntime, LockKey, PerRuntime, Result,
-};
+use lock_core::backend::{Clock, Deadlines, HoldId, KeeperRuntime, PerRuntime};
+use lock_core::{Error, ErrorKind, LockKey, Result};
 use redis::{AsyncConnectionConfig, PushInfo, Value};
 
 use crate::RedisConfig;

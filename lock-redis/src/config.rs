@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use lock_core::{KeeperMode, Namespace, RedactedUrl, Tls};
+use lock_core::backend::RedactedUrl;
+use lock_core::{KeeperMode, Namespace, Tls};
 
 /// Where the server is, and what stands before every key on it.
 ///

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::io;
 use std::time::Duration;
 
-use lock_core::{Error, ErrorKind, HumanDuration};
+use lock_core::backend::HumanDuration;
+use lock_core::{Error, ErrorKind};
 use redis::{ErrorKind as RedisErrorKind, RedisError, ServerErrorKind};
 
 pub(crate) const BACKEND: &str = "redis";

@@ -1,6 +1,7 @@
 //! The keys of locks on the server.
 
-use lock_core::{HoldId, LockKey, Mode, Namespace};
+use lock_core::backend::HoldId;
+use lock_core::{LockKey, Mode, Namespace};
 
 /// A byte that no UTF-8 text has, so that our companion keys can never be a lock's name.
 const COMPANION: u8 = 0xFF;
@@ -70,9 +71,9 @@ fn escaped(namespace: &str) -> String {
 /// number. Otherwise: its member in the set of holders, whose first character is the kind.
 pub(crate) fn owner_mark(hold: &HoldId) -> String {
     match hold.mode() {
-        Mode::Shared => format!("s{}", hold.owner()),
-        Mode::Permit { .. } => format!("p{}", hold.owner()),
-        _ => format!("{}:", hold.owner()),
+        Mode::Shared => format!("s{}", hold.claim()),
+        Mode::Permit { .. } => format!("p{}", hold.claim()),
+        _ => format!("{}:", hold.claim()),
     }
 }
 

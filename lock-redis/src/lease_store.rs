@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::{Clock, Error, HoldId, LeaseStore, LossReason, Moment, Released, Renewal, Result};
+use lock_core::backend::{Clock, HoldId, LeaseStore, Moment, Released, Renewal};
+use lock_core::{Error, LossReason, Result};
 use redis::{RedisResult, Value};
 use tokio::runtime::Handle;
 

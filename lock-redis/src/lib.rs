@@ -7,7 +7,7 @@
 //! A client keeps two kinds of connections. A *command* connection takes and releases; there is one
 //! on each runtime that acquires, which saves a hop between threads. The *background* connection
 //! renews, releases as a last resort, and is told by the server when a key changes that a waiter
-//! waits for or holds; it lives at the client's [`KeeperRuntime`](lock_core::KeeperRuntime).
+//! waits for or holds; it lives at the client's [`KeeperRuntime`](lock_core::backend::KeeperRuntime).
 //!
 //! With the cargo feature `tls`, `rediss://` URLs connect over TLS, the server always verified: by rustls
 //! with the aws-lc-rs provider, which is handed over explicitly, so that it does not matter what else an

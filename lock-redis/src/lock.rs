@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use lock_core::backend::{Keeper, KeeperRuntime, LocalQueue, acquire};
 use lock_core::{
-    Capabilities, DistributedLock, Keeper, KeeperRuntime, LocalQueue, LockGuard, LockRequest,
-    Result, TTL_RANGE, TokenOrder, acquire,
+    Capabilities, DistributedLock, LockGuard, LockRequest, Result, TTL_RANGE, TokenOrder,
 };
 
 use crate::RedisConfig;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 
-use lock_core::{Mutex, RecheckHandle};
+use lock_core::backend::{Mutex, RecheckHandle};
 use redis::{PushInfo, PushKind, Value};
 use tokio::sync::Notify;
 

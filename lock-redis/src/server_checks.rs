@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use lock_core::{Error, ErrorKind, Moment, Mutex, Result};
+use lock_core::backend::{Moment, Mutex};
+use lock_core::{Error, ErrorKind, Result};
 use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, RedisError, RedisResult, Value};
 
@@ -215,7 +216,7 @@ pub(crate) async fn check_eviction(mut connection: MultiplexedConnection) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lock_core::Clock;
+    use lock_core::backend::Clock;
 
     /// The step between two readings of a clock that is `offsets` seconds ahead of ours.
     fn seen(offsets: [u64; 2], elapsed: Duration, round_trip: Duration) -> Option<&'static str> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_core::{Clock, Moment};
+use lock_core::backend::{Clock, Moment};
 
 /// The number of wake-ups in a row that are answered at once. A key that passes quickly from process to process
 /// wakes its waiters for good reason, and a waiter that pauses then gets it less often.

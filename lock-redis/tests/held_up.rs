@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lock_core::{DistributedLock, KeeperRuntime, LockRequest, LossReason};
+use lock_core::backend::KeeperRuntime;
+use lock_core::{DistributedLock, LockRequest, LossReason};
 use lock_redis::{RedisConfig, RedisLock};
 use lock_testkit::servers::RedisServer;
 use lock_testkit::steady;

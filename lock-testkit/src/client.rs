@@ -5,7 +5,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{DistributedLock, ErrorKind, LockGuard, LockRequest, Released, Wait};
+use lock_core::backend::Released;
+use lock_core::{DistributedLock, ErrorKind, LockGuard, LockRequest, Wait};
 use tokio::time::sleep;
 
 use crate::assert_excluded;

@@ -21,9 +21,9 @@ impl Section {
     /// Does what may be done in `mode`, and panics when someone is there who must not be.
     pub(crate) async fn enter(&self, mode: Mode, random: &mut fastrand::Rng) {
         let mine = match mode {
-            Mode::Exclusive => &self.exclusive,
             Mode::Shared => &self.shared,
             Mode::Permit { .. } => &self.permits,
+            _ => &self.exclusive,
         };
         mine.fetch_add(1, Ordering::SeqCst);
         let seen = self.counter.load(Ordering::SeqCst);
@@ -43,9 +43,9 @@ impl Section {
         let [exclusive, shared, permits] = [&self.exclusive, &self.shared, &self.permits]
             .map(|count| count.load(Ordering::SeqCst));
         let fits = match mode {
-            Mode::Exclusive => exclusive == 1 && shared == 0 && permits == 0,
             Mode::Shared => exclusive == 0 && permits == 0,
             Mode::Permit { of } => exclusive == 0 && shared == 0 && permits <= i64::from(of.get()),
+            _ => exclusive == 1 && shared == 0 && permits == 0,
         };
         assert_excluded!(
             fits,

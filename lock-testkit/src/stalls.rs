@@ -5,7 +5,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, Once, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use lock_core::{Clock, Moment};
+use lock_core::backend::{Clock, Moment};
 
 use crate::block_thread;
 

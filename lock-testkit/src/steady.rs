@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::thread;
 use std::time::Duration;
 
-use lock_core::Clock;
+use lock_core::backend::Clock;
 
 use crate::excluded::Attempt;
 use crate::stalls;

@@ -3,10 +3,10 @@
 use std::future::pending;
 use std::time::Duration;
 
-use lock_core::{
-    Answer, Ask, Attempt, Claim, Clock, LastReply, LockRequest, Mode, Moment, Result, Retry,
-    blocking_claim,
+use lock_core::backend::{
+    Answer, Ask, Attempt, Claim, Clock, LastReply, Moment, Retry, blocking_claim,
 };
+use lock_core::{LockRequest, Mode, Result};
 use zookeeper_client::Error as ZooKeeperError;
 
 use crate::claim::node::{ClaimNode, Look};

@@ -4,10 +4,11 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{
-    Capabilities, Clock, Deadlines, Error, HoldId, HumanDuration, KeeperRuntime, LockKey, Moment,
-    OwnerId, PerRuntime, Released, ReplyStats, Result,
+use lock_core::backend::{
+    ClaimId, Clock, Deadlines, HoldId, HumanDuration, KeeperRuntime, Moment, PerRuntime, Released,
+    ReplyStats,
 };
+use lock_core::{Capabilities, Error, LockKey, Result};
 use zookeeper_client::Error as ZooKeeperError;
 
 use crate::ZooKeeperConfig;
@@ -153,17 +154,17 @@ impl Client {
 
     /// Deletes the node of a hold or claim, behind all earlier requests for it.
     pub(crate) async fn release_claim(&self, hold: &HoldId) -> Result<Released> {
-        let Some(record) = self.registry.get(hold.owner()) else {
+        let Some(record) = self.registry.get(hold.claim()) else {
             return Ok(Released::AlreadyLost);
         };
         let begun = Clock::Boot.now();
         self.registry
-            .update(hold.owner(), |record| record.released = Some(begun));
+            .update(hold.claim(), |record| record.released = Some(begun));
         let removing = remove(&record);
         let removed = self.deadlines.timeout(RELEASE_LIMIT, removing).await;
         match removed.unwrap_or_else(|| Err(self.request_sizes.no_answer(RELEASE_LIMIT))) {
             Ok(was_there) => {
-                self.left(hold.owner());
+                self.left(hold.claim());
                 Ok(match was_there {
                     true => Released::Released,
                     false => Released::AlreadyLost,
@@ -189,8 +190,8 @@ impl Client {
     }
 
     /// Notes that the node of a claim is gone.
-    pub(crate) fn left(&self, owner: OwnerId) {
-        if let Some(record) = self.registry.leave(owner) {
+    pub(crate) fn left(&self, claim: ClaimId) {
+        if let Some(record) = self.registry.leave(claim) {
             record.session.touch();
             self.lock_nodes.left(record.lock, record.session);
         }
@@ -202,7 +203,7 @@ impl Client {
     fn stuck(&self, hold: &HoldId, record: &ClaimRecord, begun: Moment) {
         let since = record.stuck_since.unwrap_or(begun);
         self.registry
-            .update(hold.owner(), |record| record.stuck_since = Some(since));
+            .update(hold.claim(), |record| record.stuck_since = Some(since));
         // The time for which a release is repeated: what the session has granted, which is less
         // than its timeout.
         let granted = record.session.ttl(hold.lock_delay());

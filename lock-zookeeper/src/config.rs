@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use lock_core::{KeeperMode, Namespace, RedactedUrl, Result, Tls};
+use lock_core::backend::RedactedUrl;
+use lock_core::{KeeperMode, Namespace, Result, Tls};
 
 use crate::error::config_error;
 use crate::url::Location;

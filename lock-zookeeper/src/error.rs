@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lock_core::{Error, ErrorKind, HumanDuration};
+use lock_core::backend::HumanDuration;
+use lock_core::{Error, ErrorKind};
 use zookeeper_client::Error as ZooKeeperError;
 
 pub(crate) const BACKEND: &str = "zookeeper";

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use lock_core::backend::{Keeper, KeeperRuntime, acquire};
 use lock_core::{
-    Capabilities, DEFAULT_TTL, DistributedLock, Keeper, KeeperRuntime, LockGuard, LockRequest,
-    Result, TTL_RANGE, TokenOrder, acquire,
+    Capabilities, DEFAULT_TTL, DistributedLock, LockGuard, LockRequest, Result, TTL_RANGE,
+    TokenOrder,
 };
 
 use crate::ZooKeeperConfig;

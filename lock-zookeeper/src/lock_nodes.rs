@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lock_core::{Clock, Deadlines, KeeperRuntime, Moment, Mutex};
+use lock_core::backend::{Clock, Deadlines, KeeperRuntime, Moment, Mutex};
 
 use crate::paths::Paths;
 use crate::session::requests::Session;

@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use lock_core::{HoldId, LockKey, Mode, Namespace};
+use lock_core::backend::HoldId;
+use lock_core::{LockKey, Mode, Namespace};
 
 /// The paths of a client's locks.
 #[derive(Clone, Debug)]
@@ -55,18 +56,18 @@ impl Paths {
 /// Returns the name of a claim up to its sequence number, in the format of Curator. The mode stands
 /// before the last part, so that other clients take each of these claims for an exclusive one.
 pub(crate) fn claim_prefix(hold: &HoldId) -> String {
-    let owner = hold.owner().to_string();
+    let claim = hold.claim().to_string();
     let mut name = "_c_".to_owned();
-    for (index, digit) in owner.chars().enumerate() {
+    for (index, digit) in claim.chars().enumerate() {
         if [8, 12, 16, 20].contains(&index) {
             name.push('-');
         }
         name.push(digit);
     }
     name.push_str(&match hold.mode() {
-        Mode::Exclusive => "-lock-".to_owned(),
         Mode::Shared => "-shared-lock-".to_owned(),
         Mode::Permit { of } => format!("-permit-{of}-lock-"),
+        _ => "-lock-".to_owned(),
     });
     name
 }

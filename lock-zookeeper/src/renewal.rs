@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use futures_util::future::{join, join_all};
-use lock_core::{Clock, HoldId, LossReason, Renewal, Result};
+use lock_core::backend::{Clock, HoldId, Renewal};
+use lock_core::{LossReason, Result};
 
 use crate::claim::registry::ClaimRecord;
 use crate::client::Client;
@@ -55,7 +56,7 @@ impl Client {
         let limit = holds.iter().map(HoldId::ttl).min().unwrap_or_default() / 4;
         let due = holds.iter().map(|hold| Due {
             hold,
-            record: self.registry.get(hold.owner()),
+            record: self.registry.get(hold.claim()),
         });
         let due: Vec<Due<'_>> = due.collect();
         let sessions = sessions(due.iter().flat_map(|due| &due.record));
@@ -131,11 +132,11 @@ impl Client {
     }
 
     fn hand_over(&self, sought: &Sought<'_>, watcher: Watcher) {
-        let (owner, record) = (sought.hold.owner(), sought.record);
+        let (claim, record) = (sought.hold.claim(), sought.record);
         self.registry
-            .update(owner, |record| record.is_watched = true);
+            .update(claim, |record| record.is_watched = true);
         record.session.tells(WatchedNode {
-            owner,
+            claim,
             loss: record.loss.clone(),
             watcher,
         });

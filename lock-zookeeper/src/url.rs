@@ -1,6 +1,7 @@
 //! The URL of an ensemble.
 
-use lock_core::{Error, Result, percent_decoded};
+use lock_core::backend::percent_decoded;
+use lock_core::{Error, Result};
 
 use crate::error::config_error;
 

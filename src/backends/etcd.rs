@@ -5,7 +5,7 @@ use std::sync::Arc;
 use lock_core::{DistributedLock, Result};
 use lock_etcd::{EtcdConfig, EtcdLock};
 
-use crate::BackendOptions;
+use crate::backend::BackendOptions;
 
 pub(crate) async fn connect(options: BackendOptions) -> Result<Arc<dyn DistributedLock>> {
     let config = EtcdConfig::new(options.url())

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use lock_core::{DistributedLock, Error, ErrorKind, KeeperMode, MemoryLock, Result};
 
-use crate::BackendOptions;
+use crate::backend::BackendOptions;
 
 pub(crate) async fn connect(options: BackendOptions) -> Result<Arc<dyn DistributedLock>> {
     if let Some(setting) = options.tls().first_given() {

@@ -12,7 +12,7 @@ pub(crate) mod zookeeper;
 
 use lock_core::{Error, ErrorKind};
 
-use crate::backend::Backend;
+use crate::registry::backend::Backend;
 
 /// A row for a backend that a cargo feature compiles in: the feature, which is also the scheme without TLS, and what
 /// connects to it.
@@ -116,7 +116,7 @@ pub(crate) fn unknown_scheme<'a>(scheme: &str, known: impl Iterator<Item = &'a s
     feature = "redis",
     feature = "zookeeper"
 )))]
-fn not_compiled_in(feature: &str, options: &crate::BackendOptions) -> Error {
+fn not_compiled_in(feature: &str, options: &crate::backend::BackendOptions) -> Error {
     let scheme = options.scheme();
     Error::new(
         ErrorKind::Config,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use lock_core::{DistributedLock, Result};
 use lock_mysql::{MySqlConfig, MySqlLock};
 
-use crate::BackendOptions;
+use crate::backend::BackendOptions;
 use crate::config::configure_mysql;
 
 pub(crate) async fn connect(options: BackendOptions) -> Result<Arc<dyn DistributedLock>> {

@@ -24,7 +24,8 @@ mod memory {
     use std::sync::Arc;
 
     use lock_testkit::{Case, Store};
-    use polylock::{DistributedLock, LockKey, LockRequest, MemoryLock, async_trait};
+    use polylock::backend::async_trait;
+    use polylock::{DistributedLock, LockKey, LockRequest, MemoryLock};
 
     struct Memory {
         url: String,

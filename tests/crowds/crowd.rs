@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use polylock::{Clock, DistributedLockExt, LockGuard, LockRequest};
+use polylock::backend::Clock;
+use polylock::{DistributedLockExt, LockGuard, LockRequest};
 use serde_json::Value;
 
 use crate::child::{Child, LIMIT};

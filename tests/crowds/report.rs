@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use polylock::HumanDuration;
+use polylock::backend::HumanDuration;
 
 use crate::store::Crowded;
 use crate::waiting::Kind;

@@ -6,10 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use criterion::Criterion;
-use lock_core::{
-    Capabilities, Clock, FencingToken, HoldId, Keeper, LeaseStore, LockGuard, LockRequest,
-    Released, Renewal, Result, async_trait,
-};
+use lock_core::backend::{Clock, HoldId, Keeper, LeaseStore, Released, Renewal, async_trait};
+use lock_core::{Capabilities, FencingToken, LockGuard, LockRequest, Result};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{Instant, advance};
 

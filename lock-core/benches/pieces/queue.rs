@@ -1,7 +1,8 @@
 //! Who waits for whom, for the last claim of a queue.
 
 use criterion::{BenchmarkId, Criterion};
-use lock_core::{Mode, blocking_claim};
+use lock_core::Mode;
+use lock_core::backend::blocking_claim;
 
 pub(crate) fn bench(criterion: &mut Criterion) {
     let permit = Mode::permit(1_000_000).expect("more than zero");

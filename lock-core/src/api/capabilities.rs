@@ -3,7 +3,8 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use crate::{Error, ErrorKind, HumanDuration, LockRequest, Mode, Result, TTL_RANGE};
+use crate::backend::HumanDuration;
+use crate::{Error, ErrorKind, LockRequest, Mode, Result, TTL_RANGE};
 
 /// The promise about the growth of fencing tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,9 +44,9 @@ pub struct Capabilities {
     /// The time that a ttl and a [lock delay](LockRequest::lock_delay) may be together. Default: zero, so that
     /// there is no lock delay.
     ///
-    /// A backend has it that asks its store for [`HoldId::store_ttl`](crate::HoldId::store_ttl), if the store
+    /// A backend has it that asks its store for [`HoldId::store_ttl`](crate::backend::HoldId::store_ttl), if the store
     /// opens a key no earlier than that, whatever becomes of its holder. One whose holds share a lease gives
-    /// back what is left of one no earlier than [`LossSender::is_over`](crate::LossSender::is_over) says.
+    /// back what is left of one no earlier than [`LossSender::is_over`](crate::backend::LossSender::is_over) says.
     pub longest_with_delay: Duration,
     /// Where there is no lock delay: what to do about that, for the error of a request that asks for one. Default: to leave it out.
     pub no_lock_delay: &'static str,

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use tokio::runtime::Id;
 
+use crate::backend::Released;
 use crate::hold::validity::GuardGeneration;
 use crate::hold::{Hold, Part};
 use crate::keeper::at_runtime::RuntimeKeeper;
 use crate::keeper::releases::OneRelease;
 use crate::keeper::shutdown_gate::WorkGuard;
-use crate::{FencingToken, HoldState, HoldWatch, LockKey, LossReason, Mode, Released, Result};
+use crate::{FencingToken, HoldState, HoldWatch, LockKey, LossReason, Mode, Result};
 
 /// A held lock: valid until it is released, dropped or lost.
 ///

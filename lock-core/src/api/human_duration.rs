@@ -10,7 +10,7 @@ use std::time::Duration;
 ///
 /// ```
 /// use std::time::Duration;
-/// use lock_core::HumanDuration;
+/// use lock_core::backend::HumanDuration;
 ///
 /// let waited = Duration::from_micros(999_990);
 /// assert_eq!(HumanDuration(waited).to_string(), "1 s");

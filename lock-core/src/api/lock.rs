@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::{Capabilities, Error, ErrorKind, Keeper, LockGuard, LockRequest, Result};
+use crate::backend::Keeper;
+use crate::{Capabilities, Error, ErrorKind, LockGuard, LockRequest, Result};
 
 /// A lock service: takes locks by key on one store.
 ///
 /// Applications hold it as `Arc<dyn DistributedLock>` and call it through
 /// [`DistributedLockExt`](crate::DistributedLockExt). Backends implement it beside
-/// [`LeaseStore`](crate::LeaseStore), and nothing else.
+/// [`LeaseStore`](crate::backend::LeaseStore), and nothing else.
 ///
 /// # Contract
 ///
@@ -55,7 +56,7 @@ pub trait DistributedLock: fmt::Debug + Send + Sync + 'static {
     /// the lock from others: when 100 ms have passed since it was woken (a tenth of the ttl, if that is less),
     /// what it was given goes to the next waiter, and what it has claimed on the store is given up. It is at
     /// the end of the line then; its next poll goes on waiting, without an error. Waiters that are polled are
-    /// served in order. Where holds are kept [by the caller](crate::KeeperRuntime::caller) this is looked after
+    /// served in order. Where holds are kept [by the caller](crate::backend::KeeperRuntime::caller) this is looked after
     /// on the runtime of a waiter, so not while that is not driven.
     async fn acquire(&self, request: LockRequest) -> Result<Option<LockGuard>>;
 
@@ -72,7 +73,7 @@ pub trait DistributedLock: fmt::Debug + Send + Sync + 'static {
     /// [`Unavailable`](crate::ErrorKind::Unavailable) when something is unconfirmed by then: it goes
     /// on in the background, and at the latest the ttl ends it.
     /// [`Unsupported`](crate::ErrorKind::Unsupported) by a backend that does not pass the call on to
-    /// its [`Keeper::shutdown`](crate::Keeper::shutdown).
+    /// its [`Keeper::shutdown`](crate::backend::Keeper::shutdown).
     ///
     /// # Cancel safety
     ///

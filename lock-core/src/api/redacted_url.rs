@@ -7,7 +7,7 @@ use std::fmt;
 /// Rather too much is hidden than too little, since urls may be wrong, or those of other programs.
 ///
 /// ```
-/// use lock_core::RedactedUrl;
+/// use lock_core::backend::RedactedUrl;
 ///
 /// let url = RedactedUrl("redis://app:secret@cache:6379/0");
 /// assert_eq!(url.to_string(), "redis://app:***@cache:6379/0");

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::backend::Moment;
 use crate::backend::followers::Followers;
-use crate::{Error, ErrorKind, LockKey, Moment, Result};
+use crate::{Error, ErrorKind, LockKey, Result};
 
 /// The ttl of a request that names none, and of a client configured without one: 30 seconds.
 pub const DEFAULT_TTL: Duration = Duration::from_secs(30);
@@ -22,6 +23,7 @@ pub const TTL_RANGE: RangeInclusive<Duration> =
 
 /// The mode of a lock: which holders may have a key at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Mode {
     /// One holder alone.
     Exclusive,

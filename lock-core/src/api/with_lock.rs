@@ -4,9 +4,10 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 
+use crate::backend::Released;
 use crate::{
     DistributedLock, Error, ErrorKind, HoldState, HoldWatch, LockGuard, LockRequest, LossReason,
-    Released, Result,
+    Result,
 };
 
 pub(crate) async fn with_lock<L, W, F>(

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::{
-    Backoff, Claim, Clock, Error, ErrorKind, FencingToken, HumanDuration, Keeper, LastReply,
-    LocalQueue, LocalTurn, LockGuard, LockRequest, Moment, Result, Retry,
+use crate::backend::{
+    Backoff, Claim, Clock, HumanDuration, Keeper, LastReply, LocalQueue, LocalTurn, Moment, Retry,
 };
+use crate::{Error, ErrorKind, FencingToken, LockGuard, LockRequest, Result};
 
 /// The first and the longest pause between attempts that have no answer.
 const PAUSES: [Duration; 2] = [Duration::from_millis(5), Duration::from_secs(1)];

@@ -4,13 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::backend::{HoldId, Keeper, KeeperRuntime, LossSender, Moment};
 use crate::hold::Hold;
 use crate::hold::validity::renewal_due;
 use crate::keeper::at_runtime::RuntimeKeeper;
-use crate::{
-    FencingToken, HoldId, Keeper, KeeperRuntime, LockGuard, LockRequest, LossReason, LossSender,
-    Moment, Result,
-};
+use crate::{FencingToken, LockGuard, LockRequest, LossReason, Result};
 
 /// An acquisition under way.
 ///
@@ -21,9 +19,10 @@ use crate::{
 /// request may have won.
 ///
 /// ```
-/// use lock_core::{FencingToken, Keeper, LockGuard, LockRequest, Result};
+/// use lock_core::backend::Keeper;
+/// use lock_core::{FencingToken, LockGuard, LockRequest, Result};
 ///
-/// # async fn ask_the_store(_: &lock_core::HoldId) -> Result<Option<u64>> { Ok(None) }
+/// # async fn ask_the_store(_: &lock_core::backend::HoldId) -> Result<Option<u64>> { Ok(None) }
 /// async fn take(keeper: &Keeper, request: &LockRequest) -> Result<Option<LockGuard>> {
 ///     let mut claim = keeper.claim(request)?;
 ///     let sent = claim.sending();
@@ -48,7 +47,7 @@ pub struct Claim {
 }
 
 impl Keeper {
-    /// Starts an acquisition: checks the request and gives it an owner id of its own.
+    /// Starts an acquisition: checks the request and gives it a claim id of its own.
     ///
     /// # Errors
     ///

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use crate::backend::{Clock, KeeperRuntime, Moment};
 use crate::mutex::Mutex;
-use crate::{Clock, KeeperRuntime, Moment};
 
 /// The longest sleep of the timer task while requests are made.
 const ROUND: Duration = Duration::from_millis(250);

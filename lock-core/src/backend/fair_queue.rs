@@ -16,7 +16,8 @@ use crate::Mode;
 ///   when *any* of the earlier permits goes.
 ///
 /// ```
-/// use lock_core::{Mode, blocking_claim};
+/// use lock_core::backend::blocking_claim;
+/// use lock_core::Mode;
 ///
 /// let queue = [Mode::Shared, Mode::Shared, Mode::Exclusive, Mode::Shared];
 /// assert_eq!(blocking_claim(&queue, 1), None);

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::sync::Weak;
 
-use crate::{Error, Moment};
+use crate::Error;
+use crate::backend::Moment;
 
 /// A waiter behind an acquisition, which is cut off from the store for as long as the acquisition is.
 pub(crate) trait QueuedBehind: Send + Sync {

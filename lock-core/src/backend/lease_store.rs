@@ -8,12 +8,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::runtime::Id;
 
-use crate::{Error, ErrorKind, LockKey, LockRequest, LossReason, Mode, Moment, Result};
+use crate::backend::Moment;
+use crate::{Error, ErrorKind, LockKey, LockRequest, LossReason, Mode, Result};
 
 /// Renews and releases the holds of a backend: one per client, for all its holds.
 ///
-/// The other half of [`DistributedLock`](crate::DistributedLock). The [`Keeper`](crate::Keeper)
-/// and the [`Claim`](crate::Claim) call it; applications never do.
+/// The other half of [`DistributedLock`](crate::DistributedLock). The [`Keeper`](crate::backend::Keeper)
+/// and the [`Claim`](crate::backend::Claim) call it; applications never do.
 #[async_trait]
 pub trait LeaseStore: fmt::Debug + Send + Sync + 'static {
     /// Renews `holds` and answers one [`Renewal`] for each, in their order.
@@ -82,7 +83,7 @@ pub struct HoldId {
     mode: Mode,
     ttl: Duration,
     lock_delay: Duration,
-    owner: OwnerId,
+    claim: ClaimId,
     runtime: Id,
     granted: Granted,
 }
@@ -94,7 +95,7 @@ impl HoldId {
             mode: request.mode,
             ttl: request.ttl(),
             lock_delay: request.lock_delay(),
-            owner: OwnerId::random()?,
+            claim: ClaimId::random()?,
             runtime,
             granted: Granted::default(),
         })
@@ -103,7 +104,7 @@ impl HoldId {
     /// The id of a member of this hold, of which the store never hears.
     pub(crate) fn member(&self, number: u64) -> Self {
         let mut id = self.clone();
-        id.owner.0 = id.owner.0.wrapping_add(u128::from(number));
+        id.claim.0 = id.claim.0.wrapping_add(u128::from(number));
         id
     }
 
@@ -133,8 +134,8 @@ impl HoldId {
     }
 
     /// Returns who asks: new for every claim on the store.
-    pub fn owner(&self) -> OwnerId {
-        self.owner
+    pub fn claim(&self) -> ClaimId {
+        self.claim
     }
 
     /// Which runtime claimed it, for backends that keep a connection on each: a clean-up that has to
@@ -189,13 +190,13 @@ impl Hash for Granted {
 
 /// 128 random bits, new for every claim on the store, so that no client releases or renews what is not
 /// theirs: not another process, not another claim of the same process. A grant that is handed on or shared
-/// inside of a process keeps its owner id; its guards differ in their tokens.
+/// inside of a process keeps its claim id; its guards differ in their tokens.
 ///
 /// Displayed as 32 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct OwnerId(u128);
+pub struct ClaimId(u128);
 
-impl OwnerId {
+impl ClaimId {
     /// Before all others in their order.
     pub(crate) const FIRST: Self = Self(0);
 
@@ -205,7 +206,7 @@ impl OwnerId {
         getrandom::fill(&mut bytes).map_err(|source| {
             Error::new(
                 ErrorKind::Backend,
-                "the operating system gave no random numbers for an owner id",
+                "the operating system gave no random numbers for a claim id",
             )
             .with_source(source)
         })?;
@@ -213,14 +214,14 @@ impl OwnerId {
     }
 }
 
-impl fmt::Display for OwnerId {
+impl fmt::Display for ClaimId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:032x}", self.0)
     }
 }
 
-impl fmt::Debug for OwnerId {
+impl fmt::Debug for ClaimId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "OwnerId({self})")
+        write!(f, "ClaimId({self})")
     }
 }

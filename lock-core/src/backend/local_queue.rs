@@ -8,10 +8,11 @@ use std::sync::Arc;
 use tokio::sync::{Mutex as FairMutex, OwnedMutexGuard, watch};
 use tokio::time::{Instant, sleep_until};
 
+use crate::backend::Moment;
 use crate::backend::followers::{Followers, QueuedBehind};
 use crate::backend::retry::Retry;
 use crate::mutex::Mutex;
-use crate::{Error, LockKey, Moment, Result};
+use crate::{Error, LockKey, Result};
 
 /// Lines up the waiters of one client, key by key.
 ///

@@ -7,8 +7,9 @@ use std::sync::{Arc, Weak};
 use tokio::runtime::{Handle, Id};
 use tokio::sync::watch;
 
+use crate::Result;
+use crate::backend::KeeperRuntime;
 use crate::mutex::Mutex;
-use crate::{KeeperRuntime, Result};
 
 /// One `T` for each runtime that it is needed on, such as its connections: so that no caller depends on a
 /// runtime that another one may have stopped driving.

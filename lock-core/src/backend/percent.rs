@@ -5,7 +5,7 @@
 /// A `+` stays a `+`: this is for user, password and path of a URL, not for its query.
 ///
 /// ```
-/// use lock_core::percent_decoded;
+/// use lock_core::backend::percent_decoded;
 ///
 /// assert_eq!(percent_decoded("p%2Fw%25+").as_deref(), Some("p/w%+"));
 /// assert_eq!(percent_decoded("100%"), None);

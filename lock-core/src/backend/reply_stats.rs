@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use crate::backend::{Clock, Moment};
 use crate::mutex::Mutex;
-use crate::{Clock, Moment};
 
 /// Remembers when a store answered last, and how long its answers take.
 #[derive(Debug)]

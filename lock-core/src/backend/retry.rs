@@ -6,8 +6,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::backend::followers::Followers;
+use crate::backend::{Clock, LastReply, Moment};
 use crate::mutex::Mutex;
-use crate::{Clock, Error, ErrorKind, LastReply, LockRequest, Moment, Result, Wait};
+use crate::{Error, ErrorKind, LockRequest, Result, Wait};
 
 /// The shortest time that an answer may come after the end of a wait: a request that was sent in time is
 /// better waited for than misread.
@@ -225,7 +226,7 @@ fn too_short(ttl: Duration) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ReplyStats;
+    use crate::backend::ReplyStats;
 
     fn attempts(request: LockRequest) -> Retry {
         Retry::new(&request, Duration::from_secs(1))

@@ -7,10 +7,9 @@ use async_trait::async_trait;
 
 use super::queues::Queues;
 use super::waiting::{Outcome, Waiting};
+use crate::backend::{Keeper, KeeperRuntime};
 use crate::waiter::watchdog::Watchdog;
-use crate::{
-    Capabilities, DistributedLock, Keeper, KeeperRuntime, LockGuard, LockRequest, Result, Wait,
-};
+use crate::{Capabilities, DistributedLock, LockGuard, LockRequest, Result, Wait};
 
 /// The time that a process stays away from the store after a spent budget, at most.
 const REST_MAX: Duration = Duration::from_millis(10);

@@ -11,12 +11,11 @@ use tokio::time::Instant;
 use super::queue::{Queue, Wants};
 use super::slot::{Slot, SlotQueues, State};
 use crate::backend::retry::OUTAGE_LIMIT;
+use crate::backend::{Clock, Moment};
 use crate::hold::Hold;
 use crate::mutex::Mutex;
 use crate::waiter::watchdog::{Watchdog, Watched};
-use crate::{
-    Capabilities, Clock, DistributedLock, Error, LockGuard, LockKey, LockRequest, Moment, Wait,
-};
+use crate::{Capabilities, DistributedLock, Error, LockGuard, LockKey, LockRequest, Wait};
 
 /// The queues of one client.
 pub(crate) struct Queues {

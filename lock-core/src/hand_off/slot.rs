@@ -14,9 +14,10 @@ use tokio::time::Instant;
 use super::queue::{Waits, Wants};
 use super::shared::SharedGrant;
 use crate::backend::followers::{Followers, QueuedBehind};
+use crate::backend::{Clock, Moment};
 use crate::mutex::Mutex;
 use crate::waiter::watchdog::{self, Polling, Progress, Watchdog, Watched};
-use crate::{Clock, Error, LockGuard, LockKey, LockRequest, Moment, Result, Wait};
+use crate::{Error, LockGuard, LockKey, LockRequest, Result, Wait};
 
 /// A claim under way on the store.
 pub(super) type ClaimFuture = Pin<Box<dyn Future<Output = Result<Option<LockGuard>>> + Send>>;

@@ -3,8 +3,9 @@
 use std::sync::Weak;
 use std::time::Duration;
 
+use crate::LossReason;
+use crate::backend::Moment;
 use crate::hold::Hold;
-use crate::{LossReason, Moment};
 
 /// By this a backend reports what it learned by itself: that a session has ended, or is shorter from now on.
 #[derive(Clone, Debug)]

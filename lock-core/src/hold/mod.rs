@@ -17,11 +17,11 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
+use crate::backend::{Clock, HoldId, Moment};
 use crate::hold::loss_reason::LossReason;
 use crate::hold::state::HoldState;
 use crate::hold::validity::{Check, Confirmed, GuardGeneration, Validity};
 use crate::mutex::Mutex;
-use crate::{Clock, HoldId, Moment};
 
 /// The keeper of a hold, as far as the hold knows it: it does what its changes entail.
 pub(crate) trait HoldKeeper: Send + Sync {

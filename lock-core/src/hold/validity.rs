@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
+use crate::backend::{HoldId, Moment};
 use crate::hold::loss_reason::LossReason;
 use crate::hold::state::HoldState;
-use crate::{HoldId, Moment};
 
 /// The time that a hold is left alone after it was confirmed, although its key changes: a thirtieth of its
 /// ttl within these.

@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use tokio::runtime::{Handle, Id};
 
+use crate::backend::Moment;
 use crate::hold::validity::renewal_due;
 use crate::hold::{Hold, HoldKeeper, Part};
 use crate::keeper::inner::KeeperInner;
 use crate::keeper::renewal::keep;
 use crate::keeper::schedule::RenewalSchedule;
 use crate::mutex::Mutex;
-use crate::{LossReason, Moment, Result};
+use crate::{LossReason, Result};
 
 /// The part of a keeper that lives on one runtime, with the schedule of the holds that are kept there.
 pub(crate) struct RuntimeKeeper {

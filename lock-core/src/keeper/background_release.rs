@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
+use crate::backend::{Backoff, Moment};
 use crate::hold::Hold;
 use crate::keeper::at_runtime::RuntimeKeeper;
 use crate::keeper::inner::KeeperInner;
 use crate::keeper::shutdown_gate::ReleaseGuard;
-use crate::{Backoff, Moment};
 
 impl KeeperInner {
     /// Notes that a release is under way: the store ends the hold after one ttl of its own without it.

@@ -4,12 +4,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::backend::{Clock, HoldId, KeeperRuntime, LeaseStore, Released, Renewal};
 use crate::keeper::registry::HoldRegistry;
 use crate::keeper::releases::Releases;
 use crate::keeper::shutdown_gate::ShutdownGate;
 use crate::waiter::slow_waits::SlowWaits;
 use crate::waiter::watchdog::Watchdog;
-use crate::{Capabilities, Clock, HoldId, KeeperRuntime, LeaseStore, Released, Renewal, Result};
+use crate::{Capabilities, Result};
 
 /// The store of a client, its holds, and what is under way for it.
 pub(crate) struct KeeperInner {

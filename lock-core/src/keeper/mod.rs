@@ -16,12 +16,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::backend::{Clock, KeeperRuntime, LeaseStore, Moment};
 use crate::keeper::at_runtime::RuntimeKeepers;
 use crate::keeper::inner::KeeperInner;
 use crate::keeper::registry::HoldRegistry;
 use crate::waiter::slow_waits::SlowWaits;
 use crate::waiter::watchdog::Watchdog;
-use crate::{Capabilities, Clock, KeeperRuntime, LeaseStore, LockKey, Moment};
+use crate::{Capabilities, LockKey};
 
 /// The keeper of one client's holds: makes claims, renews what they win, declares what is lost.
 ///

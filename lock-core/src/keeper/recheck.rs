@@ -3,9 +3,10 @@
 use std::fmt;
 use std::sync::{Arc, Weak};
 
+use crate::backend::Keeper;
 use crate::hold::Hold;
 use crate::keeper::inner::KeeperInner;
-use crate::{Keeper, LockKey, Mode};
+use crate::{LockKey, Mode};
 
 /// Has the keeper ask soon whether holds are still there, for stores that tell when a key changes:
 /// so a removal is noticed long before the next renewal.

@@ -4,16 +4,17 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
+use crate::LockKey;
+use crate::backend::ClaimId;
 use crate::hold::Hold;
 use crate::mutex::Mutex;
-use crate::{LockKey, OwnerId};
 
 /// The holds of a client, from their grant until their end is told.
 ///
 /// The timetable is no such list: a hold that is being attended to stands in none for a moment.
 #[derive(Debug, Default)]
 pub(crate) struct HoldRegistry {
-    holds: Mutex<BTreeMap<(LockKey, OwnerId), Arc<Hold>>>,
+    holds: Mutex<BTreeMap<(LockKey, ClaimId), Arc<Hold>>>,
 }
 
 impl HoldRegistry {
@@ -32,7 +33,7 @@ impl HoldRegistry {
 
     /// The holds of one key.
     pub(crate) fn of(&self, key: &LockKey) -> Vec<Arc<Hold>> {
-        let from = Bound::Included((key.clone(), OwnerId::FIRST));
+        let from = Bound::Included((key.clone(), ClaimId::FIRST));
         let holds = self.holds.lock();
         let later = holds.range((from, Bound::Unbounded));
         let meant = later.take_while(|((of, _), _)| of == key);
@@ -40,6 +41,6 @@ impl HoldRegistry {
     }
 }
 
-fn name(hold: &Hold) -> (LockKey, OwnerId) {
-    (hold.id.key().clone(), hold.id.owner())
+fn name(hold: &Hold) -> (LockKey, ClaimId) {
+    (hold.id.key().clone(), hold.id.claim())
 }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 
+use crate::backend::HoldId;
 use crate::mutex::Mutex;
-use crate::{HoldId, LockKey, Mode};
+use crate::{LockKey, Mode};
 
 /// Tells tries which keys their own client is about to free.
 #[derive(Debug, Default)]

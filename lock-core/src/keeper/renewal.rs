@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 
+use crate::backend::{Clock, HoldId, Renewal};
 use crate::hold::Hold;
 use crate::keeper::inner::KeeperInner;
 use crate::keeper::schedule::{NextWakeUp, RenewalSchedule};
-use crate::{Clock, HoldId, Renewal};
 
 /// Attends to the holds of a schedule until there are none. It does not keep the client: that goes with its last hold, also
 /// while the task sleeps.

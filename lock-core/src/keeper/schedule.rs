@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use crate::backend::{ClaimId, Moment};
 use crate::hold::Hold;
 use crate::mutex::Mutex;
-use crate::{Moment, OwnerId};
 
 /// The longest time by which a hold is attended to before its time.
 const EARLY_MAX: Duration = Duration::from_millis(400);
@@ -25,7 +25,7 @@ pub(crate) struct RenewalSchedule {
 
 #[derive(Debug, Default)]
 struct Timetable {
-    due: BTreeMap<(Moment, OwnerId), Arc<Hold>>,
+    due: BTreeMap<(Moment, ClaimId), Arc<Hold>>,
     task: Task,
 }
 
@@ -49,7 +49,7 @@ impl RenewalSchedule {
         hold.reschedule(Some(due));
         timetable
             .due
-            .insert((due, hold.id.owner()), Arc::clone(hold));
+            .insert((due, hold.id.claim()), Arc::clone(hold));
         match timetable.task {
             Task::NotRunning => {
                 timetable.task = Task::Working;
@@ -124,7 +124,7 @@ impl RenewalSchedule {
 impl Timetable {
     fn remove(&mut self, hold: &Hold) {
         if let Some(due) = hold.reschedule(None) {
-            self.due.remove(&(due, hold.id.owner()));
+            self.due.remove(&(due, hold.id.claim()));
         }
     }
 }

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::backend::{Clock, Keeper};
 use crate::keeper::inner::KeeperInner;
 use crate::waiter::driven::{Acquiring, Driven};
-use crate::{Clock, Error, ErrorKind, Keeper, LockGuard, LockKey, LockRequest, LossReason, Result};
+use crate::{Error, ErrorKind, LockGuard, LockKey, LockRequest, LossReason, Result};
 
 /// The time that a try waits for a release of its own client, as long as for an answer of a store.
 const RELEASE_LIMIT: Duration = Duration::from_secs(2);
@@ -25,7 +26,8 @@ impl Keeper {
     /// `take` is called again after its future was given up, when the waiter is polled the next time.
     ///
     /// ```
-    /// use lock_core::{Keeper, LockGuard, LockRequest, Result};
+    /// use lock_core::backend::Keeper;
+    /// use lock_core::{LockGuard, LockRequest, Result};
     ///
     /// #[derive(Clone)]
     /// struct MyLock {

@@ -8,9 +8,10 @@ use std::task::Poll;
 
 use tokio::sync::Notify;
 
+use crate::backend::Moment;
 use crate::keeper::releases::OneRelease;
 use crate::mutex::Mutex;
-use crate::{Error, ErrorKind, Moment, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// Counts what is under way for one client, and cuts acquisitions off when it is closed.
 #[derive(Debug, Default)]

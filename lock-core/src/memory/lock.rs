@@ -8,10 +8,12 @@ use async_trait::async_trait;
 use tokio::sync::Notify;
 
 use super::store::{CLOCK, Standing, Store};
-use crate::{
-    Answer, Ask, Attempt, Capabilities, Claim, Clock, DistributedLock, HoldId, Keeper, LastReply,
-    LeaseStore, LockGuard, LockKey, LockRequest, Released, Renewal, Result, TTL_RANGE, TokenOrder,
+use crate::backend::{
+    Answer, Ask, Attempt, Claim, Clock, HoldId, Keeper, LastReply, LeaseStore, Released, Renewal,
     acquire,
+};
+use crate::{
+    Capabilities, DistributedLock, LockGuard, LockKey, LockRequest, Result, TTL_RANGE, TokenOrder,
 };
 
 /// The time that the store has to answer, which it does at once.
@@ -92,12 +94,12 @@ impl MemoryLock {
         self.store.evict(key)
     }
 
-    /// Every claim in the store, as `key owner`: holders and waiters. Empty when all is released.
+    /// Every claim in the store, as `key claim`: holders and waiters. Empty when all is released.
     pub fn claims(&self) -> Vec<String> {
-        let owners = self.store.owners();
-        owners
+        let claims = self.store.claims();
+        claims
             .iter()
-            .map(|(key, owner)| format!("{key} {owner}"))
+            .map(|(key, claim)| format!("{key} {claim}"))
             .collect()
     }
 }

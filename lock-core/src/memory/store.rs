@@ -7,8 +7,9 @@ use std::sync::{Arc, Weak};
 use tokio::sync::Notify;
 
 use crate::backend::fair_queue::holders;
+use crate::backend::{ClaimId, Clock, HoldId, Moment, Released, Renewal};
 use crate::mutex::Mutex;
-use crate::{Clock, HoldId, LockKey, LossReason, Moment, OwnerId, Released, Renewal};
+use crate::{LockKey, LossReason};
 
 pub(super) const CLOCK: Clock = Clock::Runtime;
 
@@ -118,7 +119,7 @@ impl Store {
         let held = state
             .entry_mut(id)
             .is_some_and(|entry| entry.granted.is_some());
-        state.remove(id.key(), |entry| entry.id.owner() == id.owner());
+        state.remove(id.key(), |entry| entry.id.claim() == id.claim());
         state.settle(id.key(), now);
         if held {
             Released::Released
@@ -135,12 +136,12 @@ impl Store {
         removed
     }
 
-    /// The owners of every claim in the store, holders and waiters.
-    pub(super) fn owners(&self) -> Vec<(LockKey, OwnerId)> {
+    /// The claims of every claim in the store, holders and waiters.
+    pub(super) fn claims(&self) -> Vec<(LockKey, ClaimId)> {
         let state = self.state.lock();
         let entries = state.queues.values().flatten();
         entries
-            .map(|entry| (entry.id.key().clone(), entry.id.owner()))
+            .map(|entry| (entry.id.key().clone(), entry.id.claim()))
             .collect()
     }
 }
@@ -169,7 +170,7 @@ impl State {
         let Some(queue) = self.queues.get(id.key()) else {
             return Standing::Absent;
         };
-        let Some(entry) = queue.iter().find(|entry| entry.id.owner() == id.owner()) else {
+        let Some(entry) = queue.iter().find(|entry| entry.id.claim() == id.claim()) else {
             return Standing::Absent;
         };
         match entry.granted {
@@ -189,7 +190,7 @@ impl State {
         let queue = self.queues.get_mut(id.key())?;
         queue
             .iter_mut()
-            .find(|entry| entry.id.owner() == id.owner())
+            .find(|entry| entry.id.claim() == id.claim())
     }
 
     /// Removes what `matches`; returns whether there was any. A key without claims is forgotten.

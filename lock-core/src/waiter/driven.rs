@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
+use crate::backend::{Keeper, Moment};
 use crate::mutex::Mutex;
 use crate::waiter::watchdog::{self, Polling, Progress, Watched};
-use crate::{Keeper, LockGuard, LockKey, LockRequest, Moment, Result};
+use crate::{LockGuard, LockKey, LockRequest, Result};
 
 /// An acquisition under way.
 pub(crate) type Acquiring = Pin<Box<dyn Future<Output = Result<Option<LockGuard>>> + Send>>;

@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use crate::LockKey;
+use crate::backend::{HumanDuration, Moment};
 use crate::mutex::Mutex;
-use crate::{HumanDuration, LockKey, Moment};
 
 /// After which time a wait is told of.
 const LONG: Duration = Duration::from_secs(30);
@@ -68,7 +69,7 @@ impl SlowWaits {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Clock;
+    use crate::backend::Clock;
 
     #[test]
     fn a_key_is_told_of_once_a_minute() {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
-use crate::KeeperRuntime;
+use crate::backend::KeeperRuntime;
 use crate::mutex::Mutex;
 
 /// The time that a waiter that was woken may stay without a poll, at most.

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use lock_core::backend::{Keeper, Released};
 use lock_core::{
-    Capabilities, DistributedLock, DistributedLockExt, ErrorKind, FencingToken, HandOff, Keeper,
-    LockGuard, LockRequest, LossReason, MemoryLock, Mode, Released, TTL_RANGE,
+    Capabilities, DistributedLock, DistributedLockExt, ErrorKind, FencingToken, HandOff, LockGuard,
+    LockRequest, LossReason, MemoryLock, Mode, TTL_RANGE,
 };
 use tokio::task::JoinSet;
 use tokio::time::{Instant, advance, sleep};

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::support::{Answer, TTL, keeper};
+use lock_core::backend::{Claim, Keeper, Released};
 use lock_core::{
-    Claim, DistributedLock, DistributedLockExt, ErrorKind, FencingToken, HandOff, Keeper,
-    LockGuard, LockRequest, LossReason, MemoryLock, Released,
+    DistributedLock, DistributedLockExt, ErrorKind, FencingToken, HandOff, LockGuard, LockRequest,
+    LossReason, MemoryLock,
 };
 use tokio::time::{Instant, sleep};
 

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::support::{Answer, TTL, hold, keeper};
-use lock_core::{FencingToken, Keeper, LockGuard, LockRequest};
+use lock_core::backend::Keeper;
+use lock_core::{FencingToken, LockGuard, LockRequest};
 use tokio::time::Instant;
 
 /// When an acquisition begins, after the present moment.

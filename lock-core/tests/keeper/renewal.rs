@@ -4,10 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::support::{Answer, ScriptedLease, TTL, hold, hold_for, keeper};
-use lock_core::{
-    Capabilities, Clock, DistributedLockExt, Keeper, KeeperRuntime, LockGuard, LossReason,
-    Released, TTL_RANGE,
-};
+use lock_core::backend::{Clock, Keeper, KeeperRuntime, Released};
+use lock_core::{Capabilities, DistributedLockExt, LockGuard, LossReason, TTL_RANGE};
 use tokio::time::{Instant, advance, sleep};
 
 /// The time before the store's expiry at which a hold ends for its holder.
@@ -248,7 +246,7 @@ async fn a_watch_that_outlives_its_guard_is_told_so() {
 #[tokio::test]
 async fn modes_that_are_not_declared_are_refused_by_name() {
     let lease = std::sync::Arc::<crate::support::ScriptedLease>::default();
-    let keeper = lock_core::Keeper::in_process(Capabilities::new("scripted"), lease);
+    let keeper = lock_core::backend::Keeper::in_process(Capabilities::new("scripted"), lease);
     let request = lock_core::LockRequest::shared("k").unwrap();
     let error = keeper.claim(&request).unwrap_err();
     assert_eq!(error.kind(), lock_core::ErrorKind::Unsupported);

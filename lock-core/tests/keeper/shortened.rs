@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use crate::renewal::{MARGIN, assert_about, lost_after};
 use crate::support::{Answer, TTL, hold, keeper};
-use lock_core::{Clock, LossReason};
+use lock_core::LossReason;
+use lock_core::backend::Clock;
 use tokio::time::{Instant, advance, sleep};
 
 /// What a guard has of a grant of 3 seconds.

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use lock_core::backend::Released;
 use lock_core::{
     DistributedLock, DistributedLockExt, ErrorKind, HandOff, LockRequest, LossReason, MemoryLock,
-    Released,
 };
 use tokio::task::JoinSet;
 use tokio::time::Instant;

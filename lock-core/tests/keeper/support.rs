@@ -4,9 +4,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use lock_core::backend::{Claim, Clock, HoldId, Keeper, LeaseStore, Moment, Released, Renewal};
 use lock_core::{
-    Capabilities, Claim, Clock, Error, ErrorKind, FencingToken, HoldId, Keeper, LeaseStore,
-    LockGuard, LockRequest, LossReason, Moment, Released, Renewal, Result,
+    Capabilities, Error, ErrorKind, FencingToken, LockGuard, LockRequest, LossReason, Result,
 };
 
 pub(crate) const TTL: Duration = Duration::from_secs(30);

@@ -7,9 +7,8 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use fastrand::Rng;
-use lock_core::{
-    DistributedLock, ErrorKind, LockGuard, LockKey, LockRequest, Mode, Released, Wait,
-};
+use lock_core::backend::Released;
+use lock_core::{DistributedLock, ErrorKind, LockGuard, LockKey, LockRequest, Mode, Wait};
 use tokio::time::sleep;
 
 use crate::clock::ProcessClock;

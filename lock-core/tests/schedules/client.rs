@@ -4,11 +4,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use lock_core::backend::{
+    Answer as TakeAnswer, Ask, Attempt, Backoff, Clock, HoldId, Keeper, LastReply, LeaseStore,
+    LocalQueue, RecheckHandle, Released, Renewal, ReplyStats, acquire, async_trait,
+};
 use lock_core::{
-    Answer as TakeAnswer, Ask, Attempt, Backoff, Capabilities, Clock, DistributedLock, Error,
-    ErrorKind, HoldId, Keeper, LastReply, LeaseStore, LocalQueue, LockGuard, LockRequest,
-    LossReason, RecheckHandle, Released, Renewal, ReplyStats, Result, TokenOrder, acquire,
-    async_trait,
+    Capabilities, DistributedLock, Error, ErrorKind, LockGuard, LockRequest, LossReason, Result,
+    TokenOrder,
 };
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;

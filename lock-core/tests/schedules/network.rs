@@ -6,7 +6,8 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use fastrand::Rng;
-use lock_core::{HoldId, LockKey};
+use lock_core::LockKey;
+use lock_core::backend::HoldId;
 use tokio::sync::oneshot;
 
 use crate::clock::Time;

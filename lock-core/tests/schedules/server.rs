@@ -3,7 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use lock_core::{HoldId, LockKey, OwnerId};
+use lock_core::LockKey;
+use lock_core::backend::{ClaimId, HoldId};
 
 use crate::clock::Time;
 
@@ -19,7 +20,7 @@ pub(crate) struct Server {
 
 #[derive(Debug)]
 struct Holder {
-    owner: OwnerId,
+    owner: ClaimId,
     grant: u64,
     expires: Time,
 }
@@ -38,7 +39,7 @@ impl Server {
         self.expire(now);
         let expires = now + hold.ttl();
         if let Some(holder) = self.holders.get_mut(hold.key()) {
-            if holder.owner != hold.owner() {
+            if holder.owner != hold.claim() {
                 return None;
             }
             holder.expires = expires;
@@ -47,7 +48,7 @@ impl Server {
         self.ends.push(None);
         let grant = self.ends.len() as u64;
         let holder = Holder {
-            owner: hold.owner(),
+            owner: hold.claim(),
             grant,
             expires,
         };
@@ -59,7 +60,7 @@ impl Server {
     pub(crate) fn renew(&mut self, hold: &HoldId, ttl: Duration, now: Time) -> bool {
         self.expire(now);
         match self.holders.get_mut(hold.key()) {
-            Some(holder) if holder.owner == hold.owner() => {
+            Some(holder) if holder.owner == hold.claim() => {
                 holder.expires = now + ttl;
                 if ttl < hold.ttl() {
                     self.shortened.insert(holder.grant);
@@ -72,7 +73,7 @@ impl Server {
 
     pub(crate) fn release(&mut self, hold: &HoldId, now: Time) -> bool {
         self.expire(now);
-        let is_theirs = |holder: &Holder| holder.owner == hold.owner();
+        let is_theirs = |holder: &Holder| holder.owner == hold.claim();
         let held = self.holders.get(hold.key()).is_some_and(is_theirs);
         if held {
             self.end(hold.key(), End::Released);

@@ -27,12 +27,12 @@ impl<T> Drop for Aborting<T> {
     }
 }
 
-#[lock_core::async_trait]
+#[lock_core::backend::async_trait]
 impl DistributedLock for Elsewhere {
     fn capabilities(&self) -> lock_core::Capabilities {
         self.0.capabilities()
     }
-    fn keeper(&self) -> Option<&lock_core::Keeper> {
+    fn keeper(&self) -> Option<&lock_core::backend::Keeper> {
         self.0.keeper()
     }
     async fn acquire(

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::support::{Acquiring, Counted, acquire, counted, grant, granted, poll};
+use lock_core::backend::Released;
 use lock_core::{
     DistributedLock, DistributedLockExt, HoldState, LockGuard, LockKey, LockRequest, LossReason,
-    Released,
 };
 use lock_testkit::block_thread;
 use tokio::time::{Instant, sleep};

@@ -8,10 +8,13 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use lock_core::backend::{
+    ClaimId, Clock, HoldId, Keeper, KeeperRuntime, LeaseStore, LocalQueue, Released, Renewal,
+    ReplyStats, Retry, async_trait,
+};
 use lock_core::{
-    Capabilities, Clock, DistributedLock, Error, ErrorKind, FencingToken, HandOff, HoldId, Keeper,
-    KeeperRuntime, LeaseStore, LocalQueue, LockGuard, LockKey, LockRequest, MemoryLock, OwnerId,
-    Released, Renewal, ReplyStats, Result, Retry, async_trait,
+    Capabilities, DistributedLock, Error, ErrorKind, FencingToken, HandOff, LockGuard, LockKey,
+    LockRequest, MemoryLock, Result,
 };
 
 /// Long enough for a busy machine.
@@ -71,7 +74,7 @@ pub(crate) struct Plain {
 
 #[derive(Debug, Default)]
 pub(crate) struct PlainStore {
-    holders: Mutex<HashMap<LockKey, OwnerId>>,
+    holders: Mutex<HashMap<LockKey, ClaimId>>,
     grants: AtomicU64,
     pub(crate) is_away: AtomicBool,
     pub(crate) asked: AtomicUsize,
@@ -168,8 +171,8 @@ impl PlainStore {
     fn take(&self, id: &HoldId) -> Result<bool> {
         self.check()?;
         let mut holders = self.holders.lock().expect("no test panics with it");
-        let holder = holders.entry(id.key().clone()).or_insert(id.owner());
-        Ok(*holder == id.owner())
+        let holder = holders.entry(id.key().clone()).or_insert(id.claim());
+        Ok(*holder == id.claim())
     }
 
     fn granted(&self, ttl: Duration) -> Duration {
@@ -194,7 +197,7 @@ impl LeaseStore for PlainStore {
         self.check()?;
         let was_held = {
             let mut holders = self.holders.lock().expect("no test panics with it");
-            let is_ours = holders.get(hold.key()) == Some(&hold.owner());
+            let is_ours = holders.get(hold.key()) == Some(&hold.claim());
             is_ours && holders.remove(hold.key()).is_some()
         };
         // The answer takes a moment.

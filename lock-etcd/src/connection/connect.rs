@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use etcd_client::{Channel, Client, ConnectOptions, Error as EtcdError, GetOptions};
 use hyper_util::rt::TokioIo;
-use lock_core::{Clock, Error, ErrorKind, Result};
+use lock_core::backend::Clock;
+use lock_core::{Error, ErrorKind, Result};
 #[cfg(feature = "tls")]
 use lock_tls::Security;
 use tokio::io::{AsyncRead, AsyncWrite};

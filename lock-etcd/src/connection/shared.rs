@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use etcd_client::{Client, Error as EtcdError, Txn, TxnResponse};
-use lock_core::{Clock, Deadlines, LastReply, Mutex, ReplyStats, Result};
+use lock_core::Result;
+use lock_core::backend::{Clock, Deadlines, LastReply, Mutex, ReplyStats};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
@@ -115,7 +116,7 @@ impl SharedConnection {
     }
 
     /// Notes an answer to a request that was sent at `sent`.
-    pub(crate) fn note(&self, sent: lock_core::Moment) {
+    pub(crate) fn note(&self, sent: lock_core::backend::Moment) {
         self.replies.note(sent);
     }
 

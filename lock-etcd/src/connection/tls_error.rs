@@ -1,6 +1,6 @@
 //! A stream that keeps its first bytes and its first error, which the driver does not report.
 
-use lock_core::Mutex;
+use lock_core::backend::Mutex;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use etcd_client::{LeaseGrantOptions, ResponseHeader};
-use lock_core::{Clock, Error, ErrorKind, HumanDuration, Moment, OwnerId, Result};
+use lock_core::backend::{ClaimId, Clock, HumanDuration, Moment};
+use lock_core::{Error, ErrorKind, Result};
 
 use crate::connection::shared::SharedConnection;
 use crate::error::{BACKEND, Failure, is_lease_known, unexpected};
@@ -64,9 +65,9 @@ impl Granting {
         seconds(granted.ttl())
     }
 
-    /// Grants a lease for `owner`. A lease whose grant was not confirmed is revoked.
-    pub(crate) async fn grant(&self, owner: OwnerId, asked: Duration) -> Result<Granted> {
-        let (id, term) = (self.next_id(owner), self.term.load(Ordering::SeqCst));
+    /// Grants a lease for `claim`. A lease whose grant was not confirmed is revoked.
+    pub(crate) async fn grant(&self, claim: ClaimId, asked: Duration) -> Result<Granted> {
+        let (id, term) = (self.next_id(claim), self.term.load(Ordering::SeqCst));
         let wanted = i64::try_from(asked.as_secs()).unwrap_or(i64::MAX);
         let sent = Clock::Boot.now();
         let grant = |client: Arc<etcd_client::Client>| async move {
@@ -99,8 +100,8 @@ impl Granting {
     }
 
     /// Returns a unique id, so that a lease can be revoked even if its grant was never confirmed.
-    fn next_id(&self, owner: OwnerId) -> i64 {
-        let random = u64::from_str_radix(&owner.to_string()[..16], 16).unwrap_or_default();
+    fn next_id(&self, claim: ClaimId) -> i64 {
+        let random = u64::from_str_radix(&claim.to_string()[..16], 16).unwrap_or_default();
         let number = self.asked.fetch_add(2, Ordering::Relaxed);
         // Zero would let the server choose the id.
         (random.wrapping_add(number) >> 1).cast_signed().max(1)

@@ -14,7 +14,8 @@ use etcd_client::{
     LeaseKeeper, ResponseHeader, Txn, TxnOp,
 };
 use futures_util::future::OptionFuture;
-use lock_core::{Clock, Moment, Result};
+use lock_core::Result;
+use lock_core::backend::{Clock, Moment};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::connection::shared::{Connection, SharedConnection};

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use etcd_client::TxnOp;
-use lock_core::{Clock, LossReason, Moment, Result};
+use lock_core::backend::{Clock, Moment};
+use lock_core::{LossReason, Result};
 use tokio::sync::watch;
 
 use crate::connection::shared::SharedConnection;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use etcd_client::{Compare, CompareOp, PutOptions, Txn, TxnOp, TxnOpResponse};
-use lock_core::{Clock, Mode, Moment, Result};
+use lock_core::backend::{Clock, Moment};
+use lock_core::{Mode, Result};
 
 use crate::claim_key::ClaimKey;
 use crate::connection::shared::SharedConnection;

@@ -5,7 +5,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{HoldId, LossSender, Mutex, OwnerId, Result};
+use lock_core::Result;
+use lock_core::backend::{ClaimId, HoldId, LossSender, Mutex};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -74,21 +75,21 @@ impl LeasePool {
         })
     }
 
-    /// Enters the claim of `owner` into a lease for `span`.
+    /// Enters `claim` into a lease for `span`.
     pub(crate) async fn enter(
         self: &Arc<Self>,
         span: Span,
-        owner: OwnerId,
+        claim: ClaimId,
         loss: &LossSender,
     ) -> Result<Arc<SharedLease>> {
         let mut retry = 0;
         while retry < ATTEMPTS {
             let Some(lease) = self.open_for(span) else {
-                self.ask_for(span, owner).await?;
+                self.ask_for(span, claim).await?;
                 continue;
             };
             // The lease may have been retired just now.
-            if lease.enter(owner, loss.clone()) {
+            if lease.enter(claim, loss.clone()) {
                 return Ok(lease);
             }
             retry += 1;
@@ -97,8 +98,8 @@ impl LeasePool {
     }
 
     /// Grants a new lease, or waits for the end of a grant that another claim has started.
-    async fn ask_for(self: &Arc<Self>, span: Span, owner: OwnerId) -> Result<()> {
-        match self.asking(span, owner) {
+    async fn ask_for(self: &Arc<Self>, span: Span, claim: ClaimId) -> Result<()> {
+        match self.asking(span, claim) {
             Asking::Ourselves(asking) => asking.await.unwrap_or_else(|_| Err(runtime_gone())),
             Asking::AnotherClaim(mut asking) => {
                 // Nothing is ever sent on this channel: it only closes.
@@ -110,7 +111,7 @@ impl LeasePool {
 
     /// Starts a grant in a task of its own, so that a caller that gives up leaves no unknown lease
     /// behind, and a caller that is not polled delays no other one.
-    fn asking(self: &Arc<Self>, span: Span, owner: OwnerId) -> Asking {
+    fn asking(self: &Arc<Self>, span: Span, claim: ClaimId) -> Asking {
         let mut asking = self.asking.lock();
         if let Some(other) = asking.get(&span).filter(|one| one.has_changed().is_ok()) {
             return Asking::AnotherClaim(other.clone());
@@ -123,7 +124,7 @@ impl LeasePool {
             let _ours = ours;
             match leases.open_for(span) {
                 Some(_) => Ok(()),
-                None => leases.grant(span, owner).await,
+                None => leases.grant(span, claim).await,
             }
         }))
     }
@@ -134,11 +135,11 @@ impl LeasePool {
         (!lease.is_retired()).then_some(lease)
     }
 
-    async fn grant(&self, span: Span, owner: OwnerId) -> Result<()> {
-        let granted = self.granting.grant(owner, span.lease()).await?;
+    async fn grant(&self, span: Span, claim: ClaimId) -> Result<()> {
+        let granted = self.granting.grant(claim, span.lease()).await?;
         let lock_delay = Duration::from_secs(span.lock_delay);
         let (granting, keep_alive) = (Arc::clone(&self.granting), self.keep_alive.clone());
-        let lease = SharedLease::new(granted, owner, granting, keep_alive, lock_delay);
+        let lease = SharedLease::new(granted, claim, granting, keep_alive, lock_delay);
         let mut shared = self.shared.lock();
         shared.retain(|_, lease| !lease.is_retired());
         shared.insert(span, Arc::clone(&lease));

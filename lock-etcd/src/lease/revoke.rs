@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{Backoff, Clock};
+use lock_core::backend::{Backoff, Clock};
 
 use crate::connection::shared::SharedConnection;
 use crate::error::{Failure, is_lease_missing};

@@ -6,7 +6,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{Clock, LossReason, LossSender, Mode, Moment, Mutex, OwnerId, Result};
+use lock_core::backend::{ClaimId, Clock, LossSender, Moment, Mutex};
+use lock_core::{LossReason, Mode, Result};
 use tokio::sync::{Notify, watch};
 
 use crate::error::{leader_changed, lease_ended};
@@ -26,8 +27,8 @@ const LIMIT_MAX: Duration = Duration::from_secs(1);
 /// seen, all claims [move](crate::lease::migrate) to a new lease, which takes the place of the old
 /// one in this state.
 pub(crate) struct SharedLease {
-    /// The owner whose id its lease ids are made from.
-    owner: OwnerId,
+    /// The claim whose id its lease ids are made from.
+    claim: ClaimId,
     granting: Arc<Granting>,
     keep_alive: KeepAlive,
     /// The last part of the ttl, which guards do not count on.
@@ -57,7 +58,7 @@ struct State {
     /// A key that the user may read, as an answered take has shown.
     readable: Option<Arc<str>>,
     /// The claims of the lease.
-    claims: HashMap<OwnerId, Standing>,
+    claims: HashMap<ClaimId, Standing>,
     /// True if it takes no new claims.
     retired: bool,
     unused_since: Moment,
@@ -82,13 +83,13 @@ struct Standing {
 impl SharedLease {
     pub(crate) fn new(
         granted: Granted,
-        owner: OwnerId,
+        claim: ClaimId,
         granting: Arc<Granting>,
         keep_alive: KeepAlive,
         lock_delay: Duration,
     ) -> Arc<Self> {
         Arc::new(Self {
-            owner,
+            claim,
             granting,
             keep_alive,
             lock_delay,
@@ -139,18 +140,18 @@ impl SharedLease {
     }
 
     /// Attaches a claim; returns false if the lease takes no more.
-    pub(crate) fn enter(&self, owner: OwnerId, loss: LossSender) -> bool {
+    pub(crate) fn enter(&self, claim: ClaimId, loss: LossSender) -> bool {
         let mut state = self.state.lock();
         if state.retired || self.end().is_some() {
             return false;
         }
-        state.claims.insert(owner, Standing { loss, key: None });
+        state.claims.insert(claim, Standing { loss, key: None });
         true
     }
 
     /// Notes the key of a claim, before it is created.
-    pub(crate) fn stands(&self, owner: OwnerId, key: Arc<str>, mode: Mode) {
-        if let Some(standing) = self.state.lock().claims.get_mut(&owner) {
+    pub(crate) fn stands(&self, claim: ClaimId, key: Arc<str>, mode: Mode) {
+        if let Some(standing) = self.state.lock().claims.get_mut(&claim) {
             standing.key = Some((key, mode));
         }
     }
@@ -164,9 +165,9 @@ impl SharedLease {
     }
 
     /// Removes a claim.
-    pub(crate) fn leave(&self, owner: OwnerId) {
+    pub(crate) fn leave(&self, claim: ClaimId) {
         let mut state = self.state.lock();
-        state.claims.remove(&owner);
+        state.claims.remove(&claim);
         if state.claims.is_empty() {
             state.unused_since = Clock::Boot.now();
             // Otherwise a new claim may use it; the next keep-alive checks it.
@@ -319,7 +320,7 @@ impl SharedLease {
         if let Some(begun) = begun {
             return Ok(begun);
         }
-        let to = self.granting.grant(self.owner, asked).await?;
+        let to = self.granting.grant(self.claim, asked).await?;
         let mut state = self.state.lock();
         let moving = Move { from: state.id, to };
         (state.id, state.moving) = (to.id, Some(moving));

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use etcd_client::{Compare, CompareOp, GetOptions, Txn, TxnOp, TxnOpResponse};
-use lock_core::{Backoff, Clock, Moment, Result};
+use lock_core::Result;
+use lock_core::backend::{Backoff, Clock, Moment};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::connection::shared::{REPLY_LIMIT, transact};

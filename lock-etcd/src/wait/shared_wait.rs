@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{Clock, Error, Moment, Mutex};
+use lock_core::Error;
+use lock_core::backend::{Clock, Moment, Mutex};
 use tokio::sync::{Notify, oneshot};
 
 use crate::error::unexpected;

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{Clock, Moment, Mutex};
+use lock_core::backend::{Clock, Moment, Mutex};
 
 use crate::connection::shared::SharedConnection;
 use crate::wait::shared_wait::SharedWait;

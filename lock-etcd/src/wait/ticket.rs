@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::Moment;
+use lock_core::backend::Moment;
 use tokio::sync::oneshot;
 
 use crate::error::runtime_gone;

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use etcd_client::{EventType, KeyValue, WatchRequestSender, WatchResponse, WatchResponseStream};
 use futures_util::future::OptionFuture;
-use lock_core::{Backoff, Clock, Moment, Result};
+use lock_core::Result;
+use lock_core::backend::{Backoff, Clock, Moment};
 use tokio::sync::mpsc;
 
 use crate::connection::shared::{Connection, SharedConnection};

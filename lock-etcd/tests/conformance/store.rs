@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::{DistributedLock, LockKey, LockRequest, Mode, blocking_claim};
+use lock_core::backend::blocking_claim;
+use lock_core::{DistributedLock, LockKey, LockRequest, Mode};
 use lock_etcd::etcd_client::{
     Client, ConnectOptions, GetOptions, KeyValue, PutOptions, SortOrder, SortTarget,
 };
@@ -155,6 +156,7 @@ impl Store for EtcdStore {
             Mode::Exclusive => String::new(),
             Mode::Shared => "shared".to_owned(),
             Mode::Permit { of } => format!("permit:{of}"),
+            other => panic!("no crash of {other:?} is known"),
         };
         let options = PutOptions::new().with_lease(lease.id());
         admin

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lock_core::{DistributedLock, DistributedLockExt, Released};
+use lock_core::backend::Released;
+use lock_core::{DistributedLock, DistributedLockExt};
 use lock_testkit::{eventually, steady};
 use tokio::task::JoinSet;
 use tokio::time::timeout;

@@ -3,9 +3,8 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use lock_core::{
-    DistributedLock, DistributedLockExt, LockGuard, LockRequest, LossReason, Released,
-};
+use lock_core::backend::Released;
+use lock_core::{DistributedLock, DistributedLockExt, LockGuard, LockRequest, LossReason};
 use lock_testkit::servers::EtcdCluster;
 use lock_testkit::{eventually, steady};
 use tokio::time::{Instant, timeout};

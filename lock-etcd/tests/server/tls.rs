@@ -1,6 +1,7 @@
 //! TLS: what it lets through, and what it refuses, with words that say what to do.
 
-use lock_core::{DistributedLockExt, Error, ErrorKind, Released, Tls};
+use lock_core::backend::Released;
+use lock_core::{DistributedLockExt, Error, ErrorKind, Tls};
 use lock_etcd::{EtcdConfig, EtcdLock};
 use lock_testkit::servers::{Authority, EtcdCluster};
 use lock_testkit::steady;

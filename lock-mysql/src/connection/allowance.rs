@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
-use lock_core::Mutex;
+use lock_core::backend::Mutex;
 use tokio::runtime;
 
 use crate::connection::idle::{IdleSessions, Purpose, SessionQueue};

@@ -4,7 +4,8 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{Deadlines, Error, Result};
+use lock_core::backend::Deadlines;
+use lock_core::{Error, Result};
 use sqlx::ConnectOptions;
 use sqlx::mysql::{MySqlConnectOptions, MySqlSslMode};
 

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use lock_core::{Clock, Moment};
+use lock_core::backend::{Clock, Moment};
 
 use crate::schema::literals::hexadecimal;
 

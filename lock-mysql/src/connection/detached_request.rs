@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use lock_core::{Mutex, OwnerId};
+use lock_core::backend::{ClaimId, Mutex};
 use tokio::sync::watch;
 
 use crate::connection::pool::{Lent, Pool};
@@ -19,12 +19,12 @@ const FINISH_LIMIT: Duration = Duration::from_secs(2);
 type Exchange = Pin<Box<dyn Future<Output = (Lent, Result<Answer, Failure>)> + Send>>;
 
 /// Asks on a lent connection. Dropping it before the answer is there does not stop it: it goes on in
-/// the background, so that the connection stays usable and its owner can be [settled](InFlightByOwner).
+/// the background, so that the connection stays usable and its claim can be [settled](InFlightByClaim).
 pub(crate) struct DetachedRequest {
     exchange: Option<Exchange>,
     pool: Arc<Pool>,
     begun: bool,
-    owner: Option<(OwnerId, Arc<InFlightByOwner>)>,
+    claim: Option<(ClaimId, Arc<InFlightByClaim>)>,
     interruption: Option<Interruption>,
 }
 
@@ -55,14 +55,14 @@ impl DetachedRequest {
             exchange: Some(Box::pin(exchange)),
             pool: Arc::clone(pool),
             begun: false,
-            owner: None,
+            claim: None,
             interruption: None,
         }
     }
 
     /// Has it remembered whose it is when it goes on in the background.
-    pub(crate) fn of(mut self, owner: OwnerId, in_flight: &Arc<InFlightByOwner>) -> Self {
-        self.owner = Some((owner, Arc::clone(in_flight)));
+    pub(crate) fn of(mut self, claim: ClaimId, in_flight: &Arc<InFlightByClaim>) -> Self {
+        self.claim = Some((claim, Arc::clone(in_flight)));
         self
     }
 
@@ -91,8 +91,8 @@ impl DetachedRequest {
     }
 
     fn settling(&mut self) -> Option<InFlightGuard> {
-        let (owner, in_flight) = self.owner.take()?;
-        Some(in_flight.enter(owner))
+        let (claim, in_flight) = self.claim.take()?;
+        Some(in_flight.enter(claim))
     }
 }
 
@@ -191,32 +191,32 @@ impl Interruption {
     }
 }
 
-/// The owners whose requests go on in the background: nothing else may be asked for them meanwhile,
+/// The claims whose requests go on in the background: nothing else may be asked for them meanwhile,
 /// or a clean-up would overtake what it cleans up.
 #[derive(Debug, Default)]
-pub(crate) struct InFlightByOwner(Mutex<HashMap<OwnerId, Vec<watch::Receiver<()>>>>);
+pub(crate) struct InFlightByClaim(Mutex<HashMap<ClaimId, Vec<watch::Receiver<()>>>>);
 
-/// One of an owner's requests; dropping it says that it has ended.
+/// One of a claim's requests; dropping it says that it has ended.
 struct InFlightGuard {
-    owner: OwnerId,
-    in_flight: Arc<InFlightByOwner>,
+    claim: ClaimId,
+    in_flight: Arc<InFlightByClaim>,
     ended: Option<watch::Sender<()>>,
 }
 
-impl InFlightByOwner {
-    fn enter(self: &Arc<Self>, owner: OwnerId) -> InFlightGuard {
+impl InFlightByClaim {
+    fn enter(self: &Arc<Self>, claim: ClaimId) -> InFlightGuard {
         let (ended, end) = watch::channel(());
-        self.0.lock().entry(owner).or_default().push(end);
+        self.0.lock().entry(claim).or_default().push(end);
         InFlightGuard {
-            owner,
+            claim,
             in_flight: Arc::clone(self),
             ended: Some(ended),
         }
     }
 
-    /// Returns what waits until nothing of `owner` goes on in the background; `None` if nothing does.
-    pub(crate) fn settled(&self, owner: OwnerId) -> Option<impl Future<Output = ()> + use<>> {
-        let ends = self.0.lock().get(&owner).cloned()?;
+    /// Returns what waits until nothing of `claim` goes on in the background; `None` if nothing does.
+    pub(crate) fn settled(&self, claim: ClaimId) -> Option<impl Future<Output = ()> + use<>> {
+        let ends = self.0.lock().get(&claim).cloned()?;
         Some(async move {
             for mut end in ends {
                 // Nothing is ever sent: it only ends.
@@ -230,12 +230,12 @@ impl Drop for InFlightGuard {
     fn drop(&mut self) {
         self.ended = None;
         let mut in_flight = self.in_flight.0.lock();
-        let Some(ends) = in_flight.get_mut(&self.owner) else {
+        let Some(ends) = in_flight.get_mut(&self.claim) else {
             return;
         };
         ends.retain(|end| end.has_changed().is_ok());
         if ends.is_empty() {
-            in_flight.remove(&self.owner);
+            in_flight.remove(&self.claim);
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lock_core::{Clock, Error, Moment, Mutex};
+use lock_core::Error;
+use lock_core::backend::{Clock, Moment, Mutex};
 
 /// The pause before a refused connection is tried to be opened again.
 pub(crate) const OPEN_AGAIN: Duration = Duration::from_millis(100);

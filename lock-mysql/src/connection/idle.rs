@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use lock_core::Mutex;
+use lock_core::backend::Mutex;
 use tokio::runtime;
 use tokio::sync::Notify;
 

@@ -4,7 +4,8 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{Backoff, Clock, Result};
+use lock_core::Result;
+use lock_core::backend::{Backoff, Clock};
 
 use crate::connection::connection_id::ConnectionId;
 use crate::connection::pool::{Lent, Pool};

@@ -6,7 +6,8 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{Clock, Deadlines, Error, Moment, Result};
+use lock_core::backend::{Clock, Deadlines, Moment};
+use lock_core::{Error, Result};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 

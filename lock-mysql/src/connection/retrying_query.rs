@@ -4,7 +4,8 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{Backoff, Clock, ErrorKind, Moment, Result};
+use lock_core::backend::{Backoff, Clock, Moment};
+use lock_core::{ErrorKind, Result};
 
 use crate::connection::connection_id::ConnectionId;
 use crate::connection::detached_request::DetachedRequest;
@@ -12,9 +13,9 @@ use crate::connection::pool::{Lent, Pool};
 use crate::connection::session::Answer;
 use crate::error::Failure;
 
-/// The owner that a query may win something for. Defaults are for a query that wins nothing.
-pub(crate) trait QueryOwner {
-    /// Has the request on `connection` known as the owner's, and ended there, if it is given up.
+/// The claim that a query may win something for. Defaults are for a query that wins nothing.
+pub(crate) trait QueryClaim {
+    /// Has the request on `connection` known as the claim's, and ended there, if it is given up.
     fn adopt(&self, request: DetachedRequest, _: &ConnectionId) -> Result<DetachedRequest> {
         Ok(request)
     }
@@ -25,10 +26,10 @@ pub(crate) trait QueryOwner {
     }
 }
 
-/// The owner of queries that win nothing.
+/// For queries that win nothing.
 pub(crate) struct NoOwner;
 
-impl QueryOwner for NoOwner {}
+impl QueryClaim for NoOwner {}
 
 /// One packet with what is needed to send it again: after a deadlock, and on a new connection when the
 /// one it was sent on had been closed while it was idle. So it has to do no harm when it is done twice.
@@ -36,7 +37,7 @@ pub(crate) struct RetryingQuery<'a, O, S> {
     pool: &'a Arc<Pool>,
     /// The first connection to ask on instead of one of `pool`, such as one that is idle in another pool.
     pub(crate) first: Option<Lent>,
-    owner: O,
+    claim: O,
     /// The time that it waits for a connection, at least as long as for an answer. That is this client's own
     /// doing and no silence of the server's.
     queue: Duration,
@@ -51,12 +52,12 @@ pub(crate) struct Reply {
     pub(crate) answer: Answer,
 }
 
-impl<'a, O: QueryOwner, S: Fn(&Lent) -> String> RetryingQuery<'a, O, S> {
-    pub(crate) fn new(pool: &'a Arc<Pool>, owner: O, queue: Duration, statements: S) -> Self {
+impl<'a, O: QueryClaim, S: Fn(&Lent) -> String> RetryingQuery<'a, O, S> {
+    pub(crate) fn new(pool: &'a Arc<Pool>, claim: O, queue: Duration, statements: S) -> Self {
         Self {
             pool,
             first: None,
-            owner,
+            claim,
             queue,
             statements,
         }
@@ -88,10 +89,10 @@ impl<'a, O: QueryOwner, S: Fn(&Lent) -> String> RetryingQuery<'a, O, S> {
             let statements = (self.statements)(&session);
             let connection_id = session.connection_id.clone();
             let request = DetachedRequest::new(self.pool, session, statements);
-            let mut request = self.owner.adopt(request, &connection_id)?;
+            let mut request = self.claim.adopt(request, &connection_id)?;
             let sent = Clock::Boot.now();
             let Some((_, answer)) = deadlines.timeout(ends.since(sent), &mut request).await else {
-                let failure = Box::pin(self.owner.silence(&connection_id, limit)).await;
+                let failure = Box::pin(self.claim.silence(&connection_id, limit)).await;
                 if matches!(failure, Failure::NoAnswer(_)) {
                     // What was idle beside it may be as silent.
                     self.pool.idle.close_all();
@@ -124,7 +125,7 @@ impl<'a, O: QueryOwner, S: Fn(&Lent) -> String> RetryingQuery<'a, O, S> {
 }
 
 impl Pool {
-    /// Asks what concerns no owner.
+    /// Asks what concerns no claim.
     pub(crate) async fn ask(
         self: &Arc<Self>,
         statements: String,

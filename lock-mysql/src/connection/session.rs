@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use futures_util::TryStreamExt;
-use lock_core::{Clock, Error, Moment};
+use lock_core::Error;
+use lock_core::backend::{Clock, Moment};
 use sqlx::mysql::{MySqlConnection, MySqlRow};
 use sqlx::{AssertSqlSafe, Decode, Either, Executor, MySql, Row, Type};
 use tokio::runtime::{self, Handle};

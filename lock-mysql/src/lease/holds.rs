@@ -5,9 +5,10 @@ use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use futures_util::future::{join, join_all};
-use lock_core::{Clock, HoldId, LossReason, Mode, OwnerId, Renewal, Result};
+use lock_core::backend::{ClaimId, Clock, HoldId, Renewal};
+use lock_core::{LossReason, Mode, Result};
 
-use crate::client::{Client, Grant, OwnerOf};
+use crate::client::{ClaimOf, Client, Grant};
 use crate::connection::detached_request::DetachedRequest;
 use crate::connection::pool::{Lent, Pool};
 use crate::connection::retrying_query::{Reply, RetryingQuery};
@@ -39,12 +40,12 @@ impl Client {
         wait: Duration,
         patience: Duration,
     ) -> Result<Option<Grant>, Failure> {
-        self.settled(hold.owner(), patience).await?;
+        self.settled(hold.claim(), patience).await?;
         let mut taken = self.ask_for_lease(hold, false, wait, patience).await?;
         if matches!(taken, Taken::Doubtful) {
             let command = self.command()?;
             let settle = format!("{MAY_WRITE};{}", self.names.settle(hold.key()));
-            let settling = self.ask_for(hold.owner(), &command.releasing, settle, patience);
+            let settling = self.ask_for(hold.claim(), &command.releasing, settle, patience);
             match Box::pin(settling).await {
                 Ok(_) => taken = self.ask_for_lease(hold, false, wait, patience).await?,
                 Err(Failure::Locked) => {}
@@ -69,7 +70,7 @@ impl Client {
         patience: Duration,
     ) -> Result<Taken, Failure> {
         let command = self.command()?;
-        let owner = OwnerOf(self, hold.owner());
+        let owner = ClaimOf(self, hold.claim());
         let take = |_: &Lent| format!("{MAY_WRITE};{}", self.names.take(hold, new));
         let query = RetryingQuery::new(&command.taking, owner, wait.min(QUEUE_LIMIT), take);
         match query.run(patience).await {
@@ -101,7 +102,7 @@ impl Client {
         let limit = batch.iter().map(HoldId::ttl).min().unwrap_or_default() / 8;
         let is_stalled = {
             let stalled = self.stalled();
-            batch.iter().any(|hold| stalled.contains(&hold.owner()))
+            batch.iter().any(|hold| stalled.contains(&hold.claim()))
         };
         let mut renewals = self.renew_once(batch, is_stalled, limit).await;
         if let Err(Failure::NoTable(missing)) = renewals {
@@ -177,7 +178,7 @@ impl Client {
         let (locked, free): (Vec<_>, Vec<_>) = holds.iter().partition(is_locked);
         let free: Vec<HoldId> = free.into_iter().cloned().collect();
         self.stalled()
-            .extend(locked.iter().map(|hold| hold.owner()));
+            .extend(locked.iter().map(|hold| hold.claim()));
         let renewals = match free.is_empty() {
             true => Vec::new(),
             false => self.renew_together(&free, keeping, limit).await?,
@@ -185,8 +186,8 @@ impl Client {
         let renewed = |hold: &HoldId| {
             let number = free
                 .iter()
-                .position(|other| other.owner() == hold.owner())?;
-            self.stalled().remove(&hold.owner());
+                .position(|other| other.claim() == hold.claim())?;
+            self.stalled().remove(&hold.claim());
             renewals.get(number).copied()
         };
         Ok(holds
@@ -195,7 +196,7 @@ impl Client {
             .collect())
     }
 
-    pub(super) fn stalled(&self) -> MutexGuard<'_, HashSet<OwnerId>> {
+    pub(super) fn stalled(&self) -> MutexGuard<'_, HashSet<ClaimId>> {
         self.stalled.lock()
     }
 
@@ -220,7 +221,7 @@ impl Client {
         };
         let held = owners(&answer?)?;
         let renewal = |hold: &HoldId| {
-            if held.contains(&hold.owner().to_string()) {
+            if held.contains(&hold.claim().to_string()) {
                 Renewal::Held {
                     sent,
                     ttl: hold.store_ttl(),

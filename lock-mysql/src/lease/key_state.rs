@@ -29,9 +29,9 @@ impl KeyState {
     /// Returns how long a waiter in `mode` has to wait at most; `None` when the key can be had.
     pub(crate) fn left_for(&self, mode: Mode) -> Option<Duration> {
         let room = match mode {
-            Mode::Exclusive => false,
             Mode::Shared => self.mode == "s",
             Mode::Permit { of } => self.mode == "p" && self.permits < u64::from(of.get()),
+            _ => false,
         };
         (!room && !self.left.is_zero()).then_some(self.left)
     }

@@ -5,7 +5,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{Clock, Mode, Moment, Mutex, ReplyStats, Result};
+use lock_core::backend::{Clock, Moment, Mutex, ReplyStats};
+use lock_core::{Mode, Result};
 use tokio::sync::Notify;
 
 use crate::connection::pool::Pool;

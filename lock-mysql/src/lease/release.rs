@@ -4,7 +4,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{HoldId, Mode, Released, Result};
+use lock_core::backend::{HoldId, Released};
+use lock_core::{Mode, Result};
 
 use crate::client::{Client, CommandPools};
 use crate::connection::pool::Lent;
@@ -24,8 +25,8 @@ const RELEASE_QUEUE_LIMIT: Duration = Duration::from_millis(1500);
 
 impl Client {
     pub(crate) async fn release_lease(&self, hold: &HoldId) -> Result<Released> {
-        self.stalled().remove(&hold.owner());
-        self.settled(hold.owner(), RELEASE_LIMIT).await?;
+        self.stalled().remove(&hold.claim());
+        self.settled(hold.claim(), RELEASE_LIMIT).await?;
         let found = self.release_somewhere(hold).await;
         if found.map_err(Failure::into_error)? == 0 {
             return Ok(Released::AlreadyLost);
@@ -86,8 +87,8 @@ impl Client {
             Err(failure) => return Err(failure),
         };
         let write = match hold.mode() {
-            Mode::Exclusive => RELEASE_WRITE,
             Mode::Shared | Mode::Permit { .. } => RELEASE_MANY_WRITE,
+            _ => RELEASE_WRITE,
         };
         Ok(answer.nth_back(write)?.found)
     }

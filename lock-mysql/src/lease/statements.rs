@@ -8,7 +8,8 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use lock_core::{HoldId, LockKey, Mode};
+use lock_core::backend::HoldId;
+use lock_core::{LockKey, Mode};
 
 use crate::schema::grant_clock::GRANT_CLOCK;
 use crate::schema::literals::{FLOOR_ROW, NOW, hexadecimal, letter, microseconds, owner};
@@ -47,7 +48,6 @@ impl Names {
             return self.take_exclusive(hold);
         }
         let take = match hold.mode() {
-            Mode::Exclusive => self.take_exclusive(hold),
             Mode::Shared => self.take_many(hold, "locks.mode = 's'"),
             Mode::Permit { of } => {
                 let room = format!(
@@ -56,6 +56,7 @@ impl Names {
                 );
                 self.take_many(hold, &room)
             }
+            _ => self.take_exclusive(hold),
         };
         let create = if new {
             self.create_to_change(hold.key()) + ";"
@@ -73,7 +74,7 @@ impl Names {
     /// counts as one until it is asked for again, and ours begins no earlier than it was asked for.
     fn take_exclusive(&self, hold: &HoldId) -> String {
         let is_kept = self.is_kept(hold.key(), hold.mode());
-        let (locks, key, owner) = (&self.locks, self.key(hold.key()), owner(hold.owner()));
+        let (locks, key, owner) = (&self.locks, self.key(hold.key()), owner(hold.claim()));
         let ttl = microseconds(hold.store_ttl());
         format!(
             "INSERT INTO {locks} (k, token, expires)
@@ -86,7 +87,7 @@ ON DUPLICATE KEY UPDATE mode = 'x', token = LAST_INSERT_ID(IF({locks}.owner <=> 
     /// locks table is no earlier than when the last of them expires, which is what older clients go by.
     fn take_many(&self, hold: &HoldId, room: &str) -> String {
         let (locks, holders) = (&self.locks, &self.holders);
-        let (key, owner) = (self.key(hold.key()), owner(hold.owner()));
+        let (key, owner) = (self.key(hold.key()), owner(hold.claim()));
         let ttl = microseconds(hold.store_ttl());
         let (mode, is_kept) = (letter(hold.mode()), self.is_kept(hold.key(), hold.mode()));
         let reach = self.reach_holders();
@@ -220,12 +221,9 @@ COMMIT"
     /// Gives the key back if it is the hold's.
     pub(crate) fn release(&self, hold: &HoldId) -> String {
         let (locks, holders) = (&self.locks, &self.holders);
-        let (key, owner) = (self.key(hold.key()), owner(hold.owner()));
+        let (key, owner) = (self.key(hold.key()), owner(hold.claim()));
         let reach = self.reach_holders();
         match hold.mode() {
-            Mode::Exclusive => format!(
-                "UPDATE {locks} SET owner = NULL, expires = {NOW} WHERE k = {key} AND owner = {owner} AND expires > {NOW}"
-            ),
             Mode::Shared | Mode::Permit { .. } => format!(
                 "START TRANSACTION;
 {reach};
@@ -233,6 +231,9 @@ SELECT k FROM {locks} WHERE k = {key} FOR UPDATE;
 DELETE FROM {holders} WHERE k = {key} AND owner = {owner};
 UPDATE {locks} SET expires = COALESCE((SELECT MAX(expires) FROM {holders} WHERE k = {key}), {NOW}), mode = IF(EXISTS (SELECT 1 FROM {holders} WHERE k = {key}), mode, 'x') WHERE k = {key} AND mode <> 'x';
 COMMIT"
+            ),
+            _ => format!(
+                "UPDATE {locks} SET owner = NULL, expires = {NOW} WHERE k = {key} AND owner = {owner} AND expires > {NOW}"
             ),
         }
     }
@@ -268,7 +269,7 @@ fn listed(names: &Names, holds: &[HoldId], exclusive: bool) -> Listed {
         holds.iter().filter(is_one)
     };
     let keys: Vec<String> = listed().map(|hold| names.key(hold.key())).collect();
-    let owners: Vec<String> = listed().map(|hold| owner(hold.owner())).collect();
+    let owners: Vec<String> = listed().map(|hold| owner(hold.claim())).collect();
     Listed {
         keys: keys.join(", "),
         owners: owners.join(", "),

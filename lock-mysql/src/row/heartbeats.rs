@@ -5,7 +5,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{Clock, Moment, Mutex, OwnerId, Result};
+use lock_core::Result;
+use lock_core::backend::{ClaimId, Clock, Moment, Mutex};
 use tokio::runtime::Handle;
 
 use crate::connection::connection_id::ConnectionId;
@@ -37,7 +38,7 @@ pub(crate) struct Heartbeats {
 /// All heartbeats are equally far apart, so that those entered last are due last.
 #[derive(Default)]
 struct HeartbeatSchedule {
-    due: VecDeque<(Moment, OwnerId)>,
+    due: VecDeque<(Moment, ClaimId)>,
     is_attended: bool,
 }
 
@@ -52,12 +53,12 @@ impl Heartbeats {
         })
     }
 
-    /// Sends heartbeats for the lock of `owner` until it is released or lost.
-    pub(crate) fn enter(self: &Arc<Self>, owner: OwnerId) {
+    /// Sends heartbeats for the lock of `claim` until it is released or lost.
+    pub(crate) fn enter(self: &Arc<Self>, claim: ClaimId) {
         let mut timetable = self.timetable.lock();
         timetable
             .due
-            .push_back((Clock::Boot.now().plus(INTERVAL), owner));
+            .push_back((Clock::Boot.now().plus(INTERVAL), claim));
         if !std::mem::replace(&mut timetable.is_attended, true) {
             let attending = Attending {
                 heartbeats: Arc::clone(self),
@@ -67,16 +68,16 @@ impl Heartbeats {
         }
     }
 
-    /// Takes out the owners that are due by now; the next due time, if there is any.
-    fn take_due(&self) -> (Vec<OwnerId>, Option<Moment>) {
+    /// Takes out the claims that are due by now; the next due time, if there is any.
+    fn take_due(&self) -> (Vec<ClaimId>, Option<Moment>) {
         let mut timetable = self.timetable.lock();
         let (now, mut due) = (Clock::Boot.now(), Vec::new());
-        while let Some((at, owner)) = timetable.due.front().copied() {
+        while let Some((at, claim)) = timetable.due.front().copied() {
             if at > now {
                 return (due, Some(at));
             }
             timetable.due.pop_front();
-            due.push(owner);
+            due.push(claim);
         }
         timetable.is_attended = !due.is_empty();
         (due, None)
@@ -84,7 +85,7 @@ impl Heartbeats {
 
     /// Ends the locks whose connections the server does not have any more, although they seem open here: it was started
     /// anew, or another one has its address, and may grant the same rows.
-    async fn inquire(&self, silent: Vec<(OwnerId, ConnectionId)>) {
+    async fn inquire(&self, silent: Vec<(ClaimId, ConnectionId)>) {
         let question = ConnectionId::look_for(silent.iter().map(|(_, connection)| connection));
         let mut answer = self.pool.ask(question.clone(), INQUIRY_LIMIT).await;
         if matches!(answer, Err(Failure::NoAnswer(_))) {
@@ -94,10 +95,10 @@ impl Heartbeats {
         let Ok(answer) = answer else { return };
         let found: Result<HashSet<Vec<u8>>> = answer.rows().map(|row| row.value(0)).collect();
         let Ok(found) = found else { return };
-        for (owner, connection) in silent {
+        for (claim, connection) in silent {
             if !connection.is_among(&found) {
                 self.rows
-                    .died(owner, "the server does not have its connection");
+                    .died(claim, "the server does not have its connection");
             }
         }
     }
@@ -129,10 +130,10 @@ impl Attending {
                     .runtime
                     .spawn(async move { asking.inquire(silent).await });
             }
-            for owner in due {
-                let heartbeat = heartbeats.rows.heartbeat(owner, &heartbeats.runtime);
+            for claim in due {
+                let heartbeat = heartbeats.rows.heartbeat(claim, &heartbeats.runtime);
                 if heartbeat.is_some() {
-                    heartbeats.enter(owner);
+                    heartbeats.enter(claim);
                 }
             }
         }

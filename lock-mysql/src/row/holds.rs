@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lock_core::{HoldId, LossReason, OwnerId, Released, Renewal, Result};
+use lock_core::backend::{ClaimId, HoldId, Released, Renewal};
+use lock_core::{LossReason, Result};
 
 use crate::client::Client;
 use crate::error::no_answer;
@@ -22,7 +23,7 @@ impl Client {
         let runtime = &command.taking.driven.runtime;
         let renewals = holds.iter().map(|hold| async {
             let ttl = hold.ttl();
-            let Some(mut heard) = self.rows.heartbeat(hold.owner(), runtime) else {
+            let Some(mut heard) = self.rows.heartbeat(hold.claim(), runtime) else {
                 return Renewal::Lost(LossReason::Removed);
             };
             // A connection that does not answer must not hold up the answers of other connections.
@@ -42,20 +43,20 @@ impl Client {
 
     /// Returns what the release of a held row needs. A heartbeat that is under way is nearly always answered at
     /// once, and then its connection is free.
-    async fn start_release(&self, owner: OwnerId) -> Option<RowRelease> {
-        let mut heard = self.rows.heard(owner)?;
-        let releasing = self.rows.release(owner)?;
+    async fn start_release(&self, claim: ClaimId) -> Option<RowRelease> {
+        let mut heard = self.rows.heard(claim)?;
+        let releasing = self.rows.release(claim)?;
         if releasing.session.is_some() {
             return Some(releasing);
         }
         let _answered = self.deadlines.timeout(RELEASE_LIMIT, heard.changed()).await;
-        self.rows.release(owner)
+        self.rows.release(claim)
     }
 
     /// Ends the transaction; where its connection does not answer, another one ends the connection.
     pub(crate) async fn release_row(&self, hold: &HoldId) -> Result<Released> {
-        self.settled(hold.owner(), RELEASE_LIMIT).await?;
-        let Some(mut releasing) = self.start_release(hold.owner()).await else {
+        self.settled(hold.claim(), RELEASE_LIMIT).await?;
+        let Some(mut releasing) = self.start_release(hold.claim()).await else {
             return Ok(Released::AlreadyLost);
         };
         if let Some(session) = &mut releasing.session {
@@ -63,7 +64,7 @@ impl Client {
             let ending = session.ask(&statements);
             if let Some(Ok(_)) = self.deadlines.timeout(RELEASE_LIMIT, ending).await {
                 session.mark_reusable();
-                self.rows.forget(hold.owner());
+                self.rows.forget(hold.claim());
                 return Ok(Released::Released);
             }
             // It is closed with this release and never lent again, since the kill may come late.
@@ -74,7 +75,7 @@ impl Client {
             return Err(no_answer(RELEASE_LIMIT));
         };
         let was_there = ended?;
-        self.rows.forget(hold.owner());
+        self.rows.forget(hold.claim());
         Ok(if was_there {
             Released::Released
         } else {

@@ -5,7 +5,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{Clock, HoldId, LossReason, LossSender, Moment, Mutex, OwnerId, Result};
+use lock_core::backend::{ClaimId, Clock, HoldId, LossSender, Moment, Mutex};
+use lock_core::{LossReason, Result};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
@@ -15,9 +16,9 @@ use crate::connection::session::Session;
 use crate::error::{Failure, takes_no_writes};
 use crate::server_checks::REFUSAL;
 
-/// Held row locks by their owners.
+/// Held row locks by their claims.
 #[derive(Default)]
-pub(crate) struct RowLocks(Mutex<HashMap<OwnerId, Row>>);
+pub(crate) struct RowLocks(Mutex<HashMap<ClaimId, Row>>);
 
 /// One held row lock: a connection with an open transaction.
 struct Row {
@@ -74,7 +75,7 @@ impl RowLocks {
             heard: watch::Sender::new(Heartbeat::At(sent)),
             loss,
         };
-        self.0.lock().insert(hold.owner(), row);
+        self.0.lock().insert(hold.claim(), row);
     }
 
     /// Sends a heartbeat on the lock's connection, unless one is under way, and returns where its
@@ -84,20 +85,20 @@ impl RowLocks {
     /// waiting for it must not take the connection along, which would end the lock.
     pub(crate) fn heartbeat(
         self: &Arc<Self>,
-        owner: OwnerId,
+        claim: ClaimId,
         runtime: &Handle,
     ) -> Option<watch::Receiver<Heartbeat>> {
         let mut rows = self.0.lock();
-        let row = rows.get_mut(&owner);
+        let row = rows.get_mut(&claim);
         let row = row.filter(|row| !row.is_released && !row.is_dead)?;
         if let Some(mut session) = row.session.take() {
             let (rows, limit, sent) = (Arc::clone(self), row.limit, Clock::Boot.now());
             row.heartbeat = sent;
             runtime.spawn(async move {
                 match tokio::time::timeout(limit, heartbeat(&mut session)).await {
-                    Ok(Ok(())) => rows.put_back(owner, session, sent),
-                    Ok(Err(error)) => rows.died(owner, &error.to_string()),
-                    Err(_) => rows.died(owner, "no answer to its heartbeat"),
+                    Ok(Ok(())) => rows.put_back(claim, session, sent),
+                    Ok(Err(error)) => rows.died(claim, &error.to_string()),
+                    Err(_) => rows.died(claim, "no answer to its heartbeat"),
                 }
             });
         }
@@ -107,32 +108,32 @@ impl RowLocks {
     /// The connections of these locks whose heartbeats were not answered for so long.
     pub(crate) fn silent(
         &self,
-        owners: &[OwnerId],
+        claims: &[ClaimId],
         since: Duration,
-    ) -> Vec<(OwnerId, ConnectionId)> {
+    ) -> Vec<(ClaimId, ConnectionId)> {
         let (rows, now) = (self.0.lock(), Clock::Boot.now());
         let is_silent = |row: &Row| {
             let waits = row.session.is_none() && !row.is_released && !row.is_dead;
             waits && now.since(row.heartbeat) >= since
         };
-        let rows = owners
+        let rows = claims
             .iter()
-            .filter_map(|owner| Some((*owner, rows.get(owner)?)));
+            .filter_map(|claim| Some((*claim, rows.get(claim)?)));
         rows.filter(|(_, row)| is_silent(row))
-            .map(|(owner, row)| (owner, row.connection.clone()))
+            .map(|(claim, row)| (claim, row.connection.clone()))
             .collect()
     }
 
-    fn put_back(&self, owner: OwnerId, session: Lent, sent: Moment) {
+    fn put_back(&self, claim: ClaimId, session: Lent, sent: Moment) {
         // A release that began meanwhile waits for it.
-        if let Some(row) = self.0.lock().get_mut(&owner) {
+        if let Some(row) = self.0.lock().get_mut(&claim) {
             row.session = Some(session);
             row.heard.send_replace(Heartbeat::At(sent));
         }
     }
 
-    pub(crate) fn died(&self, owner: OwnerId, why: &str) {
-        let loss = match self.0.lock().get_mut(&owner) {
+    pub(crate) fn died(&self, claim: ClaimId, why: &str) {
+        let loss = match self.0.lock().get_mut(&claim) {
             Some(row) => {
                 row.is_dead = true;
                 row.heard.send_replace(Heartbeat::Dead);
@@ -147,9 +148,9 @@ impl RowLocks {
 
     /// Ends the heartbeats of a lock and hands out what its release needs; `None` when it is not held.
     /// It stays entered until it is [forgotten](Self::forget), so that a release can be repeated.
-    pub(crate) fn release(&self, owner: OwnerId) -> Option<RowRelease> {
+    pub(crate) fn release(&self, claim: ClaimId) -> Option<RowRelease> {
         let mut rows = self.0.lock();
-        let row = rows.get_mut(&owner)?;
+        let row = rows.get_mut(&claim)?;
         row.is_released = true;
         Some(RowRelease {
             connection: row.connection.clone(),
@@ -159,13 +160,13 @@ impl RowLocks {
     }
 
     /// Returns where the outcome of heartbeats is told; `None` when the lock is not held.
-    pub(crate) fn heard(&self, owner: OwnerId) -> Option<watch::Receiver<Heartbeat>> {
-        Some(self.0.lock().get(&owner)?.heard.subscribe())
+    pub(crate) fn heard(&self, claim: ClaimId) -> Option<watch::Receiver<Heartbeat>> {
+        Some(self.0.lock().get(&claim)?.heard.subscribe())
     }
 
     /// Takes a lock out that has ended.
-    pub(crate) fn forget(&self, owner: OwnerId) {
-        let row = self.0.lock().remove(&owner);
+    pub(crate) fn forget(&self, claim: ClaimId) {
+        let row = self.0.lock().remove(&claim);
         drop(row);
     }
 }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lock_core::{HoldId, LockKey, Mode};
+use lock_core::backend::HoldId;
+use lock_core::{LockKey, Mode};
 
 use crate::connection::session::Session;
 use crate::lease::statements::{DOUBTFUL, FREE};

@@ -3,7 +3,8 @@
 use std::future::pending;
 use std::time::Duration;
 
-use lock_core::{Backoff, Claim, Clock, HoldId, Mode, Moment, Result};
+use lock_core::backend::{Backoff, Claim, Clock, HoldId, Moment};
+use lock_core::{Mode, Result};
 
 use crate::client::{Client, Grant};
 use crate::connection::detached_request::DetachedRequest;
@@ -78,7 +79,7 @@ impl Client {
     ) -> Result<Option<Grant>, Failure> {
         let hold = claim.id();
         let ends = Clock::Boot.now().plus(patience);
-        self.settled(hold.owner(), patience).await?;
+        self.settled(hold.claim(), patience).await?;
         let mut taken = self.ask_for_row(claim, wait, patience).await?;
         if matches!(taken, Taken::New | Taken::Doubtful) {
             let statements = match taken {
@@ -137,7 +138,7 @@ impl Client {
     ) -> Result<(), Failure> {
         let pool = &self.command()?.releasing;
         let statements = format!("{MAY_WRITE};{statements}");
-        let written = self.ask_for(hold.owner(), pool, statements, limit).await;
+        let written = self.ask_for(hold.claim(), pool, statements, limit).await;
         written.map(|_| ())
     }
 
@@ -167,7 +168,7 @@ impl Client {
             let is_old = behind || won.grant.saturating_sub(*recorded) > self.token_age_max;
             let record = (is_old && hold.mode() == Mode::Exclusive).then_some(won.grant);
             self.rows.enter(hold, lent, sent, record, claim.loss());
-            command.heartbeats.enter(hold.owner());
+            command.heartbeats.enter(hold.claim());
         } else if matches!(taken, Taken::New) && wait.is_none() {
             let looking = self.names.look_for_row(hold.key());
             let looking = DetachedRequest::new(&command.taking, lent, looking);
@@ -197,7 +198,7 @@ impl Client {
     async fn number(&self, hold: &HoldId, recorded: u64, limit: Duration) -> Result<u64> {
         let pool = &self.command()?.releasing;
         let count = self.names.count(hold.key(), recorded);
-        let counted = self.ask_for(hold.owner(), pool, count, limit).await;
+        let counted = self.ask_for(hold.claim(), pool, count, limit).await;
         let counted = counted.map_err(Failure::into_error)?;
         let number = counted.rows().next();
         number
@@ -270,7 +271,7 @@ impl Client {
         let kill = self.kill(&lent.connection_id)?;
         let connection = lent.connection_id.clone();
         let mut request = DetachedRequest::leaving_open(pool, lent, statements)
-            .of(hold.owner(), &self.in_flight)
+            .of(hold.claim(), &self.in_flight)
             .interrupted_after(Duration::ZERO, kill.until_done());
         match self.deadlines.timeout(limit, &mut request).await {
             Some((lent, answer)) => Ok((lent, answer?)),

@@ -3,7 +3,8 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use lock_core::{Mode, OwnerId};
+use lock_core::Mode;
+use lock_core::backend::ClaimId;
 
 /// The time of the server, when it began the statement.
 pub(crate) const NOW: &str = "UTC_TIMESTAMP(6)";
@@ -26,16 +27,16 @@ pub(crate) fn digits(bytes: &[u8]) -> String {
     digits
 }
 
-pub(crate) fn owner(owner: OwnerId) -> String {
+pub(crate) fn owner(owner: ClaimId) -> String {
     format!("x'{owner}'")
 }
 
 /// Returns the letter of `mode` in the tables.
 pub(crate) fn letter(mode: Mode) -> char {
     match mode {
-        Mode::Exclusive => 'x',
         Mode::Shared => 's',
         Mode::Permit { .. } => 'p',
+        _ => 'x',
     }
 }
 

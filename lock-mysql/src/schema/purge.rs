@@ -3,7 +3,8 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use lock_core::{Backoff, Clock, ErrorKind, HumanDuration, Result};
+use lock_core::backend::{Backoff, Clock, HumanDuration};
+use lock_core::{ErrorKind, Result};
 
 use crate::connection::detached_request::DetachedRequest;
 use crate::connection::pool::Pool;

@@ -78,6 +78,7 @@ impl Store for LeaseStore {
             Mode::Exclusive => ('x', "x'000000000000000000000000000000de'"),
             Mode::Shared => ('s', "NULL"),
             Mode::Permit { .. } => ('p', "NULL"),
+            other => panic!("no crash of {other:?} is known"),
         };
         let expires = format!("UTC_TIMESTAMP(6) + INTERVAL {ttl} MICROSECOND");
         let mut dead = format!(

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lock_core::{DistributedLock, ErrorKind, LockGuard, Mode, Released, Wait};
+use lock_core::backend::Released;
+use lock_core::{DistributedLock, ErrorKind, LockGuard, Mode, Wait};
 use lock_mysql::MySqlHold;
 use lock_testkit::servers::SqlVendor;
 use lock_testkit::{eventually, steady};

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use futures_executor::block_on;
-use lock_core::{DistributedLock, ErrorKind, LockRequest, Mode, Released, Wait};
+use lock_core::backend::Released;
+use lock_core::{DistributedLock, ErrorKind, LockRequest, Mode, Wait};
 use lock_mysql::{MySqlHold, MySqlLock};
 use lock_testkit::faults::Connections;
 use lock_testkit::servers::SqlVendor;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lock_core::{KeeperMode, Mode, Released};
+use lock_core::backend::Released;
+use lock_core::{KeeperMode, Mode};
 use lock_mysql::{MySqlConfig, MySqlLock};
 use lock_testkit::servers::{SqlServer, SqlVendor};
 use lock_testkit::{block_thread, block_workers, eventually};

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lock_core::{DistributedLock, DistributedLockExt, ErrorKind, LockGuard, Released, Wait};
+use lock_core::backend::Released;
+use lock_core::{DistributedLock, DistributedLockExt, ErrorKind, LockGuard, Wait};
 use lock_mysql::{MySqlConfig, MySqlHold, MySqlLock};
 use lock_testkit::servers::{SqlServer, SqlVendor};
 use lock_testkit::steady;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lock_core::{DistributedLock, ErrorKind, LossReason, Released, Wait};
+use lock_core::backend::Released;
+use lock_core::{DistributedLock, ErrorKind, LossReason, Wait};
 use lock_mysql::MySqlHold;
 use lock_testkit::servers::{SqlServer, SqlVendor};
 use lock_testkit::steady;

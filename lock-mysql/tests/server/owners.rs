@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lock_core::{DistributedLock, KeeperMode, LockRequest, LossReason, Released};
+use lock_core::backend::Released;
+use lock_core::{DistributedLock, KeeperMode, LockRequest, LossReason};
 use lock_mysql::{MySqlConfig, MySqlHold};
 use lock_testkit::servers::{SqlServer, SqlVendor};
 use lock_testkit::steady;

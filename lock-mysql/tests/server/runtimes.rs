@@ -6,7 +6,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use futures_executor::block_on;
-use lock_core::{DistributedLock, DistributedLockExt, ErrorKind, Released, Wait};
+use lock_core::backend::Released;
+use lock_core::{DistributedLock, DistributedLockExt, ErrorKind, Wait};
 use lock_mysql::{MySqlHold, MySqlLock};
 use lock_testkit::servers::{SqlServer, SqlVendor};
 use lock_testkit::{eventually, steady};

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lock_core::{DistributedLock, DistributedLockExt, Mode, Released};
+use lock_core::backend::Released;
+use lock_core::{DistributedLock, DistributedLockExt, Mode};
 use lock_mysql::{MySqlConfig, MySqlHold, MySqlLock};
 use lock_testkit::servers::{SqlServer, SqlVendor};
 use lock_testkit::steady;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lock_core::{HoldId, Mode};
+use lock_core::Mode;
+use lock_core::backend::HoldId;
 
 use crate::commands::script::{
     Call, RELEASE_EXCLUSIVE, RELEASE_MANY, RENEW_EXCLUSIVE, RENEW_MANY, TAKE_EXCLUSIVE, TAKE_MANY,

@@ -1,6 +1,6 @@
 //! A stream that can be aborted from outside.
 
-use lock_core::Mutex;
+use lock_core::backend::Mutex;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 
-use lock_core::{ErrorKind, InFlight, OneInFlight};
+use lock_core::ErrorKind;
+use lock_core::backend::{InFlight, OneInFlight};
 use redis::{Cmd, RedisError, RedisResult, Value};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};

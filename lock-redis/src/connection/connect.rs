@@ -4,9 +4,10 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
+use lock_core::backend::Clock;
+use lock_core::{Error, Result};
 #[cfg(feature = "tls")]
-use lock_core::HumanDuration;
-use lock_core::{Clock, Error, ErrorKind, Result};
+use lock_core::{ErrorKind, backend::HumanDuration};
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::socket2::{SockRef, TcpKeepalive};
 use redis::{
@@ -20,8 +21,8 @@ use crate::RedisConfig;
 use crate::connection::abortable::{Abort, Abortable};
 use crate::connection::preflight::preflight;
 #[cfg(feature = "tls")]
-use crate::error::explain;
-use crate::error::{BACKEND, broken, config_error, no_answer, translate};
+use crate::error::{BACKEND, explain};
+use crate::error::{broken, config_error, no_answer, translate};
 
 /// The time that a connection may be idle before it is shown to be in use, so that no firewall on the way
 /// forgets it.

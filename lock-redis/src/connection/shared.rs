@@ -8,9 +8,8 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use lock_core::{
-    Clock, Deadlines, Error, KeeperRuntime, LastReply, Reconnecting, ReplyStats, Result,
-};
+use lock_core::backend::{Clock, Deadlines, KeeperRuntime, LastReply, Reconnecting, ReplyStats};
+use lock_core::{Error, Result};
 use redis::{AsyncConnectionConfig, RedisError, RedisResult, Value};
 use tokio::runtime::Handle;
 

@@ -118,6 +118,7 @@ impl Store for RedisStore {
             Mode::Exclusive => ["SET", &key, "of the dead", "NX", "PX", &ttl],
             Mode::Shared => member("s0000000000000000000000000000dead"),
             Mode::Permit { .. } => member("p0000000000000000000000000000dead"),
+            other => panic!("no crash of {other:?} is known"),
         };
         let reply = self.admin().command(&command);
         !matches!(

@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use lock_core::KeeperRuntime;
+use lock_core::backend::KeeperRuntime;
 use lock_redis::RedisLock;
 use lock_testkit::eventually;
 use tokio::runtime::Handle;

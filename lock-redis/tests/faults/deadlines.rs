@@ -3,7 +3,8 @@
 use std::future::ready;
 use std::time::Duration;
 
-use lock_core::{DistributedLock, ErrorKind, LossReason, Released};
+use lock_core::backend::Released;
+use lock_core::{DistributedLock, ErrorKind, LossReason};
 use lock_redis::RedisLock;
 use lock_testkit::{eventually, steady};
 use tokio::task::JoinSet;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lock_core::{DistributedLockExt, LossReason, Released};
+use lock_core::backend::Released;
+use lock_core::{DistributedLockExt, LossReason};
 use lock_testkit::{eventually, steady};
 
 use crate::bed::{Bed, exclusive, in_all_modes, lost, take};

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::park_timeout;
 use std::time::Duration;
 
-use lock_core::{DistributedLock, ErrorKind, LockGuard, LossReason, Released};
+use lock_core::backend::Released;
+use lock_core::{DistributedLock, ErrorKind, LockGuard, LossReason};
 use lock_redis::RedisLock;
 use lock_testkit::{eventually, steady};
 use tokio::task::JoinSet;

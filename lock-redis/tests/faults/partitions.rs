@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use lock_core::{DistributedLock, HoldWatch, KeeperRuntime, LockGuard, LossReason};
+use lock_core::backend::KeeperRuntime;
+use lock_core::{DistributedLock, HoldWatch, LockGuard, LossReason};
 use lock_redis::RedisLock;
 use lock_testkit::{eventually, steady};
 use tokio::task::JoinSet;

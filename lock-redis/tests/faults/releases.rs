@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lock_core::{ErrorKind, LossReason, Released};
+use lock_core::backend::Released;
+use lock_core::{ErrorKind, LossReason};
 use lock_testkit::{eventually, steady};
 use tokio::time::{Instant, timeout};
 

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use lock_core::KeeperRuntime;
+use lock_core::backend::KeeperRuntime;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep};
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lock_core::{DistributedLock, ErrorKind, LockGuard, LockRequest, Mode, Released};
+use lock_core::backend::Released;
+use lock_core::{DistributedLock, ErrorKind, LockGuard, LockRequest, Mode};
 use lock_testkit::{eventually, poll_times, steady};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -15,7 +16,7 @@ fn number_on_server(bed: &Bed, request: &LockRequest) -> u64 {
     let key = request.key.as_str();
     let text = match request.mode {
         Mode::Exclusive => bed.ask(&["GET", key]).text().expect("held"),
-        Mode::Shared | Mode::Permit { .. } => {
+        _ => {
             let tokens = [key.as_bytes(), b"\xfftokens"].concat();
             let command = [b"HVALS".as_slice(), &tokens];
             bed.admin()

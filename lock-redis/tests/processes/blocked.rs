@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lock_core::{Mode, Released};
+use lock_core::Mode;
+use lock_core::backend::Released;
 use lock_testkit::block_workers;
 use lock_testkit::servers::RedisServer;
 

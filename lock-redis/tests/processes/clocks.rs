@@ -4,7 +4,8 @@ use std::process::Command;
 use std::thread::park_timeout;
 use std::time::{Duration, SystemTime};
 
-use lock_core::{DistributedLockExt, Mode, Released};
+use lock_core::backend::Released;
+use lock_core::{DistributedLockExt, Mode};
 use lock_testkit::processes::{Child, Role};
 use lock_testkit::servers::RedisServer;
 use lock_testkit::steady;

@@ -6,7 +6,8 @@ use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use lock_core::{DistributedLockExt, ErrorKind, FencingToken, LockGuard, Namespace, Released};
+use lock_core::backend::Released;
+use lock_core::{DistributedLockExt, ErrorKind, FencingToken, LockGuard, Namespace};
 use lock_redis::{RedisConfig, RedisLock};
 use lock_testkit::servers::RedisServer;
 use lock_testkit::steady;

@@ -4,9 +4,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use lock_core::{
-    DistributedLock, DistributedLockExt, ErrorKind, LockRequest, LossReason, Released,
-};
+use lock_core::backend::Released;
+use lock_core::{DistributedLock, DistributedLockExt, ErrorKind, LockRequest, LossReason};
 use lock_testkit::servers::RedisServer;
 use lock_testkit::steady;
 use tokio::time::Instant;

@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use lock_core::{DistributedLockExt, Error, ErrorKind, Released, Tls};
+use lock_core::backend::Released;
+use lock_core::{DistributedLockExt, Error, ErrorKind, Tls};
 use lock_redis::{RedisConfig, RedisLock};
 use lock_testkit::servers::{Authority, RedisServer};
 use lock_testkit::steady;

@@ -4,7 +4,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use lock_core::{DistributedLock, DistributedLockExt, LockGuard, LockRequest, Released, Wait};
+use lock_core::backend::Released;
+use lock_core::{DistributedLock, DistributedLockExt, LockGuard, LockRequest, Wait};
 use lock_redis::RedisLock;
 use lock_testkit::servers::RedisServer;
 use lock_testkit::steady;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lock_core::{Mode, Released, Wait};
+use lock_core::backend::Released;
+use lock_core::{Mode, Wait};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lock_core::{DistributedLockExt, LockRequest, LossReason, Mode, Released};
+use lock_core::backend::Released;
+use lock_core::{DistributedLockExt, LockRequest, LossReason, Mode};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -46,9 +47,9 @@ pub(crate) async fn a_lost_key_stays_closed_for_its_delay(bench: Bench) {
             let guard = ours.take(&request).await;
             assert_eq!(guard.lost().await, LossReason::TooLong);
             match mode {
-                Mode::Exclusive => drop(guard),
                 Mode::Shared => assert_eq!(release(guard).await, Released::AlreadyLost),
                 Mode::Permit { .. } => std::mem::forget(guard),
+                _ => drop(guard),
             }
             opens_no_earlier(&bench, &theirs, &key, began + limit + delay(&bench)).await;
         });

@@ -3,7 +3,8 @@
 use std::future::pending;
 use std::time::Duration;
 
-use lock_core::{LockRequest, LossReason, Mode, Released, Wait};
+use lock_core::backend::Released;
+use lock_core::{LockRequest, LossReason, Mode, Wait};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{LockGuard, Mode, Released, Wait};
+use lock_core::backend::Released;
+use lock_core::{LockGuard, Mode, Wait};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 use tokio::time::sleep;

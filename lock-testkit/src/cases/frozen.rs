@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use lock_core::{DistributedLockExt, ErrorKind, LockGuard, LossReason, Mode, Released, Wait};
+use lock_core::backend::Released;
+use lock_core::{DistributedLockExt, ErrorKind, LockGuard, LossReason, Mode, Wait};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lock_core::{ErrorKind, LockGuard, LossReason, Mode, Released};
+use lock_core::backend::Released;
+use lock_core::{ErrorKind, LockGuard, LossReason, Mode};
 use tokio::time::{Instant, sleep};
 
 pub(crate) use super::frozen::*;

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{LossReason, Mode, Released};
+use lock_core::backend::Released;
+use lock_core::{LossReason, Mode};
 use tokio::task::JoinSet;
 
 use crate::assert_excluded;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lock_core::{LockGuard, LockRequest, Mode, Released, Wait};
+use lock_core::backend::Released;
+use lock_core::{LockGuard, LockRequest, Mode, Wait};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 

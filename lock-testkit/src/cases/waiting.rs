@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use lock_core::{Released, Wait};
+use lock_core::Wait;
+use lock_core::backend::Released;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 

@@ -148,9 +148,9 @@ mod mode_as_text {
 
     pub(super) fn serialize<S: Serializer>(mode: &Mode, serializer: S) -> Result<S::Ok, S::Error> {
         match mode {
-            Mode::Exclusive => serializer.serialize_str("exclusive"),
             Mode::Shared => serializer.serialize_str("shared"),
             Mode::Permit { of } => serializer.collect_str(&format_args!("permit/{of}")),
+            _ => serializer.serialize_str("exclusive"),
         }
     }
 

@@ -34,7 +34,7 @@ fn in_conflict<'a>(present: &[(&'a Claim, Grant)], claim: &Claim) -> Vec<(&'a Cl
     let is_permit = |mode| matches!(mode, Mode::Permit { .. });
     let permits = |mode| match mode {
         Mode::Permit { of } => of.get() as usize,
-        Mode::Exclusive | Mode::Shared => 0,
+        _ => 0,
     };
     let mut others = present.to_vec();
     if is_permit(claim.mode) {

@@ -4,7 +4,8 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use lock_core::{DistributedLock, LockGuard, LockRequest, LossReason, Released, Result};
+use lock_core::backend::Released;
+use lock_core::{DistributedLock, LockGuard, LockRequest, LossReason, Result};
 
 use super::event::Happening;
 use super::recorder::Recorder;

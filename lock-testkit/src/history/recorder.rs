@@ -7,7 +7,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use lock_core::{Clock, LockRequest, Moment};
+use lock_core::LockRequest;
+use lock_core::backend::{Clock, Moment};
 
 use super::event::{Effect, Event, Happening};
 use crate::stalls;

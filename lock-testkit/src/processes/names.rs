@@ -4,7 +4,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{Clock, DistributedLock, DistributedLockExt};
+use lock_core::backend::Clock;
+use lock_core::{DistributedLock, DistributedLockExt};
 use tokio::task::JoinSet;
 
 use super::parent::Parent;

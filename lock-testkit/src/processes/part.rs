@@ -23,9 +23,9 @@ pub(super) struct Part {
 impl Part {
     pub(super) fn give_to(&self, command: &mut Command) {
         let mode = match self.request.mode {
-            Mode::Exclusive => "exclusive".to_owned(),
             Mode::Shared => "shared".to_owned(),
             Mode::Permit { of } => of.to_string(),
+            _ => "exclusive".to_owned(),
         };
         command
             .env(STORE, &self.store)

@@ -1,6 +1,7 @@
 //! What a child does, from its start to its end.
 
-use lock_core::{Clock, DistributedLock};
+use lock_core::DistributedLock;
+use lock_core::backend::Clock;
 use tokio::runtime::{Builder, Runtime};
 
 use super::parent::{CONNECTED, Parent};

@@ -3,7 +3,8 @@
 use std::thread::park_timeout;
 use std::time::Duration;
 
-use lock_core::{Clock, LockGuard, Moment};
+use lock_core::LockGuard;
+use lock_core::backend::{Clock, Moment};
 use tokio::runtime::Runtime;
 
 use super::parent::Parent;

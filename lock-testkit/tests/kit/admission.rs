@@ -1,6 +1,7 @@
 //! Who may hold a key together, right and wrong.
 
-use lock_core::{Mode, blocking_claim};
+use lock_core::Mode;
+use lock_core::backend::blocking_claim;
 
 use crate::fault::Fault;
 use crate::rules::Entry;

@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use lock_core::backend::{Claim, HoldId, Keeper, KeeperRuntime};
 use lock_core::{
-    Capabilities, Claim, DistributedLock, Error, ErrorKind, FencingToken, HoldId, Keeper,
-    KeeperRuntime, LockGuard, LockKey, LockRequest, Result, TTL_RANGE, Wait,
+    Capabilities, DistributedLock, Error, ErrorKind, FencingToken, LockGuard, LockKey, LockRequest,
+    Result, TTL_RANGE, Wait,
 };
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep, timeout_at};

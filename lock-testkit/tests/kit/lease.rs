@@ -5,9 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::{
-    Error, ErrorKind, HoldId, KeeperRuntime, LeaseStore, LossReason, Released, Renewal, Result,
-};
+use lock_core::backend::{HoldId, KeeperRuntime, LeaseStore, Released, Renewal};
+use lock_core::{Error, ErrorKind, LossReason, Result};
 use tokio::time::{sleep, timeout};
 
 use crate::client::ANSWER_LIMIT;

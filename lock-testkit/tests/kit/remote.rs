@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use lock_core::backend::{Claim, HoldId, Keeper, KeeperRuntime, LeaseStore, Released, Renewal};
 use lock_core::{
-    Capabilities, Claim, DistributedLock, FencingToken, HoldId, Keeper, KeeperRuntime, LeaseStore,
-    LockGuard, LockRequest, LossReason, Mode, Released, Renewal, Result, Wait,
+    Capabilities, DistributedLock, FencingToken, LockGuard, LockRequest, LossReason, Mode, Result,
+    Wait,
 };
 use tokio::time::{Instant, sleep};
 
@@ -76,11 +77,11 @@ impl RemoteLock {
     fn take(&self, claim: &Claim, waits: bool) -> Option<u64> {
         let id = claim.id();
         let mode = match id.mode() {
-            Mode::Exclusive => 0,
             Mode::Shared => -1,
             Mode::Permit { of } => i64::from(of.get()),
+            _ => 0,
         };
-        let (owner, ttl, delay) = (id.owner(), id.ttl().as_millis(), id.lock_delay());
+        let (owner, ttl, delay) = (id.claim(), id.ttl().as_millis(), id.lock_delay());
         let delay = delay.as_millis();
         let key = id.key();
         let question = format!("take {owner} {waits} {mode} {ttl} {delay} {key}");
@@ -106,7 +107,7 @@ impl RemoteLock {
             }
             sleep(LOOK_AGAIN).await;
             sent = claim.sending();
-            let look = format!("look {}", claim.id().owner());
+            let look = format!("look {}", claim.id().claim());
             granted = self.line.ask(&look).parse().ok();
         }
         let ttl = claim.id().store_ttl();
@@ -135,7 +136,7 @@ impl LeaseStore for Line {
     async fn renew(&self, holds: &[HoldId]) -> Result<Vec<Renewal>> {
         let renew = |hold: &HoldId| {
             let sent = CLOCK.now();
-            match self.ask(&format!("renew {}", hold.owner())).as_str() {
+            match self.ask(&format!("renew {}", hold.claim())).as_str() {
                 "held" => Renewal::Held {
                     sent,
                     ttl: hold.store_ttl(),
@@ -151,7 +152,7 @@ impl LeaseStore for Line {
         if self.is(Fault::ReleasesOnlyWhenAsked) && in_background {
             return Ok(Released::Released);
         }
-        match self.ask(&format!("release {}", hold.owner())).as_str() {
+        match self.ask(&format!("release {}", hold.claim())).as_str() {
             "released" => Ok(Released::Released),
             _ => Ok(Released::AlreadyLost),
         }

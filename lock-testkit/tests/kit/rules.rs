@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
-use lock_core::{Clock, HoldId, Mode, Moment, Released};
+use lock_core::Mode;
+use lock_core::backend::{Clock, HoldId, Moment, Released};
 
 use crate::admission::admits;
 use crate::fault::Fault;
@@ -65,7 +66,7 @@ impl Rules {
         match self.fault {
             Fault::OneLockForAll => String::new(),
             Fault::FoldsNames => key.to_lowercase().trim_end().to_owned(),
-            Fault::LosesOddNames if key.contains(char::is_control) => format!("{}", id.owner()),
+            Fault::LosesOddNames if key.contains(char::is_control) => format!("{}", id.claim()),
             _ => key.to_owned(),
         }
     }
@@ -93,7 +94,7 @@ impl Rules {
         self.settle(&place);
         let standing = self.look(id);
         if !waits && !matches!(standing, Standing::Granted(_)) {
-            self.remove(&place, |entry| entry.id.owner() == id.owner());
+            self.remove(&place, |entry| entry.id.claim() == id.claim());
             return Standing::Absent;
         }
         standing
@@ -103,7 +104,7 @@ impl Rules {
         let place = self.place(id);
         self.settle(&place);
         let queue = self.queues.get(&place).map_or(&[][..], Vec::as_slice);
-        match queue.iter().find(|entry| entry.id.owner() == id.owner()) {
+        match queue.iter().find(|entry| entry.id.claim() == id.claim()) {
             Some(Entry {
                 grant: Some(grant), ..
             }) => Standing::Granted(*grant),
@@ -132,7 +133,7 @@ impl Rules {
         let queue = self.queues.entry(place.clone()).or_default();
         match queue
             .iter_mut()
-            .find(|entry| entry.id.owner() == id.owner())
+            .find(|entry| entry.id.claim() == id.claim())
         {
             Some(_) if fault == Fault::RenewalProlongsAll => {
                 queue.iter_mut().for_each(|entry| entry.expires = expires);
@@ -168,7 +169,7 @@ impl Rules {
         let removed = self.remove(&place, |entry| match fault {
             Fault::FreesWhoeverHolds => entry.grant.is_some(),
             Fault::ReadersLeaveTogether if mode == Mode::Shared => entry.id.mode() == mode,
-            _ => entry.id.owner() == id.owner(),
+            _ => entry.id.claim() == id.claim(),
         });
         if fault == Fault::RemembersKeys {
             self.queues.entry(place).or_default();
@@ -184,13 +185,13 @@ impl Rules {
     pub(crate) fn leave(&mut self, id: &HoldId) {
         let place = self.place(id);
         self.remove(&place, |entry| {
-            entry.id.owner() == id.owner() && entry.grant.is_none()
+            entry.id.claim() == id.claim() && entry.grant.is_none()
         });
     }
 
     /// Notes that a release has begun; returns whether it had before.
     pub(crate) fn begin_release(&mut self, id: &HoldId) -> bool {
-        !self.begun.insert(id.owner().to_string())
+        !self.begun.insert(id.claim().to_string())
     }
 
     /// Takes a key away from its holders, as an operator does.
@@ -207,7 +208,7 @@ impl Rules {
             residue.extend(
                 queue
                     .iter()
-                    .map(|entry| format!("{place} {}", entry.id.owner())),
+                    .map(|entry| format!("{place} {}", entry.id.claim())),
             );
             if queue.is_empty() {
                 residue.push(place.clone());

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{Answer, Backoff, Claim, Clock, LockKey, Mode, Moment, Result, blocking_claim};
+use lock_core::backend::{Answer, Backoff, Claim, Clock, Moment, blocking_claim};
+use lock_core::{LockKey, Mode, Result};
 use zookeeper_client::Error as ZooKeeperError;
 
 use crate::claim::registry::ClaimRecord;
@@ -227,7 +228,7 @@ impl<'a> ClaimNode<'a> {
             return Ok(());
         };
         session.remove(&node.path).await.map_err(translate)?;
-        self.client.left(claim.id().owner());
+        self.client.left(claim.id().claim());
         self.forget_node(claim);
         Ok(())
     }
@@ -250,10 +251,9 @@ impl<'a> ClaimNode<'a> {
     /// Creates the node of the claim. The claim is registered before the request is sent, so that
     /// its node is deleted whatever becomes of the caller.
     async fn join(&mut self, claim: &mut Claim, session: &Arc<Session>) -> Result<Option<Seen>> {
-        let id = claim.id();
-        let (owner, prefix) = (id.owner(), claim_prefix(id));
+        let (id, prefix) = (claim.id().claim(), claim_prefix(claim.id()));
         let record = ClaimRecord::new(session, &self.lock, &prefix, claim);
-        self.client.registry.enter(owner, record);
+        self.client.registry.enter(id, record);
         let sent = claim.sending();
         self.node = NodeName::Unanswered;
         let joined = session.join(&self.lock, &prefix).await;
@@ -343,14 +343,14 @@ impl<'a> ClaimNode<'a> {
     fn found(&mut self, claim: &Claim, node: Node) {
         let (node, registry) = (Arc::new(node), &self.client.registry);
         let its_node = Some(Arc::clone(&node));
-        registry.update(claim.id().owner(), |record| record.node = its_node);
+        registry.update(claim.id().claim(), |record| record.node = its_node);
         self.client.joined(&self.lock);
         self.node = NodeName::There(node);
     }
 
     fn forget_node(&mut self, claim: &mut Claim) {
         claim.refused();
-        self.client.registry.leave(claim.id().owner());
+        self.client.registry.leave(claim.id().claim());
         self.node = NodeName::Absent;
     }
 

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use std::time::Duration;
 
-use lock_core::{Claim, Clock, HoldId, LossReason, LossSender, Moment, Mutex, OwnerId};
+use lock_core::LossReason;
+use lock_core::backend::{Claim, ClaimId, Clock, HoldId, LossSender, Moment, Mutex};
 
 use crate::session::connection::counted;
 use crate::session::node::Node;
@@ -99,27 +100,27 @@ impl Drop for SessionLoad {
 
 /// All claims of one client.
 #[derive(Default)]
-pub(crate) struct ClaimRegistry(Mutex<HashMap<OwnerId, ClaimRecord>>);
+pub(crate) struct ClaimRegistry(Mutex<HashMap<ClaimId, ClaimRecord>>);
 
 impl ClaimRegistry {
-    pub(crate) fn enter(&self, owner: OwnerId, record: ClaimRecord) {
-        self.0.lock().insert(owner, record);
+    pub(crate) fn enter(&self, claim: ClaimId, record: ClaimRecord) {
+        self.0.lock().insert(claim, record);
     }
 
-    pub(crate) fn get(&self, owner: OwnerId) -> Option<ClaimRecord> {
-        self.0.lock().get(&owner).cloned()
+    pub(crate) fn get(&self, claim: ClaimId) -> Option<ClaimRecord> {
+        self.0.lock().get(&claim).cloned()
     }
 
     /// Changes the record of a claim, if there is one.
-    pub(crate) fn update(&self, owner: OwnerId, change: impl FnOnce(&mut ClaimRecord)) {
-        self.0.lock().get_mut(&owner).map(change);
+    pub(crate) fn update(&self, claim: ClaimId, change: impl FnOnce(&mut ClaimRecord)) {
+        self.0.lock().get_mut(&claim).map(change);
     }
 
     /// Notes that holds were renewed by requests that were sent at `sent`.
     pub(crate) fn renewed<'a>(&self, sent: Moment, holds: impl Iterator<Item = &'a HoldId>) {
         let mut all = self.0.lock();
         for hold in holds {
-            if let Some(record) = all.get_mut(&hold.owner()) {
+            if let Some(record) = all.get_mut(&hold.claim()) {
                 let ttl = hold.ttl().min(record.session.timeout());
                 record.renewed_until = Some(sent.plus(ttl / 3));
             }
@@ -127,8 +128,8 @@ impl ClaimRegistry {
     }
 
     /// Removes a record, because the claim has no node any more.
-    pub(crate) fn leave(&self, owner: OwnerId) -> Option<ClaimRecord> {
-        self.0.lock().remove(&owner)
+    pub(crate) fn leave(&self, claim: ClaimId) -> Option<ClaimRecord> {
+        self.0.lock().remove(&claim)
     }
 
     /// Returns true if `session` has a claim that is in use, or that may still be deleted.
@@ -141,13 +142,13 @@ impl ClaimRegistry {
     }
 
     /// Returns the abandoned claims in `session`.
-    pub(crate) fn abandoned_in(&self, session: &Arc<Session>) -> Vec<(OwnerId, ClaimRecord)> {
+    pub(crate) fn abandoned_in(&self, session: &Arc<Session>) -> Vec<(ClaimId, ClaimRecord)> {
         let (all, now) = (self.0.lock(), Clock::Boot.now());
         let abandoned = all
             .iter()
             .filter(|(_, record)| Arc::ptr_eq(&record.session, session) && record.is_left(now));
         abandoned
-            .map(|(owner, record)| (*owner, record.clone()))
+            .map(|(claim, record)| (*claim, record.clone()))
             .collect()
     }
 

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use lock_core::{Deadlines, Result};
+use lock_core::Result;
+use lock_core::backend::Deadlines;
 
 use crate::claim::registry::{ClaimRecord, ClaimRegistry, GIVING_BACK};
 use crate::error::{DriverResult, is_expired, is_loss_of_connection, translate};
@@ -18,9 +19,9 @@ pub(crate) async fn remove_abandoned(
     deadlines: &Deadlines,
 ) -> Vec<ClaimRecord> {
     let abandoned = registry.abandoned_in(session);
-    let removing = abandoned.iter().map(|(owner, record)| async move {
+    let removing = abandoned.iter().map(|(claim, record)| async move {
         remove(record).await.ok()?;
-        registry.leave(*owner)
+        registry.leave(*claim)
     });
     let removed = deadlines.timeout(GIVING_BACK, join_all(removing)).await;
     removed.unwrap_or_default().into_iter().flatten().collect()

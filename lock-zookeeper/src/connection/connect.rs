@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use lock_core::{Clock, Error, ErrorKind, HumanDuration, Result};
+use lock_core::backend::{Clock, HumanDuration};
+use lock_core::{Error, ErrorKind, Result};
 use zookeeper_client::{Client as ZooKeeper, Error as ZooKeeperError, SessionInfo};
 
 use crate::ZooKeeperConfig;

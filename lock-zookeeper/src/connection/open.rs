@@ -24,7 +24,7 @@ use zookeeper_client::{
 
 use crate::connection::request_size::{RequestSize, RequestSizes};
 use crate::error::{DriverResult, is_end_of_session, is_loss_of_connection};
-use lock_core::Mutex;
+use lock_core::backend::Mutex;
 
 /// The driver's task, which reads and writes.
 type Driving = Pin<Box<dyn Future<Output = ()> + Send>>;

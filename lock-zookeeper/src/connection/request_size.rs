@@ -7,7 +7,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use lock_core::{Error, ErrorKind, Mutex, Result};
+use lock_core::backend::Mutex;
+use lock_core::{Error, ErrorKind, Result};
 
 use crate::error::{no_answer, too_large};
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 
 use futures_util::future::join_all;
-use lock_core::{InFlight, Mutex, OneInFlight};
+use lock_core::backend::{InFlight, Mutex, OneInFlight};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use zookeeper_client::{

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_core::{Moment, Mutex};
+use lock_core::backend::{Moment, Mutex};
 
 /// The time for which a confirmation is used, as an absolute limit and as a part of the ttl: a
 /// grant that counts from it is as much shorter.
@@ -33,7 +33,7 @@ impl Confirmed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lock_core::Clock;
+    use lock_core::backend::Clock;
 
     #[test]
     fn a_confirmation_is_of_use_for_a_part_of_the_ttl() {

@@ -10,7 +10,7 @@ use zookeeper_client::{Error as ZooKeeperError, SessionInfo};
 use crate::connection::open::{Connection, End};
 use crate::connection::request_size::RequestSizes;
 use crate::error::DriverResult;
-use lock_core::Mutex;
+use lock_core::backend::Mutex;
 
 /// A server that dies may not have reported the last heartbeats to the leader: those of half a
 /// tick, which is at most a quarter of the shortest session, and at most this with any tick up to 4

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{Clock, Moment, Mutex};
+use lock_core::backend::{Clock, Moment, Mutex};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, oneshot};
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lock_core::{LossSender, OwnerId};
+use lock_core::backend::{ClaimId, LossSender};
 use zookeeper_client::{CreateSequence, Error as ZooKeeperError, Stat};
 
 use crate::connection::open::Watcher;
@@ -42,7 +42,7 @@ pub(crate) struct Joined {
 /// A hold with a watched node.
 #[derive(Debug)]
 pub(crate) struct WatchedNode {
-    pub(crate) owner: OwnerId,
+    pub(crate) claim: ClaimId,
     pub(crate) loss: LossSender,
     pub(crate) watcher: Watcher,
 }

@@ -5,7 +5,8 @@ use std::ops::RangeInclusive;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use lock_core::{Backoff, Clock, Deadlines, Error, ErrorKind, Moment, Mutex, Result, TTL_RANGE};
+use lock_core::backend::{Backoff, Clock, Deadlines, Moment, Mutex};
+use lock_core::{Error, ErrorKind, Result, TTL_RANGE};
 use tokio::runtime::Handle;
 use tokio::sync::Mutex as FairMutex;
 use tokio::sync::mpsc::unbounded_channel;

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use lock_core::{Backoff, Clock, Moment, Mutex};
+use lock_core::backend::{Backoff, Clock, Moment, Mutex};
 use tokio::sync::Semaphore;
 use zookeeper_client::{Error as ZooKeeperError, SessionState};
 

@@ -1,6 +1,6 @@
 //! A set that remembers a limited number of values.
 
-use lock_core::Mutex;
+use lock_core::backend::Mutex;
 use std::borrow::Borrow;
 use std::collections::HashSet;
 use std::hash::Hash;

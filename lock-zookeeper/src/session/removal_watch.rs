@@ -25,7 +25,7 @@ impl WatchedNode {
             )
             | None => {
                 if let Some(registry) = registry.upgrade() {
-                    registry.update(self.owner, |record| record.is_watched = false);
+                    registry.update(self.claim, |record| record.is_watched = false);
                 }
             }
         }

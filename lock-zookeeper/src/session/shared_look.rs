@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lock_core::Clock;
+use lock_core::backend::Clock;
 use zookeeper_client::Error as ZooKeeperError;
 
 use crate::error::DriverResult;

@@ -9,7 +9,7 @@ use futures_util::future::{BoxFuture, Shared, WeakShared};
 
 use crate::error::DriverResult;
 use crate::session::connection::SessionConnection;
-use lock_core::Mutex;
+use lock_core::backend::Mutex;
 
 /// The number of paths from which on unused ones are removed.
 const SWEEP_MIN: usize = 64;

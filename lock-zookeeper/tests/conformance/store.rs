@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::{DistributedLock, LockKey, LockRequest, Mode, blocking_claim};
+use lock_core::backend::blocking_claim;
+use lock_core::{DistributedLock, LockKey, LockRequest, Mode};
 use lock_testkit::servers::{Spare, ZooKeeperServer};
 use lock_testkit::{Case, Need, Store};
 use lock_zookeeper::zookeeper_client::{Acls, Client, CreateMode, Error};
@@ -161,6 +162,7 @@ impl Store for ZooKeeperStore {
             Mode::Exclusive => String::new(),
             Mode::Shared => "shared-".to_owned(),
             Mode::Permit { of } => format!("permit-{of}-"),
+            other => panic!("no crash of {other:?} is known"),
         };
         let acls = match self.place {
             Place::Limited => Acls::creator_all(),

@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use lock_core::{DistributedLock, Released};
+use lock_core::DistributedLock;
+use lock_core::backend::Released;
 use lock_testkit::steady;
 use tokio::time::timeout;
 

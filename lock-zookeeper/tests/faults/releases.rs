@@ -1,6 +1,7 @@
 //! Releases whose answer gets lost, and clean-ups on a network that is gone for a while.
 
-use lock_core::{DistributedLock, Mode, Released};
+use lock_core::backend::Released;
+use lock_core::{DistributedLock, Mode};
 
 use crate::bed::{Bed, modes, request, take};
 use lock_testkit::steady;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lock_core::{LossReason, Mode, Released};
+use lock_core::backend::Released;
+use lock_core::{LossReason, Mode};
 use lock_testkit::steady;
 use lock_zookeeper::zookeeper_client::{Acls, CreateMode};
 use tokio::time::timeout;

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
-use lock_core::{DistributedLock, FencingToken, KeeperMode, LockGuard, Mode, Released, Wait};
+use lock_core::backend::Released;
+use lock_core::{DistributedLock, FencingToken, KeeperMode, LockGuard, Mode, Wait};
 use lock_testkit::servers::ZooKeeperServer;
 use lock_testkit::{eventually, poll_times, steady};
 use lock_zookeeper::zookeeper_client::Client;

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use futures_util::future::{join_all, try_join_all};
-use lock_core::{DistributedLock, ErrorKind, LockGuard, LockRequest, Mode, Released, Wait};
+use lock_core::backend::Released;
+use lock_core::{DistributedLock, ErrorKind, LockGuard, LockRequest, Mode, Wait};
 use lock_testkit::faults::Proxy;
 use lock_testkit::servers::ZooKeeperServer;
 use lock_testkit::{assert_excluded, eventually, steady};

@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use futures_util::future::join;
-use lock_core::{Clock, DistributedLock, ErrorKind, LockGuard, Mode, Released, Wait};
+use lock_core::backend::{Clock, Released};
+use lock_core::{DistributedLock, ErrorKind, LockGuard, Mode, Wait};
 use lock_testkit::servers::ZooKeeperServer;
 use lock_testkit::{eventually, poll_times, steady};
 use lock_zookeeper::ZooKeeperLock;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lock_core::{DistributedLock, DistributedLockExt, LossReason, Mode, Released};
+use lock_core::backend::Released;
+use lock_core::{DistributedLock, DistributedLockExt, LossReason, Mode};
 use lock_testkit::servers::ZooKeeperServer;
 use lock_testkit::{eventually, steady};
 use lock_zookeeper::zookeeper_client::{Acls, CreateMode};

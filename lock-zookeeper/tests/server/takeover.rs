@@ -3,7 +3,8 @@
 use std::io::ErrorKind;
 use std::time::Duration;
 
-use lock_core::{DistributedLock, Mode, Released};
+use lock_core::backend::Released;
+use lock_core::{DistributedLock, Mode};
 use lock_testkit::servers::ZooKeeperServer;
 use lock_testkit::{eventually, steady};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

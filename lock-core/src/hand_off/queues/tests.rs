@@ -1,8 +1,9 @@
 //! Waiters that go while something is on its way to them.
 
 use super::*;
+use crate::MemoryLock;
+use crate::backend::KeeperRuntime;
 use crate::hand_off::slot::now;
-use crate::{KeeperRuntime, MemoryLock};
 
 /// `hand_on` takes a waiter out, sees that its hold was lost just now, by which the queue is over, and puts the
 /// waiter back, which has been dropped meanwhile.

@@ -18,7 +18,8 @@ type Connecting = Pin<Box<dyn Future<Output = Result<Arc<dyn DistributedLock>>> 
 /// ```
 /// use std::sync::Arc;
 /// use std::time::Duration;
-/// use polylock::{Backend, BackendOptions, DistributedLock, MemoryLock, Result};
+/// use polylock::backend::{Backend, BackendOptions};
+/// use polylock::{DistributedLock, MemoryLock, Result};
 ///
 /// async fn connect(options: BackendOptions) -> Result<Arc<dyn DistributedLock>> {
 ///     let poll = options.duration("poll")?.unwrap_or(Duration::from_millis(20));
@@ -91,7 +92,8 @@ impl fmt::Debug for Backend {
 /// The registry applies ttl, waits, lock delay and hand-off by itself, so they are not among it.
 ///
 /// ```
-/// use polylock::{BackendOptions, Result};
+/// use polylock::backend::BackendOptions;
+/// use polylock::Result;
 ///
 /// fn address(options: &BackendOptions) -> Result<String> {
 ///     let datacenter = options.setting("datacenter").unwrap_or("dc1");

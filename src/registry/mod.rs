@@ -1,14 +1,16 @@
 //! The backends that URLs can name.
 
+pub(crate) mod backend;
+
 use std::fmt;
 use std::sync::Arc;
 
 use lock_core::{DistributedLock, Error, ErrorKind, Result};
 
-use crate::backend::Backend;
 use crate::backends::{built_in, unknown_scheme};
 use crate::connect::{IntoConfig, connect_to_one};
 use crate::fields::Field;
+use crate::registry::backend::Backend;
 use crate::routes::Routed;
 
 /// The backends that URLs can name: those of this crate, and those that a program registers.
@@ -18,7 +20,8 @@ use crate::routes::Routed;
 ///
 /// ```
 /// use std::sync::Arc;
-/// use polylock::{Backend, Config, DistributedLock, DistributedLockExt, MemoryLock, Registry};
+/// use polylock::backend::Backend;
+/// use polylock::{Config, DistributedLock, DistributedLockExt, MemoryLock, Registry};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
