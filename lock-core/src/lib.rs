@@ -22,6 +22,7 @@
 
 mod api;
 mod clock;
+mod connection;
 mod hand_off;
 mod hold;
 mod keeper;
@@ -60,15 +61,10 @@ pub mod backend {
     pub(crate) mod acquire;
     pub(crate) mod backoff;
     pub(crate) mod claim;
-    pub(crate) mod deadlines;
     pub(crate) mod fair_queue;
     pub(crate) mod followers;
-    pub(crate) mod in_flight;
     pub(crate) mod lease_store;
     pub(crate) mod local_queue;
-    pub(crate) mod per_runtime;
-    pub(crate) mod percent;
-    pub(crate) mod reconnecting;
     pub(crate) mod reply_stats;
     pub(crate) mod retry;
 
@@ -78,19 +74,22 @@ pub mod backend {
     pub use self::acquire::{Answer, Ask, Attempt, acquire};
     pub use self::backoff::Backoff;
     pub use self::claim::Claim;
-    pub use self::deadlines::Deadlines;
     pub use self::fair_queue::{blocking_claim, holders};
-    pub use self::in_flight::{InFlight, OneInFlight};
     pub use self::lease_store::{ClaimId, HoldId, LeaseStore, Released, Renewal};
     pub use self::local_queue::{LocalQueue, LocalTurn};
-    pub use self::per_runtime::PerRuntime;
-    pub use self::percent::percent_decoded;
-    pub use self::reconnecting::Reconnecting;
     pub use self::reply_stats::{LastReply, ReplyStats};
     pub use self::retry::Retry;
     pub use crate::api::human_duration::HumanDuration;
     pub use crate::api::redacted_url::RedactedUrl;
     pub use crate::clock::{Clock, Moment};
+    pub use crate::connection::batch_size::BatchSize;
+    pub use crate::connection::deadlines::Deadlines;
+    pub use crate::connection::detached::Detached;
+    pub use crate::connection::in_flight::{InFlight, OneInFlight};
+    pub use crate::connection::on_demand::{Attendance, OnDemand};
+    pub use crate::connection::per_runtime::PerRuntime;
+    pub use crate::connection::percent::percent_decoded;
+    pub use crate::connection::reconnecting::Reconnecting;
     pub use crate::hold::loss::LossSender;
     pub use crate::keeper::Keeper;
     pub use crate::keeper::recheck::RecheckHandle;

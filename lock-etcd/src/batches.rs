@@ -41,7 +41,7 @@ impl SharedConnection {
                     results.extend(answers.iter().map(|answer| read(now, answer)));
                 }
                 Err(Failure::TooLarge(_)) if batch.len() > 1 => {
-                    self.batch_size().was_too_large(batch.len());
+                    self.batch_size().halve(batch.len());
                 }
                 Err(failure) => return Err(failure),
             }

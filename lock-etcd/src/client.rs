@@ -8,7 +8,7 @@ use std::time::Duration;
 use etcd_client::{Compare, CompareOp, GetOptions, PutOptions, Txn, TxnOp, TxnOpResponse};
 use lock_core::Result;
 use lock_core::backend::{
-    Claim, ClaimId, Clock, Deadlines, HoldId, KeeperRuntime, Moment, Mutex, PerRuntime,
+    Claim, ClaimId, Clock, Deadlines, Detached, HoldId, KeeperRuntime, Moment, Mutex, PerRuntime,
 };
 use tokio::runtime::Handle;
 
@@ -16,7 +16,6 @@ use crate::EtcdConfig;
 use crate::claim_key::ClaimKey;
 use crate::connection::connect::Connector;
 use crate::connection::shared::{REPLY_LIMIT, SharedConnection, transact};
-use crate::detached::Detached;
 use crate::error::{Failure, is_lease_missing};
 use crate::key_pool::KeyPool;
 use crate::keys::{Keys, end_of, mode_text};

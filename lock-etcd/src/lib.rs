@@ -34,7 +34,6 @@ mod claim_key;
 mod client;
 mod config;
 mod connection;
-mod detached;
 mod error;
 mod key_pool;
 mod keys;

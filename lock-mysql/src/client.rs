@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::backend::{
-    ClaimId, Deadlines, HumanDuration, KeeperRuntime, Moment, Mutex, PerRuntime, ReplyStats,
+    BatchSize, ClaimId, Deadlines, HumanDuration, KeeperRuntime, Moment, Mutex, PerRuntime,
+    ReplyStats,
 };
 use lock_core::{Capabilities, Error, LockKey, Mode, Result};
 
@@ -17,7 +18,6 @@ use crate::connection::pool::{Pool, PoolRuntimes};
 use crate::connection::retrying_query::QueryClaim;
 use crate::connection::session::Answer;
 use crate::error::{Failure, config_error, no_answer};
-use crate::lease::batch_size::BatchSize;
 use crate::lease::poller::{Poller, WakeUp};
 use crate::row::heartbeats::Heartbeats;
 use crate::row::row_locks::RowLocks;

@@ -70,10 +70,11 @@ impl RuntimeKeeper {
 
 impl HoldKeeper for RuntimeKeeper {
     fn attend_at(self: Arc<Self>, hold: &Arc<Hold>, due: Moment) {
-        if self.schedule.enter(hold, due) {
+        if let Some(attendance) = self.schedule.enter(hold, due) {
             let client = Arc::downgrade(&self.client);
-            let keeping = keep(Arc::clone(&self.schedule), client, self.client.clock);
-            self.handle.spawn(keeping);
+            let schedule = Arc::clone(&self.schedule);
+            self.handle
+                .spawn(keep(schedule, client, self.client.clock, attendance));
         }
         // It may have ended just before it was entered, and its end has taken it out.
         if hold.has_ended() {

@@ -5,15 +5,19 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 
-use crate::backend::{Clock, HoldId, Renewal};
+use crate::backend::{Attendance, Clock, HoldId, Renewal};
 use crate::hold::Hold;
 use crate::keeper::inner::KeeperInner;
 use crate::keeper::schedule::{NextWakeUp, RenewalSchedule};
 
 /// Attends to the holds of a schedule until there are none. It does not keep the client: that goes with its last hold, also
 /// while the task sleeps.
-pub(crate) async fn keep(schedule: Arc<RenewalSchedule>, keeper: Weak<KeeperInner>, clock: Clock) {
-    let mut ending = TaskEnding(Some(&schedule));
+pub(crate) async fn keep(
+    schedule: Arc<RenewalSchedule>,
+    keeper: Weak<KeeperInner>,
+    clock: Clock,
+    _attendance: Attendance,
+) {
     let mut renewals = JoinSet::new();
     loop {
         let batch = attend(&schedule, clock);
@@ -26,10 +30,7 @@ pub(crate) async fn keep(schedule: Arc<RenewalSchedule>, keeper: Weak<KeeperInne
         let appointment = match schedule.plan(!renewals.is_empty()) {
             NextWakeUp::SleepUntil(due) => Some(due),
             NextWakeUp::FinishWork => None,
-            NextWakeUp::Stop => {
-                ending.0 = None;
-                return;
-            }
+            NextWakeUp::Stop => return,
         };
         // Each arm is cancel safe: a notification that is not consumed stays, a timer and a
         // finished renewal are looked at again in the next turn.
@@ -37,17 +38,6 @@ pub(crate) async fn keep(schedule: Arc<RenewalSchedule>, keeper: Weak<KeeperInne
             () = schedule.changed() => {}
             () = clock.sleep_until(appointment.unwrap_or(clock.now())), if appointment.is_some() => {}
             Some(_) = renewals.join_next(), if !renewals.is_empty() => {}
-        }
-    }
-}
-
-/// Tells the schedule when the task is dropped together with its runtime.
-struct TaskEnding<'a>(Option<&'a RenewalSchedule>);
-
-impl Drop for TaskEnding<'_> {
-    fn drop(&mut self) {
-        if let Some(schedule) = self.0 {
-            schedule.task_ended();
         }
     }
 }

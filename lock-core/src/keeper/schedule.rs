@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use crate::backend::{ClaimId, Moment};
+use crate::backend::{Attendance, ClaimId, Moment, OnDemand};
 use crate::hold::Hold;
 use crate::mutex::Mutex;
 
@@ -20,6 +20,7 @@ const EARLY_MAX: Duration = Duration::from_millis(400);
 #[derive(Debug, Default)]
 pub(crate) struct RenewalSchedule {
     timetable: Mutex<Timetable>,
+    attended: OnDemand,
     changed: Notify,
 }
 
@@ -32,7 +33,6 @@ struct Timetable {
 #[derive(Debug, Default, Clone, Copy, PartialEq)]
 enum Task {
     #[default]
-    NotRunning,
     Working,
     SleepsUntil(Moment),
     /// Without an appointment, while renewals are under way.
@@ -40,30 +40,30 @@ enum Task {
 }
 
 impl RenewalSchedule {
-    /// Enters `hold` at `due`, moving it there when it is entered already. Returns whether the
-    /// caller has to start the keeper task.
+    /// Enters `hold` at `due`, moving it there when it is entered already. Returns the attendance of
+    /// the keeper task, if the caller has to start one.
     #[must_use]
-    pub(crate) fn enter(&self, hold: &Arc<Hold>, due: Moment) -> bool {
+    pub(crate) fn enter(&self, hold: &Arc<Hold>, due: Moment) -> Option<Attendance> {
         let mut timetable = self.timetable.lock();
         timetable.remove(hold);
         hold.reschedule(Some(due));
         timetable
             .due
             .insert((due, hold.id.claim()), Arc::clone(hold));
-        match timetable.task {
-            Task::NotRunning => {
-                timetable.task = Task::Working;
-                true
-            }
-            Task::SleepsUntil(wake) if due >= wake => false,
-            Task::SleepsUntil(_) | Task::FinishesWork => {
-                timetable.task = Task::Working;
-                drop(timetable);
-                self.changed.notify_one();
-                false
-            }
-            Task::Working => false,
+        let attendance = self.attended.begin();
+        let is_later = match timetable.task {
+            Task::SleepsUntil(wake) => due >= wake,
+            Task::Working => true,
+            Task::FinishesWork => false,
+        };
+        if attendance.is_some() || !is_later {
+            timetable.task = Task::Working;
         }
+        drop(timetable);
+        if attendance.is_none() && !is_later {
+            self.changed.notify_one();
+        }
+        attendance
     }
 
     pub(crate) fn remove(&self, hold: &Hold) {
@@ -105,7 +105,7 @@ impl RenewalSchedule {
                 NextWakeUp::FinishWork
             }
             None => {
-                timetable.task = Task::NotRunning;
+                self.attended.end();
                 NextWakeUp::Stop
             }
         }
@@ -113,11 +113,6 @@ impl RenewalSchedule {
 
     pub(crate) async fn changed(&self) {
         self.changed.notified().await;
-    }
-
-    /// Says that the keeper task is gone, perhaps with its runtime.
-    pub(crate) fn task_ended(&self) {
-        self.timetable.lock().task = Task::NotRunning;
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
-use crate::backend::KeeperRuntime;
+use crate::backend::{Attendance, KeeperRuntime, OnDemand};
 use crate::mutex::Mutex;
 
 /// The time that a waiter that was woken may stay without a poll, at most.
@@ -121,6 +121,7 @@ pub(crate) struct Watchdog {
 #[derive(Default)]
 struct Rounds {
     state: Mutex<State>,
+    attended: OnDemand,
     /// Something has to be looked at sooner than planned.
     sooner: Notify,
 }
@@ -129,7 +130,8 @@ struct Rounds {
 struct State {
     entries: Vec<Entry>,
     prune_at: usize,
-    sleeper: Sleeper,
+    /// For how long the sleeper sleeps before its next round.
+    sleeps_for: Duration,
 }
 
 struct Entry {
@@ -139,13 +141,6 @@ struct Entry {
     seen: Option<u64>,
     /// For how long it was watched without progress; `None` before the first whole sleep.
     unpolled: Option<Duration>,
-}
-
-#[derive(Default)]
-enum Sleeper {
-    #[default]
-    Absent,
-    For(Duration),
 }
 
 impl Watchdog {
@@ -177,22 +172,19 @@ impl Watchdog {
             seen,
             unpolled: None,
         });
-        match state.sleeper {
-            Sleeper::For(planned) if planned <= pause => drop(state),
-            Sleeper::For(_) => {
-                drop(state);
-                self.rounds.sooner.notify_one();
+        let attendance = self.rounds.attended.begin();
+        let is_sooner = state.sleeps_for > pause;
+        if attendance.is_some() {
+            state.sleeps_for = Duration::ZERO;
+        }
+        drop(state);
+        match (attendance, self.runtime(runtime)) {
+            (Some(attendance), Some(keeper_runtime)) => {
+                let looking = sleep_and_look(Arc::clone(&self.rounds), attendance);
+                keeper_runtime.spawn(looking);
             }
-            Sleeper::Absent => {
-                let Some(keeper_runtime) = self.runtime(runtime) else {
-                    return;
-                };
-                state.sleeper = Sleeper::For(Duration::ZERO);
-                drop(state);
-                // Made before the task, which may be dropped before its first turn.
-                let leaving = Leaving(Some(Arc::clone(&self.rounds)));
-                keeper_runtime.spawn(sleep_and_look(leaving));
-            }
+            (None, _) if is_sooner => self.rounds.sooner.notify_one(),
+            (Some(_) | None, _) => {}
         }
         drop(gone);
     }
@@ -289,7 +281,10 @@ impl Rounds {
             .iter()
             .map(|(seen, watched)| pause(*seen, watched.limit()));
         let pause = pauses.min();
-        state.sleeper = pause.map_or(Sleeper::Absent, Sleeper::For);
+        match pause {
+            Some(pause) => state.sleeps_for = pause,
+            None => self.attended.end(),
+        }
         drop(state);
         pause
     }
@@ -318,28 +313,13 @@ impl Rounds {
 }
 
 /// The sleeper: looks at what is watched until there is nothing.
-async fn sleep_and_look(mut leaving: Leaving) {
-    while let Some(rounds) = &leaving.0
-        && let Some(pause) = rounds.plan()
-    {
+async fn sleep_and_look(rounds: Arc<Rounds>, _attendance: Attendance) {
+    while let Some(pause) = rounds.plan() {
         // Both are cancel safe: a notification that is not consumed stays for the next turn.
         tokio::select! {
             biased;
             () = tokio::time::sleep(pause) => rounds.look(pause),
             () = rounds.sooner.notified() => {}
-        }
-    }
-    // The plan has said that it is gone, and another one may be there already.
-    leaving.0 = None;
-}
-
-/// Says that the sleeper is gone when it is dropped together with its runtime.
-struct Leaving(Option<Arc<Rounds>>);
-
-impl Drop for Leaving {
-    fn drop(&mut self) {
-        if let Some(rounds) = &self.0 {
-            rounds.state.lock().sleeper = Sleeper::Absent;
         }
     }
 }

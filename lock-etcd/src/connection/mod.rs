@@ -1,6 +1,5 @@
 //! Connections to the servers.
 
-pub(crate) mod batch_size;
 pub(crate) mod connect;
 pub(crate) mod shared;
 pub(crate) mod tls_error;

@@ -3,21 +3,25 @@
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use etcd_client::{Client, Error as EtcdError, Txn, TxnResponse};
 use lock_core::Result;
-use lock_core::backend::{Clock, Deadlines, LastReply, Mutex, ReplyStats};
+use lock_core::backend::{BatchSize, Clock, Deadlines, LastReply, Reconnecting, ReplyStats};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-use crate::connection::batch_size::BatchSize;
 use crate::connection::connect::Connector;
 use crate::error::{Failure, is_answer, no_answer};
 
 /// The time that a request waits for its answer, if no shorter limit applies: usually long enough
 /// for the members to elect a leader.
 pub(crate) const REPLY_LIMIT: Duration = Duration::from_secs(2);
+
+/// The largest number of operations in one transaction; servers allow 128 by default
+/// (`--max-txn-ops`).
+const LARGEST_BATCH: usize = 100;
 
 /// The largest answer: a long queue, or many locks with names below this one.
 const ANSWER_MAX: usize = 64 << 20;
@@ -36,36 +40,21 @@ const LOGINS: usize = 3;
 pub(crate) struct SharedConnection {
     connector: Arc<Connector>,
     deadlines: Deadlines,
-    /// The runtime that drives the connection, which ends with it.
-    runtime: Handle,
-    state: Mutex<State>,
+    open: Reconnecting<Connection>,
+    /// The member to try next.
+    next: AtomicUsize,
     replies: ReplyStats,
     batch_size: BatchSize,
 }
 
-struct State {
-    connection: Opening,
-    /// The member to try next.
-    next: usize,
-}
-
-enum Opening {
-    Closed,
-    /// A task opens it; all callers wait for the same outcome.
-    Under(Outcome),
-    Open(Connection),
-}
-
-type Outcome = watch::Receiver<Option<Result<Connection>>>;
-
-/// A handle of the connection.
-#[derive(Clone)]
+/// An open connection to a member.
 pub(crate) struct Connection {
     pub(crate) client: Arc<Client>,
     /// The member's host and port.
     pub(crate) server: Arc<str>,
-    /// Becomes true when the connection is given up; also identifies the connection.
-    gone: Arc<watch::Sender<bool>>,
+    member: usize,
+    /// Becomes true when the connection is given up.
+    gone: watch::Sender<bool>,
 }
 
 impl Connection {
@@ -90,19 +79,16 @@ impl SharedConnection {
         Arc::new(Self {
             connector,
             deadlines,
-            runtime,
-            state: Mutex::new(State {
-                connection: Opening::Closed,
-                next: 0,
-            }),
+            open: Reconnecting::new(runtime),
+            next: AtomicUsize::new(0),
             replies: ReplyStats::new(),
-            batch_size: BatchSize::new(),
+            batch_size: BatchSize::new(LARGEST_BATCH),
         })
     }
 
     /// Returns the runtime that drives the connection.
     pub(crate) fn runtime(&self) -> &Handle {
-        &self.runtime
+        self.open.runtime()
     }
 
     /// Returns the number of operations that the servers take in one transaction.
@@ -122,7 +108,7 @@ impl SharedConnection {
 
     /// Returns true if no connection is open or being opened.
     pub(crate) fn is_closed(&self) -> bool {
-        matches!(self.state.lock().connection, Opening::Closed)
+        self.open.is_closed()
     }
 
     /// Waits for `request`, at most for `limit`.
@@ -227,7 +213,7 @@ impl SharedConnection {
     }
 
     /// Turns an error into a failure, and gives the connection up if the error concerns it.
-    pub(crate) fn failed(&self, connection: &Connection, error: EtcdError) -> Failure {
+    pub(crate) fn failed(&self, connection: &Arc<Connection>, error: EtcdError) -> Failure {
         let answered = is_answer(&error);
         let failure = Failure::of(error).at(&connection.server);
         // A member that is cut off from the others answers, too; another member may do better.
@@ -240,76 +226,30 @@ impl SharedConnection {
 
     /// Closes the connection, unless it was replaced already. The next request opens one to the
     /// next member.
-    pub(crate) fn give_up(&self, connection: &Connection) {
-        let mut state = self.state.lock();
-        if let Opening::Open(open) = &state.connection
-            && Arc::ptr_eq(&open.gone, &connection.gone)
-        {
-            state.connection = Opening::Closed;
-            state.next += 1;
+    pub(crate) fn give_up(&self, connection: &Arc<Connection>) {
+        if self.open.forget(connection) {
+            self.next.store(connection.member + 1, Ordering::Relaxed);
         }
-        drop(state);
         connection.gone.send_replace(true);
     }
 
     /// Returns the open connection, and opens one if there is none.
-    ///
-    /// A task of its own opens it: a caller that gives up or is not polled neither stops nor delays
-    /// it for the others.
-    pub(crate) async fn connection(self: &Arc<Self>) -> Result<Connection> {
-        loop {
-            let mut outcome = match self.join_opening() {
-                Joined::Open(connection) => return Ok(connection),
-                Joined::Opening(outcome) => outcome,
-            };
-            // Without an outcome, the runtime of the task was dropped. Open it again, but yield
-            // first to a thread that may be dropping that runtime.
-            if let Ok(outcome) = outcome.wait_for(Option::is_some).await
-                && let Some(opened) = &*outcome
-            {
-                return opened.clone();
-            }
-            tokio::task::yield_now().await;
-        }
+    pub(crate) async fn connection(self: &Arc<Self>) -> Result<Arc<Connection>> {
+        let open = || {
+            let shared = Arc::clone(self);
+            async move { shared.connect().await }
+        };
+        self.open.get(open).await
     }
 
-    fn join_opening(self: &Arc<Self>) -> Joined {
-        let mut state = self.state.lock();
-        match &state.connection {
-            Opening::Open(connection) => return Joined::Open(connection.clone()),
-            Opening::Under(outcome) if outcome.has_changed().is_ok() => {
-                return Joined::Opening(outcome.clone());
-            }
-            Opening::Under(_) | Opening::Closed => {}
-        }
-        let (sender, outcome) = watch::channel(None);
-        let (shared, first) = (Arc::clone(self), state.next);
-        self.runtime.spawn(async move {
-            let opened = shared.open(first).await;
-            let mut state = shared.state.lock();
-            state.connection = match &opened {
-                Ok((connection, member)) => {
-                    state.next = *member;
-                    Opening::Open(connection.clone())
-                }
-                Err(_) => Opening::Closed,
-            };
-            drop(state);
-            // All waiting callers may be gone.
-            let _unheard = sender.send(Some(opened.map(|(connection, _)| connection)));
-        });
-        state.connection = Opening::Under(outcome.clone());
-        Joined::Opening(outcome)
-    }
-
-    /// Opens a connection to the first member that answers, beginning with `first`.
-    async fn open(&self, first: usize) -> Result<(Connection, usize)> {
+    /// Opens a connection to the first member that answers, beginning with the next one.
+    async fn connect(&self) -> Result<Connection> {
         let limit = if self.connector.logs_in() {
             LOGIN_LIMIT
         } else {
             MEMBER_LIMIT
         };
-        let mut failure = None;
+        let (first, mut failure) = (self.next.load(Ordering::Relaxed), None);
         for member in first..first + self.connector.members() {
             match self
                 .deadlines
@@ -317,12 +257,12 @@ impl SharedConnection {
                 .await
             {
                 Some(Ok(client)) => {
-                    let connection = Connection {
+                    return Ok(Connection {
                         client: Arc::new(client),
                         server: self.connector.server(member).into(),
-                        gone: Arc::new(watch::Sender::new(false)),
-                    };
-                    return Ok((connection, member));
+                        member,
+                        gone: watch::Sender::new(false),
+                    });
                 }
                 Some(Err(error)) if !error.is_retryable() => return Err(error),
                 Some(Err(error)) => failure = Some(error),
@@ -339,11 +279,6 @@ pub(crate) async fn transact(
 ) -> std::result::Result<TxnResponse, EtcdError> {
     let mut client = client.kv_client().max_decoding_message_size(ANSWER_MAX);
     client.txn(transaction).await
-}
-
-enum Joined {
-    Open(Connection),
-    Opening(Outcome),
 }
 
 impl fmt::Debug for SharedConnection {

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use lock_core::backend::percent_decoded;
 use lock_core::{Error, ErrorKind, Result};
 
 use crate::error::BACKEND;
@@ -101,26 +102,11 @@ fn parse_user(text: &str) -> Result<(String, String)> {
     if name.is_empty() {
         return Err(malformed("a password needs a user: user:password@host"));
     }
+    let decoded = |text| {
+        percent_decoded(text)
+            .ok_or_else(|| malformed("% in user or password is followed by two hexadecimal digits"))
+    };
     Ok((decoded(name)?, decoded(password)?))
-}
-
-/// Decodes text in which unusual characters are written as `%` and two hexadecimal digits.
-fn decoded(text: &str) -> Result<String> {
-    let wrong = || malformed("% in user or password is followed by two hexadecimal digits");
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        if byte != b'%' {
-            bytes.push(byte);
-            continue;
-        }
-        let mut digit = || rest.next().and_then(|digit| char::from(digit).to_digit(16));
-        let (Some(high), Some(low)) = (digit(), digit()) else {
-            return Err(wrong());
-        };
-        bytes.push(u8::try_from(high * 16 + low).map_err(|_| wrong())?);
-    }
-    String::from_utf8(bytes).map_err(|_| wrong())
 }
 
 fn malformed(problem: &str) -> Error {

@@ -149,7 +149,7 @@ struct Stream {
 }
 
 struct Open {
-    connection: Connection,
+    connection: Arc<Connection>,
     keeper: LeaseKeeper,
     answers: LeaseKeepAliveStream,
 }

@@ -35,7 +35,7 @@ pub(crate) struct Watching {
 }
 
 struct Open {
-    connection: Connection,
+    connection: Arc<Connection>,
     requests: WatchRequestSender,
     answers: WatchResponseStream,
     /// The requests to send, in this order.

@@ -1,6 +1,5 @@
 //! Locks that are rows with an expiry.
 
-pub(crate) mod batch_size;
 pub(crate) mod holds;
 pub(crate) mod key_state;
 pub(crate) mod places;

@@ -5,13 +5,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::backend::{Clock, Moment, Mutex, ReplyStats};
+use lock_core::backend::{BatchSize, Clock, Moment, Mutex, ReplyStats};
 use lock_core::{Mode, Result};
 use tokio::sync::Notify;
 
 use crate::connection::pool::Pool;
 use crate::error::Failure;
-use crate::lease::batch_size::BatchSize;
 use crate::lease::key_state::KeyState;
 use crate::lease::places::{PLACE_ENTERED_ANEW, row_beside};
 use crate::schema::names::Names;

@@ -3,14 +3,13 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use lock_core::backend::{Backoff, Clock, HumanDuration};
+use lock_core::backend::{Backoff, BatchSize, Clock, HumanDuration};
 use lock_core::{ErrorKind, Result};
 
 use crate::connection::detached_request::DetachedRequest;
 use crate::connection::pool::Pool;
 use crate::connection::session::{Answer, Fields};
 use crate::error::{Failure, no_answer, unavailable};
-use crate::lease::batch_size::BatchSize;
 use crate::schema::grant_clock::GRANT_CLOCK;
 use crate::schema::literals::{FLOOR_ROW, NOW, hexadecimal, microseconds};
 use crate::schema::names::Names;

@@ -6,12 +6,10 @@
 
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 
 use lock_core::ErrorKind;
-use lock_core::backend::{InFlight, OneInFlight};
+use lock_core::backend::{BatchSize, InFlight, OneInFlight};
 use redis::{Cmd, RedisError, RedisResult, Value};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
@@ -22,29 +20,7 @@ use crate::commands::script::{BATCH, Call, Channel, is_unknown_script};
 use crate::error::translate;
 
 /// The number of calls that travel together at most: the server does nothing else meanwhile.
-const BATCH_MAX: usize = 64;
-
-/// The number of calls that may travel together: fewer, where a server or proxy refuses more. What it was found to be is kept over
-/// connections.
-#[derive(Clone)]
-pub(crate) struct BatchMax(Arc<AtomicUsize>);
-
-impl Default for BatchMax {
-    fn default() -> Self {
-        Self(Arc::new(AtomicUsize::new(BATCH_MAX)))
-    }
-}
-
-impl BatchMax {
-    fn get(&self) -> usize {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    /// Allows half of what was refused from now on.
-    fn halve(&self, refused: usize) {
-        self.0.fetch_min((refused / 2).max(1), Ordering::Relaxed);
-    }
-}
+pub(crate) const BATCH_MAX: usize = 64;
 
 /// Where the calls of one connection gather.
 ///
@@ -75,7 +51,7 @@ pub(crate) enum Route {
 
 impl Batches {
     /// Sends on `channel`, from `runtime`.
-    pub(crate) fn start(runtime: &Handle, channel: Channel, max: &BatchMax) -> Self {
+    pub(crate) fn start(runtime: &Handle, channel: Channel, max: &BatchSize) -> Self {
         let (gathering, gathered) = mpsc::unbounded_channel();
         runtime.spawn(deliver(gathered, channel, max.clone()));
         Self {
@@ -102,7 +78,7 @@ impl Batches {
 }
 
 /// Sends what gathers, as long as the connection is in use.
-async fn deliver(mut gathered: mpsc::UnboundedReceiver<Member>, channel: Channel, max: BatchMax) {
+async fn deliver(mut gathered: mpsc::UnboundedReceiver<Member>, channel: Channel, max: BatchSize) {
     let mut answering = JoinSet::new();
     while let Some(first) = gathered.recv().await {
         // Other tasks that are ready may have something to ask, too.
@@ -129,7 +105,7 @@ async fn first_poll<F: Future>(mut request: Pin<&mut F>) -> Poll<F::Output> {
 }
 
 /// Asks for all `members` in one request, and tells each its answer.
-async fn ask(members: Vec<Member>, mut channel: Channel, max: BatchMax) {
+async fn ask(members: Vec<Member>, mut channel: Channel, max: BatchSize) {
     let (calls, waiting): (Vec<_>, Vec<_>) = members
         .into_iter()
         .map(|member| (member.call, (member.answer, member.in_flight)))

@@ -4,12 +4,13 @@ use std::io;
 use std::sync::atomic::AtomicBool;
 
 use lock_core::Result;
+use lock_core::backend::BatchSize;
 use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, RedisResult, Value};
 use tokio::runtime::Handle;
 
 use crate::commands::script::{Call, Channel, listening_next};
-use crate::connection::batch::{BatchMax, Batches, Route};
+use crate::connection::batch::{Batches, Route};
 use crate::connection::connect::Driver;
 use crate::error::translate;
 use crate::server_checks;
@@ -43,7 +44,7 @@ impl Connection {
         redis: MultiplexedConnection,
         driver: Driver,
         runtime: &Handle,
-        batch_max: &BatchMax,
+        batch_max: &BatchSize,
     ) -> Self {
         let channel = Channel::new(redis);
         Self {

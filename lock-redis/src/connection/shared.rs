@@ -2,19 +2,20 @@
 
 use std::fmt;
 use std::future::Future;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use lock_core::backend::{Clock, Deadlines, KeeperRuntime, LastReply, Reconnecting, ReplyStats};
+use lock_core::backend::{
+    BatchSize, Clock, Deadlines, Detached, KeeperRuntime, LastReply, Reconnecting, ReplyStats,
+};
 use lock_core::{Error, Result};
 use redis::{AsyncConnectionConfig, RedisError, RedisResult, Value};
 use tokio::runtime::Handle;
 
 use crate::commands::script::Call;
-use crate::connection::batch::BatchMax;
+use crate::connection::batch::BATCH_MAX;
 use crate::connection::connect::Connector;
 use crate::connection::multiplexed::{Connection, Tracking};
 use crate::error::{no_answer, translate};
@@ -37,8 +38,8 @@ pub(crate) struct SharedConnection {
     options: ConnectOptions,
     open: Reconnecting<Connection>,
     replies: ReplyStats,
-    /// The number of calls that may travel together, as far as the server has shown.
-    batch_max: BatchMax,
+    /// The number of calls that may travel together. A proxy on the way may allow fewer than a server.
+    batch_max: BatchSize,
 }
 
 /// The options with which a connection is opened.
@@ -67,7 +68,7 @@ impl SharedConnection {
             options,
             open: Reconnecting::new(runtime),
             replies: ReplyStats::new(),
-            batch_max: BatchMax::default(),
+            batch_max: BatchSize::new(BATCH_MAX),
         })
     }
 
@@ -125,11 +126,8 @@ impl SharedConnection {
         limit: Duration,
     ) -> Result<Value> {
         let (to, call) = (Arc::clone(connection), call.clone());
-        let sending = Box::pin(async move { to.send(&call).await });
-        let delivery = Delivery {
-            sending: Some(sending),
-            runtime: self.open.runtime(),
-        };
+        // It ends with its connection at the latest.
+        let delivery = Detached::new(self.open.runtime(), async move { to.send(&call).await });
         self.ask(connection, delivery, limit).await
     }
 
@@ -224,38 +222,6 @@ impl SharedConnection {
             None => Err(options.connector.not_opened(CONNECT_LIMIT)),
         }
         .map_err(|error| options.connector.at(error).with_operation("connect"))
-    }
-}
-
-/// A request that is finished, also after its caller has gone.
-struct Delivery<'a> {
-    sending: Option<Sending>,
-    runtime: &'a Handle,
-}
-
-type Sending = Pin<Box<dyn Future<Output = RedisResult<Value>> + Send>>;
-
-impl Future for Delivery<'_> {
-    type Output = RedisResult<Value>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let Some(sending) = &mut self.sending else {
-            return Poll::Pending;
-        };
-        let answer = sending.as_mut().poll(context);
-        if answer.is_ready() {
-            self.sending = None;
-        }
-        answer
-    }
-}
-
-impl Drop for Delivery<'_> {
-    fn drop(&mut self) {
-        if let Some(sending) = self.sending.take() {
-            // It ends with its connection at the latest.
-            self.runtime.spawn(sending);
-        }
     }
 }
 

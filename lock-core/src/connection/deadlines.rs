@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use crate::backend::{Clock, KeeperRuntime, Moment};
+use crate::backend::{Attendance, Clock, KeeperRuntime, Moment, OnDemand};
 use crate::mutex::Mutex;
 
 /// The longest sleep of the timer task while requests are made.
@@ -36,6 +36,7 @@ pub struct Deadlines {
 #[derive(Debug, Default)]
 struct Rounds {
     state: Mutex<State>,
+    attended: OnDemand,
     changed: Notify,
 }
 
@@ -47,15 +48,8 @@ struct State {
     requests: u64,
     /// The number of requests at the last round.
     requests_before: u64,
-    sleeper: Sleeper,
-}
-
-#[derive(Debug, Default)]
-enum Sleeper {
-    #[default]
-    Absent,
-    Awake,
-    Until(Moment),
+    /// When the timer task makes its next round, while it sleeps.
+    sleeps_until: Option<Moment>,
 }
 
 impl Deadlines {
@@ -75,7 +69,7 @@ impl Deadlines {
     pub async fn timeout<F: Future>(&self, limit: Duration, request: F) -> Option<F::Output> {
         let ends = Clock::Boot.now().plus(limit);
         if !self.keeper_runtime.outlives_callers() {
-            // A sleeper for all would be on the runtime of one of them, which may stand still.
+            // A timer task for all would be on the runtime of one of them, which may stand still.
             return tokio::select! {
                 biased;
                 answer = request => Some(answer),
@@ -130,25 +124,20 @@ impl Deadlines {
                 state.watched.insert(key, waker.clone());
             }
         }
-        match state.sleeper {
-            Sleeper::Until(wake) if wake <= key.0 => {}
-            Sleeper::Awake => {}
-            Sleeper::Until(_) => {
-                state.sleeper = Sleeper::Awake;
-                drop(state);
-                self.rounds.changed.notify_one();
-            }
-            Sleeper::Absent => {
-                // Without a runtime no task can be started; the next poll tries again.
-                let Ok(keeper_runtime) = self.keeper_runtime.handle() else {
-                    return;
+        if let Some(attendance) = self.rounds.attended.begin() {
+            state.sleeps_until = None;
+            drop(state);
+            // Without a runtime no task can be started; the next poll tries again.
+            if let Ok(keeper_runtime) = self.keeper_runtime.handle() {
+                let timer = Timer {
+                    rounds: Arc::clone(&self.rounds),
+                    attendance: Some(attendance),
                 };
-                state.sleeper = Sleeper::Awake;
-                drop(state);
-                // Made before the task, which may be dropped before its first turn.
-                let leaving = Leaving(Some(Arc::clone(&self.rounds)));
-                keeper_runtime.spawn(patrol(leaving));
+                keeper_runtime.spawn(timer.run());
             }
+        } else if state.sleeps_until.take_if(|wake| *wake > key.0).is_some() {
+            drop(state);
+            self.rounds.changed.notify_one();
         }
     }
 }
@@ -189,44 +178,40 @@ impl Rounds {
         let first = state.watched.keys().next().map(|(ends, _)| *ends);
         let next = now.plus(ROUND);
         let next = first.map_or(next, |first| first.min(next));
-        state.sleeper = if idle {
-            Sleeper::Absent
-        } else {
-            Sleeper::Until(next)
-        };
+        state.sleeps_until = Some(next);
+        if idle {
+            self.attended.end();
+        }
         drop(state);
         over.into_iter().for_each(Waker::wake);
         (!idle).then_some(next)
     }
 }
 
-/// The sleeper: makes rounds until no request needs it.
-async fn patrol(mut leaving: Leaving) {
-    while let Some(rounds) = &leaving.0
-        && let Some(next) = rounds.make()
-    {
-        // Both are cancel safe: a notification that is not consumed stays for the next turn.
-        tokio::select! {
-            () = rounds.changed.notified() => {}
-            () = Clock::Boot.sleep_until(next) => {}
-        }
-    }
-    leaving.0 = None;
+/// The timer task: makes rounds until no request needs it.
+struct Timer {
+    rounds: Arc<Rounds>,
+    attendance: Option<Attendance>,
 }
 
-/// Says that the sleeper is gone when it is dropped together with its runtime, and lets the requests that are
-/// still there start another one.
-struct Leaving(Option<Arc<Rounds>>);
-
-impl Drop for Leaving {
-    fn drop(&mut self) {
-        if let Some(rounds) = &self.0 {
-            let mut state = rounds.state.lock();
-            state.sleeper = Sleeper::Absent;
-            let watched: Vec<Waker> = state.watched.values().cloned().collect();
-            drop(state);
-            watched.into_iter().for_each(Waker::wake);
+impl Timer {
+    async fn run(self) {
+        while let Some(next) = self.rounds.make() {
+            // Both are cancel safe: a notification that is not consumed stays for the next turn.
+            tokio::select! {
+                () = self.rounds.changed.notified() => {}
+                () = Clock::Boot.sleep_until(next) => {}
+            }
         }
+    }
+}
+
+/// Has the requests that are still there start another timer, if this one goes with its runtime.
+impl Drop for Timer {
+    fn drop(&mut self) {
+        self.attendance = None;
+        let watched: Vec<Waker> = self.rounds.state.lock().watched.values().cloned().collect();
+        watched.into_iter().for_each(Waker::wake);
     }
 }
 
@@ -257,7 +242,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn limits_end_in_time_whatever_the_sleeper_was_waiting_for() {
+    async fn limits_end_in_time_whatever_the_timer_was_waiting_for() {
         let deadlines = at_home();
         for limit in [200, 20, 1, 60].map(Duration::from_millis) {
             let begin = Clock::Boot.now();
@@ -324,7 +309,7 @@ mod tests {
             None
         );
         let begin = Clock::Boot.now();
-        while !matches!(deadlines.rounds.state.lock().sleeper, Sleeper::Absent) {
+        while deadlines.rounds.attended.begin().is_none() {
             assert!(
                 Clock::Boot.now().since(begin) < Duration::from_secs(10),
                 "still there"

@@ -1,0 +1,10 @@
+//! Connections and requests: opened again, shared, bounded in time, finished without their caller.
+
+pub(crate) mod batch_size;
+pub(crate) mod deadlines;
+pub(crate) mod detached;
+pub(crate) mod in_flight;
+pub(crate) mod on_demand;
+pub(crate) mod per_runtime;
+pub(crate) mod percent;
+pub(crate) mod reconnecting;
