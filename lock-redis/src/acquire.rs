@@ -61,12 +61,12 @@ impl<'a> RedisAttempt<'a> {
         let answer = taking.await;
         self.unanswered.note(&connection, answer.is_err());
         Ok(match answer? {
-            client::Answer::Granted(grant) => Answer::Granted {
+            client::TakeReply::Granted(grant) => Answer::Granted {
                 grant,
                 sent,
                 ttl: claim.id().store_ttl(),
             },
-            client::Answer::Busy(left) => {
+            client::TakeReply::Busy(left) => {
                 let until_free = left.map(|left| left.saturating_add(Duration::from_millis(1)));
                 let look = until_free.map_or(LOOK_AGAIN, |left| left.min(LOOK_AGAIN));
                 Answer::Refused {

@@ -46,7 +46,7 @@ pub(crate) struct Found {
 }
 
 /// The answer of the server to a take.
-pub(crate) enum Answer {
+pub(crate) enum TakeReply {
     /// The grant's number.
     Granted(u64),
     /// Another client holds the key for so long, or until it is given back.
@@ -134,15 +134,15 @@ impl Client {
         connection: &Arc<Connection>,
         asks: Asks,
         limit: Duration,
-    ) -> Result<Answer> {
+    ) -> Result<TakeReply> {
         let call = self.keys.take(hold, &self.name, asks);
         match command.call(connection, &call, limit).await? {
-            Value::Int(grant @ 1..) => Ok(Answer::Granted(grant.unsigned_abs())),
+            Value::Int(grant @ 1..) => Ok(TakeReply::Granted(grant.unsigned_abs())),
             // See `busy` in the scripts.
-            Value::Int(-1) => Ok(Answer::Busy(None)),
+            Value::Int(-1) => Ok(TakeReply::Busy(None)),
             Value::Int(busy) => {
                 let left = Duration::from_millis(busy.unsigned_abs().saturating_sub(2));
-                Ok(Answer::Busy(Some(left)))
+                Ok(TakeReply::Busy(Some(left)))
             }
             answer => Err(unexpected(&answer)),
         }

@@ -85,7 +85,7 @@ pub struct HoldId {
     lock_delay: Duration,
     claim: ClaimId,
     runtime: Id,
-    granted: Granted,
+    granted: GrantedFlag,
 }
 
 impl HoldId {
@@ -97,7 +97,7 @@ impl HoldId {
             lock_delay: request.lock_delay(),
             claim: ClaimId::random()?,
             runtime,
-            granted: Granted::default(),
+            granted: GrantedFlag::default(),
         })
     }
 
@@ -162,29 +162,29 @@ impl HoldId {
 
 /// A flag that is no part of what identifies a hold. A clone has the value of the moment.
 #[derive(Debug, Default)]
-struct Granted(AtomicBool);
+struct GrantedFlag(AtomicBool);
 
-impl Granted {
+impl GrantedFlag {
     fn get(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }
 }
 
-impl Clone for Granted {
+impl Clone for GrantedFlag {
     fn clone(&self) -> Self {
         Self(AtomicBool::new(self.get()))
     }
 }
 
-impl PartialEq for Granted {
+impl PartialEq for GrantedFlag {
     fn eq(&self, _: &Self) -> bool {
         true
     }
 }
 
-impl Eq for Granted {}
+impl Eq for GrantedFlag {}
 
-impl Hash for Granted {
+impl Hash for GrantedFlag {
     fn hash<H: Hasher>(&self, _: &mut H) {}
 }
 

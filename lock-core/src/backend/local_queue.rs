@@ -20,19 +20,19 @@ use crate::{Error, LockKey, Result};
 /// stampede of all local waiters at each release into one request.
 #[derive(Clone, Default)]
 pub struct LocalQueue {
-    keys: Arc<Mutex<HashMap<LockKey, Queue>>>,
+    keys: Arc<Mutex<HashMap<LockKey, KeyQueue>>>,
 }
 
 /// The waiters for one key.
 #[derive(Debug, Default)]
-struct Queue {
-    standing: Arc<Standing>,
+struct KeyQueue {
+    standing: Arc<QueuedWaiter>,
     places: usize,
 }
 
 /// The turns of one key, and the news for those who wait for one.
 #[derive(Debug, Default)]
-struct Standing {
+struct QueuedWaiter {
     turns: Arc<FairMutex<()>>,
     /// Why the first in line does not reach the store, and when the store was last heard.
     outage: watch::Sender<Option<(Error, Moment)>>,
@@ -87,12 +87,12 @@ impl LocalQueue {
         }))
     }
 
-    fn take_place(&self, key: &LockKey) -> (Place, Arc<Standing>) {
+    fn take_place(&self, key: &LockKey) -> (QueuePlace, Arc<QueuedWaiter>) {
         let mut keys = self.keys.lock();
         let queue = keys.entry(key.clone()).or_default();
         queue.places += 1;
         let standing = Arc::clone(&queue.standing);
-        let place = Place {
+        let place = QueuePlace {
             line: self.clone(),
             key: key.clone(),
         };
@@ -107,7 +107,7 @@ async fn end_of(wait: Option<Instant>) {
     }
 }
 
-impl QueuedBehind for Standing {
+impl QueuedBehind for QueuedWaiter {
     fn cut_off(&self, error: &Error, heard: Moment) {
         self.outage.send_replace(Some((error.clone(), heard)));
     }
@@ -125,16 +125,16 @@ impl fmt::Debug for LocalQueue {
 pub struct LocalTurn {
     // Declared first, so dropped first: a key is forgotten only when no waiter has a turn.
     _turn: OwnedMutexGuard<()>,
-    _place: Place,
+    _place: QueuePlace,
 }
 
 #[derive(Debug)]
-struct Place {
+struct QueuePlace {
     line: LocalQueue,
     key: LockKey,
 }
 
-impl Drop for Place {
+impl Drop for QueuePlace {
     fn drop(&mut self) {
         let mut keys = self.line.keys.lock();
         let Some(queue) = keys.get_mut(&self.key) else {

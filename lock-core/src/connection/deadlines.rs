@@ -29,19 +29,19 @@ const LAST_TURNS: u32 = 3;
 /// [the caller's runtime](KeeperRuntime::caller) each request has a timer of its own.
 #[derive(Clone, Debug)]
 pub struct Deadlines {
-    rounds: Arc<Rounds>,
+    rounds: Arc<Timeouts>,
     keeper_runtime: KeeperRuntime,
 }
 
 #[derive(Debug, Default)]
-struct Rounds {
-    state: Mutex<State>,
+struct Timeouts {
+    state: Mutex<WatchedRequests>,
     attended: OnDemand,
     changed: Notify,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct WatchedRequests {
     /// The requests under way, by the end of their limit.
     watched: BTreeMap<(Moment, u64), Waker>,
     /// The number of requests so far, which gives each a number.
@@ -103,10 +103,10 @@ impl Deadlines {
             if Clock::Boot.now() >= ends {
                 return Poll::Ready(None);
             }
-            let number = watch.as_ref().map(|watch: &Watch| watch.key.1);
+            let number = watch.as_ref().map(|watch: &RequestTimeout| watch.key.1);
             let key = (ends, number.unwrap_or_else(|| self.rounds.next_number()));
             self.watch(key, context.waker());
-            watch.get_or_insert_with(|| Watch {
+            watch.get_or_insert_with(|| RequestTimeout {
                 rounds: Arc::clone(&self.rounds),
                 key,
             });
@@ -143,18 +143,18 @@ impl Deadlines {
 }
 
 /// A request under way; dropping it ends the watch.
-struct Watch {
-    rounds: Arc<Rounds>,
+struct RequestTimeout {
+    rounds: Arc<Timeouts>,
     key: (Moment, u64),
 }
 
-impl Drop for Watch {
+impl Drop for RequestTimeout {
     fn drop(&mut self) {
         self.rounds.state.lock().watched.remove(&self.key);
     }
 }
 
-impl Rounds {
+impl Timeouts {
     fn next_number(&self) -> u64 {
         let mut state = self.state.lock();
         state.requests += 1;
@@ -190,7 +190,7 @@ impl Rounds {
 
 /// The timer task: makes rounds until no request needs it.
 struct Timer {
-    rounds: Arc<Rounds>,
+    rounds: Arc<Timeouts>,
     attendance: Option<Attendance>,
 }
 

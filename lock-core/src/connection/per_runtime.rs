@@ -17,25 +17,25 @@ pub struct PerRuntime<T> {
     make: Make<T>,
     /// Whose runtime it is about: the caller's, for requests that a caller waits for, or the keeper's.
     keeper_runtime: KeeperRuntime,
-    entries: Arc<Entries<T>>,
+    entries: Arc<RuntimeEntries<T>>,
     /// Its end tells the tasks that stand for the runtimes that they are not needed any more.
     in_use: watch::Sender<()>,
 }
 
 type Make<T> = Box<dyn Fn(&Handle) -> Arc<T> + Send + Sync>;
-type Entries<T> = Mutex<HashMap<Id, Entry<T>>>;
+type RuntimeEntries<T> = Mutex<HashMap<Id, RuntimeEntry<T>>>;
 
-struct Entry<T> {
+struct RuntimeEntry<T> {
     value: Arc<T>,
     /// Gone with the runtime, whose number another one may get then.
     runtime: Weak<()>,
 }
 
 /// Lives as long as a runtime does, and takes the entry out that is of it.
-struct Standing<T> {
+struct RuntimeGuard<T> {
     runtime: Id,
     alive: Arc<()>,
-    entries: Weak<Entries<T>>,
+    entries: Weak<RuntimeEntries<T>>,
 }
 
 impl<T: Send + Sync + 'static> PerRuntime<T> {
@@ -70,12 +70,12 @@ impl<T: Send + Sync + 'static> PerRuntime<T> {
             return Arc::clone(&entry.value);
         }
         let value = (self.make)(runtime);
-        let standing = Standing {
+        let standing = RuntimeGuard {
             runtime: runtime.id(),
             alive: Arc::default(),
             entries: Arc::downgrade(&self.entries),
         };
-        let entry = Entry {
+        let entry = RuntimeEntry {
             value: Arc::clone(&value),
             runtime: Arc::downgrade(&standing.alive),
         };
@@ -94,7 +94,7 @@ impl<T: Send + Sync + 'static> PerRuntime<T> {
         Some(Arc::clone(&entry.value))
     }
 
-    fn stand_for(&self, runtime: &Handle, standing: Standing<T>) {
+    fn stand_for(&self, runtime: &Handle, standing: RuntimeGuard<T>) {
         let mut in_use = self.in_use.subscribe();
         runtime.spawn(async move {
             let _standing = standing;
@@ -104,20 +104,20 @@ impl<T: Send + Sync + 'static> PerRuntime<T> {
     }
 }
 
-impl<T> Entry<T> {
+impl<T> RuntimeEntry<T> {
     fn is_alive(&self) -> bool {
         self.runtime.strong_count() > 0
     }
 }
 
-impl<T> Drop for Standing<T> {
+impl<T> Drop for RuntimeGuard<T> {
     fn drop(&mut self) {
         let Some(entries) = self.entries.upgrade() else {
             return;
         };
         let mut entries = entries.lock();
         let own = Arc::downgrade(&self.alive);
-        let is_own = |entry: &Entry<T>| entry.runtime.ptr_eq(&own);
+        let is_own = |entry: &RuntimeEntry<T>| entry.runtime.ptr_eq(&own);
         let gone = match entries.get(&self.runtime).is_some_and(is_own) {
             true => entries.remove(&self.runtime),
             false => None,

@@ -15,24 +15,24 @@ use crate::mutex::Mutex;
 pub struct Reconnecting<C> {
     /// Where the connection lives. It dies with its runtime.
     runtime: Handle,
-    state: Arc<Mutex<State<C>>>,
+    state: Arc<Mutex<ConnectionState<C>>>,
 }
 
-enum State<C> {
+enum ConnectionState<C> {
     Closed,
     /// One task opens it; all who need it wait for the same outcome.
-    Opening(Outcome<C>),
+    Opening(Opened<C>),
     Open(Arc<C>),
 }
 
-type Outcome<C> = watch::Receiver<Option<Result<Arc<C>>>>;
+type Opened<C> = watch::Receiver<Option<Result<Arc<C>>>>;
 
 impl<C: Send + Sync + 'static> Reconnecting<C> {
     /// Makes one that lives on `runtime`, and is not open yet.
     pub fn new(runtime: Handle) -> Self {
         Self {
             runtime,
-            state: Arc::new(Mutex::new(State::Closed)),
+            state: Arc::new(Mutex::new(ConnectionState::Closed)),
         }
     }
 
@@ -44,14 +44,14 @@ impl<C: Send + Sync + 'static> Reconnecting<C> {
     /// Returns the open connection, if there is one.
     pub fn current(&self) -> Option<Arc<C>> {
         match &*self.state.lock() {
-            State::Open(connection) => Some(Arc::clone(connection)),
-            State::Closed | State::Opening(_) => None,
+            ConnectionState::Open(connection) => Some(Arc::clone(connection)),
+            ConnectionState::Closed | ConnectionState::Opening(_) => None,
         }
     }
 
     /// Returns true if no connection is open, nor being opened.
     pub fn is_closed(&self) -> bool {
-        matches!(&*self.state.lock(), State::Closed)
+        matches!(&*self.state.lock(), ConnectionState::Closed)
     }
 
     /// Returns the open connection, which `open` opens now if there is none.
@@ -87,39 +87,40 @@ impl<C: Send + Sync + 'static> Reconnecting<C> {
     }
 
     /// Returns what is open, or else what is being opened.
-    fn join<F>(&self, open: impl Fn() -> F) -> std::result::Result<Arc<C>, Outcome<C>>
+    fn join<F>(&self, open: impl Fn() -> F) -> std::result::Result<Arc<C>, Opened<C>>
     where
         F: Future<Output = Result<C>> + Send + 'static,
     {
         let mut state = self.state.lock();
         match &*state {
-            State::Open(connection) => return Ok(Arc::clone(connection)),
-            State::Opening(outcome) if outcome.has_changed().is_ok() => {
+            ConnectionState::Open(connection) => return Ok(Arc::clone(connection)),
+            ConnectionState::Opening(outcome) if outcome.has_changed().is_ok() => {
                 return Err(outcome.clone());
             }
-            State::Opening(_) | State::Closed => {}
+            ConnectionState::Opening(_) | ConnectionState::Closed => {}
         }
         let (sender, outcome) = watch::channel(None);
         let (opening, opened_state) = (open(), Arc::clone(&self.state));
         self.runtime.spawn(async move {
             let opened = opening.await.map(Arc::new);
             *opened_state.lock() = match &opened {
-                Ok(connection) => State::Open(Arc::clone(connection)),
-                Err(_) => State::Closed,
+                Ok(connection) => ConnectionState::Open(Arc::clone(connection)),
+                Err(_) => ConnectionState::Closed,
             };
             // Those who waited may have gone.
             let _unheard = sender.send(Some(opened));
         });
-        *state = State::Opening(outcome.clone());
+        *state = ConnectionState::Opening(outcome.clone());
         Err(outcome)
     }
 
     /// Has the next one who needs it open another connection than this; `false` if that has been done.
     pub fn forget(&self, connection: &Arc<C>) -> bool {
         let mut state = self.state.lock();
-        let is_open = matches!(&*state, State::Open(open) if Arc::ptr_eq(open, connection));
+        let is_open =
+            matches!(&*state, ConnectionState::Open(open) if Arc::ptr_eq(open, connection));
         if is_open {
-            *state = State::Closed;
+            *state = ConnectionState::Closed;
         }
         is_open
     }
@@ -128,9 +129,9 @@ impl<C: Send + Sync + 'static> Reconnecting<C> {
 impl<C> fmt::Debug for Reconnecting<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match &*self.state.lock() {
-            State::Closed => "Closed",
-            State::Opening(_) => "Opening",
-            State::Open(_) => "Open",
+            ConnectionState::Closed => "Closed",
+            ConnectionState::Opening(_) => "Opening",
+            ConnectionState::Open(_) => "Open",
         })
     }
 }

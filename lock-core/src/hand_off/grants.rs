@@ -4,21 +4,21 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::place::Place;
-use super::queue::Queue;
-use super::queues::{Queues, next_driver};
+use super::queue::HandOffQueue;
+use super::queues::{HandOffQueues, next_driver};
 use super::shared::SharedGrant;
-use super::slot::{Slot, State};
+use super::slot::{Slot, SlotState};
 use crate::{FencingToken, LockGuard, Mode};
 
 /// The number of guards of one grant that there may be beside the first.
 const SHARERS_MAX: usize = FencingToken::HAND_OFFS;
 
-impl Queues {
+impl HandOffQueues {
     /// Takes what the claim of `driver` was granted: makes the guard that it gets, shares the grant with the
     /// readers behind it, and lets the next one claim if the mode admits others beside it.
     pub(super) fn granted(self: &Arc<Self>, driver: &Arc<Slot>, guard: LockGuard) -> LockGuard {
         let mut queues = self.by_key.lock();
-        let ours = |queue: &&mut Queue<Arc<Slot>>| {
+        let ours = |queue: &&mut HandOffQueue<Arc<Slot>>| {
             queue
                 .driver()
                 .is_some_and(|other| Arc::ptr_eq(other, driver))
@@ -58,7 +58,7 @@ impl Queues {
     fn share(&self, driver: &Slot, guard: LockGuard, sharers: Vec<Arc<Slot>>) -> LockGuard {
         let (grant, first) = SharedGrant::new(guard, driver.max_hold(), sharers.len());
         for slot in sharers {
-            match slot.set(State::Shares(Arc::clone(&grant))) {
+            match slot.set(SlotState::Shares(Arc::clone(&grant))) {
                 None => slot.notify_unwatched(),
                 Some(_) => grant.leave(),
             }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::queues::Queues;
-use super::waiting::{Outcome, Waiting};
+use super::queues::HandOffQueues;
+use super::waiting::{WaitOutcome, Waiting};
 use crate::backend::{Keeper, KeeperRuntime};
 use crate::waiter::watchdog::Watchdog;
 use crate::{Capabilities, DistributedLock, LockGuard, LockRequest, Result, Wait};
@@ -53,7 +53,7 @@ const REST_MAX: Duration = Duration::from_millis(10);
 /// ```
 #[derive(Clone, Debug)]
 pub struct HandOff {
-    queues: Arc<Queues>,
+    queues: Arc<HandOffQueues>,
 }
 
 impl HandOff {
@@ -73,7 +73,7 @@ impl HandOff {
             .keeper()
             .map_or_else(|| Watchdog::new(KeeperRuntime::caller()), Keeper::watchdog);
         Self {
-            queues: Arc::new(Queues::new(locks, budget, rest, watchdog)),
+            queues: Arc::new(HandOffQueues::new(locks, budget, rest, watchdog)),
         }
     }
 }
@@ -98,10 +98,10 @@ impl DistributedLock for HandOff {
             return locks.acquire(request).await;
         }
         match Waiting::arrive(&self.queues, &request).outcome().await {
-            Outcome::Decided(outcome) => outcome,
-            Outcome::TimedOut if self.queues.is_held(&request.key) => Ok(None),
+            WaitOutcome::Decided(outcome) => outcome,
+            WaitOutcome::TimedOut if self.queues.is_held(&request.key) => Ok(None),
             // No guard of this process holds it: only the store can say whether it is busy or broken.
-            Outcome::TimedOut => locks.acquire(request).await,
+            WaitOutcome::TimedOut => locks.acquire(request).await,
         }
     }
 

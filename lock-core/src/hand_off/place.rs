@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::queues::Queues;
+use super::queues::HandOffQueues;
 use super::slot::Slot;
 use crate::api::guard::{HandedOn, Successors};
 use crate::{LockGuard, LockKey};
@@ -15,7 +15,7 @@ use crate::{LockGuard, LockKey};
 /// While it is there no waiter of this process claims the key on the store; dropping it lets the next waiter do so.
 #[derive(Debug)]
 pub(super) struct Place {
-    queues: Arc<Queues>,
+    queues: Arc<HandOffQueues>,
     key: LockKey,
     /// The number of the hold.
     number: u64,
@@ -24,7 +24,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    pub(super) fn new(queues: &Arc<Queues>, key: &LockKey, number: u64) -> Self {
+    pub(super) fn new(queues: &Arc<HandOffQueues>, key: &LockKey, number: u64) -> Self {
         Self {
             queues: Arc::clone(queues),
             key: key.clone(),

@@ -11,7 +11,7 @@ use crate::{LockRequest, Mode};
 /// or are given a guard by a release or a shared grant of this process. While a guard of this process holds
 /// the key exclusively there is no driver.
 #[derive(Debug)]
-pub(super) struct Queue<W> {
+pub(super) struct HandOffQueue<W> {
     turn: QueueOwner<W>,
     waiters: VecDeque<W>,
     /// The number of waiters that have lapsed since the others were looked for.
@@ -61,7 +61,7 @@ impl Wants {
     }
 }
 
-impl<W: Waits> Queue<W> {
+impl<W: Waits> HandOffQueue<W> {
     /// The queue of a key that `driver` is the first to want.
     pub(super) fn new(driver: W) -> Self {
         Self {
@@ -259,9 +259,9 @@ mod tests {
         Waiter(name, mode, Rc::default())
     }
 
-    fn queue(names: &str) -> Queue<Waiter> {
+    fn queue(names: &str) -> HandOffQueue<Waiter> {
         let mut names = names.chars();
-        let mut queue = Queue::new(waiter(names.next().unwrap()));
+        let mut queue = HandOffQueue::new(waiter(names.next().unwrap()));
         names.for_each(|name| queue.push(waiter(name)));
         queue
     }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use super::queues::Queues;
+use super::queues::HandOffQueues;
 use super::slot::Slot;
 use crate::LockKey;
 use crate::mutex::Mutex;
@@ -11,14 +11,14 @@ use crate::waiter::watchdog::{self, Progress, Watched};
 
 /// One look after the other, as long as a task waits for the key.
 struct QueueWatch {
-    queues: Weak<Queues>,
+    queues: Weak<HandOffQueues>,
     key: LockKey,
     limit: Duration,
     /// The release that they waited for at the last look.
     ended: Mutex<Option<u64>>,
 }
 
-impl Queues {
+impl HandOffQueues {
     /// Begins to look after the queue that `waiter` is in, unless that has begun.
     pub(super) fn watch(self: &Arc<Self>, waiter: &Slot) {
         let mut watches = self.watches.lock();

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::queue::{Queue, Wants};
-use super::slot::{Slot, SlotQueues, State};
+use super::queue::{HandOffQueue, Wants};
+use super::slot::{Slot, SlotQueues, SlotState};
 use crate::backend::retry::OUTAGE_LIMIT;
 use crate::backend::{Clock, Moment};
 use crate::hold::Hold;
@@ -18,10 +18,10 @@ use crate::waiter::watchdog::{Watchdog, Watched};
 use crate::{Capabilities, DistributedLock, Error, LockGuard, LockKey, LockRequest, Wait};
 
 /// The queues of one client.
-pub(crate) struct Queues {
+pub(crate) struct HandOffQueues {
     pub(super) locks: Arc<dyn DistributedLock>,
     capabilities: Capabilities,
-    pub(super) by_key: Mutex<HashMap<LockKey, Queue<Arc<Slot>>>>,
+    pub(super) by_key: Mutex<HashMap<LockKey, HandOffQueue<Arc<Slot>>>>,
     /// The keys that were waited for lately.
     pub(super) watches: Mutex<HashMap<LockKey, Arc<dyn Watched>>>,
     /// The number of exclusive holds so far: each has a number of its own, so that one that was
@@ -34,7 +34,7 @@ pub(crate) struct Queues {
     pub(super) watchdog: Watchdog,
 }
 
-impl Queues {
+impl HandOffQueues {
     pub(super) fn new(
         locks: Arc<dyn DistributedLock>,
         budget: Duration,
@@ -77,8 +77,8 @@ impl Queues {
                 self.watch(&slot);
             }
             None => {
-                let _fresh = slot.set(State::Drives(None));
-                queues.insert(request.key.clone(), Queue::new(Arc::clone(&slot)));
+                let _fresh = slot.set(SlotState::Drives(None));
+                queues.insert(request.key.clone(), HandOffQueue::new(Arc::clone(&slot)));
             }
         }
         slot
@@ -87,7 +87,7 @@ impl Queues {
     /// Looks after those who wait for `key`; returns the exclusive hold whose release they wait for, if any. Where that is
     /// the one of the look `before`, the task that awaits the release may not be polled, and the next one claims.
     pub(super) fn look_after(&self, key: &LockKey, before: Option<u64>) -> Option<u64> {
-        let ended = self.by_key.lock().get(key).and_then(Queue::ended);
+        let ended = self.by_key.lock().get(key).and_then(HandOffQueue::ended);
         if let Some(number) = ended.filter(|_| ended == before) {
             self.hold_left(key, number, Duration::ZERO);
         }
@@ -101,7 +101,10 @@ impl Queues {
 
     /// Returns true if a guard of this process holds `key` exclusively.
     pub(super) fn is_held(&self, key: &LockKey) -> bool {
-        self.by_key.lock().get(key).is_some_and(Queue::is_held)
+        self.by_key
+            .lock()
+            .get(key)
+            .is_some_and(HandOffQueue::is_held)
     }
 
     /// Lets the next waiter drive after `driver`, which does not any more.
@@ -126,7 +129,12 @@ impl Queues {
         }
     }
 
-    fn pass_from(&self, key: &LockKey, held: Duration, is_it: impl Fn(&Queue<Arc<Slot>>) -> bool) {
+    fn pass_from(
+        &self,
+        key: &LockKey,
+        held: Duration,
+        is_it: impl Fn(&HandOffQueue<Arc<Slot>>) -> bool,
+    ) {
         let mut queues = self.by_key.lock();
         let Some(queue) = queues.get_mut(key).filter(|queue| is_it(queue)) else {
             return;
@@ -188,11 +196,11 @@ impl Queues {
             queue.put_back(slot);
             return;
         }
-        if slot.set(State::Drives(None)).is_some() {
+        if slot.set(SlotState::Drives(None)).is_some() {
             // It has gone meanwhile, and no other waits.
             return;
         }
-        queues.insert(slot.key.clone(), Queue::new(Arc::clone(&slot)));
+        queues.insert(slot.key.clone(), HandOffQueue::new(Arc::clone(&slot)));
         drop(queues);
         slot.notify();
     }
@@ -200,13 +208,13 @@ impl Queues {
 
 /// Makes the next waiter the driver, which is to be woken.
 pub(super) fn next_driver(
-    queue: &mut Queue<Arc<Slot>>,
+    queue: &mut HandOffQueue<Arc<Slot>>,
     rests_until: Option<Instant>,
 ) -> Option<Arc<Slot>> {
     while let Some(next) = queue.pass() {
         next.is_followed
             .store(queue.has_waiters(), Ordering::Relaxed);
-        if next.set(State::Drives(rests_until)).is_none() {
+        if next.set(SlotState::Drives(rests_until)).is_none() {
             return Some(next);
         }
     }
@@ -221,14 +229,14 @@ fn wants_of(hold: &Hold) -> Wants {
     }
 }
 
-impl SlotQueues for Queues {
+impl SlotQueues for HandOffQueues {
     fn watchdog(&self) -> &Watchdog {
         &self.watchdog
     }
 
     fn note_wait(&self, key: &LockKey) -> bool {
         let queues = self.by_key.lock();
-        let first = queues.get(key).and_then(Queue::first);
+        let first = queues.get(key).and_then(HandOffQueue::first);
         let arrived = first.map(|first| first.arrived);
         drop(queues);
         if let (Some(arrived), Some(keeper)) = (arrived, self.locks.keeper()) {
@@ -259,7 +267,10 @@ impl SlotQueues for Queues {
     fn fail_outlasted(&self, driver: &Slot, error: &Error, heard: Moment) {
         let now = Clock::Boot.now();
         let queues = self.by_key.lock();
-        let behind = queues.get(&driver.key).into_iter().flat_map(Queue::waiters);
+        let behind = queues
+            .get(&driver.key)
+            .into_iter()
+            .flat_map(HandOffQueue::waiters);
         let outlasted = |slot: &&Arc<Slot>| {
             slot.wait == Wait::Forever && now.since(slot.arrived.max(heard)) > OUTAGE_LIMIT
         };
@@ -273,9 +284,9 @@ impl SlotQueues for Queues {
     }
 }
 
-impl fmt::Debug for Queues {
+impl fmt::Debug for HandOffQueues {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Queues")
+        f.debug_struct("HandOffQueues")
             .field("locks", &self.locks)
             .field("waited_for", &self.by_key.lock().keys())
             .finish_non_exhaustive()

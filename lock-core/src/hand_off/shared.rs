@@ -1,6 +1,5 @@
 //! One shared grant for all readers that waited for it.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -16,13 +15,13 @@ use crate::{FencingToken, LockGuard};
 /// The hold is kept until all of them have taken theirs or have gone, and in any case as long as there are
 /// guards.
 pub(super) struct SharedGrant {
-    state: Mutex<State>,
+    state: Mutex<ShareState>,
     /// Counts those that came or went, for the watchdog.
     steps: AtomicU64,
     ttl: Duration,
 }
 
-struct State {
+struct ShareState {
     /// `None` once no guard may be taken any more.
     hold: Option<Arc<LockGuard>>,
     token: FencingToken,
@@ -40,7 +39,7 @@ impl SharedGrant {
         let (token, ttl) = (guard.token(), guard.hold().id.ttl());
         let hold = Arc::new(guard);
         let first = LockGuard::part_of(&hold, token, max_hold);
-        let state = State {
+        let state = ShareState {
             hold: Some(hold),
             token,
             expected,
@@ -81,7 +80,7 @@ impl SharedGrant {
     }
 }
 
-impl State {
+impl ShareState {
     /// Counts a reader that has come or gone; after the last one only guards keep the hold.
     fn count_down(&mut self) -> Option<Arc<LockGuard>> {
         self.expected = self.expected.saturating_sub(1);
@@ -113,15 +112,5 @@ impl Watched for SharedGrant {
     fn lapse(&self, _seen: u64) {
         let unpolled = self.state.lock().hold.take();
         drop(unpolled);
-    }
-}
-
-impl fmt::Debug for SharedGrant {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = self.state.lock();
-        f.debug_struct("SharedGrant")
-            .field("token", &state.token)
-            .field("expected", &state.expected)
-            .finish_non_exhaustive()
     }
 }

@@ -1,6 +1,5 @@
 //! The place of one waiter: what it is given, and whether it is polled.
 
-use std::fmt;
 use std::mem::replace;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -32,7 +31,7 @@ pub(crate) struct Slot {
     /// When the waiter came first, whatever has lapsed since.
     pub(super) arrived: Moment,
     pub(super) runtime: Option<Handle>,
-    state: Mutex<State>,
+    state: Mutex<SlotState>,
     /// The waiter's claim while it is the driver. Locked for the length of a poll.
     pub(super) claim: Mutex<Option<ClaimFuture>>,
     polling: Polling,
@@ -63,8 +62,7 @@ pub(super) trait SlotQueues: Send + Sync {
 }
 
 /// The possession of a waiter.
-#[derive(Debug)]
-pub(super) enum State {
+pub(super) enum SlotState {
     Waits,
     /// The right to claim the key on the store, not before a moment if one is given.
     Drives(Option<Instant>),
@@ -93,7 +91,7 @@ impl Slot {
             wait: request.wait(),
             arrived,
             runtime: Handle::try_current().ok(),
-            state: Mutex::new(State::Waits),
+            state: Mutex::new(SlotState::Waits),
             claim: Mutex::default(),
             polling: Polling::default(),
             is_followed: AtomicBool::new(false),
@@ -155,9 +153,12 @@ impl Slot {
     }
 
     /// Sets the state of a waiter that has not gone; returns what was to be set if it has.
-    pub(super) fn set(&self, new: State) -> Option<State> {
+    pub(super) fn set(&self, new: SlotState) -> Option<SlotState> {
         let mut state = self.state.lock();
-        if matches!(*state, State::Gone | State::Failed(_) | State::Lapsed) {
+        if matches!(
+            *state,
+            SlotState::Gone | SlotState::Failed(_) | SlotState::Lapsed
+        ) {
             return Some(new);
         }
         let old = replace(&mut *state, new);
@@ -169,9 +170,9 @@ impl Slot {
     /// Tells a waiter that only waits of an error. It counts as gone in its queue.
     pub(super) fn fail(&self, error: Error) -> bool {
         let mut state = self.state.lock();
-        let waits = matches!(*state, State::Waits);
+        let waits = matches!(*state, SlotState::Waits);
         if waits {
-            *state = State::Failed(error);
+            *state = SlotState::Failed(error);
         }
         waits
     }
@@ -183,7 +184,7 @@ impl Slot {
     }
 
     pub(super) fn is_driving(&self) -> bool {
-        matches!(*self.state.lock(), State::Drives(_))
+        matches!(*self.state.lock(), SlotState::Drives(_))
     }
 
     pub(super) fn lapses(&self) -> u32 {
@@ -191,28 +192,28 @@ impl Slot {
     }
 
     /// Returns what the waiter has; what can be had once is taken out.
-    pub(super) fn look(&self) -> State {
+    pub(super) fn look(&self) -> SlotState {
         let mut state = self.state.lock();
         match &*state {
-            State::Waits => State::Waits,
-            State::Drives(rests_until) => State::Drives(*rests_until),
-            _ => replace(&mut *state, State::Waits),
+            SlotState::Waits => SlotState::Waits,
+            SlotState::Drives(rests_until) => SlotState::Drives(*rests_until),
+            _ => replace(&mut *state, SlotState::Waits),
         }
     }
 
     /// Takes the place away for good.
-    pub(super) fn leave(&self) -> State {
-        replace(&mut self.state.lock(), State::Gone)
+    pub(super) fn leave(&self) -> SlotState {
+        replace(&mut self.state.lock(), SlotState::Gone)
     }
 
     /// Gives the waiter the held key; returns it when the waiter has gone.
     pub(crate) fn give(self: &Arc<Self>, guard: LockGuard) -> Option<LockGuard> {
-        match self.set(State::Given(guard)) {
+        match self.set(SlotState::Given(guard)) {
             None => {
                 self.notify();
                 None
             }
-            Some(State::Given(guard)) => Some(guard),
+            Some(SlotState::Given(guard)) => Some(guard),
             Some(_) => None,
         }
     }
@@ -232,7 +233,7 @@ impl Waits for Arc<Slot> {
     fn has_gone(&self) -> bool {
         matches!(
             *self.state.lock(),
-            State::Gone | State::Failed(_) | State::Lapsed
+            SlotState::Gone | SlotState::Failed(_) | SlotState::Lapsed
         )
     }
 }
@@ -268,15 +269,18 @@ impl Watched for Slot {
             return;
         }
         let mut state = self.state.lock();
-        if matches!(*state, State::Shares(_) | State::Failed(_) | State::Gone) {
+        if matches!(
+            *state,
+            SlotState::Shares(_) | SlotState::Failed(_) | SlotState::Gone
+        ) {
             return;
         }
-        let old = replace(&mut *state, State::Lapsed);
+        let old = replace(&mut *state, SlotState::Lapsed);
         drop(state);
         tracing::debug!(key = %self.key, "a waiter was woken and is not polled: others go first");
         self.lapses.fetch_add(1, Ordering::Relaxed);
         match old {
-            State::Drives(_) => self.queues.driver_lapsed(self),
+            SlotState::Drives(_) => self.queues.driver_lapsed(self),
             // A guard is handed on, or released.
             other => drop(other),
         }
@@ -293,15 +297,6 @@ impl Watched for Slot {
         // The only waiter of its process has no other that would tell of it.
         self.queues.note_wait(&self.key);
         self.notify();
-    }
-}
-
-impl fmt::Debug for Slot {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Slot")
-            .field("wants", &self.wants)
-            .field("state", &*self.state.lock())
-            .finish_non_exhaustive()
     }
 }
 

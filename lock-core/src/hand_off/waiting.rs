@@ -7,13 +7,13 @@ use std::task::{Context, Poll};
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::queues::Queues;
-use super::slot::{self, ClaimFuture, Slot, SlotQueues, State};
+use super::queues::HandOffQueues;
+use super::slot::{self, ClaimFuture, Slot, SlotQueues, SlotState};
 use crate::{Error, LockGuard, LockRequest, Result, Wait};
 
 /// A waiter in its queue. Dropping it leaves the queue, and passes on what it has.
 pub(super) struct Waiting<'a> {
-    queues: &'a Arc<Queues>,
+    queues: &'a Arc<HandOffQueues>,
     request: &'a LockRequest,
     slot: Arc<Slot>,
     /// Only where the wait has an end, since most have none.
@@ -21,7 +21,7 @@ pub(super) struct Waiting<'a> {
 }
 
 /// The outcome of a wait.
-pub(super) enum Outcome {
+pub(super) enum WaitOutcome {
     Decided(Result<Option<LockGuard>>),
     /// The wait ran out in the queue.
     TimedOut,
@@ -29,7 +29,7 @@ pub(super) enum Outcome {
 
 impl<'a> Waiting<'a> {
     /// Enters the queue of the request's key.
-    pub(super) fn arrive(queues: &'a Arc<Queues>, request: &'a LockRequest) -> Self {
+    pub(super) fn arrive(queues: &'a Arc<HandOffQueues>, request: &'a LockRequest) -> Self {
         let timer = request
             .wait()
             .deadline()
@@ -42,44 +42,44 @@ impl<'a> Waiting<'a> {
         }
     }
 
-    pub(super) async fn outcome(mut self) -> Outcome {
+    pub(super) async fn outcome(mut self) -> WaitOutcome {
         poll_fn(|context| self.poll(context)).await
     }
 
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Outcome> {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<WaitOutcome> {
         loop {
             self.slot.polled(context.waker());
             match self.slot.look() {
-                State::Waits => return self.poll_timer(context),
-                State::Drives(rests_until) => {
+                SlotState::Waits => return self.poll_timer(context),
+                SlotState::Drives(rests_until) => {
                     if let Poll::Ready(outcome) = self.drive(rests_until) {
-                        return Poll::Ready(Outcome::Decided(outcome));
+                        return Poll::Ready(WaitOutcome::Decided(outcome));
                     }
                     if self.slot.is_driving() {
                         return Poll::Pending;
                     }
                 }
-                State::Given(guard) => {
+                SlotState::Given(guard) => {
                     if guard.is_held() {
-                        return Poll::Ready(Outcome::Decided(Ok(Some(guard))));
+                        return Poll::Ready(WaitOutcome::Decided(Ok(Some(guard))));
                     }
                     // It was lost before we looked; claiming anew tells why, if it is for good.
                     drop(guard);
                     self.arrive_again();
                 }
-                State::Shares(grant) => match grant.guard(self.request.max_hold) {
-                    Some(guard) => return Poll::Ready(Outcome::Decided(Ok(Some(guard)))),
+                SlotState::Shares(grant) => match grant.guard(self.request.max_hold) {
+                    Some(guard) => return Poll::Ready(WaitOutcome::Decided(Ok(Some(guard)))),
                     None => self.arrive_again(),
                 },
-                State::Failed(error) => return Poll::Ready(Outcome::Decided(Err(error))),
-                State::Lapsed | State::Gone => self.arrive_again(),
+                SlotState::Failed(error) => return Poll::Ready(WaitOutcome::Decided(Err(error))),
+                SlotState::Lapsed | SlotState::Gone => self.arrive_again(),
             }
         }
     }
 
-    fn poll_timer(&mut self, context: &mut Context<'_>) -> Poll<Outcome> {
+    fn poll_timer(&mut self, context: &mut Context<'_>) -> Poll<WaitOutcome> {
         match &mut self.timer {
-            Some(timer) => timer.as_mut().poll(context).map(|()| Outcome::TimedOut),
+            Some(timer) => timer.as_mut().poll(context).map(|()| WaitOutcome::TimedOut),
             None => Poll::Pending,
         }
     }
@@ -149,13 +149,13 @@ impl Drop for Waiting<'_> {
 }
 
 /// Leaves the queue, and passes on what the waiter had.
-fn leave(queues: &Queues, slot: &Slot) {
+fn leave(queues: &HandOffQueues, slot: &Slot) {
     match slot.leave() {
-        State::Drives(_) => {
+        SlotState::Drives(_) => {
             drop(slot.take_claim());
             queues.driver_left(slot);
         }
-        State::Shares(grant) => grant.leave(),
+        SlotState::Shares(grant) => grant.leave(),
         // A guard that was not received is handed on, or released.
         other => {
             drop(slot.take_claim());

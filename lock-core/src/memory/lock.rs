@@ -7,7 +7,7 @@ use async_trait::async_trait;
 
 use tokio::sync::Notify;
 
-use super::store::{CLOCK, Standing, Store};
+use super::store::{CLOCK, ClaimPosition, Store};
 use crate::backend::{
     Answer, Ask, Attempt, Claim, Clock, HoldId, Keeper, LastReply, LeaseStore, Released, Renewal,
     acquire,
@@ -153,16 +153,16 @@ impl Attempt for MemoryAttempt<'_> {
                     self.store.enter(ask.claim.id())
                 }
             };
-            self.is_queued = matches!(standing, Standing::Waiting { .. });
+            self.is_queued = matches!(standing, ClaimPosition::Waiting { .. });
             match standing {
-                Standing::Granted(grant) => {
+                ClaimPosition::Granted(grant) => {
                     return Ok(Answer::Granted {
                         grant: grant.number,
                         sent: grant.at,
                         ttl: ask.claim.id().store_ttl(),
                     });
                 }
-                Standing::Waiting {
+                ClaimPosition::Waiting {
                     changed,
                     look_again,
                 } => {
@@ -174,7 +174,7 @@ impl Attempt for MemoryAttempt<'_> {
                     });
                 }
                 // Granted and expired before anyone looked: the runtime stood still.
-                Standing::Absent => {}
+                ClaimPosition::Absent => {}
             }
         }
     }

@@ -18,17 +18,17 @@ static GRANTS: AtomicU64 = AtomicU64::new(0);
 
 #[derive(Debug, Default)]
 pub(super) struct Store {
-    state: Mutex<State>,
+    state: Mutex<MemoryQueues>,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    queues: HashMap<LockKey, Vec<Entry>>,
+struct MemoryQueues {
+    queues: HashMap<LockKey, Vec<MemoryClaim>>,
 }
 
 /// A claim in the queue of its key, holder or waiter.
 #[derive(Debug)]
-struct Entry {
+struct MemoryClaim {
     id: HoldId,
     granted: Option<Grant>,
     expires: Moment,
@@ -44,7 +44,7 @@ pub(super) struct Grant {
 
 /// Where a claim stands.
 #[derive(Debug)]
-pub(super) enum Standing {
+pub(super) enum ClaimPosition {
     Granted(Grant),
     /// In the queue; `look_again` is when the first holder in its way expires.
     Waiting {
@@ -72,14 +72,14 @@ impl Store {
     }
 
     /// Puts a claim at the end of its key's queue.
-    pub(super) fn enter(&self, id: &HoldId) -> Standing {
+    pub(super) fn enter(&self, id: &HoldId) -> ClaimPosition {
         let now = CLOCK.now();
         let mut state = self.state.lock();
         state
             .queues
             .entry(id.key().clone())
             .or_default()
-            .push(Entry {
+            .push(MemoryClaim {
                 id: id.clone(),
                 granted: None,
                 expires: now,
@@ -90,7 +90,7 @@ impl Store {
     }
 
     /// Where a claim stands by now.
-    pub(super) fn look(&self, id: &HoldId) -> Standing {
+    pub(super) fn look(&self, id: &HoldId) -> ClaimPosition {
         let mut state = self.state.lock();
         state.settle(id.key(), CLOCK.now());
         state.standing(id)
@@ -146,7 +146,7 @@ impl Store {
     }
 }
 
-impl State {
+impl MemoryQueues {
     /// Drops expired holders, then grants every claim that waits for no other.
     fn settle(&mut self, key: &LockKey, now: Moment) {
         self.remove(key, |entry| entry.granted.is_some() && entry.expires <= now);
@@ -166,16 +166,16 @@ impl State {
         }
     }
 
-    fn standing(&self, id: &HoldId) -> Standing {
+    fn standing(&self, id: &HoldId) -> ClaimPosition {
         let Some(queue) = self.queues.get(id.key()) else {
-            return Standing::Absent;
+            return ClaimPosition::Absent;
         };
         let Some(entry) = queue.iter().find(|entry| entry.id.claim() == id.claim()) else {
-            return Standing::Absent;
+            return ClaimPosition::Absent;
         };
         match entry.granted {
-            Some(grant) => Standing::Granted(grant),
-            None => Standing::Waiting {
+            Some(grant) => ClaimPosition::Granted(grant),
+            None => ClaimPosition::Waiting {
                 changed: Arc::clone(&entry.changed),
                 look_again: queue
                     .iter()
@@ -186,7 +186,7 @@ impl State {
         }
     }
 
-    fn entry_mut(&mut self, id: &HoldId) -> Option<&mut Entry> {
+    fn entry_mut(&mut self, id: &HoldId) -> Option<&mut MemoryClaim> {
         let queue = self.queues.get_mut(id.key())?;
         queue
             .iter_mut()
@@ -194,7 +194,7 @@ impl State {
     }
 
     /// Removes what `matches`; returns whether there was any. A key without claims is forgotten.
-    fn remove(&mut self, key: &LockKey, matches: impl Fn(&Entry) -> bool) -> bool {
+    fn remove(&mut self, key: &LockKey, matches: impl Fn(&MemoryClaim) -> bool) -> bool {
         let Some(queue) = self.queues.get_mut(key) else {
             return false;
         };

@@ -1,6 +1,5 @@
 //! Notices waiters that were woken and are not polled, so that they hold no other waiter up.
 
-use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::Waker;
@@ -115,26 +114,26 @@ impl Polling {
 #[derive(Clone)]
 pub(crate) struct Watchdog {
     keeper_runtime: KeeperRuntime,
-    rounds: Arc<Rounds>,
+    rounds: Arc<WatchedWaiters>,
 }
 
 #[derive(Default)]
-struct Rounds {
-    state: Mutex<State>,
+struct WatchedWaiters {
+    state: Mutex<WatchList>,
     attended: OnDemand,
     /// Something has to be looked at sooner than planned.
     sooner: Notify,
 }
 
 #[derive(Default)]
-struct State {
-    entries: Vec<Entry>,
+struct WatchList {
+    entries: Vec<WatchEntry>,
     prune_at: usize,
     /// For how long the sleeper sleeps before its next round.
     sleeps_for: Duration,
 }
 
-struct Entry {
+struct WatchEntry {
     /// Not kept: a waiter knows its client, whose watchdog this is.
     watched: Weak<dyn Watched>,
     /// The progress from which it is watched; `None` to wake it now and then, while it is under way.
@@ -167,7 +166,7 @@ impl Watchdog {
         let watched: Weak<W> = Arc::downgrade(watched);
         let mut state = self.rounds.state.lock();
         let gone = state.prune();
-        state.entries.push(Entry {
+        state.entries.push(WatchEntry {
             watched,
             seen,
             unpolled: None,
@@ -197,14 +196,6 @@ impl Watchdog {
     }
 }
 
-impl fmt::Debug for Watchdog {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Watchdog")
-            .field("keeper_runtime", &self.keeper_runtime)
-            .finish_non_exhaustive()
-    }
-}
-
 /// Returns how long to sleep for one entry.
 fn pause(seen: Option<u64>, limit: Duration) -> Duration {
     match seen {
@@ -213,7 +204,7 @@ fn pause(seen: Option<u64>, limit: Duration) -> Duration {
     }
 }
 
-impl Entry {
+impl WatchEntry {
     /// Returns what is watched, unless it is gone or has been polled. Notes its progress.
     fn unsettled(&mut self) -> Option<Arc<dyn Watched>> {
         let watched = self.watched.upgrade()?;
@@ -248,7 +239,7 @@ impl Entry {
     }
 }
 
-impl State {
+impl WatchList {
     /// Takes out what needs no watching any more, now and then, so that entries are as many as waiters.
     fn prune(&mut self) -> Vec<Arc<dyn Watched>> {
         if self.entries.len() < self.prune_at.max(PRUNE_MIN) {
@@ -267,7 +258,7 @@ impl State {
     }
 }
 
-impl Rounds {
+impl WatchedWaiters {
     /// Returns how long to sleep before the next round; `None` ends the sleeper.
     fn plan(&self) -> Option<Duration> {
         let mut state = self.state.lock();
@@ -275,7 +266,7 @@ impl Rounds {
             entry.unpolled.get_or_insert_default();
             entry.watched.strong_count() > 0
         });
-        let upgrade = |entry: &Entry| Some((entry.seen, entry.watched.upgrade()?));
+        let upgrade = |entry: &WatchEntry| Some((entry.seen, entry.watched.upgrade()?));
         let watched: Vec<_> = state.entries.iter().filter_map(upgrade).collect();
         let pauses = watched
             .iter()
@@ -313,7 +304,7 @@ impl Rounds {
 }
 
 /// The sleeper: looks at what is watched until there is nothing.
-async fn sleep_and_look(rounds: Arc<Rounds>, _attendance: Attendance) {
+async fn sleep_and_look(rounds: Arc<WatchedWaiters>, _attendance: Attendance) {
     while let Some(pause) = rounds.plan() {
         // Both are cancel safe: a notification that is not consumed stays for the next turn.
         tokio::select! {

@@ -34,19 +34,19 @@ pub(crate) struct Batches {
 /// A call that waits to be sent, or for its answer, also after its caller has given it up.
 struct Member {
     call: Call,
-    answer: oneshot::Sender<Answer>,
+    answer: oneshot::Sender<BatchReply>,
     in_flight: OneInFlight,
 }
 
 /// `None` is for a caller that had better ask alone.
-type Answer = Option<RedisResult<Value>>;
+type BatchReply = Option<RedisResult<Value>>;
 
 /// The way in which a call is to be sent.
 pub(crate) enum Route {
     /// By the task that makes it.
     Direct(OneInFlight),
     /// It has been taken along. No answer comes from a connection that has ended.
-    Batched(oneshot::Receiver<Answer>),
+    Batched(oneshot::Receiver<BatchReply>),
 }
 
 impl Batches {

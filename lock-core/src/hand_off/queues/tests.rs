@@ -11,7 +11,7 @@ use crate::hand_off::slot::now;
 async fn a_waiter_that_has_gone_is_not_put_back_as_the_driver() {
     let watchdog = Watchdog::new(KeeperRuntime::caller());
     let budget = Duration::from_secs(1);
-    let queues = Queues::new(
+    let queues = HandOffQueues::new(
         Arc::new(MemoryLock::new()),
         budget,
         Duration::ZERO,
