@@ -163,14 +163,14 @@ fn connections(
     })
 }
 
-/// Has `hear` listen to what the server says unasked.
+/// Calls `on_push` for each message that the server pushes.
 fn telling(
     notifications: &Arc<Notifications>,
-    hear: fn(&Notifications, &PushInfo),
+    on_push: fn(&Notifications, &PushInfo),
 ) -> AsyncConnectionConfig {
     let notifications = Arc::clone(notifications);
     AsyncConnectionConfig::new().set_push_sender(move |push| {
-        hear(&notifications, &push);
+        on_push(&notifications, &push);
         Ok::<(), std::convert::Infallible>(())
     })
 }

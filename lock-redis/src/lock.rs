@@ -30,7 +30,7 @@ const FIRST_RENEWAL: Duration = Duration::from_millis(250);
 /// that was removed is noticed by its next renewal; `capabilities().push` says so.
 ///
 /// A request without a wait fails when the server has not answered within a second (a third of the
-/// ttl, if that is less). A wait rides out a server that cannot be reached until the wait ends; one
+/// ttl, if that is less). A wait outlasts a server that cannot be reached until the wait ends; one
 /// that has no end of its own, for 30 seconds.
 #[derive(Clone, Debug)]
 pub struct RedisLock {

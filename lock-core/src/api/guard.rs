@@ -162,7 +162,7 @@ impl LockGuard {
         self.hold.remaining()
     }
 
-    /// Returns how it stands at this very moment, by the local clock alone: held, held with a renewal that is
+    /// Returns the state of the hold at this moment, by the local clock alone: held, held with a renewal that is
     /// overdue, or lost. [`HoldWatch::states`] tells every change.
     pub fn state(&self) -> HoldState {
         self.watch().state()

@@ -63,7 +63,7 @@ impl TryFrom<&str> for LockKey {
 
 /// A prefix of every key of a deployment, so that several share a store without meeting.
 ///
-/// Default: none, and then keys stand on the store as they are, which is what lets other lock
+/// Default: none, keys are used on the store as they are, by which other lock
 /// clients meet ours. Each backend joins namespace and key in its own layout.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Namespace(Option<Arc<str>>);

@@ -2,7 +2,7 @@
 
 /// The form of a held lock on a MySQL or MariaDB server.
 ///
-/// It stands here so that a configuration can name it whether or not the backend is compiled in.
+/// It is part of the core so that a configuration can name it whether or not the backend is compiled in.
 ///
 /// ```
 /// use lock_core::MySqlHold;

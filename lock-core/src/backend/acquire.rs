@@ -17,9 +17,9 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(5), Duration::from_secs(1)]
 ///
 /// [`acquire`] calls the methods from one task, one after the other.
 pub trait Attempt: Send {
-    /// True if a waiter lines up behind others of its process before it asks for the first time: where attempts that
-    /// are made at the same time hinder each other, or overtake each other on their way to the queue of the store.
-    /// Default: it asks first, unless others wait.
+    /// True if a waiter enters the local queue before it asks for the first time: for stores where attempts at
+    /// the same time hinder each other, or may enter the store's queue in another order. Default: a waiter asks
+    /// first, unless other tasks of its process wait.
     const LINES_UP_FIRST: bool = false;
 
     /// Asks the store for the key once, within [`Ask::limit`].
@@ -28,7 +28,7 @@ pub trait Attempt: Send {
     ///
     /// # Errors
     ///
-    /// Why nothing is known of the key. The claim is asked for again while the wait lasts, if that may pass.
+    /// The failure of the request. The loop asks again during the wait if the error is retryable.
     ///
     /// # Cancel safety
     ///
@@ -38,7 +38,7 @@ pub trait Attempt: Send {
     /// Returns when the store answered last.
     fn last_reply(&self) -> LastReply;
 
-    /// Prepares to be woken, before the waiter lines up behind others of its process, if `others_wait`.
+    /// Prepares to be woken, before the waiter enters the local queue, in which `others_wait`.
     #[expect(unused_variables, reason = "the default prepares nothing")]
     fn line_up(&mut self, others_wait: bool) {}
 
@@ -46,7 +46,7 @@ pub trait Attempt: Send {
     ///
     /// # Errors
     ///
-    /// Why it cannot wait.
+    /// The reason why the waiter cannot be woken.
     fn begin_to_wait(&mut self) -> Result<()> {
         Ok(())
     }
@@ -60,7 +60,7 @@ pub trait Attempt: Send {
     ///
     /// # Errors
     ///
-    /// Why it is not known whether it has. The wait goes on, if that may pass.
+    /// The failure of the watch. The wait goes on if the error is retryable.
     ///
     /// # Cancel safety
     ///
@@ -69,8 +69,8 @@ pub trait Attempt: Send {
         pending()
     }
 
-    /// Takes `claim`, which is armed, off the store at the end of a wait in vain, within `limit`, and
-    /// [disarms](Claim::refused) it. Default: it is released in the background.
+    /// Takes the armed `claim` off the store after a wait in vain, within `limit`, and
+    /// [disarms](Claim::refused) it. Default: the claim is released in the background.
     ///
     /// # Cancel safety
     ///
@@ -84,12 +84,13 @@ pub trait Attempt: Send {
 /// One attempt.
 #[derive(Debug)]
 pub struct Ask<'a> {
-    /// The claim, the same for all attempts of an acquisition until one was [ended](Answer::Ended), so that a resend is
-    /// known as one.
+    /// The claim. All attempts of an acquisition have the same one until it has [ended](Answer::Ended), so that
+    /// the store knows a resend.
     pub claim: &'a mut Claim,
     /// The time to wait for the answer.
     pub limit: Duration,
-    /// True if the waiter has [begun to wait](Attempt::begin_to_wait): it is woken when the key is refused.
+    /// True if the waiter has [begun to wait](Attempt::begin_to_wait), so that a refusal has to leave something
+    /// behind that wakes it.
     pub waits: bool,
     /// The attempts so far, and when the wait ends.
     pub retry: &'a mut Retry,
@@ -107,7 +108,7 @@ pub enum Answer {
         /// For how long from `sent` on the store keeps it, lock delay included.
         ttl: Duration,
     },
-    /// The key is held by others.
+    /// The key is held by another claim.
     Refused {
         /// When that was asked.
         sent: Moment,
@@ -116,18 +117,18 @@ pub enum Answer {
         /// When to ask again if nothing wakes the waiter.
         next_ask: Duration,
     },
-    /// The key is held by others, and the claim has its place behind them in the queue of the store, which
-    /// [`changed`](Attempt::changed) watches: others of this process may line up behind it.
+    /// The key is held, and the claim has its place in the queue of the store, which
+    /// [`changed`](Attempt::changed) watches. The next waiter of this process may enter that queue now.
     Queued {
         /// When that was asked.
         sent: Moment,
         /// When to ask again if nothing wakes the waiter.
         next_ask: Duration,
     },
-    /// The claim can win no more, since what it stood on has ended. It is given up, and a new one asks while there is
-    /// time; after that the attempt has failed with this error.
+    /// The claim can win no more, since its lease or session has ended. The loop gives it up and asks with a new
+    /// claim while there is time; after that the attempt has failed with this error.
     Ended(Error),
-    /// The key is held by others, and the wait has ended while that was found out.
+    /// The key is held, and the wait has ended during the request.
     Over,
 }
 
@@ -144,17 +145,19 @@ struct Acquisition<'a, A> {
     attempt: A,
 }
 
-/// Acquires the key of `request` by `attempt`; `None` when it is held until the wait is over. Waiters take turns in
-/// `queue`, unless the store has them wait in order of arrival by itself. The store has `reply_limit` to answer, at most
-/// a third of the ttl.
+/// Acquires the key of `request` by attempts; `None` if it is held until the wait is over.
+///
+/// Waiters of the process take turns in `queue`; stores with a queue of their own need none. The store has
+/// `reply_limit` for each answer, but at most a third of the ttl.
 ///
 /// # Errors
 ///
-/// The error of the last attempt, when the store is in trouble for longer than the wait, or in one that does not pass.
+/// The error of the last attempt, if the store fails for longer than the wait, or with an error that does not
+/// pass by itself.
 ///
 /// # Cancel safety
 ///
-/// Dropping the future leaves nothing behind: what was asked for is released in the background.
+/// Dropping the future releases the claim in the background.
 pub async fn acquire<A: Attempt>(
     keeper: &Keeper,
     request: &LockRequest,
@@ -184,7 +187,7 @@ pub async fn acquire<A: Attempt>(
 
 impl<A: Attempt> Acquisition<'_, A> {
     async fn wait_in(&mut self, queue: Option<&LocalQueue>) -> Result<Option<LockGuard>> {
-        // A waiter that comes while others of its process wait lines up behind them.
+        // A waiter must not overtake those of its process that came before.
         let others_wait = queue.is_some_and(|queue| queue.is_waited_for(&self.request.key));
         if !(A::LINES_UP_FIRST || others_wait)
             && let Some(guard) = self.ask_and_note(false).await?
@@ -244,8 +247,8 @@ impl<A: Attempt> Acquisition<'_, A> {
         }
     }
 
-    /// Asks once more at the end of a wait: what was held when the store answered last may be free by now, or the store
-    /// may be gone, which is not the same.
+    /// Asks once more at the end of a wait. The key may have become free since the last answer, or the store
+    /// unreachable, and the caller has to know which.
     async fn last_word(&mut self) -> Result<Option<LockGuard>> {
         let attempt = self.ask(false).await;
         self.retry.last_word(attempt)
@@ -262,7 +265,7 @@ impl<A: Attempt> Acquisition<'_, A> {
         loop {
             let mut claim = match self.claim.take() {
                 Some(claim) => claim,
-                // The one before has ended, or has won too late, and gives that back.
+                // The former claim has ended, or was granted too late and releases that.
                 None => self.keeper.claim(self.request)?,
             };
             let ask = Ask {
@@ -313,7 +316,7 @@ impl<A: Attempt> Acquisition<'_, A> {
         }
     }
 
-    /// Leaves nothing of the claim on the store, at the end of a wait in vain.
+    /// Takes the claim off the store after a wait in vain.
     async fn leave(&mut self) {
         let limit = self.retry.patience(self.attempt.last_reply());
         if let Some(mut claim) = self.claim.take()

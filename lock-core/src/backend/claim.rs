@@ -41,7 +41,7 @@ pub struct Claim {
     keeper: Arc<RuntimeKeeper>,
     max_hold: Option<Duration>,
     armed: bool,
-    /// True if a take was sent again because nothing was heard of the one before, which may still
+    /// True if a take was sent again because the one before has no answer, which may still
     /// arrive.
     resent: bool,
 }

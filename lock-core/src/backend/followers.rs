@@ -8,11 +8,11 @@ use crate::backend::Moment;
 
 /// A waiter behind an acquisition, which is cut off from the store for as long as the acquisition is.
 pub(crate) trait QueuedBehind: Send + Sync {
-    /// Takes note that nothing was heard of the store since `heard`, as `error` says.
+    /// Notes that the store has not answered since `heard`, with the `error` of the last attempt.
     fn cut_off(&self, error: &Error, heard: Moment);
 }
 
-/// The waiters behind, which are told while the acquisition rides an outage out.
+/// The waiters behind an acquisition, which it tells of an outage that it outlasts.
 #[derive(Clone)]
 pub(crate) struct Followers(pub(crate) Weak<dyn QueuedBehind>);
 

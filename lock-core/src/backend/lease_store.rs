@@ -101,7 +101,7 @@ impl HoldId {
         })
     }
 
-    /// The id of a member of this hold, of which the store never hears.
+    /// Returns the id of a member of this hold. The store never sees it.
     pub(crate) fn member(&self, number: u64) -> Self {
         let mut id = self.clone();
         id.claim.0 = id.claim.0.wrapping_add(u128::from(number));

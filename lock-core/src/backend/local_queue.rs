@@ -1,5 +1,4 @@
-//! The waiting line of one process: its waiters for a key stand in order, and only the first one
-//! deals with the store.
+//! A queue of the waiters of one client for each key. Only the first waiter of a key asks the store.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,10 +13,10 @@ use crate::backend::retry::Retry;
 use crate::mutex::Mutex;
 use crate::{Error, LockKey, Result};
 
-/// Lines up the waiters of one client, key by key.
+/// A queue of the waiters of one client for each key, served in order of arrival.
 ///
-/// For stores that keep no queue of their own. It serves in order of arrival, and it turns a
-/// stampede of all local waiters at each release into one request.
+/// For stores that keep no queue. A release then causes one request of this client, however many of its
+/// tasks wait.
 #[derive(Clone, Default)]
 pub struct LocalQueue {
     keys: Arc<Mutex<HashMap<LockKey, KeyQueue>>>,
@@ -26,15 +25,15 @@ pub struct LocalQueue {
 /// The waiters for one key.
 #[derive(Debug, Default)]
 struct KeyQueue {
-    standing: Arc<QueuedWaiter>,
+    turns: Arc<KeyTurns>,
     places: usize,
 }
 
-/// The turns of one key, and the news for those who wait for one.
+/// The turns of one key, and what the first waiter tells those behind it.
 #[derive(Debug, Default)]
-struct QueuedWaiter {
+struct KeyTurns {
     turns: Arc<FairMutex<()>>,
-    /// Why the first in line does not reach the store, and when the store was last heard.
+    /// Why the first waiter does not reach the store, and when the store answered last.
     outage: watch::Sender<Option<(Error, Moment)>>,
 }
 
@@ -44,25 +43,25 @@ impl LocalQueue {
         Self::default()
     }
 
-    /// Returns true if a waiter stands in line for `key`.
+    /// Returns true if a waiter is in the queue of `key`.
     pub fn is_waited_for(&self, key: &LockKey) -> bool {
         self.keys.lock().contains_key(key)
     }
 
-    /// Stands in line for `key` until everybody before has left, or until the wait ends; `None` then. From
-    /// then on, those behind are told of the outages that `attempts` rides out.
+    /// Enters the queue of `key` and waits for the turn; `None` if the wait ends before. During the turn,
+    /// waiters behind are told of each outage that `attempts` outlasts.
     ///
     /// # Errors
     ///
-    /// Why the store cannot be reached, when the wait has no end of its own and nothing was heard of the store for
-    /// 30 seconds of it.
+    /// The error of the first waiter, if the wait has no limit and the store has not answered for 30 seconds
+    /// of it.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future gives the place up.
     pub async fn enter(&self, key: &LockKey, attempts: &mut Retry) -> Result<Option<LocalTurn>> {
-        let (place, standing) = self.take_place(key);
-        let mut outage = standing.outage.subscribe();
+        let (place, turns) = self.take_place(key);
+        let mut outage = turns.outage.subscribe();
         let outlasted = async {
             loop {
                 let _news = outage.changed().await;
@@ -75,11 +74,11 @@ impl LocalQueue {
         };
         let turn = tokio::select! {
             biased;
-            turn = Arc::clone(&standing.turns).lock_owned() => turn,
+            turn = Arc::clone(&turns.turns).lock_owned() => turn,
             error = outlasted => return Err(error),
             () = end_of(attempts.ends()) => return Ok(None),
         };
-        let behind: Arc<dyn QueuedBehind> = standing;
+        let behind: Arc<dyn QueuedBehind> = turns;
         attempts.tell(Followers(Arc::downgrade(&behind)));
         Ok(Some(LocalTurn {
             _turn: turn,
@@ -87,16 +86,16 @@ impl LocalQueue {
         }))
     }
 
-    fn take_place(&self, key: &LockKey) -> (QueuePlace, Arc<QueuedWaiter>) {
+    fn take_place(&self, key: &LockKey) -> (QueuePlace, Arc<KeyTurns>) {
         let mut keys = self.keys.lock();
         let queue = keys.entry(key.clone()).or_default();
         queue.places += 1;
-        let standing = Arc::clone(&queue.standing);
+        let turns = Arc::clone(&queue.turns);
         let place = QueuePlace {
-            line: self.clone(),
+            queue: self.clone(),
             key: key.clone(),
         };
-        (place, standing)
+        (place, turns)
     }
 }
 
@@ -107,7 +106,7 @@ async fn end_of(wait: Option<Instant>) {
     }
 }
 
-impl QueuedBehind for QueuedWaiter {
+impl QueuedBehind for KeyTurns {
     fn cut_off(&self, error: &Error, heard: Moment) {
         self.outage.send_replace(Some((error.clone(), heard)));
     }
@@ -119,9 +118,9 @@ impl fmt::Debug for LocalQueue {
     }
 }
 
-/// The first place in a line; dropping it lets the next one have its turn.
+/// The turn of a waiter. Dropping it gives the next waiter its turn.
 #[derive(Debug)]
-#[must_use = "dropping a turn lets the next one have it"]
+#[must_use = "dropping a turn gives it to the next waiter"]
 pub struct LocalTurn {
     // Declared first, so dropped first: a key is forgotten only when no waiter has a turn.
     _turn: OwnedMutexGuard<()>,
@@ -130,13 +129,13 @@ pub struct LocalTurn {
 
 #[derive(Debug)]
 struct QueuePlace {
-    line: LocalQueue,
+    queue: LocalQueue,
     key: LockKey,
 }
 
 impl Drop for QueuePlace {
     fn drop(&mut self) {
-        let mut keys = self.line.keys.lock();
+        let mut keys = self.queue.keys.lock();
         let Some(queue) = keys.get_mut(&self.key) else {
             return;
         };

@@ -20,7 +20,7 @@ pub struct LastReply {
 }
 
 impl ReplyStats {
-    /// Nothing has been heard yet.
+    /// No answer has come yet.
     pub fn new() -> Self {
         Self(Mutex::new(LastReply {
             at: Clock::Boot.now(),

@@ -17,20 +17,20 @@ const GRACE: Duration = Duration::from_millis(40);
 /// ... and at most: a wait that is a little late is better than one that is much longer than asked.
 const GRACE_MAX: Duration = Duration::from_millis(250);
 
-/// The time that an answer that the key is held stands for a wait that ends meanwhile.
+/// The time for which the answer that the key is held stays valid at the end of a wait.
 const RECENT: Duration = Duration::from_millis(500);
 
 /// So often in a row a store may answer too late for a short ttl.
 const LATE_MAX: u32 = 20;
 
-/// The time that a wait that has no end of its own rides out a store that cannot be reached.
+/// The time for which a wait without a limit outlasts a store that cannot be reached.
 pub(crate) const OUTAGE_LIMIT: Duration = Duration::from_secs(30);
 
 /// The attempts of one acquisition, for stores that keep no queue: until when to go on, how long to
-/// wait for each answer, and which errors to ride out.
+/// wait for each answer, and which errors to outlast.
 ///
 /// A wait goes on over errors that may pass, until it ends; one that has no end of its own gives up
-/// when nothing was heard of the store for 30 seconds. At its end a wait asks once more: "held" and
+/// when the store has not answered for 30 seconds. At its end a wait asks once more: "held" and
 /// "broken" are not the same.
 #[derive(Debug)]
 pub struct Retry {
@@ -203,7 +203,7 @@ impl Retry {
         let asked = *self.asked.lock();
         let took = Clock::Boot.now().since(asked);
         let is_late = self.reply_limit == self.ttl / 3 && took >= self.reply_limit;
-        // Of one that is silent nothing was heard since the attempt before.
+        // A silent store has not answered since the last attempt.
         let is_alive = heard.at.plus(took * 2) >= asked;
         error.is_retryable() && is_late && is_alive
     }

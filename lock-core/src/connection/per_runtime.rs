@@ -18,7 +18,7 @@ pub struct PerRuntime<T> {
     /// Whose runtime it is about: the caller's, for requests that a caller waits for, or the keeper's.
     keeper_runtime: KeeperRuntime,
     entries: Arc<RuntimeEntries<T>>,
-    /// Its end tells the tasks that stand for the runtimes that they are not needed any more.
+    /// Its end tells the tasks that live on the runtimes that they are not needed any more.
     in_use: watch::Sender<()>,
 }
 
@@ -39,7 +39,7 @@ struct RuntimeGuard<T> {
 }
 
 impl<T: Send + Sync + 'static> PerRuntime<T> {
-    /// Makes one with `make` on the runtime that `keeper_runtime` stands for, when it is first asked for there.
+    /// Makes one with `make` on the runtime of `keeper_runtime`, when it is first needed there.
     pub fn new(
         keeper_runtime: KeeperRuntime,
         make: impl Fn(&Handle) -> Arc<T> + Send + Sync + 'static,
@@ -70,20 +70,20 @@ impl<T: Send + Sync + 'static> PerRuntime<T> {
             return Arc::clone(&entry.value);
         }
         let value = (self.make)(runtime);
-        let standing = RuntimeGuard {
+        let guard = RuntimeGuard {
             runtime: runtime.id(),
             alive: Arc::default(),
             entries: Arc::downgrade(&self.entries),
         };
         let entry = RuntimeEntry {
             value: Arc::clone(&value),
-            runtime: Arc::downgrade(&standing.alive),
+            runtime: Arc::downgrade(&guard.alive),
         };
         let replaced = entries.insert(runtime.id(), entry);
         // A runtime that has been shut down drops its tasks at once, and with them the entry.
         drop(entries);
         drop(replaced);
-        self.stand_for(runtime, standing);
+        self.watch_end(runtime, guard);
         value
     }
 
@@ -94,10 +94,10 @@ impl<T: Send + Sync + 'static> PerRuntime<T> {
         Some(Arc::clone(&entry.value))
     }
 
-    fn stand_for(&self, runtime: &Handle, standing: RuntimeGuard<T>) {
+    fn watch_end(&self, runtime: &Handle, guard: RuntimeGuard<T>) {
         let mut in_use = self.in_use.subscribe();
         runtime.spawn(async move {
-            let _standing = standing;
+            let _guard = guard;
             // Nothing is ever sent: it only ends.
             while in_use.changed().await.is_ok() {}
         });

@@ -81,7 +81,7 @@ impl HandOff {
 #[async_trait]
 impl DistributedLock for HandOff {
     fn capabilities(&self) -> Capabilities {
-        // Only the first waiter of a process stands in the store's queue; the others come before
+        // Only the first waiter of a process is in the store's queue; the others come before
         // waiters of other processes that came earlier.
         let mut capabilities = self.queues.locks.capabilities();
         capabilities.fair = false;

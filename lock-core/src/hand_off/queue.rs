@@ -18,7 +18,7 @@ pub(super) struct HandOffQueue<W> {
     lapses: u32,
     /// For how long this process has held the key since it last stayed away from the store for others.
     spent: Duration,
-    /// The last driver has borne an outage in vain, as those behind it have.
+    /// True if the last driver met an outage until its wait ended, and so did those behind it.
     pub(super) is_silent: bool,
 }
 

@@ -177,7 +177,7 @@ impl Slot {
         waits
     }
 
-    /// Returns the waiters behind this one, which are told of the outages that it rides out.
+    /// Returns the waiters behind this one, which it tells of each outage that it outlasts.
     pub(super) fn followers(slot: &Arc<Self>) -> Followers {
         let weak: Weak<Self> = Arc::downgrade(slot);
         Followers(weak)

@@ -132,7 +132,7 @@ impl<'a> Waiting<'a> {
         })
     }
 
-    /// A wait without an end gives up only when nothing was heard of the store for long: then those behind
+    /// A wait without a limit gives up only when the store has not answered for long: then those behind
     /// that have waited for as long need not find out one by one.
     fn fail_others(&self, error: &Error) {
         if self.request.wait() == Wait::Forever && error.is_retryable() {

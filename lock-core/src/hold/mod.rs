@@ -252,7 +252,7 @@ impl Hold {
         }
     }
 
-    /// Returns how the hold stands for the guard of one turn, and when that changes by itself.
+    /// Returns the state of the hold for the guard of one turn, and when it changes without an event.
     pub(crate) fn state_in(&self, generation: GuardGeneration) -> (HoldState, Option<Moment>) {
         match self.check(generation) {
             Ok(deadline) => {
@@ -263,7 +263,7 @@ impl Hold {
         }
     }
 
-    /// Resolves at the next change of how it stands that its own clock does not tell.
+    /// Resolves at the next change of the state that is not due by the clock.
     pub(crate) fn changed(&self) -> Notified<'_> {
         self.changed.notified()
     }

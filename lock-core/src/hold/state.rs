@@ -16,7 +16,7 @@ pub enum HoldState {
         /// The time that it stays held without another renewal.
         remaining: Duration,
     },
-    /// Held, but nothing was heard of its renewal for half of the ttl: the store is slow, silent or out of
+    /// Held, but its renewal has had no answer for half of the ttl: the store is slow, silent or out of
     /// reach. It is held again when a renewal is confirmed, and lost when none is.
     Suspect {
         /// For how long the renewal has been due, which is at a third of the ttl.

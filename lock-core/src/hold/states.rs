@@ -12,7 +12,7 @@ use crate::hold::state::HoldState;
 use crate::hold::validity::GuardGeneration;
 
 impl Hold {
-    /// Waits until the hold stands in another way than `last`; `None` when that was its end.
+    /// Waits until the state differs from `last`; `None` after the end.
     pub(crate) async fn next_state(
         &self,
         generation: GuardGeneration,
@@ -35,7 +35,7 @@ impl Hold {
     }
 }
 
-/// The states of a hold, one after the other: first how it stands, then each change, last
+/// The states of a hold, one after the other: first the present one, then each change, last
 /// [`Lost`](HoldState::Lost).
 ///
 /// It outlives the guard and never keeps the lock. Changes that come and go between two calls are not

@@ -301,7 +301,7 @@ impl Validity {
         now.max(self.confirmed.plus(pause))
     }
 
-    /// Returns how a hold stands that is valid until `deadline`, and when that changes by itself.
+    /// Returns the state of a hold that is valid until `deadline`, and when it changes without an event.
     pub(crate) fn state(&self, now: Moment, deadline: Moment) -> (HoldState, Moment) {
         let remaining = deadline.since(now);
         let overdue_from = self.overdue_from();

@@ -66,13 +66,13 @@ impl HoldWatch {
         }
     }
 
-    /// Returns how it stands at this very moment, by the local clock alone: held, held with a renewal that is
+    /// Returns the state of the hold at this moment, by the local clock alone: held, held with a renewal that is
     /// overdue, or lost.
     pub fn state(&self) -> HoldState {
         self.hold.state_in(self.generation).0
     }
 
-    /// Returns how it stands, and then every change of that, until it is lost.
+    /// Returns the state of the hold now, and then each change, until the hold is lost.
     pub fn states(&self) -> HoldStates {
         HoldStates::new(Arc::clone(&self.hold), self.generation)
     }

@@ -46,7 +46,7 @@ impl KeeperInner {
             }
             let pause = backoff.next_pause().min(left);
             if !error.is_retryable() {
-                // The next waiter hears from the store what is wrong, and not after a ttl.
+                // The next waiter gets the error of the store now instead of after a ttl.
                 place = None;
             }
             tokio::time::sleep(pause).await;

@@ -11,7 +11,7 @@ use crate::mutex::Mutex;
 
 /// The holds of a client, from their grant until their end is told.
 ///
-/// The timetable is no such list: a hold that is being attended to stands in none for a moment.
+/// The schedule does not list them all: a hold that the task attends to is taken out for a moment.
 #[derive(Debug, Default)]
 pub(crate) struct HoldRegistry {
     holds: Mutex<BTreeMap<(LockKey, ClaimId), Arc<Hold>>>,

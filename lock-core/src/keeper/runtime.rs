@@ -98,7 +98,7 @@ impl KeeperRuntime {
         Ok(self.handle()?.spawn(future))
     }
 
-    /// The runtime it stands for now.
+    /// Returns the runtime that holds are kept on.
     ///
     /// # Errors
     ///

@@ -146,15 +146,15 @@ struct MemoryAttempt<'a> {
 impl Attempt for MemoryAttempt<'_> {
     async fn ask(&mut self, ask: Ask<'_>) -> Result<Answer> {
         loop {
-            let standing = match self.is_queued {
+            let position = match self.is_queued {
                 true => self.store.look(ask.claim.id()),
                 false => {
                     ask.claim.sending();
                     self.store.enter(ask.claim.id())
                 }
             };
-            self.is_queued = matches!(standing, ClaimPosition::Waiting { .. });
-            match standing {
+            self.is_queued = matches!(position, ClaimPosition::Waiting { .. });
+            match position {
                 ClaimPosition::Granted(grant) => {
                     return Ok(Answer::Granted {
                         grant: grant.number,

@@ -42,7 +42,7 @@ pub(super) struct Grant {
     pub(super) at: Moment,
 }
 
-/// Where a claim stands.
+/// The position of a claim in its queue.
 #[derive(Debug)]
 pub(super) enum ClaimPosition {
     Granted(Grant),
@@ -86,14 +86,14 @@ impl Store {
                 changed: Arc::default(),
             });
         state.settle(id.key(), now);
-        state.standing(id)
+        state.position(id)
     }
 
-    /// Where a claim stands by now.
+    /// Returns the position of a claim now.
     pub(super) fn look(&self, id: &HoldId) -> ClaimPosition {
         let mut state = self.state.lock();
         state.settle(id.key(), CLOCK.now());
-        state.standing(id)
+        state.position(id)
     }
 
     pub(super) fn renew(&self, id: &HoldId) -> Renewal {
@@ -166,7 +166,7 @@ impl MemoryQueues {
         }
     }
 
-    fn standing(&self, id: &HoldId) -> ClaimPosition {
+    fn position(&self, id: &HoldId) -> ClaimPosition {
         let Some(queue) = self.queues.get(id.key()) else {
             return ClaimPosition::Absent;
         };
