@@ -14,8 +14,8 @@ use crate::registry::backend::BackendOptions;
 use crate::url::StoreUrl;
 use crate::{Config, Registry};
 
-/// Connects to the store that `config` names: a URL such as `"redis://host:6379"`, or a [`Config`], which
-/// may also name several and say which of them has which keys.
+/// Connects to the store that `config` names: a URL such as `"redis://host:6379"`, or a [`Config`],
+/// which may also name several and say which of them has which keys.
 ///
 /// A [`Registry`] connects to backends of other crates, too.
 ///

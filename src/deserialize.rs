@@ -58,8 +58,8 @@ impl<'de> Visitor<'de> for ConfigVisitor {
 
 /// The name of a setting.
 ///
-/// An unknown one is refused here and not when the whole table is read: formats show the line that an error is for,
-/// which for a table is its first one, and may be that of a URL with a password.
+/// An unknown one is refused here and not when the whole table is read: formats show the line that
+/// an error is for, which for a table is its first one, and may be that of a URL with a password.
 struct Name(&'static str);
 
 impl<'de> Deserialize<'de> for Name {

@@ -12,9 +12,10 @@ impl Config {
     /// # Errors
     ///
     /// [`ErrorKind::Config`] when `POLYLOCK_URL` is not set, for a malformed value, and for a
-    /// variable that starts with `POLYLOCK_` and is none of them, since that is a typing error. What
-    /// Kubernetes sets for a service called `polylock` (`POLYLOCK_SERVICE_…`, `POLYLOCK_PORT…`) is
-    /// passed over. Where the URL is one of a [`Registry`](crate::Registry), they are that backend's own
+    /// variable that starts with `POLYLOCK_` and is none of them, since that is a typing error.
+    /// What Kubernetes sets for a service called `polylock` (`POLYLOCK_SERVICE_…`,
+    /// `POLYLOCK_PORT…`) is passed over. Where the URL is one of a [`Registry`](crate::Registry),
+    /// they are that backend's own
     /// [settings](Self::settings).
     pub fn from_env() -> Result<Self> {
         let variables = std::env::vars_os().filter_map(|(name, value)| {

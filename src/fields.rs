@@ -29,11 +29,11 @@ pub(crate) enum Of {
     One(&'static str),
 }
 
-/// Makes [`Config`] and its table [`FIELDS`](crate::config::FIELDS) of one row for each setting: its name, its type,
-/// and what reads it from text.
+/// Makes [`Config`] and its table [`FIELDS`](crate::config::FIELDS) of one row for each setting:
+/// its name, its type, and what reads it from text.
 ///
-/// The settings of one backend come with a function that puts them into that backend's own configuration, whose
-/// fields have the same names.
+/// The settings of one backend come with a function that puts them into that backend's own
+/// configuration, whose fields have the same names.
 macro_rules! config {
     (
         $(#[$about:meta])*
@@ -127,7 +127,8 @@ impl Field {
     }
 }
 
-/// Refuses a setting that is neither a field nor one of the backend's own, and names those that the backend has.
+/// Refuses a setting that is neither a field nor one of the backend's own, and names those that the
+/// backend has.
 pub(crate) fn refuse_unknown(config: &Config, backend: &Backend, url: &StoreUrl) -> Result<()> {
     let mut settings = config.settings.keys();
     let Some(name) = settings.find(|name| !backend.settings.contains(name)) else {

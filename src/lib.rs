@@ -26,7 +26,8 @@ pub use lock_redis as redis;
 pub use lock_zookeeper as zookeeper;
 pub use registry::Registry;
 
-/// Parts for those who write a backend: what it implements, what it is given, and how a [`Registry`] knows it.
+/// Parts for those who write a backend: what it implements, what it is given, and how a
+/// [`Registry`] knows it.
 pub mod backend {
     #[doc(inline)]
     pub use lock_core::backend::*;

@@ -80,7 +80,8 @@ impl StoreUrl {
     }
 }
 
-/// A URL without what may be a password in it, also where it is one of a backend that was registered.
+/// A URL without what may be a password in it, also where it is one of a backend that was
+/// registered.
 pub(crate) struct HiddenUrl<'a>(pub(crate) &'a str);
 
 impl fmt::Debug for HiddenUrl<'_> {
@@ -120,7 +121,8 @@ fn refuse_bare_slash(scheme: &str, location: &str) -> Result<()> {
     let url = format!("{scheme}://{location}");
     let is_cut_off =
         path.contains('@') && !authority.contains('@') && RedactedUrl(&url).lacks_host();
-    // Nodes of ZooKeeper may have an @ in their names, and so may databases, but then a port is a number.
+    // Nodes of ZooKeeper may have an @ in their names, and so may databases, but then a port is a
+    // number.
     if scheme == "memory" || !is_cut_off {
         return Ok(());
     }

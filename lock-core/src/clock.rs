@@ -69,8 +69,8 @@ impl Moment {
 
     /// Returns how many nanoseconds after the origin of its clock this is.
     ///
-    /// On Linux the origin of [`Clock::Boot`] is the start of the machine, so that what processes of one
-    /// machine write down can be compared. Every other origin belongs to this process.
+    /// On Linux the origin of [`Clock::Boot`] is the start of the machine, so that what processes
+    /// of one machine write down can be compared. Every other origin belongs to this process.
     pub fn nanoseconds(self) -> i64 {
         self.nanoseconds
     }

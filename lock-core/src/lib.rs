@@ -1,8 +1,8 @@
 //! The contract of polylock: what a distributed lock promises, and the parts every backend shares.
 //!
-//! Applications hold an `Arc<dyn `[`DistributedLock`]`>` and use the calls of [`DistributedLockExt`];
-//! what they get is a [`LockGuard`], the same type for every backend. What a backend implements, and what
-//! it is given, is in [`backend`].
+//! Applications hold an `Arc<dyn `[`DistributedLock`]`>` and use the calls of
+//! [`DistributedLockExt`]; what they get is a [`LockGuard`], the same type for every backend. What
+//! a backend implements, and what it is given, is in [`backend`].
 //!
 //! [`MemoryLock`] is the contract in executable form and needs no server:
 //!
@@ -50,8 +50,8 @@ pub use memory::MemoryLock;
 
 /// Parts for those who write a backend: the traits that it implements, and what it is given.
 ///
-/// [`DistributedLock`] is the whole duty of a backend. Most call [`acquire`](backend::acquire), which
-/// asks the store, waits and asks again for as long as the request allows; they say by an
+/// [`DistributedLock`] is the whole duty of a backend. Most call [`acquire`](backend::acquire),
+/// which asks the store, waits and asks again for as long as the request allows; they say by an
 /// [`Attempt`](backend::Attempt) how the store is asked once and what wakes a waiter, and by a
 /// [`LeaseStore`](backend::LeaseStore) how a hold is renewed and released. The
 /// [`Keeper`](backend::Keeper) does the rest.
@@ -68,7 +68,8 @@ pub mod backend {
     pub(crate) mod reply_stats;
     pub(crate) mod retry;
 
-    /// Makes traits with async methods fit for `dyn`, as [`DistributedLock`](crate::DistributedLock) is.
+    /// Makes traits with async methods fit for `dyn`, as
+    /// [`DistributedLock`](crate::DistributedLock) is.
     pub use async_trait::async_trait;
 
     pub use self::acquire::{Answer, Ask, Attempt, acquire};

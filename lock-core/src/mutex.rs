@@ -5,8 +5,8 @@ use std::sync::{MutexGuard, PoisonError, TryLockError};
 
 /// A [`std::sync::Mutex`] that is locked also after another holder has panicked.
 ///
-/// For critical sections that leave their data whole at each step, so that what is behind a poisoned mutex is as
-/// good as any.
+/// For critical sections that leave their data whole at each step, so that what is behind a
+/// poisoned mutex is as good as any.
 #[derive(Default)]
 pub struct Mutex<T: ?Sized>(std::sync::Mutex<T>);
 

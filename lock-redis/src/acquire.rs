@@ -83,8 +83,8 @@ impl<'a> RedisAttempt<'a> {
 }
 
 impl Attempt for RedisAttempt<'_> {
-    /// A connection that the server had closed while it was idle shows only when it is used: then the request is sent
-    /// again on a new one, and is known as the same.
+    /// A connection that the server had closed while it was idle shows only when it is used: then
+    /// the request is sent again on a new one, and is known as the same.
     async fn ask(&mut self, ask: Ask<'_>) -> Result<Answer> {
         let Ask {
             claim,
@@ -144,8 +144,9 @@ struct Unanswered {
 }
 
 impl Unanswered {
-    /// Notes how a take ended on `connection`, where an answer means that all takes before it have arrived. Of another
-    /// connection it says nothing: the server may have got what was sent there, and not got to it yet.
+    /// Notes how a take ended on `connection`, where an answer means that all takes before it have
+    /// arrived. Of another connection it says nothing: the server may have got what was sent there,
+    /// and not got to it yet.
     fn note(&mut self, connection: &Arc<Connection>, is_unanswered: bool) {
         let before = self.on.take();
         self.may_arrive |= before.is_some_and(|before| !Arc::ptr_eq(&before, connection));

@@ -149,7 +149,8 @@ impl Client {
     }
 }
 
-/// Random, so that hardly ever two clients have the same; those would share one place among those who wait.
+/// Random, so that hardly ever two clients have the same; those would share one place among those
+/// who wait.
 fn client_name() -> String {
     format!("{:016x}", RandomState::new().build_hasher().finish())
 }

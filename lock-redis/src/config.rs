@@ -15,8 +15,8 @@ pub struct RedisConfig {
     /// left out. `rediss://` is the same over TLS (cargo feature `tls`), with the server always
     /// verified. `unix:///path/to/socket` works as well.
     ///
-    /// The host has to be one server, or name the one that is the master just now: locks on two servers
-    /// exclude no other client.
+    /// The host has to be one server, or name the one that is the master just now: locks on two
+    /// servers exclude no other client.
     ///
     /// Other characters than letters, digits and `-._~` in user or password are written as `%`
     /// and two hexadecimal digits.

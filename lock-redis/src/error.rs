@@ -154,8 +154,8 @@ fn classify_kind(error: &RedisError) -> (ErrorKind, &'static str) {
     }
 }
 
-/// Inside a script a missing permission is a general error, known by its words only: those of Redis 7.0 and before,
-/// and of 7.2 and after.
+/// Inside a script a missing permission is a general error, known by its words only: those of Redis
+/// 7.0 and before, and of 7.2 and after.
 const DENIED_IN_SCRIPTS: [&str; 2] = [
     "The user executing the script can't",
     "ACL failure in script",

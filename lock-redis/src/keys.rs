@@ -22,7 +22,8 @@ impl Keys {
         }
     }
 
-    /// The key of a lock: `namespace:key` with the namespace's own colons escaped, or the bare key that other clients use too.
+    /// The key of a lock: `namespace:key` with the namespace's own colons escaped, or the bare key
+    /// that other clients use too.
     pub(crate) fn lock(&self, key: &LockKey) -> Vec<u8> {
         [&self.prefix, key.as_str().as_bytes()].concat()
     }
@@ -67,8 +68,9 @@ fn escaped(namespace: &str) -> String {
     namespace.replace('%', "%25").replace(':', "%3A")
 }
 
-/// Returns what stands for a claim on the server. Exclusive: the start of the key's value, before the grant
-/// number. Otherwise: its member in the set of holders, whose first character is the kind.
+/// Returns what stands for a claim on the server. Exclusive: the start of the key's value, before
+/// the grant number. Otherwise: its member in the set of holders, whose first character is the
+/// kind.
 pub(crate) fn owner_mark(hold: &HoldId) -> String {
     match hold.mode() {
         Mode::Shared => format!("s{}", hold.claim()),

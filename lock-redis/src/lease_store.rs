@@ -38,8 +38,9 @@ impl LeaseStore for Client {
         }
     }
 
-    /// Releases over what is alive: what may still have a take on its way goes on the connection of the take, where it
-    /// cannot overtake it. A granted hold goes there only from its own runtime, which is driven then.
+    /// Releases over what is alive: what may still have a take on its way goes on the connection of
+    /// the take, where it cannot overtake it. A granted hold goes there only from its own runtime,
+    /// which is driven then.
     async fn release(&self, hold: &HoldId) -> Result<Released> {
         // The server tells a connection of what others do.
         let _releasing = self.notifications.releasing(self.keys.lock(hold.key()));
@@ -61,7 +62,8 @@ impl LeaseStore for Client {
             Some(Err(error)) => return Err(error),
             None => {}
         }
-        // It may be slow only. Both are sent even if the caller has gone, and the one that finds nothing may have come second.
+        // It may be slow only. Both are sent even if the caller has gone, and the one that finds
+        // nothing may have come second.
         let mut elsewhere = pin!(self.release_elsewhere(&call));
         tokio::select! {
             answer = asking.as_mut() => match answer {

@@ -7,17 +7,18 @@
 //! A client keeps two kinds of connections. A *command* connection takes and releases; there is one
 //! on each runtime that acquires, which saves a hop between threads. The *background* connection
 //! renews, releases as a last resort, and is told by the server when a key changes that a waiter
-//! waits for or holds; it lives at the client's [`KeeperRuntime`](lock_core::backend::KeeperRuntime).
+//! waits for or holds; it lives at the client's
+//! [`KeeperRuntime`](lock_core::backend::KeeperRuntime).
 //!
-//! With the cargo feature `tls`, `rediss://` URLs connect over TLS, the server always verified: by rustls
-//! with the aws-lc-rs provider, which is handed over explicitly, so that it does not matter what else an
-//! application has compiled in.
+//! With the cargo feature `tls`, `rediss://` URLs connect over TLS, the server always verified: by
+//! rustls with the aws-lc-rs provider, which is handed over explicitly, so that it does not matter
+//! what else an application has compiled in.
 //!
 //! One server cannot promise this: a replica that takes over may not have seen the last grants.
 //! Fencing tokens keep growing over that, since they are raised to the server's clock on every new
-//! connection, so a resource that checks them stays safe. That does not help where the data goes back
-//! in time under connections that stay open: a counter that is restored in place, or a master that is
-//! made a replica of a stale one and back.
+//! connection, so a resource that checks them stays safe. That does not help where the data goes
+//! back in time under connections that stay open: a counter that is restored in place, or a master
+//! that is made a replica of a stale one and back.
 
 mod acquire;
 mod client;

@@ -14,20 +14,22 @@ use crate::acquire::RedisAttempt;
 use crate::client::{Client, REPLY_LIMIT};
 use crate::error::BACKEND;
 
-/// When a hold is renewed first, since from then on the server tells of its removal. The take itself does not listen, which
-/// would cost every lock something.
+/// When a hold is renewed first, since from then on the server tells of its removal. The take
+/// itself does not listen, which would cost every lock something.
 const FIRST_RENEWAL: Duration = Duration::from_millis(250);
 
 /// Locks on one Redis (or Valkey) server, version 6 or later.
 ///
 /// All three modes, taken in one round trip each. Waiters of one process are served in order; among
-/// processes the waiter that asks first after a release gets the lock, but who has waited longest, of another process or mode, has
-/// its turn after 5 ms of that: the key is then kept for it for up to 10 ms when it becomes free, and no reader or permit joins
-/// those that hold it. Tries and other processes find the key held meanwhile. Programs of other kinds, and versions before,
-/// take it whenever it is free.
+/// processes the waiter that asks first after a release gets the lock, but who has waited longest,
+/// of another process or mode, has its turn after 5 ms of that: the key is then kept for it for up
+/// to 10 ms when it becomes free, and no reader or permit joins those that hold it. Tries and other
+/// processes find the key held meanwhile. Programs of other kinds, and versions before, take it
+/// whenever it is free.
 ///
-/// On a server that has no `CLIENT TRACKING`, or does not let us use it, waiters look every 100 ms or more often, and a hold
-/// that was removed is noticed by its next renewal; `capabilities().push` says so.
+/// On a server that has no `CLIENT TRACKING`, or does not let us use it, waiters look every 100 ms
+/// or more often, and a hold that was removed is noticed by its next renewal; `capabilities().push`
+/// says so.
 ///
 /// A request without a wait fails when the server has not answered within a second (a third of the
 /// ttl, if that is less). A wait outlasts a server that cannot be reached until the wait ends; one
@@ -45,11 +47,11 @@ impl RedisLock {
     /// # Errors
     ///
     /// [`Config`](lock_core::ErrorKind::Config) for a malformed URL or certificate file,
-    /// [`Unavailable`](lock_core::ErrorKind::Unavailable) when the server does not answer within 2 s, or not
-    /// over TLS where that is asked for, [`Denied`](lock_core::ErrorKind::Denied) when it refuses user,
-    /// password or client certificate, or its own certificate is not to be trusted,
-    /// [`Unsupported`](lock_core::ErrorKind::Unsupported) for a version before 6, a Redis Cluster, a Sentinel, and a server without
-    /// `EVAL` and `EVALSHA`.
+    /// [`Unavailable`](lock_core::ErrorKind::Unavailable) when the server does not answer within 2
+    /// s, or not over TLS where that is asked for, [`Denied`](lock_core::ErrorKind::Denied) when it
+    /// refuses user, password or client certificate, or its own certificate is not to be trusted,
+    /// [`Unsupported`](lock_core::ErrorKind::Unsupported) for a version before 6, a Redis Cluster,
+    /// a Sentinel, and a server without `EVAL` and `EVALSHA`.
     ///
     /// # Cancel safety
     ///

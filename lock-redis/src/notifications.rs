@@ -12,11 +12,12 @@ use crate::keys::Keys;
 
 /// The waiters of one client, by the server's key.
 ///
-/// The server tells a connection when a key was changed by another one, once after it was read there for
-/// that (`CLIENT TRACKING`), also by a plain `DEL` of another client and by expiry. So a waiter first
-/// enters here, then asks for the key on its command connection, and asks again after every wake-up. What is
-/// changed on that connection itself we know: see [`releasing`](Self::releasing). A renewal reads the key on the
-/// background connection, so a hold that was renewed once hears of its removal at once.
+/// The server tells a connection when a key was changed by another one, once after it was read
+/// there for that (`CLIENT TRACKING`), also by a plain `DEL` of another client and by expiry. So a
+/// waiter first enters here, then asks for the key on its command connection, and asks again after
+/// every wake-up. What is changed on that connection itself we know: see
+/// [`releasing`](Self::releasing). A renewal reads the key on the background connection, so a hold
+/// that was renewed once hears of its removal at once.
 #[derive(Debug)]
 pub(crate) struct Notifications {
     keys: Keys,
@@ -89,15 +90,16 @@ impl Notifications {
         }
     }
 
-    /// Has the keeper ask for all holds, since what becomes of them is not told any more. Their renewals open the next
-    /// connection, and are told on it from then on.
+    /// Has the keeper ask for all holds, since what becomes of them is not told any more. Their
+    /// renewals open the next connection, and are told on it from then on.
     pub(crate) fn on_background_lost(&self) {
         if let Some(recheck) = self.recheck.get() {
             recheck.all_changed();
         }
     }
 
-    /// Has the waiter for `key`, which we are about to give back, woken by what becomes of the outcome.
+    /// Has the waiter for `key`, which we are about to give back, woken by what becomes of the
+    /// outcome.
     pub(crate) fn releasing(&self, key: Vec<u8>) -> Releasing<'_> {
         Releasing {
             notifications: self,

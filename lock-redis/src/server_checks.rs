@@ -1,5 +1,5 @@
-//! Checks of the server itself: whether it is one for locks at all, whether its clock is set, and whether it
-//! evicts keys.
+//! Checks of the server itself: whether it is one for locks at all, whether its clock is set, and
+//! whether it evicts keys.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use redis::{Pipeline, RedisError, RedisResult, Value};
 
 use crate::error::{BACKEND, NO_CLUSTER, translate};
 
-/// The difference by which two readings of an undisturbed clock may disagree: for the scheduler's delays and a clock
-/// that is being slewed.
+/// The difference by which two readings of an undisturbed clock may disagree: for the scheduler's
+/// delays and a clock that is being slewed.
 const TOLERANCE: Duration = Duration::from_millis(50);
 
 /// The server's clock as seen from here, to notice when it is set: leases on Redis are counted on
@@ -39,8 +39,8 @@ impl ServerClock {
         }
     }
 
-    /// Takes what the server answered to `TIME`, and says so in the log when its clock was set since
-    /// the last time.
+    /// Takes what the server answered to `TIME`, and says so in the log when its clock was set
+    /// since the last time.
     pub(crate) fn read(&self, time: (u64, u64), sent: Moment, answered: Moment) {
         let reading = self.reading(time, sent, answered);
         let Some(last) = self.last.lock().replace(reading) else {
@@ -105,11 +105,12 @@ const COMMANDS: [&str; 20] = [
 
 const MISSING: &str = include_str!("commands/missing.lua");
 
-/// A script that needs no key. What a server says about others may have bytes in it that the driver cannot read.
+/// A script that needs no key. What a server says about others may have bytes in it that the driver
+/// cannot read.
 const NOTHING: &str = "return 1";
 
-/// Refuses a server that cannot hold locks by itself, or cannot run scripts; returns its version, if it
-/// tells.
+/// Refuses a server that cannot hold locks by itself, or cannot run scripts; returns its version,
+/// if it tells.
 pub(crate) async fn check(mut connection: MultiplexedConnection) -> Result<Option<String>> {
     let hash = redis::Script::new(NOTHING).get_hash().to_owned();
     let mut requests = Pipeline::new();
@@ -138,7 +139,8 @@ pub(crate) async fn check(mut connection: MultiplexedConnection) -> Result<Optio
     Ok(field(&hello, "version"))
 }
 
-/// Refuses a server that says in its answer to `HELLO` that it is part of something that is not supported.
+/// Refuses a server that says in its answer to `HELLO` that it is part of something that is not
+/// supported.
 fn check_mode(hello: &Value) -> Result<()> {
     match field(hello, "mode").as_deref() {
         Some("cluster") => Err(unsupported(NO_CLUSTER)),

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use lock_core::backend::{Clock, Moment};
 
-/// The number of wake-ups in a row that are answered at once. A key that passes quickly from process to process
-/// wakes its waiters for good reason, and a waiter that pauses then gets it less often.
+/// The number of wake-ups in a row that are answered at once. A key that passes quickly from
+/// process to process wakes its waiters for good reason, and a waiter that pauses then gets it less
+/// often.
 const BURST: u32 = 64;
 
 /// The time that one more of them takes to be saved up.

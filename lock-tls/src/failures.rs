@@ -7,8 +7,9 @@ use rustls::{AlertDescription, CertificateError, Error as TlsError};
 
 /// What a failed connection means and what to do about it; `None` when that is no matter of TLS.
 ///
-/// Where one side does not trust the other it is [`ErrorKind::Denied`], which no second try makes better;
-/// something else than TLS at the other end, or half a handshake because the connection was cut, is
+/// Where one side does not trust the other it is [`ErrorKind::Denied`], which no second try makes
+/// better; something else than TLS at the other end, or half a handshake because the connection was
+/// cut, is
 /// [`ErrorKind::Unavailable`].
 pub fn meaning(error: &io::Error) -> Option<(ErrorKind, &'static str)> {
     let cause = error.get_ref()?.downcast_ref::<TlsError>()?;

@@ -15,8 +15,8 @@ use rustls::{ClientConfig, RootCertStore};
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Config`] when a file cannot be read or holds something else, when key and certificate do
-/// not fit, and when the platform trusts nobody and `tls` names nobody.
+/// [`ErrorKind::Config`] when a file cannot be read or holds something else, when key and
+/// certificate do not fit, and when the platform trusts nobody and `tls` names nobody.
 pub fn client_config(tls: &Tls) -> Result<ClientConfig> {
     // Never the process's default provider: where two are compiled in, asking for it panics.
     let provider = Arc::new(aws_lc_rs::default_provider());
@@ -75,8 +75,8 @@ fn roots(ca: Option<&Path>) -> Result<RootCertStore> {
     Ok(roots)
 }
 
-/// Whom the platform trusts. Platforms have certificates that nobody can read any more; a server that
-/// needs one of those is refused.
+/// Whom the platform trusts. Platforms have certificates that nobody can read any more; a server
+/// that needs one of those is refused.
 fn platform_roots() -> Vec<CertificateDer<'static>> {
     let found = rustls_native_certs::load_native_certs();
     for error in found.errors {

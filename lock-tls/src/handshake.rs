@@ -30,20 +30,22 @@ impl Security {
         }
     }
 
-    /// Says what will be spoken (ALPN), without which some servers do not speak it. Default: nothing.
+    /// Says what will be spoken (ALPN), without which some servers do not speak it. Default:
+    /// nothing.
     #[must_use]
     pub fn speaking(mut self, protocol: &'static str) -> Self {
         self.protocol = Some(protocol);
         self
     }
 
-    /// Gets everything ready for a connection to `host`, so that what is wrong on our side shows before
-    /// anything is sent.
+    /// Gets everything ready for a connection to `host`, so that what is wrong on our side shows
+    /// before anything is sent.
     ///
     /// # Errors
     ///
-    /// Those of [`server_name`]; those of [`client_config`], unless the files were good before: then
-    /// what they held is used again, with a warning. [`ErrorKind::Unavailable`] when the runtime ends.
+    /// Those of [`server_name`]; those of [`client_config`], unless the files were good before:
+    /// then what they held is used again, with a warning. [`ErrorKind::Unavailable`] when the
+    /// runtime ends.
     ///
     /// # Cancel safety
     ///

@@ -14,8 +14,8 @@ use lock_core::{Error, ErrorKind};
 
 use crate::registry::backend::Backend;
 
-/// A row for a backend that a cargo feature compiles in: the feature, which is also the scheme without TLS, and what
-/// connects to it.
+/// A row for a backend that a cargo feature compiles in: the feature, which is also the scheme
+/// without TLS, and what connects to it.
 macro_rules! optional {
     ($feature:literal, $connect:path) => {{
         #[cfg(feature = $feature)]

@@ -40,8 +40,9 @@ pub struct Backend {
 impl Backend {
     /// A backend whose URLs begin with `scheme://`, and which `connect` connects to.
     ///
-    /// `connect` has to use the [namespace](BackendOptions::namespace) and the [keeper](BackendOptions::keeper) of its
-    /// options, or to refuse them. Its errors must not repeat the URL.
+    /// `connect` has to use the [namespace](BackendOptions::namespace) and the
+    /// [keeper](BackendOptions::keeper) of its options, or to refuse them. Its errors must not
+    /// repeat the URL.
     pub fn new<C, F>(scheme: impl Into<String>, connect: C) -> Self
     where
         C: Fn(BackendOptions) -> F + Send + Sync + 'static,
@@ -151,7 +152,8 @@ impl BackendOptions {
     ///
     /// # Errors
     ///
-    /// [`Config`](lock_core::ErrorKind::Config) unless it is numbers with units, such as `500ms` or `1m 30s`.
+    /// [`Config`](lock_core::ErrorKind::Config) unless it is numbers with units, such as `500ms` or
+    /// `1m 30s`.
     pub fn duration(&self, name: &str) -> Result<Option<Duration>> {
         let text = self.setting(name);
         text.map(|text| read::duration(name, text)).transpose()

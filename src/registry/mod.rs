@@ -15,8 +15,9 @@ use crate::routes::Routed;
 
 /// The backends that URLs can name: those of this crate, and those that a program registers.
 ///
-/// What is registered can be named wherever a URL stands: alone, in `[locks.*]` with `[routes]`, or in the
-/// environment. Its own settings stand in the URL's query or in the table `settings` beside the URL.
+/// What is registered can be named wherever a URL stands: alone, in `[locks.*]` with `[routes]`, or
+/// in the environment. Its own settings stand in the URL's query or in the table `settings` beside
+/// the URL.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -67,8 +68,8 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Config`] for a scheme that is malformed or that another backend has, and for a setting whose name is
-    /// malformed or that of a field of [`Config`](crate::Config).
+    /// [`ErrorKind::Config`] for a scheme that is malformed or that another backend has, and for a
+    /// setting whose name is malformed or that of a field of [`Config`](crate::Config).
     pub fn register(&mut self, backend: Backend) -> Result<()> {
         let mut schemes: Vec<&str> = self.schemes().collect();
         for scheme in &backend.schemes {

@@ -32,23 +32,28 @@ pub struct Capabilities {
     pub shared: bool,
     /// True if [`Mode::Permit`] can be had. Default: no.
     pub permits: bool,
-    /// True if claims of different processes are granted in the order they arrived, in each mode. Default: no.
-    /// QueuedBehind [`HandOff`](crate::HandOff) they are not, whatever the store does: processes take turns there.
+    /// True if claims of different processes are granted in the order they arrived, in each mode.
+    /// Default: no. QueuedBehind [`HandOff`](crate::HandOff) they are not, whatever the store does:
+    /// processes take turns there.
     pub fair: bool,
-    /// True if the store wakes waiters by itself, so that no waiter polls for a release. Default: no.
+    /// True if the store wakes waiters by itself, so that no waiter polls for a release. Default:
+    /// no.
     pub push: bool,
     /// The promise about the growth of fencing tokens. Default: [`TokenOrder::Process`].
     pub tokens: TokenOrder,
     /// The ttls this backend can give. Default: [`TTL_RANGE`].
     pub ttl: RangeInclusive<Duration>,
-    /// The time that a ttl and a [lock delay](LockRequest::lock_delay) may be together. Default: zero, so that
-    /// there is no lock delay.
+    /// The time that a ttl and a [lock delay](LockRequest::lock_delay) may be together. Default:
+    /// zero, so that there is no lock delay.
     ///
-    /// A backend has it that asks its store for [`HoldId::store_ttl`](crate::backend::HoldId::store_ttl), if the store
-    /// opens a key no earlier than that, whatever becomes of its holder. One whose holds share a lease gives
-    /// back what is left of one no earlier than [`LossSender::is_over`](crate::backend::LossSender::is_over) says.
+    /// A backend has it that asks its store for
+    /// [`HoldId::store_ttl`](crate::backend::HoldId::store_ttl), if the store opens a key no
+    /// earlier than that, whatever becomes of its holder. One whose holds share a lease gives back
+    /// what is left of one no earlier than
+    /// [`LossSender::is_over`](crate::backend::LossSender::is_over) says.
     pub longest_with_delay: Duration,
-    /// Where there is no lock delay: what to do about that, for the error of a request that asks for one. Default: to leave it out.
+    /// Where there is no lock delay: what to do about that, for the error of a request that asks
+    /// for one. Default: to leave it out.
     pub no_lock_delay: &'static str,
 }
 
@@ -125,8 +130,8 @@ impl Capabilities {
         self
     }
 
-    /// Logs at INFO that a client has connected to `server`, of this `version` where it is known, and what
-    /// it lacks of what a backend may have. Backends call it once a connect.
+    /// Logs at INFO that a client has connected to `server`, of this `version` where it is known,
+    /// and what it lacks of what a backend may have. Backends call it once a connect.
     pub fn log_connected(&self, server: &str, version: Option<&str>) {
         let lacks = [
             (self.shared, "shared locks"),

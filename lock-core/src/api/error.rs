@@ -142,7 +142,8 @@ impl Error {
         self.0.driver.as_deref()
     }
 
-    /// Returns true if the same call may succeed later without a change: the store could not be reached.
+    /// Returns true if the same call may succeed later without a change: the store could not be
+    /// reached.
     pub fn is_retryable(&self) -> bool {
         self.kind() == ErrorKind::Unavailable
     }

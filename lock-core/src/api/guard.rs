@@ -82,7 +82,8 @@ impl LockGuard {
         }
     }
 
-    /// Makes another guard of the hold of `whole`, which is released when the last of these has ended.
+    /// Makes another guard of the hold of `whole`, which is released when the last of these has
+    /// ended.
     pub(crate) fn part_of(
         whole: &Arc<Self>,
         token: FencingToken,
@@ -113,13 +114,15 @@ impl LockGuard {
         &self.hold
     }
 
-    /// Returns true if its hold can be kept where `runtime` is: one that is kept on its owner's runtime cannot leave it.
+    /// Returns true if its hold can be kept where `runtime` is: one that is kept on its owner's
+    /// runtime cannot leave it.
     pub(crate) fn can_be_kept_on(&self, runtime: Option<Id>) -> bool {
         let stays_anywhere = self.keeper.client.keeper_runtime.outlives_callers();
         stays_anywhere || runtime == Some(self.keeper.handle.id())
     }
 
-    /// Returns true if there may be a next turn: it is held, since a release that was begun has ended it.
+    /// Returns true if there may be a next turn: it is held, since a release that was begun has
+    /// ended it.
     pub(crate) fn may_be_handed_on(&self) -> bool {
         self.token.next_hand_off().is_some() && self.is_held()
     }
@@ -151,8 +154,8 @@ impl LockGuard {
         self.token
     }
 
-    /// Returns true if the lock is held at this very moment. It asks the local clock, not the store, so
-    /// it is cheap enough to ask before every step, and it cannot hang.
+    /// Returns true if the lock is held at this very moment. It asks the local clock, not the
+    /// store, so it is cheap enough to ask before every step, and it cannot hang.
     pub fn is_held(&self) -> bool {
         self.hold.check(self.generation).is_ok()
     }
@@ -162,8 +165,8 @@ impl LockGuard {
         self.hold.remaining()
     }
 
-    /// Returns the state of the hold at this moment, by the local clock alone: held, held with a renewal that is
-    /// overdue, or lost. [`HoldWatch::states`] tells every change.
+    /// Returns the state of the hold at this moment, by the local clock alone: held, held with a
+    /// renewal that is overdue, or lost. [`HoldWatch::states`] tells every change.
     pub fn state(&self) -> HoldState {
         self.watch().state()
     }
@@ -188,8 +191,9 @@ impl LockGuard {
 
     /// Releases the lock and waits for the store's answer.
     ///
-    /// [`Released::AlreadyLost`] tells that it was lost before; that is not an error. The key then stays
-    /// closed for its [lock delay](crate::LockRequest::lock_delay), if it has one, which is not waited for.
+    /// [`Released::AlreadyLost`] tells that it was lost before; that is not an error. The key then
+    /// stays closed for its [lock delay](crate::LockRequest::lock_delay), if it has one, which is
+    /// not waited for.
     ///
     /// # Errors
     ///
@@ -246,7 +250,8 @@ impl LockGuard {
         })
     }
 
-    /// Gives the hold to the next waiter of this process; returns the guard if there is none that may have it.
+    /// Gives the hold to the next waiter of this process; returns the guard if there is none that
+    /// may have it.
     fn hand_on(self) -> Option<Self> {
         let mut guard = self;
         while let Some(successors) = guard.successors.take() {
@@ -259,7 +264,8 @@ impl LockGuard {
         Some(guard)
     }
 
-    /// Like [`hand_on`](Self::hand_on), for a guard that is dropped; `false` if it is still this one's.
+    /// Like [`hand_on`](Self::hand_on), for a guard that is dropped; `false` if it is still this
+    /// one's.
     fn hand_on_dropped(&mut self) -> bool {
         let Some(successors) = self.successors.take() else {
             return false;

@@ -29,9 +29,9 @@ pub trait DistributedLock: fmt::Debug + Send + Sync + 'static {
     /// Returns what this backend can do and how far it promises it.
     fn capabilities(&self) -> Capabilities;
 
-    /// The keeper of this backend's holds, for layers in front of it such as [`HandOff`](crate::HandOff):
-    /// what they do in the background they do where holds are kept. Default: none, which is where the
-    /// caller is.
+    /// The keeper of this backend's holds, for layers in front of it such as
+    /// [`HandOff`](crate::HandOff): what they do in the background they do where holds are kept.
+    /// Default: none, which is where the caller is.
     fn keeper(&self) -> Option<&Keeper> {
         None
     }
@@ -51,29 +51,32 @@ pub trait DistributedLock: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Futures that are not polled
     ///
-    /// A future that waits has to be polled when it is woken, like any other. One that is not, because a
-    /// branch of a `select!` runs meanwhile, or because its runtime is not driven any more, must not keep
-    /// the lock from others: when 100 ms have passed since it was woken (a tenth of the ttl, if that is less),
-    /// what it was given goes to the next waiter, and what it has claimed on the store is given up. It is at
-    /// the end of the line then; its next poll goes on waiting, without an error. Waiters that are polled are
-    /// served in order. Where holds are kept [by the caller](crate::backend::KeeperRuntime::caller) this is looked after
-    /// on the runtime of a waiter, so not while that is not driven.
+    /// A future that waits has to be polled when it is woken, like any other. One that is not,
+    /// because a branch of a `select!` runs meanwhile, or because its runtime is not driven any
+    /// more, must not keep the lock from others: when 100 ms have passed since it was woken (a
+    /// tenth of the ttl, if that is less), what it was given goes to the next waiter, and what it
+    /// has claimed on the store is given up. It is at the end of the line then; its next poll goes
+    /// on waiting, without an error. Waiters that are polled are served in order. Where holds are
+    /// kept [by the caller](crate::backend::KeeperRuntime::caller) this is looked after on the
+    /// runtime of a waiter, so not while that is not driven.
     async fn acquire(&self, request: LockRequest) -> Result<Option<LockGuard>>;
 
     /// Shuts the client down: ends every hold and acquisition at once, and waits at most `within`
     /// until the store has confirmed that nothing of them is left.
     ///
-    /// Guards are told ([`LossReason::Closed`](crate::LossReason::Closed)) before their keys are given
-    /// back, so a task that looks at it does not work on without the lock; to let work finish first, wait for it
-    /// before. What was lost before stays closed for its [lock delay](LockRequest::lock_delay). Acquisitions, waiting ones and new ones, end with [`Closed`](crate::ErrorKind::Closed).
-    /// Clones of the client are shut down with it; its connections end with the last of them.
+    /// Guards are told ([`LossReason::Closed`](crate::LossReason::Closed)) before their keys are
+    /// given back, so a task that looks at it does not work on without the lock; to let work finish
+    /// first, wait for it before. What was lost before stays closed for its [lock
+    /// delay](LockRequest::lock_delay). Acquisitions, waiting ones and new ones, end with
+    /// [`Closed`](crate::ErrorKind::Closed). Clones of the client are shut down with it; its
+    /// connections end with the last of them.
     ///
     /// # Errors
     ///
-    /// [`Unavailable`](crate::ErrorKind::Unavailable) when something is unconfirmed by then: it goes
-    /// on in the background, and at the latest the ttl ends it.
-    /// [`Unsupported`](crate::ErrorKind::Unsupported) by a backend that does not pass the call on to
-    /// its [`Keeper::shutdown`](crate::backend::Keeper::shutdown).
+    /// [`Unavailable`](crate::ErrorKind::Unavailable) when something is unconfirmed by then: it
+    /// goes on in the background, and at the latest the ttl ends it.
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) by a backend that does not pass the call on
+    /// to its [`Keeper::shutdown`](crate::backend::Keeper::shutdown).
     ///
     /// # Cancel safety
     ///

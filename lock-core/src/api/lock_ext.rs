@@ -6,8 +6,8 @@ use std::time::Duration;
 use crate::api::with_lock;
 use crate::{DistributedLock, Error, ErrorKind, HoldWatch, LockGuard, LockRequest, Result, Wait};
 
-/// The calls that applications use. Implemented for every [`DistributedLock`], so that no backend can give
-/// these calls a meaning of its own.
+/// The calls that applications use. Implemented for every [`DistributedLock`], so that no backend
+/// can give these calls a meaning of its own.
 ///
 /// | | does not wait | waits at most | waits for ever |
 /// |---|---|---|---|
@@ -15,7 +15,8 @@ use crate::{DistributedLock, Error, ErrorKind, HoldWatch, LockGuard, LockRequest
 /// | shared | [`try_lock_shared`](Self::try_lock_shared) | [`lock_shared_within`](Self::lock_shared_within) | [`lock_shared`](Self::lock_shared) |
 /// | one of n permits | [`try_permit`](Self::try_permit) | [`permit_within`](Self::permit_within) | [`permit`](Self::permit) |
 ///
-/// All take the client's ttl; a [`LockRequest`] given to [`DistributedLock::acquire`] names its own.
+/// All take the client's ttl; a [`LockRequest`] given to [`DistributedLock::acquire`] names its
+/// own.
 ///
 /// # Errors
 ///
@@ -152,11 +153,11 @@ pub trait DistributedLockExt: DistributedLock {
     /// # Errors
     ///
     /// Besides those of the acquisition, [`Lost`](ErrorKind::Lost) when the lock was lost before
-    /// the work was done, also when its last step took longer than the lock lasted, so that no other client could
-    /// stop it; and when the release finds nothing to release: it was removed on the store, perhaps
-    /// before the work was done. (So it looks, too, when a release has to be repeated and the first one
-    /// had got through.) An unconfirmed release after the work is logged, not returned: the work is
-    /// done, and the store frees the lock by its ttl.
+    /// the work was done, also when its last step took longer than the lock lasted, so that no
+    /// other client could stop it; and when the release finds nothing to release: it was removed on
+    /// the store, perhaps before the work was done. (So it looks, too, when a release has to be
+    /// repeated and the first one had got through.) An unconfirmed release after the work is
+    /// logged, not returned: the work is done, and the store frees the lock by its ttl.
     ///
     /// # Cancel safety
     ///

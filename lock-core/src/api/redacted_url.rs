@@ -35,7 +35,8 @@ impl RedactedUrl<'_> {
     }
 }
 
-/// Returns whether a `:` is followed by something that is no port, as in `user:password` without an `@`.
+/// Returns whether a `:` is followed by something that is no port, as in `user:password` without an
+/// `@`.
 fn has_password(authority: &str) -> bool {
     authority.split(',').any(|host| {
         let after_address = host.rsplit(']').next().unwrap_or(host);

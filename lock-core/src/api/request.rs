@@ -16,8 +16,8 @@ pub const DEFAULT_TTL: Duration = Duration::from_secs(30);
 /// The ttls that any backend accepts: 50 milliseconds to 24 hours. A backend may narrow it, see
 /// [`Capabilities::ttl`](crate::Capabilities::ttl).
 ///
-/// With a shorter one the end of a hold could not be told before its store opens the key: timers have
-/// steps of a millisecond, and a busy machine runs them later than that.
+/// With a shorter one the end of a hold could not be told before its store opens the key: timers
+/// have steps of a millisecond, and a busy machine runs them later than that.
 pub const TTL_RANGE: RangeInclusive<Duration> =
     Duration::from_millis(50)..=Duration::from_secs(24 * 60 * 60);
 
@@ -32,8 +32,9 @@ pub enum Mode {
     /// A semaphore: this claim is let in while fewer than `of` permits are held.
     ///
     /// Each claim counts against its own `of`, so that the limit can be changed by changing the
-    /// callers, one after the other. Until all have changed, on stores that keep no queue (Redis, leases on
-    /// MySQL) one of a smaller number waits for as long as those of a greater one keep the key too full for it.
+    /// callers, one after the other. Until all have changed, on stores that keep no queue (Redis,
+    /// leases on MySQL) one of a smaller number waits for as long as those of a greater one keep
+    /// the key too full for it.
     Permit {
         /// The number of permits that may be held at once, this one included.
         of: NonZeroU32,
@@ -128,24 +129,28 @@ pub struct LockRequest {
     pub wait: Option<Wait>,
     /// The time that it may be held, however well it is renewed. Default: without a limit.
     ///
-    /// A holder that is stuck, or a guard that was leaked, is renewed for ever as long as its process lives.
-    /// With a limit the guard is lost when it is reached, for [`TooLong`](crate::LossReason::TooLong), and the
-    /// lock is given back, after its lock delay if it has one.
+    /// A holder that is stuck, or a guard that was leaked, is renewed for ever as long as its
+    /// process lives. With a limit the guard is lost when it is reached, for
+    /// [`TooLong`](crate::LossReason::TooLong), and the lock is given back, after its lock delay if
+    /// it has one.
     pub max_hold: Option<Duration>,
-    /// The time that the key stays closed after its guard was lost. `None`: as the client is configured, else
-    /// zero. Range: from zero, and at most 24 hours together with the ttl, or less where the backend
+    /// The time that the key stays closed after its guard was lost. `None`: as the client is
+    /// configured, else zero. Range: from zero, and at most 24 hours together with the ttl, or less
+    /// where the backend
     /// [says so](crate::Capabilities::longest_with_delay).
     ///
-    /// Requests that a holder had sent before it was lost may still be on its way to the resource. The delay (Consul has
-    /// it by the same name) gives them time to arrive, or to be given up, before the next holder begins; it makes a
-    /// collision rarer, and only a [`FencingToken`](crate::FencingToken) that the resource checks rules it out.
+    /// Requests that a holder had sent before it was lost may still be on its way to the resource.
+    /// The delay (Consul has it by the same name) gives them time to arrive, or to be given up,
+    /// before the next holder begins; it makes a collision rarer, and only a
+    /// [`FencingToken`](crate::FencingToken) that the resource checks rules it out.
     ///
-    /// The store keeps the key for the ttl and the delay together, of which the guard counts on the ttl only. So
-    /// the key opens no earlier than this long after the guard's end, by the store's clock, however late a
-    /// lost guard is dropped. Whatever is released, dropped while it is held, or given up before it was granted
-    /// opens at once, and so does what was [removed](crate::LossReason::Removed) on the store: nothing is left
-    /// there to keep it closed. A crashed holder blocks others for its ttl and the delay; on etcd and
-    /// ZooKeeper a crashed waiter does, too.
+    /// The store keeps the key for the ttl and the delay together, of which the guard counts on the
+    /// ttl only. So the key opens no earlier than this long after the guard's end, by the store's
+    /// clock, however late a lost guard is dropped. Whatever is released, dropped while it is held,
+    /// or given up before it was granted opens at once, and so does what was
+    /// [removed](crate::LossReason::Removed) on the store: nothing is left there to keep it closed.
+    /// A crashed holder blocks others for its ttl and the delay; on etcd and ZooKeeper a crashed
+    /// waiter does, too.
     pub lock_delay: Option<Duration>,
     /// Since when its waiter has waited, if that was before it was asked for.
     pub(crate) arrived: Option<Moment>,

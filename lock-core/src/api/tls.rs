@@ -42,8 +42,8 @@ impl Tls {
         self
     }
 
-    /// Shows the certificate in the file `cert`, whose private key is in the file `key`, to a server
-    /// that asks for one.
+    /// Shows the certificate in the file `cert`, whose private key is in the file `key`, to a
+    /// server that asks for one.
     #[must_use]
     pub fn with_client_certificate(
         mut self,
@@ -66,8 +66,9 @@ impl Tls {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Config`] for a certificate without its key, a key without its certificate, and for PEM text in the
-    /// place of the file's name, which may be the private key and is not repeated.
+    /// [`ErrorKind::Config`] for a certificate without its key, a key without its certificate, and
+    /// for PEM text in the place of the file's name, which may be the private key and is not
+    /// repeated.
     pub fn check(&self) -> Result<()> {
         let is_text = |(_, path): &(_, Option<&Path>)| path.is_some_and(is_pem);
         if let Some((name, _)) = self.settings().into_iter().find(is_text) {

@@ -42,8 +42,8 @@ where
         return lost("the lock was lost before the work was done", reason);
     }
     match guard.release().await {
-        // What has expired since was there until the work was done; what was removed may have been gone
-        // before.
+        // What has expired since was there until the work was done; what was removed may have been
+        // gone before.
         Ok(Released::AlreadyLost) if !has_expired(&watch) => lost(
             "the work is done, but perhaps not under the lock",
             LossReason::Removed,

@@ -17,9 +17,9 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(5), Duration::from_secs(1)]
 ///
 /// [`acquire`] calls the methods from one task, one after the other.
 pub trait Attempt: Send {
-    /// True if a waiter enters the local queue before it asks for the first time: for stores where attempts at
-    /// the same time hinder each other, or may enter the store's queue in another order. Default: a waiter asks
-    /// first, unless other tasks of its process wait.
+    /// True if a waiter enters the local queue before it asks for the first time: for stores where
+    /// attempts at the same time hinder each other, or may enter the store's queue in another
+    /// order. Default: a waiter asks first, unless other tasks of its process wait.
     const LINES_UP_FIRST: bool = false;
 
     /// Asks the store for the key once, within [`Ask::limit`].
@@ -84,13 +84,13 @@ pub trait Attempt: Send {
 /// One attempt.
 #[derive(Debug)]
 pub struct Ask<'a> {
-    /// The claim. All attempts of an acquisition have the same one until it has [ended](Answer::Ended), so that
-    /// the store knows a resend.
+    /// The claim. All attempts of an acquisition have the same one until it has
+    /// [ended](Answer::Ended), so that the store knows a resend.
     pub claim: &'a mut Claim,
     /// The time to wait for the answer.
     pub limit: Duration,
-    /// True if the waiter has [begun to wait](Attempt::begin_to_wait), so that a refusal has to leave something
-    /// behind that wakes it.
+    /// True if the waiter has [begun to wait](Attempt::begin_to_wait), so that a refusal has to
+    /// leave something behind that wakes it.
     pub waits: bool,
     /// The attempts so far, and when the wait ends.
     pub retry: &'a mut Retry,
@@ -118,15 +118,17 @@ pub enum Answer {
         next_ask: Duration,
     },
     /// The key is held, and the claim has its place in the queue of the store, which
-    /// [`changed`](Attempt::changed) watches. The next waiter of this process may enter that queue now.
+    /// [`changed`](Attempt::changed) watches. The next waiter of this process may enter that queue
+    /// now.
     Queued {
         /// When that was asked.
         sent: Moment,
         /// When to ask again if nothing wakes the waiter.
         next_ask: Duration,
     },
-    /// The claim can win no more, since its lease or session has ended. The loop gives it up and asks with a new
-    /// claim while there is time; after that the attempt has failed with this error.
+    /// The claim can win no more, since its lease or session has ended. The loop gives it up and
+    /// asks with a new claim while there is time; after that the attempt has failed with this
+    /// error.
     Ended(Error),
     /// The key is held, and the wait has ended during the request.
     Over,
@@ -147,13 +149,13 @@ struct Acquisition<'a, A> {
 
 /// Acquires the key of `request` by attempts; `None` if it is held until the wait is over.
 ///
-/// Waiters of the process take turns in `queue`; stores with a queue of their own need none. The store has
-/// `reply_limit` for each answer, but at most a third of the ttl.
+/// Waiters of the process take turns in `queue`; stores with a queue of their own need none. The
+/// store has `reply_limit` for each answer, but at most a third of the ttl.
 ///
 /// # Errors
 ///
-/// The error of the last attempt, if the store fails for longer than the wait, or with an error that does not
-/// pass by itself.
+/// The error of the last attempt, if the store fails for longer than the wait, or with an error
+/// that does not pass by itself.
 ///
 /// # Cancel safety
 ///
@@ -231,7 +233,8 @@ impl<A: Attempt> Acquisition<'_, A> {
         Ok(None)
     }
 
-    /// Waits for a change of the key, or for the time to ask without one; `false` when the wait is over.
+    /// Waits for a change of the key, or for the time to ask without one; `false` when the wait is
+    /// over.
     async fn until_woken(&mut self, pause: Duration) -> Result<bool> {
         let ask = Instant::now() + pause;
         loop {
@@ -247,8 +250,8 @@ impl<A: Attempt> Acquisition<'_, A> {
         }
     }
 
-    /// Asks once more at the end of a wait. The key may have become free since the last answer, or the store
-    /// unreachable, and the caller has to know which.
+    /// Asks once more at the end of a wait. The key may have become free since the last answer, or
+    /// the store unreachable, and the caller has to know which.
     async fn last_word(&mut self) -> Result<Option<LockGuard>> {
         let attempt = self.ask(false).await;
         self.retry.last_word(attempt)

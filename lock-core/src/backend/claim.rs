@@ -96,13 +96,13 @@ impl Claim {
         self.armed
     }
 
-    /// Makes the guard of a grant: the store holds the key for `ttl` from `sent` on, of which the last
-    /// part is its lock delay, if it has one.
+    /// Makes the guard of a grant: the store holds the key for `ttl` from `sent` on, of which the
+    /// last part is its lock delay, if it has one.
     ///
-    /// `None` when the answer came so late that a third of the guard's ttl is gone: its holder would have
-    /// to be renewed before it did anything, or has expired. What was won is then released in the
-    /// background; try again with a new claim while there is time. Also `None` when the client was
-    /// shut down meanwhile.
+    /// `None` when the answer came so late that a third of the guard's ttl is gone: its holder
+    /// would have to be renewed before it did anything, or has expired. What was won is then
+    /// released in the background; try again with a new claim while there is time. Also `None` when
+    /// the client was shut down meanwhile.
     pub fn granted(self, token: FencingToken, sent: Moment, ttl: Duration) -> Option<LockGuard> {
         if !self.resent {
             self.hold.id.set_granted();

@@ -4,8 +4,8 @@ use crate::Mode;
 
 /// Which earlier claim the claim at `index` still waits for; `None` when it may hold the key.
 ///
-/// `modes` are the modes of all claims on the key in order of arrival, holders and waiters alike:
-/// a claim that waits for none holds the key. Claims are served in order: one that conflicts with an
+/// `modes` are the modes of all claims on the key in order of arrival, holders and waiters alike: a
+/// claim that waits for none holds the key. Claims are served in order: one that conflicts with an
 /// earlier claim waits for it, even while that one only waits itself, so none starves.
 ///
 /// - [`Mode::Exclusive`] waits for the claim just before it.
@@ -43,8 +43,8 @@ fn is_taken_up(mode: Mode, place: usize) -> bool {
     matches!(mode, Mode::Permit { of } if place >= of.get() as usize)
 }
 
-/// Returns how many claims at the head of a queue hold the key together: those that wait for no other, by the
-/// same rule. No claim overtakes another, so they are never anywhere else.
+/// Returns how many claims at the head of a queue hold the key together: those that wait for no
+/// other, by the same rule. No claim overtakes another, so they are never anywhere else.
 pub fn holders(mut modes: impl Iterator<Item = Mode>) -> usize {
     let Some(first) = modes.next() else {
         return 0;

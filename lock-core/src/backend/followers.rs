@@ -6,7 +6,8 @@ use std::sync::Weak;
 use crate::Error;
 use crate::backend::Moment;
 
-/// A waiter behind an acquisition, which is cut off from the store for as long as the acquisition is.
+/// A waiter behind an acquisition, which is cut off from the store for as long as the acquisition
+/// is.
 pub(crate) trait QueuedBehind: Send + Sync {
     /// Notes that the store has not answered since `heard`, with the `error` of the last attempt.
     fn cut_off(&self, error: &Error, heard: Moment);

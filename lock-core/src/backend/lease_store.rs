@@ -13,8 +13,9 @@ use crate::{Error, ErrorKind, LockKey, LockRequest, LossReason, Mode, Result};
 
 /// Renews and releases the holds of a backend: one per client, for all its holds.
 ///
-/// The other half of [`DistributedLock`](crate::DistributedLock). The [`Keeper`](crate::backend::Keeper)
-/// and the [`Claim`](crate::backend::Claim) call it; applications never do.
+/// The other half of [`DistributedLock`](crate::DistributedLock). The
+/// [`Keeper`](crate::backend::Keeper) and the [`Claim`](crate::backend::Claim) call it;
+/// applications never do.
 #[async_trait]
 pub trait LeaseStore: fmt::Debug + Send + Sync + 'static {
     /// Renews `holds` and answers one [`Renewal`] for each, in their order.
@@ -34,8 +35,8 @@ pub trait LeaseStore: fmt::Debug + Send + Sync + 'static {
     /// Gives `hold` back, if it is there, and takes it out of every queue it waits in.
     ///
     /// Harmless when it was never granted, and when someone else holds the key by now. May be
-    /// called again after an error, and from any thread. A take may still be on its way, and must not
-    /// be overtaken, unless the hold [was granted](HoldId::was_granted).
+    /// called again after an error, and from any thread. A take may still be on its way, and must
+    /// not be overtaken, unless the hold [was granted](HoldId::was_granted).
     ///
     /// # Errors
     ///
@@ -52,12 +53,14 @@ pub trait LeaseStore: fmt::Debug + Send + Sync + 'static {
 pub enum Renewal {
     /// Still ours, for `ttl` from `sent` on, of which the last part is its lock delay.
     ///
-    /// The answer with the latest `sent` counts, be it shorter or longer than those before; one that was
-    /// sent earlier changes nothing. Deadline, next renewal and hand-over follow.
+    /// The answer with the latest `sent` counts, be it shorter or longer than those before; one
+    /// that was sent earlier changes nothing. Deadline, next renewal and hand-over follow.
     Held {
-        /// When the request was sent that the store confirmed; with a shared keep-alive, an earlier one.
+        /// When the request was sent that the store confirmed; with a shared keep-alive, an earlier
+        /// one.
         sent: Moment,
-        /// The ttl that the store has granted now, which may be less than was asked for, or than before.
+        /// The ttl that the store has granted now, which may be less than was asked for, or than
+        /// before.
         ttl: Duration,
     },
     /// Not ours any more.
@@ -128,7 +131,8 @@ impl HoldId {
         self.lock_delay
     }
 
-    /// Returns what to ask the store for at each take and renewal: the ttl, and the lock delay behind it.
+    /// Returns what to ask the store for at each take and renewal: the ttl, and the lock delay
+    /// behind it.
     pub fn store_ttl(&self) -> Duration {
         self.ttl + self.lock_delay
     }
@@ -138,8 +142,8 @@ impl HoldId {
         self.claim
     }
 
-    /// Which runtime claimed it, for backends that keep a connection on each: a clean-up that has to
-    /// stay behind its take travels on the same connection. The runtime may be gone by now, and
+    /// Which runtime claimed it, for backends that keep a connection on each: a clean-up that has
+    /// to stay behind its take travels on the same connection. The runtime may be gone by now, and
     /// another one may have its number.
     pub fn runtime(&self) -> Id {
         self.runtime
@@ -148,8 +152,8 @@ impl HoldId {
     /// Returns true if the store has granted the hold and no take of it is unanswered, so that its
     /// release can overtake none and may travel on any connection.
     ///
-    /// True of the id that [`LeaseStore::release`] is given; one that was cloned before the grant does not
-    /// learn of it.
+    /// True of the id that [`LeaseStore::release`] is given; one that was cloned before the grant
+    /// does not learn of it.
     pub fn was_granted(&self) -> bool {
         self.granted.get()
     }
@@ -188,9 +192,9 @@ impl Hash for GrantedFlag {
     fn hash<H: Hasher>(&self, _: &mut H) {}
 }
 
-/// 128 random bits, new for every claim on the store, so that no client releases or renews what is not
-/// theirs: not another process, not another claim of the same process. A grant that is handed on or shared
-/// inside of a process keeps its claim id; its guards differ in their tokens.
+/// 128 random bits, new for every claim on the store, so that no client releases or renews what is
+/// not theirs: not another process, not another claim of the same process. A grant that is handed
+/// on or shared inside of a process keeps its claim id; its guards differ in their tokens.
 ///
 /// Displayed as 32 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

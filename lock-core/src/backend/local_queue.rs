@@ -1,4 +1,5 @@
-//! A queue of the waiters of one client for each key. Only the first waiter of a key asks the store.
+//! A queue of the waiters of one client for each key. Only the first waiter of a key asks the
+//! store.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -15,8 +16,8 @@ use crate::{Error, LockKey, Result};
 
 /// A queue of the waiters of one client for each key, served in order of arrival.
 ///
-/// For stores that keep no queue. A release then causes one request of this client, however many of its
-/// tasks wait.
+/// For stores that keep no queue. A release then causes one request of this client, however many of
+/// its tasks wait.
 #[derive(Clone, Default)]
 pub struct LocalQueue {
     keys: Arc<Mutex<HashMap<LockKey, KeyQueue>>>,
@@ -48,13 +49,13 @@ impl LocalQueue {
         self.keys.lock().contains_key(key)
     }
 
-    /// Enters the queue of `key` and waits for the turn; `None` if the wait ends before. During the turn,
-    /// waiters behind are told of each outage that `attempts` outlasts.
+    /// Enters the queue of `key` and waits for the turn; `None` if the wait ends before. During the
+    /// turn, waiters behind are told of each outage that `attempts` outlasts.
     ///
     /// # Errors
     ///
-    /// The error of the first waiter, if the wait has no limit and the store has not answered for 30 seconds
-    /// of it.
+    /// The error of the first waiter, if the wait has no limit and the store has not answered for
+    /// 30 seconds of it.
     ///
     /// # Cancel safety
     ///

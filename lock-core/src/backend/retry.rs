@@ -10,8 +10,8 @@ use crate::backend::{Clock, LastReply, Moment};
 use crate::mutex::Mutex;
 use crate::{Error, ErrorKind, LockRequest, Result, Wait};
 
-/// The shortest time that an answer may come after the end of a wait: a request that was sent in time is
-/// better waited for than misread.
+/// The shortest time that an answer may come after the end of a wait: a request that was sent in
+/// time is better waited for than misread.
 const GRACE: Duration = Duration::from_millis(40);
 
 /// ... and at most: a wait that is a little late is better than one that is much longer than asked.
@@ -44,7 +44,8 @@ pub struct Retry {
     /// When the last request was sent to which the answer was that the key is held.
     refused: Option<Moment>,
     ttl: Duration,
-    /// The number of attempts in a row that took a third of the ttl, while the store answered others.
+    /// The number of attempts in a row that took a third of the ttl, while the store answered
+    /// others.
     late: u32,
     /// When the present attempt began.
     asked: Mutex<Moment>,
@@ -91,8 +92,8 @@ impl Retry {
         }
     }
 
-    /// Returns how long to wait for the next answer of a store of which so much was `heard`. At the end of a
-    /// wait, an answer is no sign of trouble until it takes far longer than usual.
+    /// Returns how long to wait for the next answer of a store of which so much was `heard`. At the
+    /// end of a wait, an answer is no sign of trouble until it takes far longer than usual.
     pub fn patience(&self, heard: LastReply) -> Duration {
         *self.asked.lock() = Clock::Boot.now();
         if self.ends.is_none() {
@@ -164,8 +165,8 @@ impl Retry {
         self.troubled
     }
 
-    /// Returns what the last attempt of a wait that is over comes to. A moment's silence is no proof of
-    /// trouble, if the key was held a moment ago.
+    /// Returns what the last attempt of a wait that is over comes to. A moment's silence is no
+    /// proof of trouble, if the key was held a moment ago.
     ///
     /// # Errors
     ///
@@ -197,8 +198,8 @@ impl Retry {
         self.ends.is_some_and(|ends| ends <= Instant::now())
     }
 
-    /// Returns true if the answer took longer than the ttl allows, although the store answers: another attempt
-    /// would not be quicker.
+    /// Returns true if the answer took longer than the ttl allows, although the store answers:
+    /// another attempt would not be quicker.
     fn is_too_late(&self, error: &Error, heard: LastReply) -> bool {
         let asked = *self.asked.lock();
         let took = Clock::Boot.now().since(asked);

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The number of requests that a client sends together, as far as its servers have shown.
 ///
-/// Servers limit the size of a request and rarely say how, so the number is halved each time that a batch is
-/// refused for its size. Clones share it.
+/// Servers limit the size of a request and rarely say how, so the number is halved each time that a
+/// batch is refused for its size. Clones share it.
 ///
 /// ```
 /// use lock_core::backend::BatchSize;
@@ -29,7 +29,8 @@ impl BatchSize {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Halves the number after a batch of `refused` requests was too large; false if that was a single one.
+    /// Halves the number after a batch of `refused` requests was too large; false if that was a
+    /// single one.
     pub fn halve(&self, refused: usize) -> bool {
         self.0.fetch_min((refused / 2).max(1), Ordering::Relaxed);
         refused > 1

@@ -15,8 +15,9 @@ use crate::mutex::Mutex;
 /// The longest sleep of the timer task while requests are made.
 const ROUND: Duration = Duration::from_millis(250);
 
-/// The number of turns that a request gets after its limit. A runtime that was busy until then has not looked yet what has
-/// arrived, and the task that reads it may have to wake others before the request is answered.
+/// The number of turns that a request gets after its limit. A runtime that was busy until then has
+/// not looked yet what has arrived, and the task that reads it may have to wake others before the
+/// request is answered.
 const LAST_TURNS: u32 = 3;
 
 /// Bounds requests in time, for backends whose requests are nearly always answered long before
@@ -261,7 +262,8 @@ mod tests {
         assert_eq!((first, second), (Some(()), None));
     }
 
-    /// Here a socket has it, which another task reads: the kernel knows it, and the runtime has not asked.
+    /// Here a socket has it, which another task reads: the kernel knows it, and the runtime has not
+    /// asked.
     #[tokio::test]
     async fn what_has_arrived_while_the_runtime_was_busy_is_an_answer() {
         let deadlines = at_home();

@@ -7,7 +7,8 @@ use std::task::{Context, Poll};
 
 use tokio::runtime::Handle;
 
-/// A future that its caller drives, which costs no task, and that is finished on a runtime if the caller drops it.
+/// A future that its caller drives, which costs no task, and that is finished on a runtime if the
+/// caller drops it.
 ///
 /// One that was never polled has sent nothing, and is dropped.
 pub struct Detached<T: Send + 'static> {

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The number of requests that are under way, for a backend that lets those that come meanwhile travel together.
+/// The number of requests that are under way, for a backend that lets those that come meanwhile
+/// travel together.
 #[derive(Debug, Clone, Default)]
 pub struct InFlight(Arc<AtomicUsize>);
 

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Tells whether a task attends to some work, so that one runs while there is any, and none otherwise.
+/// Tells whether a task attends to some work, so that one runs while there is any, and none
+/// otherwise.
 ///
-/// Work is entered under a mutex, and [`begin`](Self::begin) called after it. The task that finds no more work calls
+/// Work is entered under a mutex, and [`begin`](Self::begin) called after it. The task that finds
+/// no more work calls
 /// [`end`](Self::end) under the same mutex, so that no work is left without a task.
 ///
 /// ```
@@ -26,7 +28,8 @@ pub struct OnDemand {
     turns: Arc<AtomicU64>,
 }
 
-/// The attendance of one task. If it is dropped before its end, as with its runtime, the next work starts another task.
+/// The attendance of one task. If it is dropped before its end, as with its runtime, the next work
+/// starts another task.
 #[derive(Debug)]
 pub struct Attendance {
     turns: Arc<AtomicU64>,

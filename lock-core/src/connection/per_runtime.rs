@@ -11,11 +11,12 @@ use crate::Result;
 use crate::backend::KeeperRuntime;
 use crate::mutex::Mutex;
 
-/// One `T` for each runtime that it is needed on, such as its connections: so that no caller depends on a
-/// runtime that another one may have stopped driving.
+/// One `T` for each runtime that it is needed on, such as its connections: so that no caller
+/// depends on a runtime that another one may have stopped driving.
 pub struct PerRuntime<T> {
     make: Make<T>,
-    /// Whose runtime it is about: the caller's, for requests that a caller waits for, or the keeper's.
+    /// Whose runtime it is about: the caller's, for requests that a caller waits for, or the
+    /// keeper's.
     keeper_runtime: KeeperRuntime,
     entries: Arc<RuntimeEntries<T>>,
     /// Its end tells the tasks that live on the runtimes that they are not needed any more.
@@ -56,7 +57,8 @@ impl<T: Send + Sync + 'static> PerRuntime<T> {
     ///
     /// # Errors
     ///
-    /// [`Config`](crate::ErrorKind::Config) on the caller's runtime when the caller is in no runtime.
+    /// [`Config`](crate::ErrorKind::Config) on the caller's runtime when the caller is in no
+    /// runtime.
     pub fn here(&self) -> Result<Arc<T>> {
         Ok(self.on(&self.keeper_runtime.handle()?))
     }

@@ -1,6 +1,7 @@
 //! Text whose unusual characters are written as `%` and two hexadecimal digits.
 
-/// Returns the text that `text` stands for, or `None` if an escape is malformed or the bytes are no UTF-8.
+/// Returns the text that `text` stands for, or `None` if an escape is malformed or the bytes are no
+/// UTF-8.
 ///
 /// A `+` stays a `+`: this is for user, password and path of a URL, not for its query.
 ///

@@ -10,7 +10,8 @@ use tokio::sync::watch;
 use crate::Result;
 use crate::mutex::Mutex;
 
-/// A connection that is opened when it is first needed, shared by all who need it, and opened again once it was
+/// A connection that is opened when it is first needed, shared by all who need it, and opened again
+/// once it was
 /// [forgotten](Self::forget).
 pub struct Reconnecting<C> {
     /// Where the connection lives. It dies with its runtime.
@@ -56,8 +57,8 @@ impl<C: Send + Sync + 'static> Reconnecting<C> {
 
     /// Returns the open connection, which `open` opens now if there is none.
     ///
-    /// It is opened in a task of its own: a caller that gives up waiting for it, or is not polled for a while, neither
-    /// stops it nor holds the others up.
+    /// It is opened in a task of its own: a caller that gives up waiting for it, or is not polled
+    /// for a while, neither stops it nor holds the others up.
     ///
     /// # Errors
     ///
@@ -114,7 +115,8 @@ impl<C: Send + Sync + 'static> Reconnecting<C> {
         Err(outcome)
     }
 
-    /// Has the next one who needs it open another connection than this; `false` if that has been done.
+    /// Has the next one who needs it open another connection than this; `false` if that has been
+    /// done.
     pub fn forget(&self, connection: &Arc<C>) -> bool {
         let mut state = self.state.lock();
         let is_open =

@@ -14,8 +14,8 @@ use crate::{FencingToken, LockGuard, Mode};
 const SHARERS_MAX: usize = FencingToken::HAND_OFFS;
 
 impl HandOffQueues {
-    /// Takes what the claim of `driver` was granted: makes the guard that it gets, shares the grant with the
-    /// readers behind it, and lets the next one claim if the mode admits others beside it.
+    /// Takes what the claim of `driver` was granted: makes the guard that it gets, shares the grant
+    /// with the readers behind it, and lets the next one claim if the mode admits others beside it.
     pub(super) fn granted(self: &Arc<Self>, driver: &Arc<Slot>, guard: LockGuard) -> LockGuard {
         let mut queues = self.by_key.lock();
         let ours = |queue: &&mut HandOffQueue<Arc<Slot>>| {

@@ -14,23 +14,26 @@ use crate::{Capabilities, DistributedLock, LockGuard, LockRequest, Result, Wait}
 /// The time that a process stays away from the store after a spent budget, at most.
 const REST_MAX: Duration = Duration::from_millis(10);
 
-/// Any backend, with the waiters of this process in one queue for each key, and few claims on the store.
+/// Any backend, with the waiters of this process in one queue for each key, and few claims on the
+/// store.
 ///
 /// Only the first waiter of a key claims it on the store; those behind it cost the store nothing.
 ///
-/// - **Exclusive**: a lock that is released while others of this process wait for it goes to the first of
-///   them without a round trip, with a fencing token of its own. After the budget it goes back to the store,
-///   so that other processes get their turn.
-/// - **Shared**: readers with the same ttl and lock delay that wait while one of them claims share its grant,
-///   each with a guard and a token of its own. The lock is given back when the last of these guards has
-///   ended, and its loss is the loss of them all. No reader joins what is already granted.
-/// - **Permits**: each permit is a grant of its own, and one more is claimed while a task waits. None is handed on,
-///   since its token would be less than those of permits that were granted after it.
+/// - **Exclusive**: a lock that is released while others of this process wait for it goes to the
+///   first of them without a round trip, with a fencing token of its own. After the budget it goes
+///   back to the store, so that other processes get their turn.
+/// - **Shared**: readers with the same ttl and lock delay that wait while one of them claims share
+///   its grant, each with a guard and a token of its own. The lock is given back when the last of
+///   these guards has ended, and its loss is the loss of them all. No reader joins what is already
+///   granted.
+/// - **Permits**: each permit is a grant of its own, and one more is claimed while a task waits.
+///   None is handed on, since its token would be less than those of permits that were granted after
+///   it.
 ///
-/// Within a process all waiters of a key are served in order of arrival, whatever their mode: neither
-/// readers nor writers can shut each other out. Only what asks without waiting passes them by. It trades the
-/// order among processes, where the store keeps one, for speed: no process waits for longer than the
-/// others' budgets.
+/// Within a process all waiters of a key are served in order of arrival, whatever their mode:
+/// neither readers nor writers can shut each other out. Only what asks without waiting passes them
+/// by. It trades the order among processes, where the store keeps one, for speed: no process waits
+/// for longer than the others' budgets.
 ///
 /// A waiter whose future is not polled does not hold up the others, see
 /// [`DistributedLock::acquire`].
@@ -100,7 +103,8 @@ impl DistributedLock for HandOff {
         match Waiting::arrive(&self.queues, &request).outcome().await {
             WaitOutcome::Decided(outcome) => outcome,
             WaitOutcome::TimedOut if self.queues.is_held(&request.key) => Ok(None),
-            // No guard of this process holds it: only the store can say whether it is busy or broken.
+            // No guard of this process holds it: only the store can say whether it is busy or
+            // broken.
             WaitOutcome::TimedOut => locks.acquire(request).await,
         }
     }

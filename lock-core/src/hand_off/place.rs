@@ -12,7 +12,8 @@ use crate::{LockGuard, LockKey};
 
 /// The tie between an exclusive hold and the queue that it came from.
 ///
-/// While it is there no waiter of this process claims the key on the store; dropping it lets the next waiter do so.
+/// While it is there no waiter of this process claims the key on the store; dropping it lets the
+/// next waiter do so.
 #[derive(Debug)]
 pub(super) struct Place {
     queues: Arc<HandOffQueues>,
@@ -51,8 +52,8 @@ impl Place {
         guard.with_successors(Box::new(self))
     }
 
-    /// Finds the next waiter, if it may have the hold of `guard` as it is: within the budget, with the ttl and the lock
-    /// delay it asked for, and with most of the lease ahead.
+    /// Finds the next waiter, if it may have the hold of `guard` as it is: within the budget, with
+    /// the ttl and the lock delay it asked for, and with most of the lease ahead.
     fn next_waiter(&self, guard: &LockGuard) -> Option<Arc<Slot>> {
         if self.since.elapsed() >= self.queues.budget || !guard.hold().is_fresh() {
             return None;

@@ -7,16 +7,17 @@ use crate::{LockRequest, Mode};
 
 /// The waiters of one key, in order of arrival whatever their mode.
 ///
-/// The first of them is the driver: it claims the key on the store. The others wait until they are driver,
-/// or are given a guard by a release or a shared grant of this process. While a guard of this process holds
-/// the key exclusively there is no driver.
+/// The first of them is the driver: it claims the key on the store. The others wait until they are
+/// driver, or are given a guard by a release or a shared grant of this process. While a guard of
+/// this process holds the key exclusively there is no driver.
 #[derive(Debug)]
 pub(super) struct HandOffQueue<W> {
     turn: QueueOwner<W>,
     waiters: VecDeque<W>,
     /// The number of waiters that have lapsed since the others were looked for.
     lapses: u32,
-    /// For how long this process has held the key since it last stayed away from the store for others.
+    /// For how long this process has held the key since it last stayed away from the store for
+    /// others.
     spent: Duration,
     /// True if the last driver met an outage until its wait ended, and so did those behind it.
     pub(super) is_silent: bool,
@@ -75,8 +76,8 @@ impl<W: Waits> HandOffQueue<W> {
 
     /// Adds a waiter at the end.
     pub(super) fn push(&mut self, waiter: W) {
-        // Keeps waiters that come and give up from piling up. Looking whenever the queue would have to
-        // grow spreads the cost over the arrivals.
+        // Keeps waiters that come and give up from piling up. Looking whenever the queue would have
+        // to grow spreads the cost over the arrivals.
         if self.waiters.len() == self.waiters.capacity() {
             self.waiters.retain(|waiter| !waiter.has_gone());
         }
@@ -100,7 +101,8 @@ impl<W: Waits> HandOffQueue<W> {
         matches!(self.turn, QueueOwner::Holder { ended: false, .. })
     }
 
-    /// The exclusive hold that has ended and is on its way back to the store, if those here wait for that.
+    /// The exclusive hold that has ended and is on its way back to the store, if those here wait
+    /// for that.
     pub(super) fn ended(&self) -> Option<u64> {
         match self.turn {
             QueueOwner::Holder {
@@ -147,7 +149,8 @@ impl<W: Waits> HandOffQueue<W> {
         };
     }
 
-    /// Counts that the key was `held` so long; returns whether that spends the `budget`, which begins anew then.
+    /// Counts that the key was `held` so long; returns whether that spends the `budget`, which
+    /// begins anew then.
     pub(super) fn spend(&mut self, held: Duration, budget: Duration) -> bool {
         self.spent = self.spent.saturating_add(held);
         let is_spent = self.spent >= budget;
@@ -170,8 +173,8 @@ impl<W: Waits> HandOffQueue<W> {
         self.waiters.pop_front_if(|waiter| waiter.wants() == wants)
     }
 
-    /// Takes out the readers that share a grant of what the driver `wants`, `most` at most: those that
-    /// none of another mode came before.
+    /// Takes out the readers that share a grant of what the driver `wants`, `most` at most: those
+    /// that none of another mode came before.
     pub(super) fn sharers(
         &mut self,
         wants: Wants,

@@ -1,4 +1,5 @@
-//! The queues of one client, key by key, and what passes between waiters, guards and the store's claims.
+//! The queues of one client, key by key, and what passes between waiters, guards and the store's
+//! claims.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -84,8 +85,9 @@ impl HandOffQueues {
         slot
     }
 
-    /// Looks after those who wait for `key`; returns the exclusive hold whose release they wait for, if any. Where that is
-    /// the one of the look `before`, the task that awaits the release may not be polled, and the next one claims.
+    /// Looks after those who wait for `key`; returns the exclusive hold whose release they wait
+    /// for, if any. Where that is the one of the look `before`, the task that awaits the release
+    /// may not be polled, and the next one claims.
     pub(super) fn look_after(&self, key: &LockKey, before: Option<u64>) -> Option<u64> {
         let ended = self.by_key.lock().get(key).and_then(HandOffQueue::ended);
         if let Some(number) = ended.filter(|_| ended == before) {
@@ -116,8 +118,8 @@ impl HandOffQueues {
         });
     }
 
-    /// Lets the next waiter claim `key` after the exclusive hold `number`, which this process `held` so long: after a
-    /// rest when that spent the budget.
+    /// Lets the next waiter claim `key` after the exclusive hold `number`, which this process
+    /// `held` so long: after a rest when that spent the budget.
     pub(super) fn hold_left(&self, key: &LockKey, number: u64, held: Duration) {
         self.pass_from(key, held, |queue| queue.belongs_to(number));
     }

@@ -12,8 +12,8 @@ use crate::{FencingToken, LockGuard};
 
 /// A shared grant, from which each reader that waited takes a guard when it is polled.
 ///
-/// The hold is kept until all of them have taken theirs or have gone, and in any case as long as there are
-/// guards.
+/// The hold is kept until all of them have taken theirs or have gone, and in any case as long as
+/// there are guards.
 pub(super) struct SharedGrant {
     state: Mutex<ShareState>,
     /// Counts those that came or went, for the watchdog.

@@ -52,12 +52,12 @@ pub(super) trait SlotQueues: Send + Sync {
     /// Gives the claim of `driver` up, which is not polled, and lets the next waiter drive.
     fn driver_lapsed(&self, driver: &Slot);
 
-    /// Looks after a lapse whether others behind are polled, once in a while: where no runtime is driven,
-    /// its waiters would come to their turn and lapse one after the other.
+    /// Looks after a lapse whether others behind are polled, once in a while: where no runtime is
+    /// driven, its waiters would come to their turn and lapse one after the other.
     fn look_for_others(&self, lapsed: &Slot);
 
-    /// Tells those that wait behind `driver` without an end of the `error` that it met, if they have waited for as
-    /// long as waits outlast an outage since the store was `heard`.
+    /// Tells those that wait behind `driver` without an end of the `error` that it met, if they
+    /// have waited for as long as waits outlast an outage since the store was `heard`.
     fn fail_outlasted(&self, driver: &Slot, error: &Error, heard: Moment);
 }
 

@@ -116,7 +116,8 @@ impl<'a> Waiting<'a> {
         let mut request = self.request.clone();
         request.max_hold = None;
         request.followers = Some(Slot::followers(&self.slot));
-        // The store may not have been asked for long: that it is away is known only to a waiter that has asked.
+        // The store may not have been asked for long: that it is away is known only to a waiter
+        // that has asked.
         let is_silent = self.queues.is_silent(&self.slot.key);
         request.arrived = Some(if is_silent {
             self.slot.arrived
@@ -132,8 +133,8 @@ impl<'a> Waiting<'a> {
         })
     }
 
-    /// A wait without a limit gives up only when the store has not answered for long: then those behind
-    /// that have waited for as long need not find out one by one.
+    /// A wait without a limit gives up only when the store has not answered for long: then those
+    /// behind that have waited for as long need not find out one by one.
     fn fail_others(&self, error: &Error) {
         if self.request.wait() == Wait::Forever && error.is_retryable() {
             self.queues

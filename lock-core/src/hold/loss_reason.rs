@@ -15,8 +15,8 @@ pub enum LossReason {
     /// The guard was released or dropped. Only a [`HoldWatch`](crate::HoldWatch) that outlives
     /// the guard is told so.
     Released,
-    /// It was held for as long as its request [allowed](crate::LockRequest::max_hold). It is given back
-    /// at once, or after its [lock delay](crate::LockRequest::lock_delay).
+    /// It was held for as long as its request [allowed](crate::LockRequest::max_hold). It is given
+    /// back at once, or after its [lock delay](crate::LockRequest::lock_delay).
     TooLong,
     /// Its client was [shut down](crate::DistributedLock::shutdown), which gives the key back.
     Closed,

@@ -1,8 +1,9 @@
 //! Guards that share one hold on the store, each with an end of its own.
 //!
-//! To each guard its part looks like a hold of its own, a *member*: it can be released, watched and limited
-//! in time by itself. Members are not renewed and not released on the store; they follow the deadline of the
-//! hold that they are part of, and are lost with it. That is released when the last of them has ended.
+//! To each guard its part looks like a hold of its own, a *member*: it can be released, watched and
+//! limited in time by itself. Members are not renewed and not released on the store; they follow
+//! the deadline of the hold that they are part of, and are lost with it. That is released when the
+//! last of them has ended.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -13,7 +14,8 @@ use crate::hold::{Hold, Part};
 use crate::mutex::Mutex;
 
 impl Hold {
-    /// Makes a member, which keeps `part` of the whole until it has ended, and may be held for `max_hold` at most.
+    /// Makes a member, which keeps `part` of the whole until it has ended, and may be held for
+    /// `max_hold` at most.
     pub(crate) fn member(self: &Arc<Self>, part: Part, max_hold: Option<Duration>) -> Arc<Self> {
         let mut members = self.members.get_or_init(Mutex::default).lock();
         members.0 += 1;
@@ -60,8 +62,8 @@ impl Hold {
         }
     }
 
-    /// Ends its members, and what it has of another hold. A member that was lost alone keeps the key closed for its lock
-    /// delay.
+    /// Ends its members, and what it has of another hold. A member that was lost alone keeps the
+    /// key closed for its lock delay.
     pub(super) fn end_members(&self, reason: LossReason) {
         if let Some(members) = self.members.get() {
             let members = std::mem::take(&mut members.lock().1);

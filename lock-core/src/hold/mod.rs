@@ -28,14 +28,16 @@ pub(crate) trait HoldKeeper: Send + Sync {
     /// Has the hold looked at then.
     fn attend_at(self: Arc<Self>, hold: &Arc<Hold>, due: Moment);
 
-    /// Sees to a hold that has ended for `reason`: forgets it, and gives back what its guard may never do.
+    /// Sees to a hold that has ended for `reason`: forgets it, and gives back what its guard may
+    /// never do.
     fn ended(&self, hold: &Hold, reason: LossReason);
 
     /// Drops `part` then.
     fn keep_until(&self, part: Part, until: Moment);
 }
 
-/// The share of a member in the guard of the whole hold, which is released when the last one was dropped.
+/// The share of a member in the guard of the whole hold, which is released when the last one was
+/// dropped.
 pub(crate) type Part = Arc<dyn Any + Send + Sync>;
 
 /// A hold: its validity, and those who are told when it changes.
@@ -75,8 +77,8 @@ impl Hold {
         }
     }
 
-    /// Starts the validity that a grant of `ttl` brought, whose request was `sent` then, and a turn of
-    /// `max_hold` at most.
+    /// Starts the validity that a grant of `ttl` brought, whose request was `sent` then, and a turn
+    /// of `max_hold` at most.
     pub(crate) fn start(&self, sent: Moment, ttl: Duration, max_hold: Option<Duration>) {
         let now = self.clock.now();
         self.state.lock().start(now, (sent, ttl), max_hold);
@@ -92,8 +94,8 @@ impl Hold {
         self.state.lock().is_over(self.clock.now())
     }
 
-    /// Returns until when its lock delay keeps the key closed, if it was lost so: then it is given back when that is over,
-    /// and its guard does nothing about it.
+    /// Returns until when its lock delay keeps the key closed, if it was lost so: then it is given
+    /// back when that is over, and its guard does nothing about it.
     pub(crate) fn closed_until(&self) -> Option<Moment> {
         self.state.lock().closed_until()
     }
@@ -111,12 +113,14 @@ impl Hold {
         }
     }
 
-    /// Returns what the guard has of the ttl that the store granted last, which may be less than was asked for.
+    /// Returns what the guard has of the ttl that the store granted last, which may be less than
+    /// was asked for.
     pub(crate) fn ttl(&self) -> Duration {
         self.state.lock().granted_ttl().unwrap_or_default()
     }
 
-    /// Returns for how long the store keeps it from a request on: what it granted last, or what it was asked for.
+    /// Returns for how long the store keeps it from a request on: what it granted last, or what it
+    /// was asked for.
     pub(crate) fn store_ttl(&self) -> Duration {
         let granted = self.state.lock().granted_ttl();
         granted.map_or(self.id.store_ttl(), |ttl| ttl + self.id.lock_delay())
@@ -132,13 +136,14 @@ impl Hold {
         self.state.lock().is_fresh(self.clock.now())
     }
 
-    /// Returns the deadline of a valid hold, or why it is none. Reading a deadline that has passed makes
-    /// the loss final: no later renewal brings the hold back.
+    /// Returns the deadline of a valid hold, or why it is none. Reading a deadline that has passed
+    /// makes the loss final: no later renewal brings the hold back.
     pub(crate) fn expire_if_due(&self) -> Result<Moment, LossReason> {
         self.check_generation(None)
     }
 
-    /// Like [`expire_if_due`](Self::expire_if_due), but fails with `Released` if the hold now belongs to a later guard.
+    /// Like [`expire_if_due`](Self::expire_if_due), but fails with `Released` if the hold now
+    /// belongs to a later guard.
     pub(crate) fn check(&self, generation: GuardGeneration) -> Result<Moment, LossReason> {
         self.check_generation(Some(generation))
     }
@@ -228,7 +233,8 @@ impl Hold {
         std::mem::replace(&mut self.scheduled.lock(), due)
     }
 
-    /// Takes the answer to a renewal that was `sent` then; `None` if the hold has ended, before or by this.
+    /// Takes the answer to a renewal that was `sent` then; `None` if the hold has ended, before or
+    /// by this.
     pub(crate) fn renewed(&self, sent: Moment, ttl: Duration) -> Option<Confirmed> {
         self.expire_if_due().ok()?;
         let confirmed = self.state.lock().renewed(self.clock.now(), sent, ttl);
@@ -239,8 +245,8 @@ impl Hold {
         self.expire_if_due().ok().map(|_| confirmed)
     }
 
-    /// Ends its validity `ttl` after `since` at the latest, lock delay included, unless a later request is
-    /// confirmed, and has it renewed soon.
+    /// Ends its validity `ttl` after `since` at the latest, lock delay included, unless a later
+    /// request is confirmed, and has it renewed soon.
     pub(crate) fn count_on_at_most(self: &Arc<Self>, since: Moment, ttl: Duration) {
         let is_held = self.state.lock().limit(since, self.usable(ttl));
         // Those who sleep until its deadline have an earlier one now.
@@ -252,7 +258,8 @@ impl Hold {
         }
     }
 
-    /// Returns the state of the hold for the guard of one turn, and when it changes without an event.
+    /// Returns the state of the hold for the guard of one turn, and when it changes without an
+    /// event.
     pub(crate) fn state_in(&self, generation: GuardGeneration) -> (HoldState, Option<Moment>) {
         match self.check(generation) {
             Ok(deadline) => {
@@ -318,8 +325,8 @@ impl Hold {
                 Ok(deadline) => deadline,
                 Err(reason) => return reason,
             };
-            // The keeper's timer ends the hold at its deadline, but the keeper may be held up or have
-            // gone with the runtime of another caller.
+            // The keeper's timer ends the hold at its deadline, but the keeper may be held up or
+            // have gone with the runtime of another caller.
             tokio::select! {
                 () = changed => {}
                 () = self.sleep_until(deadline) => {}

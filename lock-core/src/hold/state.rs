@@ -7,8 +7,9 @@ use crate::hold::loss_reason::LossReason;
 
 /// The state of a hold at a moment, by the local clock.
 ///
-/// Between fine and lost there is time to act: a task that sees [`Suspect`](Self::Suspect) can finish a step, put
-/// off the next one, or write down how far it is, all while the lock is still held.
+/// Between fine and lost there is time to act: a task that sees [`Suspect`](Self::Suspect) can
+/// finish a step, put off the next one, or write down how far it is, all while the lock is still
+/// held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HoldState {
     /// Held, and renewed in time.
@@ -16,8 +17,8 @@ pub enum HoldState {
         /// The time that it stays held without another renewal.
         remaining: Duration,
     },
-    /// Held, but its renewal has had no answer for half of the ttl: the store is slow, silent or out of
-    /// reach. It is held again when a renewal is confirmed, and lost when none is.
+    /// Held, but its renewal has had no answer for half of the ttl: the store is slow, silent or
+    /// out of reach. It is held again when a renewal is confirmed, and lost when none is.
     Suspect {
         /// For how long the renewal has been due, which is at a third of the ttl.
         overdue: Duration,

@@ -38,8 +38,8 @@ impl Hold {
 /// The states of a hold, one after the other: first the present one, then each change, last
 /// [`Lost`](HoldState::Lost).
 ///
-/// It outlives the guard and never keeps the lock. Changes that come and go between two calls are not
-/// remembered: what is told was so when it was asked for.
+/// It outlives the guard and never keeps the lock. Changes that come and go between two calls are
+/// not remembered: what is told was so when it was asked for.
 ///
 /// ```
 /// use lock_core::{DistributedLockExt, HoldState, MemoryLock};

@@ -1,5 +1,5 @@
-//! Until when a hold is valid, why it ended, and until when its key stays closed after that: a state machine without a
-//! clock, a lock or a store.
+//! Until when a hold is valid, why it ended, and until when its key stays closed after that: a
+//! state machine without a clock, a lock or a store.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use crate::backend::{HoldId, Moment};
 use crate::hold::loss_reason::LossReason;
 use crate::hold::state::HoldState;
 
-/// The time that a hold is left alone after it was confirmed, although its key changes: a thirtieth of its
-/// ttl within these.
+/// The time that a hold is left alone after it was confirmed, although its key changes: a thirtieth
+/// of its ttl within these.
 const RECHECK_PAUSE_MIN: Duration = Duration::from_millis(10);
 const RECHECK_PAUSE_MAX: Duration = Duration::from_secs(1);
 
@@ -20,7 +20,8 @@ pub(crate) struct Validity {
     deadline: Moment,
     /// When the request was sent that won or renewed it last.
     confirmed: Moment,
-    /// The part for its guard of the ttl that the store granted then, which may be less than was asked for.
+    /// The part for its guard of the ttl that the store granted then, which may be less than was
+    /// asked for.
     ttl: Duration,
     /// When the next renewal is due.
     renewal_due: Moment,
@@ -77,7 +78,8 @@ pub(crate) enum Check {
 pub(crate) struct Confirmed {
     /// True if it was sent after what was confirmed before.
     pub(crate) is_news: bool,
-    /// True if those who wait for a change have to look: it was overdue, or its deadline is earlier than before.
+    /// True if those who wait for a change have to look: it was overdue, or its deadline is earlier
+    /// than before.
     pub(crate) is_to_be_told: bool,
     /// When the next one is due.
     pub(crate) renewal_due: Moment,
@@ -113,8 +115,8 @@ impl Validity {
         member
     }
 
-    /// Starts the validity that a grant of `ttl` brought, whose request was `sent` then, and a turn of
-    /// `max_hold` at most.
+    /// Starts the validity that a grant of `ttl` brought, whose request was `sent` then, and a turn
+    /// of `max_hold` at most.
     pub(crate) fn start(
         &mut self,
         now: Moment,
@@ -127,8 +129,9 @@ impl Validity {
         self.confirm(sent, ttl);
     }
 
-    /// Ends the hold if its time is over; it is checked for the guard of a `generation`, if one is given. Reading a deadline
-    /// that has passed makes the loss final: no later renewal brings the hold back.
+    /// Ends the hold if its time is over; it is checked for the guard of a `generation`, if one is
+    /// given. Reading a deadline that has passed makes the loss final: no later renewal brings the
+    /// hold back.
     pub(crate) fn check(&mut self, now: Moment, generation: Option<GuardGeneration>) -> Check {
         if generation.is_some_and(|generation| generation != self.generation) {
             return Check::Ended(LossReason::Released);
@@ -144,8 +147,8 @@ impl Validity {
         Check::EndsNow(reason)
     }
 
-    /// Ends the hold; the first reason stays. Returns true if this has ended it. A guard that was lost, and not given back
-    /// while it was valid, leaves the key closed for its lock delay.
+    /// Ends the hold; the first reason stays. Returns true if this has ended it. A guard that was
+    /// lost, and not given back while it was valid, leaves the key closed for its lock delay.
     pub(crate) fn end(&mut self, now: Moment, reason: LossReason) -> bool {
         if self.end.is_some() {
             return false;
@@ -160,7 +163,8 @@ impl Validity {
         true
     }
 
-    /// Ends the turn of the guard and starts the next guard's, of `max_hold` at most; `None` if the hold has ended.
+    /// Ends the turn of the guard and starts the next guard's, of `max_hold` at most; `None` if the
+    /// hold has ended.
     pub(crate) fn next_turn(
         &mut self,
         now: Moment,
@@ -197,8 +201,8 @@ impl Validity {
         }
     }
 
-    /// Takes over the last confirmation of the hold that this is a member of. Returns true if those who wait for a change
-    /// have to look.
+    /// Takes over the last confirmation of the hold that this is a member of. Returns true if those
+    /// who wait for a change have to look.
     pub(crate) fn follow(&mut self, now: Moment, whole: Confirmation) -> bool {
         let (was_overdue, deadline) = (self.overdue_from() <= now, self.deadline);
         self.take_over(whole);
@@ -212,8 +216,8 @@ impl Validity {
         self.deadline = whole.deadline;
     }
 
-    /// The latest confirmation counts, be it shorter or longer; one that was sent before what is confirmed already changes
-    /// nothing.
+    /// The latest confirmation counts, be it shorter or longer; one that was sent before what is
+    /// confirmed already changes nothing.
     fn confirm(&mut self, sent: Moment, ttl: Duration) {
         if sent < self.confirmed {
             return;
@@ -241,11 +245,12 @@ impl Validity {
         }
     }
 
-    /// Has no request that was sent before `since` count for longer than `ttl` from then on. Returns true if a guard has the
-    /// hold.
+    /// Has no request that was sent before `since` count for longer than `ttl` from then on.
+    /// Returns true if a guard has the hold.
     pub(crate) fn limit(&mut self, since: Moment, ttl: Duration) -> bool {
         let until = deadline(since, ttl);
-        // An earlier limit stays until a later request was answered: the store may have acted on either.
+        // An earlier limit stays until a later request was answered: the store may have acted on
+        // either.
         let until = self.limit.map_or(until, |limit| limit.until.min(until));
         self.limit = Some(Limit { since, until });
         self.deadline = self.deadline.min(until);
@@ -278,7 +283,8 @@ impl Validity {
         self.renewing = false;
     }
 
-    /// Returns true if a renewal was ever sent; the first one may be unanswered when its key changes.
+    /// Returns true if a renewal was ever sent; the first one may be unanswered when its key
+    /// changes.
     pub(crate) fn was_renewed(&self) -> bool {
         self.was_renewed
     }
@@ -293,15 +299,16 @@ impl Validity {
         self.recheck
     }
 
-    /// Returns when to ask the store whether it is still there, once something has happened to its key: at
-    /// once, but not again and again for a key that changes all the time.
+    /// Returns when to ask the store whether it is still there, once something has happened to its
+    /// key: at once, but not again and again for a key that changes all the time.
     pub(crate) fn next_recheck(&self, now: Moment) -> Moment {
         let shortest = RECHECK_PAUSE_MIN.min(self.ttl / 4);
         let pause = (self.ttl / 30).clamp(shortest, RECHECK_PAUSE_MAX);
         now.max(self.confirmed.plus(pause))
     }
 
-    /// Returns the state of a hold that is valid until `deadline`, and when it changes without an event.
+    /// Returns the state of a hold that is valid until `deadline`, and when it changes without an
+    /// event.
     pub(crate) fn state(&self, now: Moment, deadline: Moment) -> (HoldState, Moment) {
         let remaining = deadline.since(now);
         let overdue_from = self.overdue_from();
@@ -312,8 +319,8 @@ impl Validity {
         (HoldState::Suspect { overdue, remaining }, deadline)
     }
 
-    /// From when on a renewal has had half of the time again that it was waited for: it is sent at a third
-    /// of the ttl, and should be answered by its half.
+    /// From when on a renewal has had half of the time again that it was waited for: it is sent at
+    /// a third of the ttl, and should be answered by its half.
     fn overdue_from(&self) -> Moment {
         self.renewal_due
             .plus(self.renewal_due.since(self.confirmed) / 2)
@@ -349,27 +356,28 @@ impl Validity {
         now.since(self.turn_began)
     }
 
-    /// Returns true if it was granted or renewed so lately that no renewal is due: most of what the store granted
-    /// is ahead.
+    /// Returns true if it was granted or renewed so lately that no renewal is due: most of what the
+    /// store granted is ahead.
     pub(crate) fn is_fresh(&self, now: Moment) -> bool {
         self.deadline.since(now) >= self.ttl * 2 / 3
     }
 }
 
-/// The time by which a hold ends before the store's expiry, so that its end is told by then: timers have
-/// steps of 1 ms, and a busy machine lets them and the tasks that they wake run late.
+/// The time by which a hold ends before the store's expiry, so that its end is told by then: timers
+/// have steps of 1 ms, and a busy machine lets them and the tasks that they wake run late.
 const LATENESS_MIN: Duration = Duration::from_millis(10);
 const LATENESS_MAX: Duration = Duration::from_millis(50);
 
-/// Returns when a hold for `ttl` from `sent` on stops being valid: a margin before the store's own expiry,
-/// for clocks that run at rates up to 1 % apart, and for what comes late.
+/// Returns when a hold for `ttl` from `sent` on stops being valid: a margin before the store's own
+/// expiry, for clocks that run at rates up to 1 % apart, and for what comes late.
 fn deadline(sent: Moment, ttl: Duration) -> Moment {
     let drift = ttl / 100;
     let lateness = (ttl / 20).clamp(LATENESS_MIN, LATENESS_MAX).min(ttl / 2);
     sent.plus(ttl - drift - lateness)
 }
 
-/// Returns when a hold for `ttl` from `sent` on is renewed: a third of the ttl leaves room for two failures.
+/// Returns when a hold for `ttl` from `sent` on is renewed: a third of the ttl leaves room for two
+/// failures.
 pub(crate) fn renewal_due(sent: Moment, ttl: Duration) -> Moment {
     sent.plus(ttl / 3)
 }

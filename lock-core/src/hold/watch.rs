@@ -66,8 +66,8 @@ impl HoldWatch {
         }
     }
 
-    /// Returns the state of the hold at this moment, by the local clock alone: held, held with a renewal that is
-    /// overdue, or lost.
+    /// Returns the state of the hold at this moment, by the local clock alone: held, held with a
+    /// renewal that is overdue, or lost.
     pub fn state(&self) -> HoldState {
         self.hold.state_in(self.generation).0
     }

@@ -16,7 +16,8 @@ use crate::keeper::schedule::RenewalSchedule;
 use crate::mutex::Mutex;
 use crate::{LossReason, Result};
 
-/// The part of a keeper that lives on one runtime, with the schedule of the holds that are kept there.
+/// The part of a keeper that lives on one runtime, with the schedule of the holds that are kept
+/// there.
 pub(crate) struct RuntimeKeeper {
     pub(crate) client: Arc<KeeperInner>,
     schedule: Arc<RenewalSchedule>,
@@ -33,7 +34,8 @@ impl RuntimeKeepers {
     ///
     /// # Errors
     ///
-    /// [`Config`](crate::ErrorKind::Config) outside of a runtime, where holds are kept by the caller.
+    /// [`Config`](crate::ErrorKind::Config) outside of a runtime, where holds are kept by the
+    /// caller.
     pub(crate) fn here(&self, client: &Arc<KeeperInner>) -> Result<Arc<RuntimeKeeper>> {
         let handle = client.keeper_runtime.handle()?;
         let mut all = self.0.lock();
@@ -52,7 +54,8 @@ impl RuntimeKeepers {
 }
 
 impl RuntimeKeeper {
-    /// Keeps a hold that was granted for `ttl` by a request that was `sent` then, for `max_hold` at most.
+    /// Keeps a hold that was granted for `ttl` by a request that was `sent` then, for `max_hold` at
+    /// most.
     pub(crate) fn keep(
         &self,
         hold: &Arc<Hold>,
@@ -85,12 +88,14 @@ impl HoldKeeper for RuntimeKeeper {
     fn ended(&self, hold: &Hold, reason: LossReason) {
         self.schedule.remove(hold);
         let closed_until = hold.closed_until();
-        // From before it leaves the registry, so that no shutdown finds it neither held nor under way.
+        // From before it leaves the registry, so that no shutdown finds it neither held nor under
+        // way.
         let is_free_at_once =
             reason == LossReason::TooLong && closed_until.is_none() && !hold.is_member();
         let releasing = is_free_at_once.then(|| self.client.releasing(hold));
         if let Some(hold) = self.client.registry.leave(hold) {
-            // Its guard may be stuck or leaked, and the store knows of no limit, nor always of the loss.
+            // Its guard may be stuck or leaked, and the store knows of no limit, nor always of the
+            // loss.
             match (releasing, closed_until) {
                 (Some(releasing), _) => self.release_in_background(&hold, releasing, None::<()>),
                 (None, Some(until)) => self.release_after(&hold, until),

@@ -15,7 +15,8 @@ use crate::keeper::inner::KeeperInner;
 use crate::keeper::shutdown_gate::ReleaseGuard;
 
 impl KeeperInner {
-    /// Notes that a release is under way: the store ends the hold after one ttl of its own without it.
+    /// Notes that a release is under way: the store ends the hold after one ttl of its own without
+    /// it.
     pub(crate) fn releasing(&self, hold: &Hold) -> ReleaseGuard {
         let now = self.clock.now();
         let of_key = self.releases.begin(&hold.id);
@@ -28,8 +29,8 @@ impl KeeperInner {
         runtime.spawn(keeper.release_until_confirmed(hold, None::<()>, releasing));
     }
 
-    /// Repeats the release until the store has answered, at most for one ttl of the store: by then it
-    /// has ended the hold by itself. Drops `place` after that.
+    /// Repeats the release until the store has answered, at most for one ttl of the store: by then
+    /// it has ended the hold by itself. Drops `place` after that.
     async fn release_until_confirmed<P: Send>(
         self: Arc<Self>,
         hold: Arc<Hold>,
@@ -57,9 +58,9 @@ impl KeeperInner {
 }
 
 impl RuntimeKeeper {
-    /// Releases when the lock delay of a hold is over, `until` then. A store that has ended the hold by itself
-    /// is asked in vain; one whose holds share a lease may not have. Until then nothing is under way that a
-    /// shutdown would wait for.
+    /// Releases when the lock delay of a hold is over, `until` then. A store that has ended the
+    /// hold by itself is asked in vain; one whose holds share a lease may not have. Until then
+    /// nothing is under way that a shutdown would wait for.
     pub(crate) fn release_after(&self, hold: &Arc<Hold>, until: Moment) {
         let (keeper, hold) = (Arc::clone(&self.client), Arc::clone(hold));
         self.handle.spawn(async move {
@@ -71,8 +72,8 @@ impl RuntimeKeeper {
         });
     }
 
-    /// Releases from any thread, also in `Drop`. Only when that is confirmed `place` is dropped, which lets the next waiter
-    /// of this process claim.
+    /// Releases from any thread, also in `Drop`. Only when that is confirmed `place` is dropped,
+    /// which lets the next waiter of this process claim.
     pub(crate) fn release_in_background<P: Send + 'static>(
         &self,
         hold: &Arc<Hold>,
@@ -85,8 +86,8 @@ impl RuntimeKeeper {
             self.handle.spawn(release);
             return;
         }
-        // The caller's runtime may be shutting down, and would drop a new task silently. A backend without I/O is done at
-        // the first poll.
+        // The caller's runtime may be shutting down, and would drop a new task silently. A backend
+        // without I/O is done at the first poll.
         let _runtime = self.handle.enter();
         // A release that needs a timer or a socket of a runtime that is gone panics, and a panic in
         // `Drop` may end the process: then the ttl ends the hold.

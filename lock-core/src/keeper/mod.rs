@@ -77,8 +77,9 @@ impl Keeper {
         }
     }
 
-    /// Renews each hold for the first time `after` its grant, if that is before a third of its ttl: for stores that
-    /// tell of a removal only what a renewal has read. Default: at a third of the ttl.
+    /// Renews each hold for the first time `after` its grant, if that is before a third of its ttl:
+    /// for stores that tell of a removal only what a renewal has read. Default: at a third of the
+    /// ttl.
     ///
     /// # Panics
     ///
@@ -105,7 +106,8 @@ impl Keeper {
         self.inner.watchdog.clone()
     }
 
-    /// Looks at a waiter for `key` that came at `arrived`, and tells the log if it waits for too long.
+    /// Looks at a waiter for `key` that came at `arrived`, and tells the log if it waits for too
+    /// long.
     pub(crate) fn note_wait(&self, key: &LockKey, arrived: Moment) {
         let (keeper, now) = (&self.inner, Clock::Boot.now());
         let held_for = || {

@@ -28,9 +28,9 @@ impl Keeper {
 }
 
 impl RecheckHandle {
-    /// Renews the exclusive hold of `key` soon, if this client has it and has begun to renew it: what
-    /// is told of a fresh hold is nearly always its own take. Keys that are held together change
-    /// whenever a holder comes or goes, so those holds wait for their next renewal.
+    /// Renews the exclusive hold of `key` soon, if this client has it and has begun to renew it:
+    /// what is told of a fresh hold is nearly always its own take. Keys that are held together
+    /// change whenever a holder comes or goes, so those holds wait for their next renewal.
     pub fn changed(&self, key: &LockKey) {
         let Some(keeper) = self.keeper.upgrade() else {
             return;

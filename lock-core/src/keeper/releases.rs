@@ -45,7 +45,8 @@ impl Releases {
         }
     }
 
-    /// Returns true if a release is under way that may be in the way of a claim for `key` in `mode`.
+    /// Returns true if a release is under way that may be in the way of a claim for `key` in
+    /// `mode`.
     pub(crate) fn may_free(&self, key: &LockKey, mode: Mode) -> bool {
         let releases = self.0.lock();
         releases.get(key).is_some_and(|of_key| of_key.blocks(mode))

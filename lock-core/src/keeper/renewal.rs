@@ -10,8 +10,8 @@ use crate::hold::Hold;
 use crate::keeper::inner::KeeperInner;
 use crate::keeper::schedule::{NextWakeUp, RenewalSchedule};
 
-/// Attends to the holds of a schedule until there are none. It does not keep the client: that goes with its last hold, also
-/// while the task sleeps.
+/// Attends to the holds of a schedule until there are none. It does not keep the client: that goes
+/// with its last hold, also while the task sleeps.
 pub(crate) async fn keep(
     schedule: Arc<RenewalSchedule>,
     keeper: Weak<KeeperInner>,
@@ -59,8 +59,8 @@ fn attend(schedule: &RenewalSchedule, clock: Clock) -> Vec<Arc<Hold>> {
     batch
 }
 
-/// Renews several holds at once, within half the time that the first of them has left, so that there is time for another
-/// attempt.
+/// Renews several holds at once, within half the time that the first of them has left, so that
+/// there is time for another attempt.
 async fn renew(keeper: Arc<KeeperInner>, holds: Vec<Arc<Hold>>) {
     let ids: Vec<HoldId> = holds.iter().map(|hold| hold.id.clone()).collect();
     let left = holds.iter().map(|hold| hold.remaining()).min();

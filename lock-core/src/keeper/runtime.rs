@@ -13,9 +13,10 @@ use crate::{Error, ErrorKind, Result};
 ///
 /// - On the process's keeper thread ([`thread`](Self::thread)), which has a runtime of its own: an
 ///   application that blocks its workers or drops its runtime stops neither renewals nor releases.
-/// - On the runtime of the caller that acquires ([`caller`](Self::caller)): no extra thread, but a blocked
-///   runtime renews nothing (the holder is told in time), what is dropped together with its runtime is
-///   freed by the ttl, and a waiter on a runtime that is not driven may keep others of its client waiting.
+/// - On the runtime of the caller that acquires ([`caller`](Self::caller)): no extra thread, but a
+///   blocked runtime renews nothing (the holder is told in time), what is dropped together with its
+///   runtime is freed by the ttl, and a waiter on a runtime that is not driven may keep others of
+///   its client waiting.
 #[derive(Clone)]
 pub struct KeeperRuntime(Home);
 
@@ -58,8 +59,8 @@ impl KeeperRuntime {
 
     /// The process's keeper thread; the first call starts it.
     ///
-    /// A forked process has none of its parent's threads, so it gets a keeper thread of its own, for
-    /// clients that it connects itself. With those of its parent it can take no lock.
+    /// A forked process has none of its parent's threads, so it gets a keeper thread of its own,
+    /// for clients that it connects itself. With those of its parent it can take no lock.
     ///
     /// # Errors
     ///
@@ -88,8 +89,8 @@ impl KeeperRuntime {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Config`] on the caller's runtime when the caller is in no runtime, and on the keeper thread in a
-    /// process that was forked since.
+    /// [`ErrorKind::Config`] on the caller's runtime when the caller is in no runtime, and on the
+    /// keeper thread in a process that was forked since.
     pub fn spawn<F>(&self, future: F) -> Result<JoinHandle<F::Output>>
     where
         F: Future + Send + 'static,
@@ -102,8 +103,8 @@ impl KeeperRuntime {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Config`] on the caller's runtime when the caller is in no runtime, and on the keeper thread in a
-    /// process that was forked since.
+    /// [`ErrorKind::Config`] on the caller's runtime when the caller is in no runtime, and on the
+    /// keeper thread in a process that was forked since.
     pub fn handle(&self) -> Result<Handle> {
         match &self.0 {
             Home::Thread(thread) if thread.is_ours() => Ok(thread.handle.clone()),

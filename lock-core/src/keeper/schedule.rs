@@ -40,8 +40,8 @@ enum Task {
 }
 
 impl RenewalSchedule {
-    /// Enters `hold` at `due`, moving it there when it is entered already. Returns the attendance of
-    /// the keeper task, if the caller has to start one.
+    /// Enters `hold` at `due`, moving it there when it is entered already. Returns the attendance
+    /// of the keeper task, if the caller has to start one.
     #[must_use]
     pub(crate) fn enter(&self, hold: &Arc<Hold>, due: Moment) -> Option<Attendance> {
         let mut timetable = self.timetable.lock();
@@ -70,8 +70,9 @@ impl RenewalSchedule {
         self.timetable.lock().remove(hold);
     }
 
-    /// Takes out every hold whose time has come, and with it those whose time comes in a moment: a renewal of
-    /// many costs hardly more than one of a few, and what was granted at different times comes together.
+    /// Takes out every hold whose time has come, and with it those whose time comes in a moment: a
+    /// renewal of many costs hardly more than one of a few, and what was granted at different times
+    /// comes together.
     pub(crate) fn take_due(&self, now: Moment) -> Vec<Arc<Hold>> {
         let mut timetable = self.timetable.lock();
         let mut taken = Vec::new();

@@ -15,15 +15,17 @@ use crate::{Error, ErrorKind, LockGuard, LockKey, LockRequest, LossReason, Resul
 const RELEASE_LIMIT: Duration = Duration::from_secs(2);
 
 impl Keeper {
-    /// Runs the acquisition that `take` makes for `request`: cuts it off when the client is shut down, gives it
-    /// up while it is not polled, and tells in errors what it was about. Backends do nothing else in their
+    /// Runs the acquisition that `take` makes for `request`: cuts it off when the client is shut
+    /// down, gives it up while it is not polled, and tells in errors what it was about. Backends do
+    /// nothing else in their
     /// [`acquire`](crate::DistributedLock::acquire).
     ///
-    /// One that does not wait for others begins when no release of that key by this client is under way any
-    /// more, so that it is not refused by what its own client is giving back; after 2 seconds it begins
-    /// nevertheless.
+    /// One that does not wait for others begins when no release of that key by this client is under
+    /// way any more, so that it is not refused by what its own client is giving back; after 2
+    /// seconds it begins nevertheless.
     ///
-    /// `take` is called again after its future was given up, when the waiter is polled the next time.
+    /// `take` is called again after its future was given up, when the waiter is polled the next
+    /// time.
     ///
     /// ```
     /// use lock_core::backend::Keeper;
@@ -84,8 +86,8 @@ impl Keeper {
         outcome.map_err(|error| self.about(error, &request.key))
     }
 
-    /// Like [`acquire`](Self::acquire), for work that cannot be begun anew: while it is not polled, it may keep
-    /// the lock from others.
+    /// Like [`acquire`](Self::acquire), for work that cannot be begun anew: while it is not polled,
+    /// it may keep the lock from others.
     ///
     /// # Errors
     ///
@@ -112,8 +114,8 @@ impl Keeper {
 
     /// Ends every hold and every acquisition of this client, and waits at most `within` until the
     /// store has confirmed that nothing of them is left; see
-    /// [`DistributedLock::shutdown`](crate::DistributedLock::shutdown). Holds that were lost before stay
-    /// where they are for their [lock delay](LockRequest::lock_delay).
+    /// [`DistributedLock::shutdown`](crate::DistributedLock::shutdown). Holds that were lost before
+    /// stay where they are for their [lock delay](LockRequest::lock_delay).
     ///
     /// # Errors
     ///
@@ -158,7 +160,8 @@ impl Keeper {
 }
 
 impl KeeperInner {
-    /// Runs `work`, a try as soon as nothing of its own client is in its way, as long as the client is open.
+    /// Runs `work`, a try as soon as nothing of its own client is in its way, as long as the client
+    /// is open.
     async fn pass<T>(
         &self,
         request: &LockRequest,
@@ -171,7 +174,8 @@ impl KeeperInner {
         self.gate.pass(work).await
     }
 
-    /// Waits for what this client gives back of the key, if the request does not wait for anything else.
+    /// Waits for what this client gives back of the key, if the request does not wait for anything
+    /// else.
     async fn await_own_releases(&self, request: &LockRequest) {
         let (key, mode) = (&request.key, request.mode);
         let is_try = || {

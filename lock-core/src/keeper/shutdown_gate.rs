@@ -1,4 +1,5 @@
-//! The gate of a client: open until it is shut down, and then a place to wait for what is under way.
+//! The gate of a client: open until it is shut down, and then a place to wait for what is under
+//! way.
 
 use std::future::Future;
 use std::pin::pin;
@@ -131,7 +132,8 @@ impl ShutdownGate {
         self.under_way.load(Ordering::SeqCst)
     }
 
-    /// Returns how many releases were given up without being confirmed, as far as they matter `since` then.
+    /// Returns how many releases were given up without being confirmed, as far as they matter
+    /// `since` then.
     pub(crate) fn how_many_unconfirmed(&self, since: Moment) -> usize {
         let unconfirmed = self.unconfirmed.lock();
         match unconfirmed.until {

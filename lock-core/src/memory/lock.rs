@@ -49,8 +49,8 @@ pub struct MemoryLock {
 }
 
 impl MemoryLock {
-    /// A store of its own: only clones of this value and its [`new_client`](Self::new_client)s share
-    /// its locks.
+    /// A store of its own: only clones of this value and its [`new_client`](Self::new_client)s
+    /// share its locks.
     #[expect(
         clippy::new_without_default,
         reason = "a default that shares nothing would surprise"

@@ -13,7 +13,8 @@ use crate::{LockKey, LossReason};
 
 pub(super) const CLOCK: Clock = Clock::Runtime;
 
-/// The grants of all stores, so that tokens also grow over the end of a store that was not used any more.
+/// The grants of all stores, so that tokens also grow over the end of a store that was not used any
+/// more.
 static GRANTS: AtomicU64 = AtomicU64::new(0);
 
 #[derive(Debug, Default)]

@@ -10,8 +10,8 @@ use crate::mutex::Mutex;
 /// After which time a wait is told of.
 const LONG: Duration = Duration::from_secs(30);
 
-/// The shorter limit where one guard of the same client has held the key for the whole of the wait: perhaps it
-/// belongs to the task that waits.
+/// The shorter limit where one guard of the same client has held the key for the whole of the wait:
+/// perhaps it belongs to the task that waits.
 const BEHIND_OURSELVES: Duration = Duration::from_secs(5);
 
 /// The shortest time between two log lines about one key.
@@ -35,8 +35,8 @@ impl SlowWaits {
         true
     }
 
-    /// Tells the log of a waiter for `key` that has `waited` so long by `now`, if that is too long. `held_for` returns for how
-    /// long a guard of the same client has held the key.
+    /// Tells the log of a waiter for `key` that has `waited` so long by `now`, if that is too long.
+    /// `held_for` returns for how long a guard of the same client has held the key.
     pub(crate) fn note(
         &self,
         key: &LockKey,

@@ -14,8 +14,8 @@ use crate::mutex::Mutex;
 /// The time that a waiter that was woken may stay without a poll, at most.
 const UNPOLLED_MAX: Duration = Duration::from_millis(100);
 
-/// After how many limits a waiter whose claim is under way is woken, to see whether it is polled: one whose
-/// runtime is not driven is not even woken by the store's answer.
+/// After how many limits a waiter whose claim is under way is woken, to see whether it is polled:
+/// one whose runtime is not driven is not even woken by the store's answer.
 const PROBE: u32 = 5;
 
 /// The number of entries that are kept before those that need no watching any more are looked for.
@@ -55,8 +55,9 @@ pub(crate) fn limit(ttl: Duration) -> Duration {
     UNPOLLED_MAX.min(ttl / 10)
 }
 
-/// The limit of a waiter that keeps no other of its process waiting. One that is polled rarely would never
-/// get anything: it has more time after each lapse, until a grant would be of no use any more.
+/// The limit of a waiter that keeps no other of its process waiting. One that is polled rarely
+/// would never get anything: it has more time after each lapse, until a grant would be of no use
+/// any more.
 pub(crate) fn limit_alone(ttl: Duration, lapses: u32) -> Duration {
     let limit = limit(ttl);
     let longer = limit.saturating_mul(1 << lapses.min(16));
@@ -67,7 +68,8 @@ pub(crate) fn limit_alone(ttl: Duration, lapses: u32) -> Duration {
 #[derive(Default)]
 pub(crate) struct Polling {
     waker: Mutex<Option<Waker>>,
-    /// Counts wakes and polls in turns; odd while the waiter was woken and has not been polled since.
+    /// Counts wakes and polls in turns; odd while the waiter was woken and has not been polled
+    /// since.
     turns: AtomicU64,
 }
 
@@ -82,7 +84,8 @@ impl Polling {
         }
     }
 
-    /// Notes that the waiter is about to be woken; returns what to watch from, unless it is watched.
+    /// Notes that the waiter is about to be woken; returns what to watch from, unless it is
+    /// watched.
     pub(crate) fn is_to_be_woken(&self) -> Option<u64> {
         let before = self.turns.fetch_or(1, Ordering::SeqCst);
         before.is_multiple_of(2).then_some(before + 1)
@@ -108,9 +111,9 @@ impl Polling {
 
 /// Watches the waiters of one client, with one sleeper for all of them.
 ///
-/// Its time is that of its own runtime, and it counts what it has slept: where the whole machine stood
-/// still, nothing lapses for that. The sleeper stays while there is something to watch and is gone in
-/// between, so that waiting costs no timer.
+/// Its time is that of its own runtime, and it counts what it has slept: where the whole machine
+/// stood still, nothing lapses for that. The sleeper stays while there is something to watch and is
+/// gone in between, so that waiting costs no timer.
 #[derive(Clone)]
 pub(crate) struct Watchdog {
     keeper_runtime: KeeperRuntime,
@@ -136,7 +139,8 @@ struct WatchList {
 struct WatchEntry {
     /// Not kept: a waiter knows its client, whose watchdog this is.
     watched: Weak<dyn Watched>,
-    /// The progress from which it is watched; `None` to wake it now and then, while it is under way.
+    /// The progress from which it is watched; `None` to wake it now and then, while it is under
+    /// way.
     seen: Option<u64>,
     /// For how long it was watched without progress; `None` before the first whole sleep.
     unpolled: Option<Duration>,
@@ -150,13 +154,14 @@ impl Watchdog {
         }
     }
 
-    /// Watches `watched` from the progress `seen` on. on the caller's runtime the sleeper runs on `runtime`,
-    /// that of the waiter.
+    /// Watches `watched` from the progress `seen` on. on the caller's runtime the sleeper runs on
+    /// `runtime`, that of the waiter.
     pub(crate) fn watch<W: Watched>(&self, watched: &Arc<W>, seen: u64, runtime: Option<&Handle>) {
         self.enter(watched, Some(seen), runtime);
     }
 
-    /// Wakes `watched` now and then as long as it is under way, and watches whether it is polled then.
+    /// Wakes `watched` now and then as long as it is under way, and watches whether it is polled
+    /// then.
     pub(crate) fn probe<W: Watched>(&self, watched: &Arc<W>, runtime: Option<&Handle>) {
         self.enter(watched, None, runtime);
     }
@@ -222,7 +227,8 @@ impl WatchEntry {
         Some(watched)
     }
 
-    /// Returns true if its time has come, after a sleep of `slept`. What is only woken now and then goes on.
+    /// Returns true if its time has come, after a sleep of `slept`. What is only woken now and then
+    /// goes on.
     fn is_over(&mut self, slept: Duration, limit: Duration) -> bool {
         let Some(unpolled) = &mut self.unpolled else {
             return false;
@@ -240,12 +246,14 @@ impl WatchEntry {
 }
 
 impl WatchList {
-    /// Takes out what needs no watching any more, now and then, so that entries are as many as waiters.
+    /// Takes out what needs no watching any more, now and then, so that entries are as many as
+    /// waiters.
     fn prune(&mut self) -> Vec<Arc<dyn Watched>> {
         if self.entries.len() < self.prune_at.max(PRUNE_MIN) {
             return Vec::new();
         }
-        // Dropped when nothing is locked any more, since the last to know a waiter drops what it has.
+        // Dropped when nothing is locked any more, since the last to know a waiter drops what it
+        // has.
         let mut kept = Vec::new();
         self.entries.retain_mut(|entry| {
             let unsettled = entry.unsettled();
@@ -280,7 +288,8 @@ impl WatchedWaiters {
         pause
     }
 
-    /// Looks at everything after a sleep of `slept`, and lets lapse what has not gone on for too long.
+    /// Looks at everything after a sleep of `slept`, and lets lapse what has not gone on for too
+    /// long.
     fn look(&self, slept: Duration) {
         let mut looked_at = Vec::new();
         let mut state = self.state.lock();

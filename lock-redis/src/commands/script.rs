@@ -274,14 +274,15 @@ fn command<'a>(
     command
 }
 
-/// Returns what has the server tell the connection of the next change of what the next command reads, if that is
-/// what the connection is for.
+/// Returns what has the server tell the connection of the next change of what the next command
+/// reads, if that is what the connection is for.
 pub(crate) fn listening_next() -> Cmd {
     cmd("CLIENT").arg("CACHING").arg("YES").take()
 }
 
-/// The number of calls that are sent in one go at most, and how large they may be together. Servers close connections that have sent
-/// them more than `client-query-buffer-limit`, 1 MB or more, which they have not got to yet.
+/// The number of calls that are sent in one go at most, and how large they may be together. Servers
+/// close connections that have sent them more than `client-query-buffer-limit`, 1 MB or more, which
+/// they have not got to yet.
 const GO_MAX: usize = 1024;
 const GO_BYTES_MAX: usize = 256 * 1024;
 

@@ -1,8 +1,8 @@
 //! Calls that travel together.
 //!
 //! Sending a request, reading it and answering it costs client and server more than what it asks
-//! for. So while a call is under way, those that come gather until the tasks that are ready have had a turn, and go as one
-//! script.
+//! for. So while a call is under way, those that come gather until the tasks that are ready have
+//! had a turn, and go as one script.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -24,8 +24,9 @@ pub(crate) const BATCH_MAX: usize = 64;
 
 /// Where the calls of one connection gather.
 ///
-/// They are sent in the order in which they came, which is what lets a clean-up travel behind the take that it
-/// cleans up: a call is sent alone only when none that came before it is waiting to be sent.
+/// They are sent in the order in which they came, which is what lets a clean-up travel behind the
+/// take that it cleans up: a call is sent alone only when none that came before it is waiting to be
+/// sent.
 pub(crate) struct Batches {
     gathering: mpsc::UnboundedSender<Member>,
     in_flight: InFlight,
@@ -97,8 +98,8 @@ async fn deliver(mut gathered: mpsc::UnboundedReceiver<Member>, channel: Channel
     }
 }
 
-/// Polls `request` once, which gives it to the driver. That has room for it (`ROOM`), so that none that comes later is
-/// before it. Tokio's budget for a task must not put it off.
+/// Polls `request` once, which gives it to the driver. That has room for it (`ROOM`), so that none
+/// that comes later is before it. Tokio's budget for a task must not put it off.
 async fn first_poll<F: Future>(mut request: Pin<&mut F>) -> Poll<F::Output> {
     let poll = poll_fn(|context| Poll::Ready(request.as_mut().poll(context)));
     unconstrained(poll).await
@@ -120,7 +121,8 @@ async fn ask(members: Vec<Member>, mut channel: Channel, max: BatchSize) {
             let alone = |answer| (answer != Value::Nil).then_some(Ok(answer));
             answers.into_iter().map(alone).collect()
         }
-        // Each has to find out by itself: the script may be unknown, or refused because of one of them.
+        // Each has to find out by itself: the script may be unknown, or refused because of one of
+        // them.
         Err(error) if is_unknown_script(&error) => {
             channel.forget(&BATCH);
             vec![None; calls.len()]
@@ -140,7 +142,8 @@ async fn ask(members: Vec<Member>, mut channel: Channel, max: BatchSize) {
     }
 }
 
-/// Returns true if it may be that calls are refused because they travel together: nothing is known that would refuse each of them.
+/// Returns true if it may be that calls are refused because they travel together: nothing is known
+/// that would refuse each of them.
 fn refuses_the_batch(error: &RedisError) -> bool {
     translate(error.clone()).kind() == ErrorKind::Backend
 }

@@ -24,8 +24,8 @@ use crate::connection::preflight::preflight;
 use crate::error::{BACKEND, explain};
 use crate::error::{broken, config_error, no_answer, translate};
 
-/// The time that a connection may be idle before it is shown to be in use, so that no firewall on the way
-/// forgets it.
+/// The time that a connection may be idle before it is shown to be in use, so that no firewall on
+/// the way forgets it.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
 /// The time that one address of a host is tried before the next one is.
@@ -39,8 +39,9 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
-    /// Closes the connection so that nothing arrives any more of what was sent on it and is still on its way from here.
-    /// Over TCP it is reset: closed in order, the system would go on sending that for many minutes.
+    /// Closes the connection so that nothing arrives any more of what was sent on it and is still
+    /// on its way from here. Over TCP it is reset: closed in order, the system would go on sending
+    /// that for many minutes.
     pub(crate) fn abort(&self) {
         (self.abort)();
         self.task.abort();

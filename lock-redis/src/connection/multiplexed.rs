@@ -19,7 +19,8 @@ use crate::server_checks;
 pub(crate) struct Connection {
     pub(crate) channel: Channel,
     batches: Batches,
-    /// True if the server tells it of changes; some have no `CLIENT TRACKING`, or do not let us use it.
+    /// True if the server tells it of changes; some have no `CLIENT TRACKING`, or do not let us use
+    /// it.
     pub(crate) pushes: bool,
     /// The version of the server, if it tells.
     pub(crate) version: Option<String>,

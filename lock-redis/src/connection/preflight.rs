@@ -18,8 +18,8 @@ const TLS_ALERT: u8 = 0x15;
 /// Asks the server for a sign of life, before the driver takes the connection over.
 ///
 /// A server that does not want us says so unasked and closes: there the driver knows no more than
-/// that the connection broke, which would be tried again. A client that has to give a password is refused
-/// here too, and goes on to give it.
+/// that the connection broke, which would be tried again. A client that has to give a password is
+/// refused here too, and goes on to give it.
 pub(crate) async fn preflight<S>(stream: &mut S) -> Result<()>
 where
     S: AsyncRead + AsyncWrite + Unpin,

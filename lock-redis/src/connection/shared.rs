@@ -26,8 +26,9 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 /// The time that a silent connection is given before it counts as dead.
 const PROBE_LIMIT: Duration = Duration::from_secs(2);
 
-/// The number of requests that may wait for the driver to send them. With fewer, those that do not find a place are sent in any
-/// order, and a clean-up might overtake the take that it cleans up. Nothing is set aside for them.
+/// The number of requests that may wait for the driver to send them. With fewer, those that do not
+/// find a place are sent in any order, and a clean-up might overtake the take that it cleans up.
+/// Nothing is set aside for them.
 pub(crate) const ROOM: usize = 1 << 30;
 
 /// One connection to the server: opened at the first use, and again after it broke.
@@ -38,7 +39,8 @@ pub(crate) struct SharedConnection {
     options: ConnectOptions,
     open: Reconnecting<Connection>,
     replies: ReplyStats,
-    /// The number of calls that may travel together. A proxy on the way may allow fewer than a server.
+    /// The number of calls that may travel together. A proxy on the way may allow fewer than a
+    /// server.
     batch_max: BatchSize,
 }
 
@@ -107,8 +109,8 @@ impl SharedConnection {
         self.options.connector.at(no_answer(limit))
     }
 
-    /// Sends one call on `connection` and waits at most `limit` for its answer. The driver sends nothing any more for
-    /// callers who have gone by the time it gets to their request.
+    /// Sends one call on `connection` and waits at most `limit` for its answer. The driver sends
+    /// nothing any more for callers who have gone by the time it gets to their request.
     pub(crate) async fn call(
         self: &Arc<Self>,
         connection: &Arc<Connection>,
@@ -170,8 +172,8 @@ impl SharedConnection {
         self.open.forget(connection);
     }
 
-    /// Forgets a connection that does not answer. What was sent on it must not arrive when something else has been asked
-    /// on the next one.
+    /// Forgets a connection that does not answer. What was sent on it must not arrive when
+    /// something else has been asked on the next one.
     pub(crate) fn give_up(&self, connection: &Arc<Connection>) {
         self.forget(connection);
         connection.abort();

@@ -5,8 +5,8 @@ use crate::MemoryLock;
 use crate::backend::KeeperRuntime;
 use crate::hand_off::slot::now;
 
-/// `hand_on` takes a waiter out, sees that its hold was lost just now, by which the queue is over, and puts the
-/// waiter back, which has been dropped meanwhile.
+/// `hand_on` takes a waiter out, sees that its hold was lost just now, by which the queue is over,
+/// and puts the waiter back, which has been dropped meanwhile.
 #[tokio::test]
 async fn a_waiter_that_has_gone_is_not_put_back_as_the_driver() {
     let watchdog = Watchdog::new(KeeperRuntime::caller());
