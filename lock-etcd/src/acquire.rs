@@ -5,16 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::OptionFuture;
-use lock_core::backend::{Answer, Ask, Attempt, Claim, Clock, LastReply, Moment, Released};
+use lock_core::backend::{Answer, Ask, Attempt, Claim, Clock, LastReply, LeaseStore, Moment};
 use lock_core::{LockRequest, Result};
 use tokio::time::{Instant, sleep_until};
 
 use crate::claim_key::ClaimKey;
 use crate::client::{Client, Take};
 use crate::connection::shared::SharedConnection;
-use crate::error::{Failure, is_lease_missing, lease_ended, no_answer, unexpected};
-use crate::queue::Queue;
-use crate::wait::shared_wait::Told;
+use crate::error::{Failure, lease_ended, no_answer, unexpected};
+use crate::queue::QueueSnapshot;
+use crate::wait::shared_wait::TurnNews;
 use crate::wait::ticket::Ticket;
 
 /// The time before the end of a wait at which the client asks the servers once more. Without this
@@ -44,7 +44,6 @@ pub(crate) struct EtcdAttempt<'a> {
 /// The wait of a claim in the queue for its turn.
 struct TurnWait {
     claim_key: Arc<ClaimKey>,
-    created: i64,
     ticket: Ticket,
     /// When to ask the servers for the state of the queue.
     check_at: Option<Instant>,
@@ -74,7 +73,7 @@ impl<'a> EtcdAttempt<'a> {
             Err(answer) => return Ok(answer),
         };
         let tells_all = queue.created().is_none() && !queue.might_let_in(mode);
-        if queue.is_partial() && !tells_all {
+        if queue.is_partial && !tells_all {
             queue = match self.take(claim, Take::IfQueueEmpty(0), ends).await? {
                 Ok(queue) => queue,
                 Err(answer) => return Ok(answer),
@@ -102,7 +101,7 @@ impl<'a> EtcdAttempt<'a> {
             ..
         } = ask;
         if let Some(wait) = self.wait.take()
-            && let Some(checked) = wait.ticket.checked()
+            && let Some(checked) = wait.ticket.wait.checked()
             && self.next.is_none()
         {
             retry.refused(checked);
@@ -117,18 +116,18 @@ impl<'a> EtcdAttempt<'a> {
         let (Some(claim_key), Some(created)) = (&self.claim_key, queue.created()) else {
             return Err(unexpected("a claim that is not in its queue"));
         };
-        let next_ask = ASK_AGAIN;
-        if retry.is_over() {
-            return Ok(Answer::Queued { sent, next_ask });
+        if !retry.is_over() {
+            let ends = retry.ends();
+            self.wait = Some(TurnWait {
+                claim_key: Arc::clone(claim_key),
+                ticket: self.ticket(claim_key, created, Some(queue))?,
+                check_at: ends.and_then(|ends| ends.checked_sub(BEFORE_THE_END)),
+            });
         }
-        let ends = retry.ends();
-        self.wait = Some(TurnWait {
-            claim_key: Arc::clone(claim_key),
-            created,
-            ticket: self.ticket(claim_key, created, Some(queue))?,
-            check_at: ends.and_then(|ends| ends.checked_sub(BEFORE_THE_END)),
-        });
-        Ok(Answer::Queued { sent, next_ask })
+        Ok(Answer::Queued {
+            sent,
+            next_ask: ASK_AGAIN,
+        })
     }
 
     /// Returns how to enter the queue: a claim that is next, or that comes behind other waiters of
@@ -144,7 +143,12 @@ impl<'a> EtcdAttempt<'a> {
         })
     }
 
-    fn ticket(&self, claim_key: &ClaimKey, created: i64, seen: Option<Queue>) -> Result<Ticket> {
+    fn ticket(
+        &self,
+        claim_key: &ClaimKey,
+        created: i64,
+        seen: Option<QueueSnapshot>,
+    ) -> Result<Ticket> {
         let waits = &self.client.background()?.waits;
         Ok(waits.enter(&claim_key.queue, (&claim_key.key, created), seen))
     }
@@ -156,7 +160,7 @@ impl<'a> EtcdAttempt<'a> {
         claim: &mut Claim,
         take: Take,
         ends: Moment,
-    ) -> Result<std::result::Result<Queue, Answer>> {
+    ) -> Result<std::result::Result<QueueSnapshot, Answer>> {
         let left = || ends.since(Clock::Boot.now());
         let Some(claim_key) = self.claim_key(claim, left()).await? else {
             return Ok(Err(self.ended()));
@@ -164,9 +168,7 @@ impl<'a> EtcdAttempt<'a> {
         claim.sending();
         let queue = match self.client.take(&claim_key, take, left()).await {
             Ok(queue) => queue,
-            Err(Failure::Refused(refusal)) if is_lease_missing(&refusal.error) => {
-                return Ok(Err(self.ended()));
-            }
+            Err(Failure::LeaseMissing(_)) => return Ok(Err(self.ended())),
             Err(failure) => return Err(failure.into()),
         };
         if let Some(created) = queue.created()
@@ -234,16 +236,27 @@ impl Attempt for EtcdAttempt<'_> {
             return pending().await;
         };
         let error = match wait.told().await {
-            Some(Told::Next) => {
-                self.next = Some(wait.created);
+            Some(TurnNews::Next) => {
+                self.next = Some(wait.ticket.created);
                 return Ok(());
             }
-            Some(Told::Gone) | None => return Ok(()),
-            Some(Told::Failed(error)) => error,
+            Some(TurnNews::Gone) | None => return Ok(()),
+            Some(TurnNews::Failed(error)) => error,
         };
-        if let Some(wait) = self.wait.take() {
-            let ticket = self.ticket(&wait.claim_key, wait.created, None)?;
-            self.wait = Some(TurnWait { ticket, ..wait });
+        if let Some(TurnWait {
+            claim_key,
+            ticket,
+            check_at,
+        }) = self.wait.take()
+        {
+            let created = ticket.created;
+            // Before the claim waits again: this ends the wait of the claim.
+            drop(ticket);
+            self.wait = Some(TurnWait {
+                ticket: self.ticket(&claim_key, created, None)?,
+                claim_key,
+                check_at,
+            });
         }
         Err(error)
     }
@@ -251,8 +264,7 @@ impl Attempt for EtcdAttempt<'_> {
     /// Leaves the queue, so that no later waiter waits for this claim.
     async fn leave(&mut self, claim: &mut Claim, _limit: Duration) {
         self.wait = None;
-        let released: Result<Released> = Box::pin(self.client.release_claim(claim.id())).await;
-        match released {
+        match self.client.release(claim.id()).await {
             Ok(_) => claim.refused(),
             Err(error) => tracing::debug!(%error, "leaving the queue goes on in the background"),
         }
@@ -261,7 +273,7 @@ impl Attempt for EtcdAttempt<'_> {
 
 impl TurnWait {
     /// Waits for news about the claim; `None` if its lease has ended.
-    async fn told(&mut self) -> Option<Told> {
+    async fn told(&mut self) -> Option<TurnNews> {
         loop {
             // All branches are cancel safe: what was not received stays for the next iteration.
             tokio::select! {
@@ -269,7 +281,7 @@ impl TurnWait {
                 () = self.claim_key.lease.ended() => return None,
                 Some(()) = OptionFuture::from(self.check_at.map(sleep_until)) => {
                     self.check_at = None;
-                    self.ticket.check(BEFORE_THE_END);
+                    self.ticket.wait.check(BEFORE_THE_END);
                 }
             }
         }

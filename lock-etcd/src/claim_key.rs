@@ -1,6 +1,5 @@
 //! The key of one claim: what the client knows of it, from before the first write to the release.
 
-use std::fmt;
 use std::sync::Arc;
 
 use etcd_client::TxnOp;
@@ -22,11 +21,11 @@ pub(crate) struct ClaimKey {
     pub(crate) mode: Mode,
     pub(crate) lease: Arc<SharedLease>,
     pub(crate) loss: LossSender,
-    state: Mutex<State>,
+    state: Mutex<ClaimState>,
 }
 
 #[derive(Default)]
-struct State {
+struct ClaimState {
     /// Closed when the take that is under way ends.
     under_way: Option<watch::Receiver<()>>,
     /// True if a request was sent that may still create the key when it arrives.
@@ -53,7 +52,7 @@ impl ClaimKey {
         let queue = keys.queue(hold.key());
         let used = key_pool.take(&queue, hold.mode());
         let key = used.unwrap_or_else(|| keys.claim(hold, lease.id()).into());
-        lease.stands(hold.claim(), Arc::clone(&key), hold.mode());
+        lease.attach_key(hold.claim(), Arc::clone(&key), hold.mode());
         Arc::new(Self {
             queue,
             key,
@@ -178,14 +177,5 @@ impl Drop for UnderWay {
         if under_way.as_ref().is_some_and(has_ended) {
             *under_way = None;
         }
-    }
-}
-
-impl fmt::Debug for ClaimKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ClaimKey")
-            .field("key", &self.key)
-            .field("mode", &self.mode)
-            .finish_non_exhaustive()
     }
 }

@@ -16,12 +16,12 @@ use crate::EtcdConfig;
 use crate::claim_key::ClaimKey;
 use crate::connection::connect::Connector;
 use crate::connection::shared::{REPLY_LIMIT, SharedConnection, transact};
-use crate::error::{Failure, is_lease_missing};
+use crate::error::Failure;
 use crate::key_pool::KeyPool;
 use crate::keys::{Keys, end_of, mode_text};
 use crate::lease::migrate::follow;
 use crate::lease::pool::{LeasePool, Span};
-use crate::queue::Queue;
+use crate::queue::QueueSnapshot;
 use crate::wait::shared_waits::SharedWaits;
 use crate::watch::watches::Watches;
 
@@ -38,7 +38,6 @@ pub(crate) struct Client {
 }
 
 /// The part of a client that lives on the runtime where its holds are kept.
-#[derive(Debug)]
 pub(crate) struct Background {
     pub(crate) connection: Arc<SharedConnection>,
     pub(crate) leases: Arc<LeasePool>,
@@ -150,7 +149,7 @@ impl Client {
         claim_key: &Arc<ClaimKey>,
         take: Take,
         limit: Duration,
-    ) -> std::result::Result<Queue, Failure> {
+    ) -> std::result::Result<QueueSnapshot, Failure> {
         let ends = Clock::Boot.now().plus(limit);
         let command = self.command().map_err(Failure::NotSent)?;
         let (connection, asked) = (Arc::clone(&command), Arc::clone(claim_key));
@@ -165,17 +164,14 @@ impl Client {
             outcome
         });
         let answer = asking.await.inspect_err(|failure| {
-            if matches!(failure, Failure::Refused(refusal) if is_lease_missing(&refusal.error)) {
+            if matches!(failure, Failure::LeaseMissing(_)) {
                 claim_key.lease.note_missing(lease);
             }
         })?;
         claim_key.lease.may_read(&claim_key.queue);
-        let queue = Queue::read(&answer, &claim_key.queue, &claim_key.key);
-        let queue = queue.map_err(Failure::Unknown)?;
-        let queue = match take {
-            Take::KeepPlace => queue.of_our_own(),
-            Take::Enqueue | Take::IfQueueEmpty(_) => queue,
-        };
+        let queue = QueueSnapshot::read(&answer, &claim_key.queue, &claim_key.key);
+        let mut queue = queue.map_err(Failure::Unknown)?;
+        queue.is_partial |= take == Take::KeepPlace;
         if let Some(former) = queue.lease().filter(|lease| *lease != claim_key.lease.id()) {
             follow(&command, claim_key, former, ends).await?;
         }

@@ -56,7 +56,7 @@ pub(crate) fn translate(error: EtcdError) -> Error {
 
 /// Creates an error of `kind` with the words of the driver, and advice.
 pub(crate) fn advise(error: EtcdError, kind: ErrorKind, advice: &str) -> Error {
-    let error = Told(error);
+    let error = DriverError(error);
     Error::new(kind, format!("{error}: {advice}"))
         .with_backend(BACKEND)
         .with_source(error)
@@ -65,9 +65,9 @@ pub(crate) fn advise(error: EtcdError, kind: ErrorKind, advice: &str) -> Error {
 /// A driver's error in the words of the server alone. The driver's own text contains them, so a
 /// report of the whole chain would repeat them.
 #[derive(Debug)]
-struct Told(EtcdError);
+struct DriverError(EtcdError);
 
-impl fmt::Display for Told {
+impl fmt::Display for DriverError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match status_of(&self.0) {
             Some(status) => f.write_str(status.message()),
@@ -76,7 +76,7 @@ impl fmt::Display for Told {
     }
 }
 
-impl StdError for Told {
+impl StdError for DriverError {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match status_of(&self.0) {
             Some(status) => status.source(),
@@ -93,12 +93,11 @@ pub(crate) fn is_answer(error: &EtcdError) -> bool {
 
 /// Returns true if the server does not know the lease.
 pub(crate) fn is_lease_missing(error: &EtcdError) -> bool {
+    const WORDS: &str = "lease not found";
     match error {
         // The driver replaces the answer to the first request of a stream by this text.
-        EtcdError::LeaseKeepAliveError(told) => told == "lease not found",
-        other => status_of(other).is_some_and(|status| {
-            status.code() == Code::NotFound && status.message().contains("lease not found")
-        }),
+        EtcdError::LeaseKeepAliveError(told) => told == WORDS,
+        other => says(other, WORDS) && status_of(other).map(Status::code) == Some(Code::NotFound),
     }
 }
 
@@ -111,18 +110,13 @@ fn is_too_large(error: &EtcdError) -> bool {
         "message larger than max",
         "message length too large",
     ];
-    status_of(error).is_some_and(|status| SIZES.iter().any(|size| status.message().contains(size)))
-}
-
-/// Returns true if a lease of this id was granted before.
-pub(crate) fn is_lease_known(error: &EtcdError) -> bool {
-    status_of(error).is_some_and(|status| status.message().contains("lease already exists"))
+    SIZES.iter().any(|size| says(error, size))
 }
 
 /// Returns true if users were changed since the login: the server did not carry out the request,
 /// and will after another login.
-pub(crate) fn is_login_outdated(error: &EtcdError) -> bool {
-    status_of(error).is_some_and(|status| status.message().contains("auth store is old"))
+fn is_login_outdated(error: &EtcdError) -> bool {
+    says(error, "auth store is old")
 }
 
 /// Returns true if the server does not accept the user, as opposed to a user without this
@@ -130,6 +124,11 @@ pub(crate) fn is_login_outdated(error: &EtcdError) -> bool {
 pub(crate) fn is_stranger(error: &EtcdError) -> bool {
     let code = status_of(error).map(Status::code);
     classify(error).0 == ErrorKind::Denied && code != Some(Code::PermissionDenied)
+}
+
+/// Returns true if the server's message contains `words`.
+fn says(error: &EtcdError, words: &str) -> bool {
+    status_of(error).is_some_and(|status| status.message().contains(words))
 }
 
 fn status_of(error: &EtcdError) -> Option<&Status> {
@@ -149,8 +148,7 @@ fn classify(error: &EtcdError) -> (ErrorKind, &'static str) {
             _ => (ErrorKind::Unavailable, CHECK),
         };
     };
-    let told = status.message();
-    let says = |words: &str| told.contains(words);
+    let says = |words| says(error, words);
     if says("authentication is not enabled") {
         return (
             ErrorKind::Config,
@@ -172,7 +170,7 @@ fn classify(error: &EtcdError) -> (ErrorKind, &'static str) {
             "raise --max-txn-ops (at least 2) and --max-request-bytes of the servers",
         );
     }
-    if says("auth store is old") {
+    if is_login_outdated(error) {
         return (
             ErrorKind::Unavailable,
             "users were changed just now; try again",
@@ -180,7 +178,7 @@ fn classify(error: &EtcdError) -> (ErrorKind, &'static str) {
     }
     match status.code() {
         Code::PermissionDenied | Code::Unauthenticated => DENIED,
-        Code::Unavailable if told.starts_with("etcdserver:") => (
+        Code::Unavailable if is_answer(error) => (
             ErrorKind::Unavailable,
             "check that a majority of the members runs and reaches each other",
         ),
@@ -206,74 +204,41 @@ const DENIED: (ErrorKind, &str) = (
 /// The reason why a request has no usable answer.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// It was never sent.
+    /// The request was never sent.
     NotSent(Error),
-    /// It was not carried out, but will be after another login.
+    /// The request was not carried out, but will be after another login.
     LoggedOut(Error),
-    /// A server has refused it, so it was not carried out.
-    Refused(Refusal),
-    /// It was too large for the server, or its answer was too large for the client. Nothing more
-    /// comes of it.
-    TooLarge(Refusal),
-    /// It was sent, and its outcome is unknown.
+    /// The request needs a lease that the server does not know, so it was not carried out.
+    LeaseMissing(Error),
+    /// The server granted a lease of this id before.
+    LeaseKnown(Error),
+    /// A server has refused the request, so it was not carried out.
+    Refused(Error),
+    /// The request was too large for the server, or its answer was too large for the client.
+    /// Nothing more comes of it.
+    TooLarge(Error),
+    /// The request was sent, and its outcome is unknown.
     Unknown(Error),
 }
 
-/// An error from a server, and which server that was.
-#[derive(Debug)]
-pub(crate) struct Refusal {
-    pub(crate) error: EtcdError,
-    server: Option<String>,
-}
-
-impl Refusal {
-    fn at(self, server: &str) -> Self {
-        Self {
-            server: Some(server.to_owned()),
-            ..self
-        }
-    }
-}
-
-impl From<Refusal> for Error {
-    fn from(refusal: Refusal) -> Self {
-        let error = translate(refusal.error);
-        match refusal.server {
-            Some(server) => error.with_server(server),
-            None => error,
-        }
-    }
-}
-
 impl Failure {
-    /// Classifies a driver's error about a request that was sent.
-    pub(crate) fn of(error: EtcdError) -> Self {
+    /// Classifies a driver's error about a request that was sent to `server`.
+    pub(crate) fn of(error: EtcdError, server: &str) -> Self {
         let is_open = classify(&error).0 == ErrorKind::Unavailable;
-        let refusal = |error| Refusal {
-            error,
-            server: None,
-        };
-        if is_login_outdated(&error) {
-            Self::LoggedOut(translate(error))
+        let failure: fn(Error) -> Self = if is_login_outdated(&error) {
+            Self::LoggedOut
         } else if is_too_large(&error) {
-            Self::TooLarge(refusal(error))
-        } else if is_answer(&error) && !is_open || is_lease_missing(&error) {
-            Self::Refused(refusal(error))
+            Self::TooLarge
+        } else if is_lease_missing(&error) {
+            Self::LeaseMissing
+        } else if is_open || !is_answer(&error) {
+            Self::Unknown
+        } else if says(&error, "lease already exists") {
+            Self::LeaseKnown
         } else {
-            Self::Unknown(translate(error))
-        }
-    }
-
-    /// Adds the server to the error.
-    pub(crate) fn at(self, server: &str) -> Self {
-        let named = |error: Error| error.with_server(server.to_owned());
-        match self {
-            Self::NotSent(error) => Self::NotSent(named(error)),
-            Self::LoggedOut(error) => Self::LoggedOut(named(error)),
-            Self::Unknown(error) => Self::Unknown(named(error)),
-            Self::Refused(refusal) => Self::Refused(refusal.at(server)),
-            Self::TooLarge(refusal) => Self::TooLarge(refusal.at(server)),
-        }
+            Self::Refused
+        };
+        failure(translate(error).with_server(server.to_owned()))
     }
 
     /// Returns true if the request may succeed when it is repeated.
@@ -282,7 +247,7 @@ impl Failure {
             Self::NotSent(error) | Self::LoggedOut(error) | Self::Unknown(error) => {
                 error.is_retryable()
             }
-            Self::Refused(_) | Self::TooLarge(_) => false,
+            _ => false,
         }
     }
 }
@@ -290,8 +255,13 @@ impl Failure {
 impl From<Failure> for Error {
     fn from(failure: Failure) -> Self {
         match failure {
-            Failure::NotSent(error) | Failure::LoggedOut(error) | Failure::Unknown(error) => error,
-            Failure::Refused(refusal) | Failure::TooLarge(refusal) => refusal.into(),
+            Failure::NotSent(error)
+            | Failure::LoggedOut(error)
+            | Failure::LeaseMissing(error)
+            | Failure::LeaseKnown(error)
+            | Failure::Refused(error)
+            | Failure::TooLarge(error)
+            | Failure::Unknown(error) => error,
         }
     }
 }

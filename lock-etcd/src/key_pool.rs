@@ -1,7 +1,6 @@
 //! Keys of released claims, to be used again.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::{Arc, MutexGuard};
 
 use lock_core::Mode;
@@ -15,10 +14,10 @@ const KEPT_MAX: usize = 1024;
 /// Until it is compacted, etcd remembers every key that it ever had, and skips each of them when it
 /// lists a range. If every claim had a new key, each take would make the next one slower.
 #[derive(Default)]
-pub(crate) struct KeyPool(Mutex<Kept>);
+pub(crate) struct KeyPool(Mutex<KeptKeys>);
 
 #[derive(Default)]
-struct Kept {
+struct KeptKeys {
     /// The keys by queue and mode.
     names: HashMap<(String, Mode), Vec<Arc<str>>>,
     count: usize,
@@ -51,34 +50,26 @@ impl KeyPool {
         kept.count += 1;
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, KeptKeys> {
         let mut kept = self.0.lock();
         let process = std::process::id();
         if kept.process != process {
-            *kept = Kept {
+            *kept = KeptKeys {
                 process,
-                ..Kept::default()
+                ..KeptKeys::default()
             };
         }
         kept
     }
 }
 
-impl Kept {
+impl KeptKeys {
     /// Drops the keys of an arbitrary queue. If it were always the oldest one, a client that goes
     /// round more locks than there are keys would never find a key.
     fn drop_any(&mut self) {
         let any = self.names.keys().next().cloned();
         let dropped = any.and_then(|of| self.names.remove(&of));
         self.count -= dropped.map_or(0, |names| names.len());
-    }
-}
-
-impl fmt::Debug for KeyPool {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KeyPool")
-            .field("kept", &self.lock().count)
-            .finish_non_exhaustive()
     }
 }
 

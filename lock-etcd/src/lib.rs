@@ -29,7 +29,6 @@
 //! the application do not matter.
 
 mod acquire;
-mod batches;
 mod claim_key;
 mod client;
 mod config;
@@ -41,7 +40,6 @@ mod lease;
 mod lease_store;
 mod lock;
 mod queue;
-mod release;
 mod wait;
 mod watch;
 

@@ -8,19 +8,18 @@ use crate::error::{BACKEND, unexpected};
 use crate::keys::mode_of;
 
 /// The claims on a key at one moment: those before a claim of this client, and that claim.
-#[derive(Debug, Default)]
-pub(crate) struct Queue {
+#[derive(Default)]
+pub(crate) struct QueueSnapshot {
     /// The revision of this state.
     pub(crate) revision: i64,
-    claims: Vec<Entry>,
+    claims: Vec<ListedClaim>,
     /// The index of the client's own claim.
     own: Option<usize>,
     /// True if the answer leaves claims out.
-    is_partial: bool,
+    pub(crate) is_partial: bool,
 }
 
-#[derive(Debug)]
-struct Entry {
+struct ListedClaim {
     key: Vec<u8>,
     mode: Mode,
     created: i64,
@@ -36,7 +35,7 @@ pub(crate) enum Blocker {
     Any,
 }
 
-impl Queue {
+impl QueueSnapshot {
     /// Reads the answers of a transaction that list the claims of `queue`. `own` is the key of the
     /// client's own claim.
     pub(crate) fn read(answer: &TxnResponse, queue: &str, own: &str) -> Result<Self> {
@@ -49,7 +48,7 @@ impl Queue {
             is_list = true;
             is_partial |= list.more();
             let found = list.kvs().iter();
-            claims.extend(found.filter_map(|found| Entry::read(found, queue.as_bytes())));
+            claims.extend(found.filter_map(|found| ListedClaim::read(found, queue.as_bytes())));
         }
         if !is_list {
             return Err(unexpected("no list of claims"));
@@ -72,7 +71,7 @@ impl Queue {
     /// Makes a queue of claims in this revision, from their create revisions, keys and modes.
     #[cfg(test)]
     pub(crate) fn of(revision: i64, claims: &[(i64, &str, Mode)]) -> Self {
-        let entry = |(created, key, mode): &(i64, &str, Mode)| Entry {
+        let entry = |(created, key, mode): &(i64, &str, Mode)| ListedClaim {
             key: key.as_bytes().to_vec(),
             mode: *mode,
             created: *created,
@@ -83,17 +82,6 @@ impl Queue {
             claims: claims.iter().map(entry).collect(),
             ..Self::default()
         }
-    }
-
-    /// Marks the queue as one that lists only the client's own claim.
-    pub(crate) fn of_our_own(mut self) -> Self {
-        self.is_partial = true;
-        self
-    }
-
-    /// Returns true if claims were left out.
-    pub(crate) fn is_partial(&self) -> bool {
-        self.is_partial
     }
 
     /// Returns the create revision of the client's own claim, if it is there.
@@ -151,7 +139,7 @@ impl Queue {
 
     /// Removes a claim that was deleted in the revision `gone`, but not a later one with the same key.
     pub(crate) fn remove(&mut self, key: &[u8], gone: i64) {
-        let is_it = |claim: &Entry| claim.key == key && claim.created < gone;
+        let is_it = |claim: &ListedClaim| claim.key == key && claim.created < gone;
         if let Some(index) = self.claims.iter().position(is_it) {
             self.claims.remove(index);
         }
@@ -160,9 +148,9 @@ impl Queue {
     /// Checks that all claims before the one with this create revision have a lease. A waiter might
     /// wait forever for a claim without a lease.
     pub(crate) fn check_ends(&self, created: i64) -> Result<()> {
-        let endless = |claim: &&Entry| claim.lease == 0 && claim.created < created;
+        let endless = |claim: &&ListedClaim| claim.lease == 0 && claim.created < created;
         match self.claims.iter().find(endless) {
-            Some(claim) => Err(never_ends(&String::from_utf8_lossy(&claim.key))),
+            Some(claim) => Err(never_ends(&claim.key)),
             None => Ok(()),
         }
     }
@@ -172,7 +160,8 @@ impl Queue {
     }
 }
 
-fn never_ends(key: &str) -> Error {
+fn never_ends(key: &[u8]) -> Error {
+    let key = String::from_utf8_lossy(key);
     Error::new(
         ErrorKind::Backend,
         format!("the key {key:?} is a claim on the lock without a lease, so it never ends: delete it, or use another key or namespace"),
@@ -186,7 +175,7 @@ pub(crate) fn revision(answer: &TxnResponse) -> Result<i64> {
     revision.ok_or_else(|| unexpected("no revision"))
 }
 
-impl Entry {
+impl ListedClaim {
     /// Reads a claim, which is directly below the queue's prefix. Keys further below belong to
     /// other locks.
     fn read(found: &KeyValue, queue: &[u8]) -> Option<Self> {

@@ -16,7 +16,6 @@ use tower::service_fn;
 
 use crate::EtcdConfig;
 use crate::connection::tls_error::ErrorKeeper;
-use crate::connection::unvectored::Unvectored;
 use crate::connection::url::{Host, Location, config_error};
 use crate::error::{BACKEND, advise, is_answer, is_stranger, translate};
 use crate::keys::Keys;
@@ -82,11 +81,6 @@ impl Connector {
     /// Returns once the member has answered.
     pub(crate) async fn open(&self, member: usize) -> Result<Client> {
         let host = self.host(member);
-        let opened = self.open_at(host).await;
-        opened.map_err(|error| error.with_server(host.to_string()))
-    }
-
-    async fn open_at(&self, host: &Host) -> Result<Client> {
         #[cfg(feature = "tls")]
         if let Some(security) = &self.security {
             return self.open_secure(host, security).await;
@@ -158,7 +152,7 @@ where
     let scheme = if is_secure { "https" } else { "http" };
     let at = |scheme: &str| format!("{scheme}://{host}").parse::<Uri>();
     let endpoint = Endpoint::from(at("http")?).origin(at(scheme)?);
-    let mut stream = Some(TokioIo::new(Unvectored(stream)));
+    let mut stream = Some(TokioIo::new(stream));
     let connector = service_fn(move |_: Uri| {
         let stream = stream.take();
         std::future::ready(stream.ok_or_else(|| io::Error::from(io::ErrorKind::NotConnected)))
@@ -274,10 +268,4 @@ pub(crate) fn broken(error: io::Error) -> Error {
     )
     .with_backend(BACKEND)
     .with_source(error)
-}
-
-impl std::fmt::Debug for Connector {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.location.fmt(f)
-    }
 }

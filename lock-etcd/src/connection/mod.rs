@@ -3,5 +3,4 @@
 pub(crate) mod connect;
 pub(crate) mod shared;
 pub(crate) mod tls_error;
-pub(crate) mod unvectored;
 pub(crate) mod url;

@@ -1,19 +1,21 @@
 //! One connection to a member of the cluster, shared by many requests and replaced when it fails.
 
-use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use etcd_client::{Client, Error as EtcdError, Txn, TxnResponse};
-use lock_core::Result;
-use lock_core::backend::{BatchSize, Clock, Deadlines, LastReply, Reconnecting, ReplyStats};
+use etcd_client::{Client, Error as EtcdError, Txn, TxnOp, TxnOpResponse, TxnResponse};
+use lock_core::backend::{
+    BatchSize, Clock, Deadlines, LastReply, Moment, Reconnecting, ReplyStats,
+};
+use lock_core::{Error, Result};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use crate::connection::connect::Connector;
-use crate::error::{Failure, is_answer, no_answer};
+use crate::error::{Failure, is_answer, no_answer, unexpected};
+use crate::queue::revision;
 
 /// The time that a request waits for its answer, if no shorter limit applies: usually long enough
 /// for the members to elect a leader.
@@ -44,6 +46,7 @@ pub(crate) struct SharedConnection {
     /// The member to try next.
     next: AtomicUsize,
     replies: ReplyStats,
+    /// The number of operations that the servers take in one transaction.
     batch_size: BatchSize,
 }
 
@@ -91,24 +94,14 @@ impl SharedConnection {
         self.open.runtime()
     }
 
-    /// Returns the number of operations that the servers take in one transaction.
-    pub(crate) fn batch_size(&self) -> &BatchSize {
-        &self.batch_size
-    }
-
     /// Returns when the servers answered last, and how fast.
     pub(crate) fn last_reply(&self) -> LastReply {
         self.replies.last()
     }
 
     /// Notes an answer to a request that was sent at `sent`.
-    pub(crate) fn note(&self, sent: lock_core::backend::Moment) {
+    pub(crate) fn note(&self, sent: Moment) {
         self.replies.note(sent);
-    }
-
-    /// Returns true if no connection is open or being opened.
-    pub(crate) fn is_closed(&self) -> bool {
-        self.open.is_closed()
     }
 
     /// Waits for `request`, at most for `limit`.
@@ -165,14 +158,14 @@ impl SharedConnection {
             }
             // The connection to the only member is still open: a repetition would get the same
             // answer.
-            if !self.is_closed() && self.connector.members() == 1 {
+            if !self.open.is_closed() && self.connector.members() == 1 {
                 break;
             }
         }
         Err(match (unknown, logged_out) {
             (Some(error), _) => Failure::Unknown(error),
             (None, Some(error)) => Failure::LoggedOut(error),
-            (None, None) => Failure::NotSent(no_answer(limit)).at(&self.connector.servers()),
+            (None, None) => self.not_sent_within(limit),
         })
     }
 
@@ -185,37 +178,73 @@ impl SharedConnection {
     where
         F: Future<Output = std::result::Result<T, EtcdError>>,
     {
-        let connection = match self
-            .deadlines
-            .timeout(connect_limit, self.connection())
-            .await
-        {
-            Some(connection) => connection.map_err(Failure::NotSent)?,
-            None => {
-                let error = no_answer(connect_limit);
-                return Err(Failure::NotSent(error).at(&self.connector.servers()));
-            }
-        };
+        let connection = self.within(connect_limit, self.connection()).await;
+        let connection = connection
+            .ok_or_else(|| self.not_sent_within(connect_limit))?
+            .map_err(Failure::NotSent)?;
         let sent = Clock::Boot.now();
         // The driver's futures are large.
         let asking = Box::pin(request(Arc::clone(&connection.client)));
-        match self.deadlines.timeout(limit, asking).await {
+        match self.within(limit, asking).await {
             Some(Ok(answer)) => {
-                self.replies.note(sent);
+                self.note(sent);
                 Ok(answer)
             }
             Some(Err(error)) => Err(self.failed(&connection, error)),
             None => {
                 self.give_up(&connection);
-                Err(Failure::Unknown(no_answer(limit)).at(&connection.server))
+                Err(Failure::Unknown(no_answer_of(&connection.server, limit)))
             }
         }
+    }
+
+    fn not_sent_within(&self, limit: Duration) -> Failure {
+        Failure::NotSent(no_answer_of(&self.connector.servers(), limit))
+    }
+
+    /// Sends an `operation` for each of `items`, as many in one transaction as the servers take,
+    /// and reads each outcome together with the revision of its transaction. Each request may take
+    /// `limit`, and may be repeated.
+    ///
+    /// # Errors
+    ///
+    /// If a batch fails, the batches before it have been carried out.
+    pub(crate) async fn ask_for_all<I, R>(
+        self: &Arc<Self>,
+        limit: Duration,
+        items: &[I],
+        operation: impl Fn(&I) -> TxnOp,
+        read: impl Fn(i64, &TxnOpResponse) -> R,
+    ) -> std::result::Result<Vec<R>, Failure> {
+        let mut results = Vec::with_capacity(items.len());
+        while results.len() < items.len() {
+            let left = &items[results.len()..];
+            let batch = &left[..left.len().min(self.batch_size.get())];
+            let operations: Vec<TxnOp> = batch.iter().map(&operation).collect();
+            let asking = |client| transact(client, Txn::new().and_then(operations.clone()));
+            match self.ask(limit, asking).await {
+                Ok(answer) => {
+                    let now = revision(&answer).map_err(Failure::Unknown)?;
+                    let outcomes = answer.op_responses();
+                    if outcomes.len() != batch.len() {
+                        let error = unexpected("operations without an outcome");
+                        return Err(Failure::Unknown(error));
+                    }
+                    results.extend(outcomes.iter().map(|outcome| read(now, outcome)));
+                }
+                Err(Failure::TooLarge(_)) if batch.len() > 1 => {
+                    self.batch_size.halve(batch.len());
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
+        Ok(results)
     }
 
     /// Turns an error into a failure, and gives the connection up if the error concerns it.
     pub(crate) fn failed(&self, connection: &Arc<Connection>, error: EtcdError) -> Failure {
         let answered = is_answer(&error);
-        let failure = Failure::of(error).at(&connection.server);
+        let failure = Failure::of(error, &connection.server);
         // A member that is cut off from the others answers, too; another member may do better.
         let is_logged_out = matches!(failure, Failure::LoggedOut(_));
         if failure.is_retryable() && (!answered || is_logged_out || self.connector.members() > 1) {
@@ -251,40 +280,40 @@ impl SharedConnection {
         };
         let (first, mut failure) = (self.next.load(Ordering::Relaxed), None);
         for member in first..first + self.connector.members() {
-            match self
-                .deadlines
-                .timeout(limit, Box::pin(self.connector.open(member)))
-                .await
-            {
-                Some(Ok(client)) => {
+            let server = self.connector.server(member);
+            let opening = Box::pin(self.connector.open(member));
+            let opened = self.within(limit, opening).await;
+            match opened.unwrap_or_else(|| Err(no_answer(limit))) {
+                Ok(client) => {
                     return Ok(Connection {
                         client: Arc::new(client),
-                        server: self.connector.server(member).into(),
+                        server: server.into(),
                         member,
                         gone: watch::Sender::new(false),
                     });
                 }
-                Some(Err(error)) if !error.is_retryable() => return Err(error),
-                Some(Err(error)) => failure = Some(error),
-                None => failure = Some(no_answer(limit).with_server(self.connector.server(member))),
+                Err(error) => {
+                    let error = error.with_server(server);
+                    if !error.is_retryable() {
+                        return Err(error);
+                    }
+                    failure = Some(error);
+                }
             }
         }
         Err(failure.unwrap_or_else(|| no_answer(limit)))
     }
 }
 
+fn no_answer_of(server: &str, limit: Duration) -> Error {
+    no_answer(limit).with_server(server.to_owned())
+}
+
+/// Sends a transaction, whose answer may be large.
 pub(crate) async fn transact(
     client: Arc<Client>,
     transaction: Txn,
 ) -> std::result::Result<TxnResponse, EtcdError> {
     let mut client = client.kv_client().max_decoding_message_size(ANSWER_MAX);
     client.txn(transaction).await
-}
-
-impl fmt::Debug for SharedConnection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SharedConnection")
-            .field("members", &self.connector)
-            .finish_non_exhaustive()
-    }
 }

@@ -119,4 +119,12 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for ErrorKeeper<S> {
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(context)
     }
+
+    /// The driver's HTTP/2 library then copies messages of up to a kilobyte between their frames,
+    /// and writes all of that at once. With vectored writes it copies up to 256 bytes, which a take
+    /// exceeds. The frame that ends the take would leave with another write, some thread switches
+    /// later.
+    fn is_write_vectored(&self) -> bool {
+        false
+    }
 }

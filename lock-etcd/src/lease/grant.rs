@@ -9,7 +9,7 @@ use lock_core::backend::{ClaimId, Clock, HumanDuration, Moment};
 use lock_core::{Error, ErrorKind, Result};
 
 use crate::connection::shared::SharedConnection;
-use crate::error::{BACKEND, Failure, is_lease_known, unexpected};
+use crate::error::{BACKEND, Failure, unexpected};
 use crate::lease::revoke::{revoke, spawn_revoke};
 
 /// The time that a grant may take.
@@ -25,8 +25,8 @@ pub(crate) struct Granting {
 }
 
 /// A lease without claims.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Granted {
+#[derive(Clone, Copy)]
+pub(crate) struct GrantedLease {
     pub(crate) id: i64,
     pub(crate) sent: Moment,
     pub(crate) ttl: Duration,
@@ -66,7 +66,7 @@ impl Granting {
     }
 
     /// Grants a lease for `claim`. A lease whose grant was not confirmed is revoked.
-    pub(crate) async fn grant(&self, claim: ClaimId, asked: Duration) -> Result<Granted> {
+    pub(crate) async fn grant(&self, claim: ClaimId, asked: Duration) -> Result<GrantedLease> {
         let (id, term) = (self.next_id(claim), self.term.load(Ordering::SeqCst));
         let wanted = i64::try_from(asked.as_secs()).unwrap_or(i64::MAX);
         let sent = Clock::Boot.now();
@@ -81,7 +81,7 @@ impl Granting {
             }
             // The first answer was lost, and the repetition found the granted lease. Its remaining
             // time is unknown, but the lease was asked for no earlier than `sent`.
-            Err(Failure::Refused(refusal)) if is_lease_known(&refusal.error) => asked,
+            Err(Failure::LeaseKnown(_)) => asked,
             Err(failure) => {
                 spawn_revoke(&self.connection, id, asked);
                 return Err(failure.into());
@@ -91,7 +91,7 @@ impl Granting {
             revoke(&self.connection, id, LIMIT).await;
             return Err(too_short(asked, ttl));
         }
-        Ok(Granted {
+        Ok(GrantedLease {
             id,
             sent,
             ttl,

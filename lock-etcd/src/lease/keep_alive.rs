@@ -22,14 +22,14 @@ use crate::connection::shared::{Connection, SharedConnection};
 use crate::error::{is_lease_missing, no_answer, runtime_gone, unavailable, unexpected};
 
 /// Sends keep-alives.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct KeepAlive {
-    asks: mpsc::UnboundedSender<Ask>,
+    asks: mpsc::UnboundedSender<KeepAliveRequest>,
     connection: Arc<SharedConnection>,
 }
 
 /// The answer of a server about a lease that is to be kept alive.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(crate) enum KeptAlive {
     /// The lease lives for `ttl` from some moment after the request was `sent`, if the cluster was
     /// still in this `term`.
@@ -54,20 +54,19 @@ impl KeptAlive {
     }
 }
 
-#[derive(Debug)]
-struct Ask {
+struct KeepAliveRequest {
     lease: i64,
     limit: Duration,
-    answer: Reply,
+    answer: AnswerSender,
 }
 
-type Reply = oneshot::Sender<Result<KeptAlive>>;
+type AnswerSender = oneshot::Sender<Result<KeptAlive>>;
 
 impl KeepAlive {
     /// Starts the task that asks over `connection`, on its runtime.
     pub(crate) fn over(connection: Arc<SharedConnection>) -> Self {
         let (asks, inbox) = mpsc::unbounded_channel();
-        let stream = Stream {
+        let stream = KeepAliveTask {
             connection: Arc::clone(&connection),
             open: None,
             unanswered: HashMap::new(),
@@ -126,7 +125,7 @@ impl KeepAlive {
     /// Sends a keep-alive, or joins the one for this lease that has no answer yet.
     async fn ask(&self, lease: i64, limit: Duration) -> Result<KeptAlive> {
         let (answer, outcome) = oneshot::channel();
-        let ask = Ask {
+        let ask = KeepAliveRequest {
             lease,
             limit,
             answer,
@@ -137,32 +136,42 @@ impl KeepAlive {
 }
 
 /// The state of the task.
-struct Stream {
+struct KeepAliveTask {
     connection: Arc<SharedConnection>,
-    open: Option<Open>,
+    open: Option<OpenKeepAliveStream>,
     /// At most one request for each lease, so that the moment of the request that an answer belongs
     /// to is known.
-    unanswered: HashMap<i64, Unanswered>,
+    unanswered: HashMap<i64, UnansweredKeepAlive>,
     /// The leases that a server did not know when a stream was opened for them, since the last open
     /// stream.
     missed: HashSet<i64>,
 }
 
-struct Open {
+struct OpenKeepAliveStream {
     connection: Arc<Connection>,
     keeper: LeaseKeeper,
     answers: LeaseKeepAliveStream,
 }
 
-struct Unanswered {
+struct UnansweredKeepAlive {
     sent: Moment,
     ends: Moment,
-    waiting: Vec<Reply>,
+    waiting: Vec<AnswerSender>,
 }
 
-impl Stream {
+impl OpenKeepAliveStream {
+    /// Returns what sends keep-alives for `lease`, which may be another one than the first.
+    fn keeper(&self, lease: i64) -> LeaseKeeper {
+        LeaseKeeper {
+            id: lease,
+            sender: self.keeper.sender.clone(),
+        }
+    }
+}
+
+impl KeepAliveTask {
     /// Runs until the last sender is dropped.
-    async fn run(mut self, mut asks: mpsc::UnboundedReceiver<Ask>) {
+    async fn run(mut self, mut asks: mpsc::UnboundedReceiver<KeepAliveRequest>) {
         let sleep_until = |moment| Clock::Boot.sleep_until(moment);
         loop {
             let ends = self.unanswered.values().map(|asked| asked.ends).min();
@@ -178,7 +187,7 @@ impl Stream {
         }
     }
 
-    async fn ask(&mut self, ask: Ask) {
+    async fn ask(&mut self, ask: KeepAliveRequest) {
         if ask.answer.is_closed() {
             return;
         }
@@ -186,23 +195,20 @@ impl Stream {
             asked.waiting.push(ask.answer);
             return;
         }
-        let sent = Clock::Boot.now();
-        if self
-            .open
-            .as_ref()
-            .is_some_and(|open| open.connection.was_given_up())
+        if let Some(open) = &self.open
+            && open.connection.was_given_up()
         {
             self.fail("the connection of the keep-alives was given up");
         }
-        let Some(open) = &self.open else {
-            return self.open(ask, sent).await;
+        let mut keeper = match self.keeper(ask.lease, ask.limit).await {
+            Ok(keeper) => keeper,
+            Err(answer) => {
+                let _unheard = ask.answer.send(answer);
+                return;
+            }
         };
-        // Another lease on the same stream.
-        let mut keeper = LeaseKeeper {
-            id: ask.lease,
-            sender: open.keeper.sender.clone(),
-        };
-        let asked = Unanswered {
+        let sent = Clock::Boot.now();
+        let asked = UnansweredKeepAlive {
             sent,
             ends: sent.plus(ask.limit),
             waiting: vec![ask.answer],
@@ -214,18 +220,26 @@ impl Stream {
         }
     }
 
-    /// Opens the stream, which the driver does with the first keep-alive.
-    async fn open(&mut self, ask: Ask, sent: Moment) {
+    /// Returns what sends keep-alives for `lease`, and opens the stream if there is none. The error
+    /// is the answer to the request.
+    async fn keeper(
+        &mut self,
+        lease: i64,
+        limit: Duration,
+    ) -> std::result::Result<LeaseKeeper, Result<KeptAlive>> {
+        if let Some(open) = &self.open {
+            return Ok(open.keeper(lease));
+        }
+        let sent = Clock::Boot.now();
         // The driver's futures are large.
         let opening = Box::pin(async {
             let connection = self.connection.connection().await?;
             let mut client = connection.client.lease_client();
-            match self
-                .connection
-                .within(ask.limit, client.keep_alive(ask.lease))
-                .await
-            {
-                Some(Ok((keeper, answers))) => Ok(Some(Open {
+            // The driver opens the stream with a first keep-alive. It keeps the answer and only
+            // reports that the lease is alive, so the ttl comes with the next answer.
+            let opening = client.keep_alive(lease);
+            match self.connection.within(limit, opening).await {
+                Some(Ok((keeper, answers))) => Ok(Some(OpenKeepAliveStream {
                     connection,
                     keeper,
                     answers,
@@ -237,24 +251,20 @@ impl Stream {
                 Some(Err(error)) => Err(self.connection.failed(&connection, error).into()),
                 None => {
                     self.connection.give_up(&connection);
-                    Err(no_answer(ask.limit).with_server(connection.server.to_string()))
+                    Err(no_answer(limit).with_server(connection.server.to_string()))
                 }
             }
         });
-        let opened = self.connection.within(ask.limit * 2, opening).await;
-        let answer = match opened.unwrap_or_else(|| Err(no_answer(ask.limit))) {
+        let opened = self.connection.within(limit * 2, opening).await;
+        match opened.unwrap_or_else(|| Err(no_answer(limit))) {
             Ok(Some(open)) => {
-                self.open = Some(open);
                 self.missed.clear();
                 self.connection.note(sent);
-                // The driver keeps the first answer and only reports that the lease is alive, so
-                // the ttl comes with the next answer.
-                return self.ask_again(ask).await;
+                Ok(self.open.insert(open).keeper(lease))
             }
-            Ok(None) => self.missing(ask.lease),
-            Err(error) => Err(error),
-        };
-        let _unheard = ask.answer.send(answer);
+            Ok(None) => Err(self.missing(lease)),
+            Err(error) => Err(Err(error)),
+        }
     }
 
     /// Asks another connection when a lease is missing: the driver does not report in which term
@@ -267,12 +277,6 @@ impl Stream {
         Err(unavailable(
             "a server did not know a lease; another one is asked",
         ))
-    }
-
-    async fn ask_again(&mut self, ask: Ask) {
-        // Boxed, because `open` and `ask` call each other. The recursion ends there: the stream is
-        // open now.
-        Box::pin(self.ask(ask)).await;
     }
 
     fn on_answer(
@@ -323,7 +327,7 @@ impl Stream {
 }
 
 async fn next_answer(
-    open: &mut Option<Open>,
+    open: &mut Option<OpenKeepAliveStream>,
 ) -> std::result::Result<Option<LeaseKeepAliveResponse>, EtcdError> {
     match open {
         Some(open) => open.answers.message().await,

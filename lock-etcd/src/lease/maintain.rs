@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use crate::connection::shared::SharedConnection;
 use crate::lease::migrate::migrate_all;
-use crate::lease::revoke::{revoke, spawn_revoke};
+use crate::lease::revoke::revoke;
 use crate::lease::shared::SharedLease;
 
 /// The time that one request may take.
@@ -67,7 +67,7 @@ async fn keep(connection: &Arc<SharedConnection>, lease: &SharedLease) -> Option
         kept = lease.confirm().await;
     }
     if lease.is_superseded() && !lease.retire_if_unused() {
-        kept = replace(connection, lease).await;
+        kept = migrate_all(connection, lease).await;
     }
     match kept {
         Ok(()) => {
@@ -82,14 +82,6 @@ async fn keep(connection: &Arc<SharedConnection>, lease: &SharedLease) -> Option
             Some(Clock::Boot.now().plus((counted_on / 32).min(LIMIT / 4)))
         }
     }
-}
-
-/// Moves all claims to a new lease, and revokes the old one.
-async fn replace(connection: &Arc<SharedConnection>, lease: &SharedLease) -> Result<()> {
-    let former = migrate_all(connection, lease).await?;
-    let (_, ttl) = lease.confirmed();
-    spawn_revoke(connection, former, ttl);
-    Ok(())
 }
 
 /// Deletes the keys of requests that may have arrived after the client had given them up.

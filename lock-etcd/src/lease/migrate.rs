@@ -11,24 +11,26 @@ use crate::claim_key::ClaimKey;
 use crate::connection::shared::SharedConnection;
 use crate::error::{Failure, leader_changed};
 use crate::keys::mode_text;
+use crate::lease::revoke::spawn_revoke;
 use crate::lease::shared::SharedLease;
 
 /// The time that one request may take.
 const LIMIT: Duration = Duration::from_secs(1);
 
 /// Moves all claims of a superseded lease to a new one, without a change of their order in the
-/// queues. Returns the old lease, which is not needed any more.
+/// queues. Revokes the old lease, which is not needed any more.
 ///
 /// After an error, call it again: it moves the remaining claims to the same new lease.
 pub(crate) async fn migrate_all(
     connection: &Arc<SharedConnection>,
     lease: &SharedLease,
-) -> Result<i64> {
-    let moving = lease.begin_move().await?;
+) -> Result<()> {
+    let (former, next) = lease.begin_move().await?;
     // Claims that are gone, or have moved by themselves, do not matter here.
-    let _all = reassign(connection, &lease.keys(), moving.from, moving.to.id, LIMIT).await?;
-    lease.end_move(moving.to);
-    Ok(moving.from)
+    let _all = reassign(connection, &lease.keys(), former, next.id, LIMIT).await?;
+    lease.end_move(next);
+    spawn_revoke(connection, former, next.ttl);
+    Ok(())
 }
 
 /// Moves a key that arrived under the old lease after the others had moved.

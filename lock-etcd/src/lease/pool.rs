@@ -1,14 +1,12 @@
 //! The leases of a client: one for each ttl and lock delay, granted when the first claim needs it.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::Result;
 use lock_core::backend::{ClaimId, HoldId, LossSender, Mutex};
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
 
 use crate::connection::shared::SharedConnection;
 use crate::error::{lease_ended, runtime_gone};
@@ -57,12 +55,6 @@ pub(crate) struct LeasePool {
     in_use: watch::Sender<()>,
 }
 
-/// The grant of a new lease: started for this claim, or by another claim before.
-enum Asking {
-    Ourselves(JoinHandle<Result<()>>),
-    AnotherClaim(watch::Receiver<()>),
-}
-
 impl LeasePool {
     pub(crate) fn over(connection: Arc<SharedConnection>) -> Arc<Self> {
         Arc::new(Self {
@@ -99,34 +91,32 @@ impl LeasePool {
 
     /// Grants a new lease, or waits for the end of a grant that another claim has started.
     async fn ask_for(self: &Arc<Self>, span: Span, claim: ClaimId) -> Result<()> {
-        match self.asking(span, claim) {
-            Asking::Ourselves(asking) => asking.await.unwrap_or_else(|_| Err(runtime_gone())),
-            Asking::AnotherClaim(mut asking) => {
-                // Nothing is ever sent on this channel: it only closes.
-                while asking.changed().await.is_ok() {}
-                Ok(())
-            }
-        }
-    }
-
-    /// Starts a grant in a task of its own, so that a caller that gives up leaves no unknown lease
-    /// behind, and a caller that is not polled delays no other one.
-    fn asking(self: &Arc<Self>, span: Span, claim: ClaimId) -> Asking {
-        let mut asking = self.asking.lock();
-        if let Some(other) = asking.get(&span).filter(|one| one.has_changed().is_ok()) {
-            return Asking::AnotherClaim(other.clone());
-        }
         let (ours, end) = watch::channel(());
-        asking.retain(|_, one| one.has_changed().is_ok());
-        asking.insert(span, end);
+        let other = {
+            let mut asking = self.asking.lock();
+            asking.retain(|_, one| one.has_changed().is_ok());
+            let other = asking.get(&span).cloned();
+            if other.is_none() {
+                asking.insert(span, end);
+            }
+            other
+        };
+        if let Some(mut other) = other {
+            // Nothing is ever sent on this channel: it only closes.
+            while other.changed().await.is_ok() {}
+            return Ok(());
+        }
+        // In a task of its own, so that a caller that gives up leaves no unknown lease behind, and
+        // a caller that is not polled delays no other one.
         let leases = Arc::clone(self);
-        Asking::Ourselves(self.connection.runtime().spawn(async move {
+        let asking = self.connection.runtime().spawn(async move {
             let _ours = ours;
             match leases.open_for(span) {
                 Some(_) => Ok(()),
                 None => leases.grant(span, claim).await,
             }
-        }))
+        });
+        asking.await.unwrap_or_else(|_| Err(runtime_gone()))
     }
 
     /// Returns the lease for this span that accepts claims, if there is one.
@@ -154,11 +144,5 @@ impl LeasePool {
         for (_, lease) in self.shared.lock().drain() {
             lease.retire();
         }
-    }
-}
-
-impl fmt::Debug for LeasePool {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.shared.lock().values()).finish()
     }
 }

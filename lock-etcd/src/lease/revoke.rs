@@ -6,7 +6,7 @@ use std::time::Duration;
 use lock_core::backend::{Backoff, Clock};
 
 use crate::connection::shared::SharedConnection;
-use crate::error::{Failure, is_lease_missing};
+use crate::error::Failure;
 
 /// The time that one request may take.
 const LIMIT: Duration = Duration::from_secs(1);
@@ -28,8 +28,7 @@ pub(crate) async fn revoke(connection: &Arc<SharedConnection>, lease: i64, withi
             client.lease_client().revoke(lease).await
         };
         match connection.ask(LIMIT, revoking).await {
-            Ok(_) => return,
-            Err(Failure::Refused(refusal)) if is_lease_missing(&refusal.error) => return,
+            Ok(_) | Err(Failure::LeaseMissing(_)) => return,
             Err(failure) => {
                 let left = ends.since(Clock::Boot.now());
                 let error = lock_core::Error::from(failure);

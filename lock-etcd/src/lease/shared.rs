@@ -1,9 +1,8 @@
 //! A lease that claims with the same ttl and lock delay share.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use lock_core::backend::{ClaimId, Clock, LossSender, Moment, Mutex};
@@ -11,7 +10,7 @@ use lock_core::{LossReason, Mode, Result};
 use tokio::sync::{Notify, watch};
 
 use crate::error::{leader_changed, lease_ended};
-use crate::lease::grant::{Granted, Granting};
+use crate::lease::grant::{GrantedLease, Granting};
 use crate::lease::keep_alive::{KeepAlive, KeptAlive};
 
 /// The time that an answer to a keep-alive may take at least, and at most.
@@ -31,9 +30,11 @@ pub(crate) struct SharedLease {
     claim: ClaimId,
     granting: Arc<Granting>,
     keep_alive: KeepAlive,
+    /// A key that the user may read, as an answered take has shown.
+    readable: OnceLock<Arc<str>>,
     /// The last part of the ttl, which guards do not count on.
     lock_delay: Duration,
-    state: Mutex<State>,
+    state: Mutex<LeaseState>,
     /// Notifies the task that maintains the lease.
     pub(crate) changed: Notify,
     /// Notifies waiters when all claims have moved.
@@ -42,23 +43,18 @@ pub(crate) struct SharedLease {
     end: watch::Sender<Option<LossReason>>,
 }
 
-struct State {
-    /// The id of the lease that new claims are attached to.
-    id: i64,
-    term: u64,
-    /// When the last confirmed request was sent.
-    sent: Moment,
-    ttl: Duration,
+struct LeaseState {
+    /// The lease, with the moment and the ttl of its last confirmation.
+    lease: GrantedLease,
+    /// The lease that is to take its place, and that new claims are attached to, while a move is
+    /// under way.
+    next: Option<GrantedLease>,
     /// True if a majority has confirmed it, as it does a grant.
     by_a_majority: bool,
     /// True if there is a later term, so that all claims have to move.
     is_superseded: bool,
-    /// The move that is under way.
-    moving: Option<Move>,
-    /// A key that the user may read, as an answered take has shown.
-    readable: Option<Arc<str>>,
     /// The claims of the lease.
-    claims: HashMap<ClaimId, Standing>,
+    claims: HashMap<ClaimId, AttachedClaim>,
     /// True if it takes no new claims.
     retired: bool,
     unused_since: Moment,
@@ -66,15 +62,8 @@ struct State {
     late_keys: Vec<String>,
 }
 
-/// The move of all claims to the next lease.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Move {
-    pub(crate) from: i64,
-    pub(crate) to: Granted,
-}
-
 /// A claim that is attached to the lease.
-struct Standing {
+struct AttachedClaim {
     loss: LossSender,
     /// Its key; unknown before the first request.
     key: Option<(Arc<str>, Mode)>,
@@ -82,7 +71,7 @@ struct Standing {
 
 impl SharedLease {
     pub(crate) fn new(
-        granted: Granted,
+        granted: GrantedLease,
         claim: ClaimId,
         granting: Arc<Granting>,
         keep_alive: KeepAlive,
@@ -92,16 +81,13 @@ impl SharedLease {
             claim,
             granting,
             keep_alive,
+            readable: OnceLock::new(),
             lock_delay,
-            state: Mutex::new(State {
-                id: granted.id,
-                term: granted.term,
-                sent: granted.sent,
-                ttl: granted.ttl,
+            state: Mutex::new(LeaseState {
+                lease: granted,
+                next: None,
                 by_a_majority: true,
                 is_superseded: false,
-                moving: None,
-                readable: None,
                 claims: HashMap::new(),
                 retired: false,
                 unused_since: Clock::Boot.now(),
@@ -115,22 +101,22 @@ impl SharedLease {
 
     /// Returns the id of the lease that new claims are attached to.
     pub(crate) fn id(&self) -> i64 {
-        self.state.lock().id
+        self.state.lock().id()
     }
 
     /// Returns the leases that keys of this client may be attached to: also the former one while a
     /// move is under way.
     pub(crate) fn ids(&self) -> Vec<i64> {
         let state = self.state.lock();
-        let former = state.moving.map(|moving| moving.from);
-        former.into_iter().chain([state.id]).collect()
+        let next = state.next.map(|next| next.id);
+        [state.lease.id].into_iter().chain(next).collect()
     }
 
     /// Returns the last confirmation: when it was asked for, and for how long the lease lives from
     /// then.
     pub(crate) fn confirmed(&self) -> (Moment, Duration) {
         let state = self.state.lock();
-        (state.sent, state.ttl)
+        (state.lease.sent, state.lease.ttl)
     }
 
     /// Returns the last confirmation, without the lock delay that guards do not count on.
@@ -145,23 +131,22 @@ impl SharedLease {
         if state.retired || self.end().is_some() {
             return false;
         }
-        state.claims.insert(claim, Standing { loss, key: None });
+        state
+            .claims
+            .insert(claim, AttachedClaim { loss, key: None });
         true
     }
 
     /// Notes the key of a claim, before it is created.
-    pub(crate) fn stands(&self, claim: ClaimId, key: Arc<str>, mode: Mode) {
-        if let Some(standing) = self.state.lock().claims.get_mut(&claim) {
-            standing.key = Some((key, mode));
+    pub(crate) fn attach_key(&self, claim: ClaimId, key: Arc<str>, mode: Mode) {
+        if let Some(attached) = self.state.lock().claims.get_mut(&claim) {
+            attached.key = Some((key, mode));
         }
     }
 
     /// Notes that the user may read `key`.
     pub(crate) fn may_read(&self, key: &str) {
-        let mut state = self.state.lock();
-        if state.readable.is_none() {
-            state.readable = Some(key.into());
-        }
+        self.readable.get_or_init(|| key.into());
     }
 
     /// Removes a claim.
@@ -204,7 +189,7 @@ impl SharedLease {
     /// Returns true if it may be revoked then.
     pub(crate) fn retire_if_unused(&self) -> bool {
         let mut state = self.state.lock();
-        let idle = Clock::Boot.now().since(state.unused_since) >= state.ttl;
+        let idle = Clock::Boot.now().since(state.unused_since) >= state.lease.ttl;
         let unused = state.claims.is_empty() && (state.retired || state.is_superseded || idle);
         state.retired |= unused;
         unused
@@ -225,7 +210,7 @@ impl SharedLease {
         self.moved.notify_waiters();
         claims
             .values()
-            .for_each(|standing| standing.loss.lost(reason));
+            .for_each(|attached| attached.loss.lost(reason));
     }
 
     /// Ends the lease if `id` is its present id: the servers do not know that lease.
@@ -253,13 +238,13 @@ impl SharedLease {
     ///
     /// If it is unknown whether the lease is alive, or if its term is over.
     pub(crate) async fn confirm(&self) -> Result<()> {
-        let readable = || self.state.lock().readable.clone();
+        let readable = || self.readable.get().cloned();
         let id = {
             let state = self.state.lock();
             if state.is_superseded {
                 return Err(leader_changed());
             }
-            state.id
+            state.lease.id
         };
         let (told, agreed) = self.keep_alive.renew(id, readable, self.limit()).await?;
         if self.note(id, told, agreed)? {
@@ -278,7 +263,7 @@ impl SharedLease {
     /// true if the lease has ended.
     fn note(&self, id: i64, told: KeptAlive, agreed: Option<u64>) -> Result<bool> {
         let mut state = self.state.lock();
-        if state.id != id || state.is_superseded {
+        if state.lease.id != id || state.is_superseded {
             return Err(leader_changed());
         }
         // A member that does not know of a later term may know nothing of leases that were granted
@@ -288,7 +273,7 @@ impl SharedLease {
             return Ok(true);
         }
         let now = agreed.max(told.term()).unwrap_or_default();
-        if now > state.term {
+        if now > state.lease.term {
             state.is_superseded = true;
             self.granting.note_term(now);
             self.changed.notify_one();
@@ -298,9 +283,9 @@ impl SharedLease {
             return Err(leader_changed());
         }
         if let KeptAlive::For { sent, ttl, .. } = told
-            && state.sent < sent
+            && state.lease.sent < sent
         {
-            (state.sent, state.ttl) = (sent, ttl);
+            (state.lease.sent, state.lease.ttl) = (sent, ttl);
             state.by_a_majority = agreed.is_some();
         }
         Ok(false)
@@ -312,19 +297,18 @@ impl SharedLease {
     }
 
     /// Grants the next lease and attaches new claims to it. Continues a move that has begun.
-    pub(crate) async fn begin_move(&self) -> Result<Move> {
-        let (begun, asked) = {
+    /// Returns the former lease and the next one.
+    pub(crate) async fn begin_move(&self) -> Result<(i64, GrantedLease)> {
+        let (former, next) = {
             let state = self.state.lock();
-            (state.moving, state.ttl)
+            (state.lease, state.next)
         };
-        if let Some(begun) = begun {
-            return Ok(begun);
-        }
-        let to = self.granting.grant(self.claim, asked).await?;
-        let mut state = self.state.lock();
-        let moving = Move { from: state.id, to };
-        (state.id, state.moving) = (to.id, Some(moving));
-        Ok(moving)
+        let next = match next {
+            Some(next) => next,
+            None => self.granting.grant(self.claim, former.ttl).await?,
+        };
+        self.state.lock().next = Some(next);
+        Ok((former.id, next))
     }
 
     /// Waits until all claims have moved, which the maintaining task does.
@@ -350,11 +334,11 @@ impl SharedLease {
         claims.filter_map(|claim| claim.key.clone()).collect()
     }
 
-    /// Ends the move to the lease `to`.
-    pub(crate) fn end_move(&self, to: Granted) {
+    /// Ends the move to the lease `next`.
+    pub(crate) fn end_move(&self, next: GrantedLease) {
         let mut state = self.state.lock();
-        (state.term, state.sent, state.ttl) = (to.term, to.sent, to.ttl);
-        (state.by_a_majority, state.is_superseded, state.moving) = (true, false, None);
+        (state.lease, state.next) = (next, None);
+        (state.by_a_majority, state.is_superseded) = (true, false);
         drop(state);
         self.moved.notify_waiters();
     }
@@ -377,11 +361,9 @@ impl SharedLease {
     }
 }
 
-impl fmt::Debug for SharedLease {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SharedLease")
-            .field("id", &format_args!("{:x}", self.id()))
-            .field("end", &self.end())
-            .finish_non_exhaustive()
+impl LeaseState {
+    /// Returns the id of the lease that new claims are attached to.
+    fn id(&self) -> i64 {
+        self.next.unwrap_or(self.lease).id
     }
 }

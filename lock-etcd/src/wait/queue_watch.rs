@@ -10,11 +10,11 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::connection::shared::{REPLY_LIMIT, transact};
 use crate::keys::{end_of, look_at};
-use crate::queue::{Blocker, Queue};
-use crate::wait::shared_wait::{Look, SharedWait, Step, Waiter};
+use crate::queue::{Blocker, QueueSnapshot};
+use crate::wait::shared_wait::{KeyLookup, SharedWait, TurnWaiter, WaitStep};
 use crate::wait::shared_waits::SharedWaits;
 use crate::wait::ticket::Ticket;
-use crate::watch::messages::{WatchEvent, Watched};
+use crate::watch::messages::{WatchEvent, WatchedKeys};
 use crate::watch::watches::Subscription;
 
 /// The time that a wait relies on its watch before it looks by itself: short at first, and
@@ -33,7 +33,7 @@ impl SharedWaits {
         self: &Arc<Self>,
         queue: &str,
         (key, created): (&Arc<str>, i64),
-        seen: Option<Queue>,
+        seen: Option<QueueSnapshot>,
     ) -> Ticket {
         let (tell, told) = oneshot::channel();
         let mut waits = self.by_queue.lock();
@@ -41,7 +41,7 @@ impl SharedWaits {
             Some(wait) => (Arc::clone(wait), false),
             None => (SharedWait::new(queue), true),
         };
-        let waiter = Waiter {
+        let waiter = TurnWaiter {
             key: Arc::clone(key),
             tell,
         };
@@ -51,14 +51,18 @@ impl SharedWaits {
             let looking = look_after(Arc::clone(&wait), Arc::clone(self));
             self.connection.runtime().spawn(looking);
         }
-        Ticket::new(wait, created, told)
+        Ticket {
+            wait,
+            created,
+            told,
+        }
     }
 }
 
 /// Watches what the waiters wait for, and wakes those that may proceed, until there are no waiters.
 async fn look_after(wait: Arc<SharedWait>, waits: Arc<SharedWaits>) {
     let (tell, events) = mpsc::unbounded_channel();
-    let mut watching = Watching {
+    let mut watching = QueueWatchTask {
         waits,
         wait,
         tell,
@@ -70,10 +74,10 @@ async fn look_after(wait: Arc<SharedWait>, waits: Arc<SharedWaits>) {
     let mut pauses = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
     loop {
         let outcome = match watching.wait.advance() {
-            Step::End if watching.waits.end(&watching.wait) => return,
-            Step::End => continue,
-            Step::List(own) => watching.list(&own).await,
-            Step::Watch(blocking_claim, since) => watching.watch(blocking_claim, since).await,
+            WaitStep::End if watching.waits.end(&watching.wait) => return,
+            WaitStep::End => continue,
+            WaitStep::List(own) => watching.list(&own).await,
+            WaitStep::Watch(blocking_claim, since) => watching.watch(blocking_claim, since).await,
         };
         match outcome {
             Ok(()) => pauses = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
@@ -87,7 +91,7 @@ async fn look_after(wait: Arc<SharedWait>, waits: Arc<SharedWaits>) {
     }
 }
 
-struct Watching {
+struct QueueWatchTask {
     wait: Arc<SharedWait>,
     waits: Arc<SharedWaits>,
     tell: mpsc::UnboundedSender<WatchEvent>,
@@ -103,10 +107,10 @@ struct Watching {
 enum LookAt {
     /// When to reserve the time of a look.
     Pause(Moment),
-    LocalTurn(Moment),
+    Reserved(Moment),
 }
 
-impl Watching {
+impl QueueWatchTask {
     /// Waits until the waiters need something.
     async fn watch(&mut self, blocking_claim: Blocker, since: i64) -> Result<()> {
         let is_watched = self
@@ -124,7 +128,7 @@ impl Watching {
             LookAt::Pause(Clock::Boot.now().plus(pause))
         });
         self.look_at = Some(look_at);
-        let (LookAt::Pause(moment) | LookAt::LocalTurn(moment)) = look_at;
+        let (LookAt::Pause(moment) | LookAt::Reserved(moment)) = look_at;
         // All branches are cancel safe: what was not received stays for the next iteration.
         tokio::select! {
             Some(event) = self.events.recv() => self.on_event(event).await,
@@ -133,18 +137,18 @@ impl Watching {
             }
             () = Clock::Boot.sleep_until(moment) => match look_at {
                 LookAt::Pause(_) => {
-                    self.look_at = Some(LookAt::LocalTurn(self.waits.next_look()));
+                    self.look_at = Some(LookAt::Reserved(self.waits.next_look()));
                     Ok(())
                 }
-                LookAt::LocalTurn(_) => self.look().await,
+                LookAt::Reserved(_) => self.look().await,
             },
         }
     }
 
     fn subscribe(&self, blocking_claim: &Blocker, since: i64) -> Result<Subscription> {
         let watched = match blocking_claim {
-            Blocker::One(key, _) => Watched::Key(key.clone()),
-            Blocker::Any => Watched::Below(self.wait.queue.clone()),
+            Blocker::One(key, _) => WatchedKeys::Key(key.clone()),
+            Blocker::Any => WatchedKeys::Below(self.wait.queue.clone()),
         };
         let tell = self.tell.clone();
         let tell = move |event| {
@@ -175,7 +179,7 @@ impl Watching {
         self.look_at = None;
         let looks = self.wait.looks();
         let sent = Clock::Boot.now();
-        let look = |look: &Look| look_at(look.key.clone(), look.created);
+        let look = |look: &KeyLookup| look_at(look.key.clone(), look.created);
         let read = |revision, found: &TxnOpResponse| match found {
             TxnOpResponse::Get(found) => (revision, !found.kvs().is_empty()),
             _ => (revision, false),
@@ -201,7 +205,7 @@ impl Watching {
         let (before, sent) = (self.wait.revision(), Clock::Boot.now());
         let connection = &self.waits.connection;
         let answer = connection.ask(REPLY_LIMIT, |client| transact(client, look.clone()));
-        let list = Queue::read(&answer.await?, queue, "")?;
+        let list = QueueSnapshot::read(&answer.await?, queue, "")?;
         self.wait.note_list(list, before, sent)
     }
 }

@@ -14,22 +14,22 @@ use lock_core::backend::{Clock, Moment, Mutex};
 use tokio::sync::{Notify, oneshot};
 
 use crate::error::unexpected;
-use crate::queue::{Blocker, Queue};
+use crate::queue::{Blocker, QueueSnapshot};
 
 /// The waiters of a client for one key.
 pub(crate) struct SharedWait {
     pub(crate) queue: String,
-    state: Mutex<State>,
+    state: Mutex<WaitState>,
     /// Notifies the task when the first waiter changes, or a waiter wants a check.
     pub(crate) changed: Notify,
 }
 
 #[derive(Default)]
-struct State {
+struct WaitState {
     /// The waiters by the create revisions of their claims.
-    waiters: BTreeMap<i64, Waiter>,
+    waiters: BTreeMap<i64, TurnWaiter>,
     /// The claims that are known, without those that are known to be deleted.
-    claims: Queue,
+    claims: QueueSnapshot,
     /// The revision up to which `claims` has all claims that were created and not deleted.
     known_until: i64,
     /// The last revision in which a claim is known to have been deleted.
@@ -41,14 +41,14 @@ struct State {
     is_check_wanted: bool,
 }
 
-pub(crate) struct Waiter {
+pub(crate) struct TurnWaiter {
     pub(crate) key: Arc<str>,
-    pub(crate) tell: oneshot::Sender<Told>,
+    pub(crate) tell: oneshot::Sender<TurnNews>,
 }
 
 /// The news for a waiter.
 #[derive(Debug)]
-pub(crate) enum Told {
+pub(crate) enum TurnNews {
     /// No earlier claim blocks it any more.
     Next,
     /// Its own claim is gone.
@@ -58,7 +58,7 @@ pub(crate) enum Told {
 }
 
 /// The next step for the waiters.
-pub(crate) enum Step {
+pub(crate) enum WaitStep {
     /// There are no waiters.
     End,
     /// Lists the claims; the key is one of this client.
@@ -68,7 +68,7 @@ pub(crate) enum Step {
 }
 
 /// A key to look for, with its create revision.
-pub(crate) struct Look {
+pub(crate) struct KeyLookup {
     pub(crate) key: Vec<u8>,
     pub(crate) created: i64,
 }
@@ -83,11 +83,11 @@ impl SharedWait {
     }
 
     /// Adds a waiter with the create revision of its claim; `seen` is the answer to its take.
-    pub(crate) fn enter(&self, created: i64, waiter: Waiter, seen: Option<Queue>) {
+    pub(crate) fn enter(&self, created: i64, waiter: TurnWaiter, seen: Option<QueueSnapshot>) {
         let mut state = self.state.lock();
         state.waiters.insert(created, waiter);
         if let Some(seen) = seen
-            && !seen.is_partial()
+            && !seen.is_partial
             && created > state.known_until
             // An older answer may have claims whose deletion was reported already, and is not
             // reported again.
@@ -101,18 +101,18 @@ impl SharedWait {
     }
 
     /// Wakes the waiters that may proceed, and returns what the others need.
-    pub(crate) fn advance(&self) -> Step {
+    pub(crate) fn advance(&self) -> WaitStep {
         let mut state = self.state.lock();
         state.tell_next();
         let Some((created, waiter)) = state.waiters.first_key_value() else {
-            return Step::End;
+            return WaitStep::End;
         };
         match state.claims.blocker_of(*created) {
             Some(blocking_claim) if *created <= state.known_until => {
                 let since = state.seen_in(&blocking_claim);
-                Step::Watch(blocking_claim, since)
+                WaitStep::Watch(blocking_claim, since)
             }
-            _ => Step::List(Arc::clone(&waiter.key)),
+            _ => WaitStep::List(Arc::clone(&waiter.key)),
         }
     }
 
@@ -141,7 +141,12 @@ impl SharedWait {
 
     /// Notes a new list of all claims, which was requested at `sent`, when the known claims were
     /// those of the revision `before`.
-    pub(crate) fn note_list(&self, list: Queue, before: i64, sent: Moment) -> Result<(), Error> {
+    pub(crate) fn note_list(
+        &self,
+        list: QueueSnapshot,
+        before: i64,
+        sent: Moment,
+    ) -> Result<(), Error> {
         let mut state = self.state.lock();
         let now = list.revision;
         if now < before {
@@ -153,11 +158,11 @@ impl SharedWait {
         }
         (state.claims, state.known_until) = (list, now);
         let listed = state.waiters.range(..=now).map(|(created, _)| *created);
-        let told: Vec<(i64, Told)> = listed
+        let told: Vec<(i64, TurnNews)> = listed
             .filter_map(|created| match state.claims.check_ends(created) {
-                _ if !state.claims.has(created) => Some((created, Told::Gone)),
+                _ if !state.claims.has(created) => Some((created, TurnNews::Gone)),
                 Ok(()) => None,
-                Err(error) => Some((created, Told::Failed(error))),
+                Err(error) => Some((created, TurnNews::Failed(error))),
             })
             .collect();
         for (created, told) in told {
@@ -168,12 +173,12 @@ impl SharedWait {
     }
 
     /// Returns the keys of the first waiter and of the claims that block it.
-    pub(crate) fn looks(&self) -> Vec<Look> {
+    pub(crate) fn looks(&self) -> Vec<KeyLookup> {
         let state = self.state.lock();
         let Some((created, waiter)) = state.waiters.first_key_value() else {
             return Vec::new();
         };
-        let look = |created: i64, key: &[u8]| Look {
+        let look = |created: i64, key: &[u8]| KeyLookup {
             key: key.to_vec(),
             created,
         };
@@ -191,7 +196,7 @@ impl SharedWait {
 
     /// Notes the answers to `looks`, which were requested at `sent`: for each key a revision, and
     /// whether it was there. If one was missing, the claims have to be listed again.
-    pub(crate) fn note_looks(&self, looks: &[Look], found: &[(i64, bool)], sent: Moment) {
+    pub(crate) fn note_looks(&self, looks: &[KeyLookup], found: &[(i64, bool)], sent: Moment) {
         let mut state = self.state.lock();
         // A member that lags behind may not know a key yet.
         let is_news = |now: i64| now >= state.claims.revision;
@@ -220,7 +225,7 @@ impl SharedWait {
             return;
         };
         if !is_there {
-            state.tell(own.created, Told::Gone);
+            state.tell(own.created, TurnNews::Gone);
         } else if state.claims.blocker_of(own.created).is_some() {
             // Deletions of other claims before it may not have been reported either.
             state.known_until = 0;
@@ -232,7 +237,7 @@ impl SharedWait {
         let waiters = std::mem::take(&mut self.state.lock().waiters);
         for waiter in waiters.into_values() {
             // The waiter may be gone.
-            let _unheard = waiter.tell.send(Told::Failed(error.clone()));
+            let _unheard = waiter.tell.send(TurnNews::Failed(error.clone()));
         }
     }
 
@@ -268,7 +273,7 @@ impl SharedWait {
     }
 }
 
-impl State {
+impl WaitState {
     fn is_first(&self, created: i64) -> bool {
         let first = self.waiters.first_key_value();
         first.is_none_or(|(first, _)| created <= *first)
@@ -286,11 +291,11 @@ impl State {
         let holders = self.claims.holders().map(|(created, _)| created);
         let next: Vec<i64> = holders.filter(|created| first <= *created).collect();
         for created in next {
-            self.tell(created, Told::Next);
+            self.tell(created, TurnNews::Next);
         }
     }
 
-    fn tell(&mut self, created: i64, told: Told) {
+    fn tell(&mut self, created: i64, told: TurnNews) {
         if let Some(waiter) = self.waiters.remove(&created) {
             // The waiter may be gone.
             let _unheard = waiter.tell.send(told);

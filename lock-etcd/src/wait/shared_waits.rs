@@ -1,7 +1,6 @@
 //! The waits of a client for all keys, and the rate at which they look by themselves.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -56,11 +55,5 @@ impl SharedWaits {
         let turn = Clock::Boot.now().max(*next);
         *next = turn.plus(PACE);
         turn
-    }
-}
-
-impl fmt::Debug for SharedWaits {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.by_queue.lock().keys()).finish()
     }
 }

@@ -23,31 +23,31 @@ pub(crate) enum WatchEvent {
 
 /// The keys that are to be watched.
 #[derive(Clone, Debug)]
-pub(crate) enum Watched {
+pub(crate) enum WatchedKeys {
     Key(Vec<u8>),
     /// All keys that begin with this prefix, which ends with a slash.
     Below(String),
 }
 
-pub(crate) type Tell = Box<dyn Fn(WatchEvent) + Send + Sync>;
+pub(crate) type EventHandler = Box<dyn Fn(WatchEvent) + Send + Sync>;
 
 /// A command for the task.
-pub(crate) enum Command {
-    Watch(i64, Watch),
+pub(crate) enum WatchCommand {
+    Watch(i64, KeyWatch),
     Forget(i64),
 }
 
 /// The task's side of a watch.
-pub(crate) struct Watch {
-    pub(crate) watched: Watched,
+pub(crate) struct KeyWatch {
+    pub(crate) watched: WatchedKeys,
     /// The first revision whose events have not been reported.
     pub(crate) from: Arc<AtomicI64>,
     /// True if writes before the watch began are left out.
     pub(crate) skips: bool,
-    pub(crate) tell: Tell,
+    pub(crate) tell: EventHandler,
 }
 
-impl Watch {
+impl KeyWatch {
     /// Notes that the server reports all events after the revision `now`, also over a stream that
     /// is opened again.
     pub(crate) fn began_after(&mut self, now: i64) {
@@ -65,8 +65,10 @@ impl Watch {
             .with_start_revision(begins)
             .with_filters([WatchFilterType::NoPut]);
         match &self.watched {
-            Watched::Key(key) => (key.clone(), options),
-            Watched::Below(prefix) => (prefix.clone().into(), options.with_range(end_of(prefix))),
+            WatchedKeys::Key(key) => (key.clone(), options),
+            WatchedKeys::Below(prefix) => {
+                (prefix.clone().into(), options.with_range(end_of(prefix)))
+            }
         }
     }
 }

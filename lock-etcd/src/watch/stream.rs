@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 
 use crate::connection::shared::{Connection, SharedConnection};
 use crate::error::no_answer;
-use crate::watch::messages::{Command, Watch, WatchEvent};
+use crate::watch::messages::{KeyWatch, WatchCommand, WatchEvent};
 
 /// The time that the connection of a stream may take to open, and that the stream may take.
 const LIMIT: Duration = Duration::from_secs(2);
@@ -28,13 +28,13 @@ const SILENCE_LIMIT: Duration = Duration::from_secs(10);
 const UNANSWERED_MAX: usize = 64;
 
 /// The state of the task, with all watches of a client.
-pub(crate) struct Watching {
+pub(crate) struct WatchTask {
     connection: Arc<SharedConnection>,
-    watches: HashMap<i64, Watch>,
-    open: Option<Open>,
+    watches: HashMap<i64, KeyWatch>,
+    open: Option<OpenWatchStream>,
 }
 
-struct Open {
+struct OpenWatchStream {
     connection: Arc<Connection>,
     requests: WatchRequestSender,
     answers: WatchResponseStream,
@@ -52,7 +52,7 @@ enum Request {
     Cancel(i64),
 }
 
-impl Watching {
+impl WatchTask {
     /// Makes the task, without a watch.
     pub(crate) fn over(connection: Arc<SharedConnection>) -> Self {
         Self {
@@ -63,7 +63,7 @@ impl Watching {
     }
 
     /// Runs until the last sender of commands is dropped.
-    pub(crate) async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
+    pub(crate) async fn run(mut self, mut commands: mpsc::UnboundedReceiver<WatchCommand>) {
         let pauses = || Backoff::new(Duration::from_millis(10), LIMIT / 2);
         let mut backoff = pauses();
         let sleep_until = |moment| Clock::Boot.sleep_until(moment);
@@ -77,7 +77,7 @@ impl Watching {
                 tracing::debug!(%error, "keys cannot be watched; trying again");
                 opens_at = Some(Clock::Boot.now().plus(backoff.next_pause()));
             }
-            let silent_at = self.open.as_ref().and_then(Open::silent_at);
+            let silent_at = self.open.as_ref().and_then(OpenWatchStream::silent_at);
             // Each branch is cancel safe: what was not received stays for the next iteration, and
             // what was not sent stays in the outbox.
             tokio::select! {
@@ -99,16 +99,16 @@ impl Watching {
         }
     }
 
-    fn handle(&mut self, command: Command) {
+    fn handle(&mut self, command: WatchCommand) {
         let request = match command {
-            Command::Watch(number, watch) => {
+            WatchCommand::Watch(number, watch) => {
                 self.watches.insert(number, watch);
                 Request::Watch(number)
             }
-            Command::Forget(number) if self.watches.remove(&number).is_some() => {
+            WatchCommand::Forget(number) if self.watches.remove(&number).is_some() => {
                 Request::Cancel(number)
             }
-            Command::Forget(_) => return,
+            WatchCommand::Forget(_) => return,
         };
         if let Some(open) = &mut self.open {
             // Before the watches that are registered again: a waiter needs this one now.
@@ -141,7 +141,7 @@ impl Watching {
                 return Err(no_answer(LIMIT));
             }
         };
-        self.open = Some(Open {
+        self.open = Some(OpenWatchStream {
             connection,
             requests,
             answers,
@@ -216,9 +216,9 @@ impl Watching {
     }
 }
 
-impl Open {
+impl OpenWatchStream {
     /// Returns the next request, unless the server has to answer first.
-    fn next(&mut self, watches: &HashMap<i64, Watch>) -> Option<Request> {
+    fn next(&mut self, watches: &HashMap<i64, KeyWatch>) -> Option<Request> {
         while let Some(Request::Watch(number)) = self.outbox.front() {
             if watches.contains_key(number) {
                 break;
@@ -260,7 +260,10 @@ enum StreamEvent {
 
 /// Sends the next request, or waits for an answer, whichever comes first: a server that waits for
 /// the client to read may not read the client's requests.
-async fn next_event(open: &mut Option<Open>, watches: &HashMap<i64, Watch>) -> StreamEvent {
+async fn next_event(
+    open: &mut Option<OpenWatchStream>,
+    watches: &HashMap<i64, KeyWatch>,
+) -> StreamEvent {
     let Some(open) = open else {
         return std::future::pending().await;
     };

@@ -8,22 +8,21 @@ use tokio::sync::mpsc;
 
 use crate::connection::shared::SharedConnection;
 use crate::error::runtime_gone;
-use crate::watch::messages::{Command, Tell, Watch, WatchEvent, Watched};
-use crate::watch::stream::Watching;
+use crate::watch::messages::{EventHandler, KeyWatch, WatchCommand, WatchEvent, WatchedKeys};
+use crate::watch::stream::WatchTask;
 
 /// Starts watches.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Watches {
-    commands: mpsc::UnboundedSender<Command>,
+    commands: mpsc::UnboundedSender<WatchCommand>,
     numbers: Arc<AtomicI64>,
 }
 
 /// A watch; dropping it ends the watch.
-#[derive(Debug)]
 pub(crate) struct Subscription {
     number: i64,
     from: Arc<AtomicI64>,
-    commands: mpsc::UnboundedSender<Command>,
+    commands: mpsc::UnboundedSender<WatchCommand>,
 }
 
 impl Subscription {
@@ -38,7 +37,7 @@ impl Watches {
     /// Starts the task that watches over `connection`, on its runtime.
     pub(crate) fn over(connection: Arc<SharedConnection>) -> Self {
         let (commands, inbox) = mpsc::unbounded_channel();
-        let watching = Watching::over(Arc::clone(&connection));
+        let watching = WatchTask::over(Arc::clone(&connection));
         connection.runtime().spawn(watching.run(inbox));
         Self {
             commands,
@@ -52,7 +51,7 @@ impl Watches {
     pub(crate) fn watch_from(
         &self,
         from: i64,
-        watched: Watched,
+        watched: WatchedKeys,
         tell: impl Fn(WatchEvent) + Send + Sync + 'static,
     ) -> Result<Subscription> {
         self.watch(watched, from, false, Box::new(tell))
@@ -64,22 +63,28 @@ impl Watches {
     pub(crate) fn watch_since(
         &self,
         known: i64,
-        watched: Watched,
+        watched: WatchedKeys,
         tell: impl Fn(WatchEvent) + Send + Sync + 'static,
     ) -> Result<Subscription> {
         self.watch(watched, known + 1, true, Box::new(tell))
     }
 
-    fn watch(&self, watched: Watched, from: i64, skips: bool, tell: Tell) -> Result<Subscription> {
+    fn watch(
+        &self,
+        watched: WatchedKeys,
+        from: i64,
+        skips: bool,
+        tell: EventHandler,
+    ) -> Result<Subscription> {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         let from = Arc::new(AtomicI64::new(from));
-        let watch = Watch {
+        let watch = KeyWatch {
             watched,
             from: Arc::clone(&from),
             skips,
             tell,
         };
-        let sent = self.commands.send(Command::Watch(number, watch));
+        let sent = self.commands.send(WatchCommand::Watch(number, watch));
         sent.map_err(|_| runtime_gone())?;
         Ok(Subscription {
             number,
@@ -92,6 +97,6 @@ impl Watches {
 impl Drop for Subscription {
     fn drop(&mut self) {
         // Without the task nothing is watched.
-        let _unheard = self.commands.send(Command::Forget(self.number));
+        let _unheard = self.commands.send(WatchCommand::Forget(self.number));
     }
 }

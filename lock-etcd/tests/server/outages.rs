@@ -1,5 +1,7 @@
 //! Servers that go away and come back.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::time::Duration;
 
 use lock_core::{DistributedLock, DistributedLockExt, ErrorKind, LockRequest, LossReason};
@@ -56,6 +58,31 @@ fn waiters_ride_out_a_restart_and_all_are_served() {
         timeout(PROMPT * 3, all).await.expect("all are served");
         assert!(waiting.is_empty(), "a waiter has failed");
         queue_has(&cluster, "k", 0).await;
+    });
+}
+
+/// A waiter that is told that no server answers waits for the next news.
+#[test]
+fn a_waiter_is_not_busy_while_no_server_answers() {
+    steady(async || {
+        let cluster = EtcdCluster::start(1);
+        let locks = connect(cluster.url()).await;
+        let _guard = lock_for(&locks, "k", Duration::from_secs(30)).await;
+        let mut waiting = pin!(locks.lock("k"));
+        let mut polls = 0;
+        let mut counted = poll_fn(|context| {
+            polls += 1;
+            waiting.as_mut().poll(context)
+        });
+        timeout(Duration::from_secs(1), &mut counted)
+            .await
+            .expect_err("the key is held");
+        cluster.first().kill();
+        // It looks by itself after four seconds at most, and then again and again.
+        timeout(Duration::from_secs(8), &mut counted)
+            .await
+            .expect_err("no server answers");
+        assert!(polls < 500, "{polls} polls");
     });
 }
 

@@ -6,10 +6,10 @@ use lock_core::Mode::{Exclusive, Shared};
 fn enter(
     wait: &Arc<SharedWait>,
     (created, key): (i64, &str),
-    seen: Queue,
-) -> oneshot::Receiver<Told> {
+    seen: QueueSnapshot,
+) -> oneshot::Receiver<TurnNews> {
     let (tell, told) = oneshot::channel();
-    let waiter = Waiter {
+    let waiter = TurnWaiter {
         key: key.into(),
         tell,
     };
@@ -21,7 +21,7 @@ fn enter(
 fn a_list_that_was_overtaken_is_no_error() {
     let wait = SharedWait::new("queue");
     let first = &[(1, "1", Exclusive), (2, "2", Exclusive)];
-    let _told = enter(&wait, (2, "2"), Queue::of(2, first));
+    let _told = enter(&wait, (2, "2"), QueueSnapshot::of(2, first));
     wait.mark_stale();
     let (before, sent) = (wait.revision(), Clock::Boot.now());
     let all = &[
@@ -29,18 +29,22 @@ fn a_list_that_was_overtaken_is_no_error() {
         (2, "2", Exclusive),
         (3, "3", Exclusive),
     ];
-    let _told = enter(&wait, (3, "3"), Queue::of(3, all));
-    wait.note_list(Queue::of(2, first), before, sent).unwrap();
-    assert!(matches!(wait.advance(), Step::Watch(Blocker::One(_, 1), 3)));
+    let _told = enter(&wait, (3, "3"), QueueSnapshot::of(3, all));
+    wait.note_list(QueueSnapshot::of(2, first), before, sent)
+        .unwrap();
+    assert!(matches!(
+        wait.advance(),
+        WaitStep::Watch(Blocker::One(_, 1), 3)
+    ));
 }
 
 #[test]
 fn a_list_of_a_store_that_went_back_is_an_error() {
     let wait = SharedWait::new("queue");
     let claims = &[(1, "1", Exclusive), (2, "2", Exclusive)];
-    let _told = enter(&wait, (2, "2"), Queue::of(2, claims));
+    let _told = enter(&wait, (2, "2"), QueueSnapshot::of(2, claims));
     let (before, sent) = (wait.revision(), Clock::Boot.now());
-    let past = Queue::of(1, &[(1, "1", Exclusive)]);
+    let past = QueueSnapshot::of(1, &[(1, "1", Exclusive)]);
     wait.note_list(past, before, sent).unwrap_err();
 }
 
@@ -50,18 +54,18 @@ fn what_was_heard_is_not_forgotten_for_what_was_seen_before() {
     let mut first = enter(
         &wait,
         (2, "2"),
-        Queue::of(2, &[(1, "1", Exclusive), (2, "2", Shared)]),
+        QueueSnapshot::of(2, &[(1, "1", Exclusive), (2, "2", Shared)]),
     );
     wait.note_gone(b"1", 4);
-    assert!(matches!(wait.advance(), Step::End));
-    assert!(matches!(first.try_recv(), Ok(Told::Next)));
+    assert!(matches!(wait.advance(), WaitStep::End));
+    assert!(matches!(first.try_recv(), Ok(TurnNews::Next)));
     // The answer to its take has been on its way for longer than the news.
-    let seen = Queue::of(
+    let seen = QueueSnapshot::of(
         3,
         &[(1, "1", Exclusive), (2, "2", Shared), (3, "3", Shared)],
     );
     let _second = enter(&wait, (3, "3"), seen);
-    assert!(matches!(wait.advance(), Step::List(_)));
+    assert!(matches!(wait.advance(), WaitStep::List(_)));
 }
 
 /// Another process releases its claim `x` and takes its name again (as `KeyPool` has it) while we look.
@@ -71,17 +75,17 @@ fn a_look_takes_out_only_the_claim_that_it_looked_for() {
     let mut first = enter(
         &wait,
         (15, "w"),
-        Queue::of(15, &[(10, "x", Exclusive), (15, "w", Exclusive)]),
+        QueueSnapshot::of(15, &[(10, "x", Exclusive), (15, "w", Exclusive)]),
     );
     assert!(matches!(
         wait.advance(),
-        Step::Watch(Blocker::One(_, 10), _)
+        WaitStep::Watch(Blocker::One(_, 10), _)
     ));
     let looks = wait.looks();
     assert_eq!(looks.len(), 2);
     // Revision 18: x is deleted; 20: it is put there anew, behind w; 30: a second waiter of ours, whose take
     // was answered with the list.
-    let seen = Queue::of(
+    let seen = QueueSnapshot::of(
         30,
         &[
             (15, "w", Exclusive),
@@ -92,14 +96,17 @@ fn a_look_takes_out_only_the_claim_that_it_looked_for() {
     let mut second = enter(&wait, (30, "b"), seen);
     // The look is answered in revision 30: w is there as created in 15, x is not as created in 10.
     wait.note_looks(&looks, &[(30, true), (30, false)], Clock::Boot.now());
-    assert!(matches!(wait.advance(), Step::Watch(..) | Step::List(_)));
-    assert!(matches!(first.try_recv(), Ok(Told::Next)), "w is next");
+    assert!(matches!(
+        wait.advance(),
+        WaitStep::Watch(..) | WaitStep::List(_)
+    ));
+    assert!(matches!(first.try_recv(), Ok(TurnNews::Next)), "w is next");
     // w gives its lock back: now it is the turn of x.
     wait.note_gone(b"w", 35);
     let _step = wait.advance();
     let told = second.try_recv();
     assert!(
-        !matches!(told, Ok(Told::Next)),
+        !matches!(told, Ok(TurnNews::Next)),
         "b is let in while x, created before it, holds the key"
     );
 }
@@ -111,22 +118,22 @@ fn what_a_look_found_gone_is_not_waited_for_again() {
     let mut first = enter(
         &wait,
         (15, "w"),
-        Queue::of(15, &[(10, "x", Exclusive), (15, "w", Shared)]),
+        QueueSnapshot::of(15, &[(10, "x", Exclusive), (15, "w", Shared)]),
     );
     let looks = wait.looks();
     wait.note_looks(&looks, &[(40, true), (40, false)], Clock::Boot.now());
     let _step = wait.advance();
-    assert!(matches!(first.try_recv(), Ok(Told::Next)));
+    assert!(matches!(first.try_recv(), Ok(TurnNews::Next)));
     // An answer that was on its way for longer.
-    let seen = Queue::of(
+    let seen = QueueSnapshot::of(
         17,
         &[(10, "x", Exclusive), (15, "w", Shared), (17, "b", Shared)],
     );
     let _second = enter(&wait, (17, "b"), seen);
     let step = wait.advance();
     assert!(
-        matches!(step, Step::List(_))
-            || matches!(&step, Step::Watch(Blocker::One(key, _), _) if key == b"w"),
+        matches!(step, WaitStep::List(_))
+            || matches!(&step, WaitStep::Watch(Blocker::One(key, _), _) if key == b"w"),
         "it waits for x again"
     );
 }
