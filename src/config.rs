@@ -1,5 +1,4 @@
-//! What a deployment says about its locks: one struct, from a URL, from serde or from the
-//! environment.
+//! The configuration of a lock service: one struct, from a URL, from serde or from the environment.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,14 +11,14 @@ use crate::backends::is_built_in;
 use crate::url::HiddenUrl;
 use crate::{fields, read};
 
-// A setting is one row here. Where a backend alone has it, its default and its range are documented
-// in the configuration of that backend.
+// A setting is one row here. Settings of a single backend have their default and range documented
+// in that backend's configuration.
 fields::config! {
-    /// Which store holds the locks, and what applies to requests that do not say otherwise.
+    /// The store of the locks, and defaults for requests.
     ///
-    /// It comes from a URL alone (`"redis://host?namespace=shop&ttl=10s".into()`), from any serde
+    /// It can be read from a URL (`"redis://host?namespace=shop&ttl=10s".into()`), from any serde
     /// format, or from the environment ([`Config::from_env`]). Durations are text with a unit. A
-    /// field given both here and in the URL's query counts as given here.
+    /// field wins over the same field in the URL's query.
     ///
     /// ```
     /// use std::time::Duration;
@@ -34,29 +33,35 @@ fields::config! {
     /// # Ok::<(), toml::de::Error>(())
     /// ```
     besides {
-        /// The store: `memory://`, `redis://user:password@host:6379/0`,
-        /// `mysql://user:password@host:3306/database` for MySQL and MariaDB,
-        /// `etcd://host1:2379,host2:2379`, or `zookeeper://host1:2181,host2:2181/chroot`, the last
-        /// two with `user:password@` before the first host where the servers want one. `rediss://`,
-        /// `mysqls://`, `etcds://` and `zookeepers://` are the same over TLS, with the server
-        /// verified. The scheme chooses the backend, whose cargo feature has to be compiled in, or
-        /// one that a [`Registry`](crate::Registry) has besides.
+        /// The URL of the store. Empty if [`locks`](Self::locks) has several stores instead.
         ///
-        /// Fields may stand behind it as a query, `?ttl=10s&namespace=shop`. In user and password,
-        /// other characters than letters, digits and `-._~` are written as `%` and two hexadecimal
-        /// digits. Several hosts are members of one cluster or ensemble; an IPv6 address stands in
+        /// - `memory://`
+        /// - `redis://user:password@host:6379/0`
+        /// - `mysql://user:password@host:3306/database`, for MySQL and MariaDB
+        /// - `etcd://host1:2379,host2:2379`
+        /// - `zookeeper://host1:2181,host2:2181/chroot`
+        ///
+        /// The last two may have `user:password@` before the first host. `rediss://`, `mysqls://`,
+        /// `etcds://` and `zookeepers://` are the same over TLS, with the server verified. The
+        /// scheme selects the backend, whose cargo feature has to be compiled in, or one of a
+        /// [`Registry`](crate::Registry).
+        ///
+        /// The query may contain other fields, `?ttl=10s&namespace=shop`. In user and password,
+        /// write characters other than letters, digits and `-._~` as `%` and two hexadecimal
+        /// digits. Several hosts are members of one cluster or ensemble. Write an IPv6 address in
         /// brackets.
-        ///
-        /// Empty where [`locks`](Self::locks) has several stores instead.
         url: String,
-        /// Settings of a backend from a [`Registry`](crate::Registry), by their names; numbers and
-        /// truth values as text. In the URL and in the environment they stand among the other
-        /// settings, in a file in a table of their own. The backends of this crate have none.
-        /// Default: none.
+        /// Settings of a backend from a [`Registry`](crate::Registry), by name; numbers and
+        /// booleans as text. Default: none.
+        ///
+        /// The URL and the environment have them among the other settings, a file in a table of its
+        /// own. The backends of this crate have none.
         settings: BTreeMap<String, String>,
-        /// Several stores instead of one, by names that [`routes`](Self::routes) refers to. What is
-        /// set outside, such as `ttl` or `namespace`, applies to each that does not say otherwise.
-        /// The environment cannot name any. Default: none.
+        /// Several stores instead of one, by names that [`routes`](Self::routes) refers to.
+        /// Default: none.
+        ///
+        /// Outer settings, such as `ttl` or `namespace`, are defaults for each store. The
+        /// environment cannot name several stores.
         ///
         /// ```
         /// use polylock::Config;
@@ -78,71 +83,75 @@ fields::config! {
         /// # Ok::<(), toml::de::Error>(())
         /// ```
         locks: BTreeMap<String, Config>,
-        /// Which of [`locks`](Self::locks) has which keys: a whole key, or the beginning of keys
-        /// and a `*`. The longest that fits counts, `"*"` for every key that none else fits; a key
-        /// that none fits cannot be locked. Locks that no route leads to are not connected.
-        /// Default: none.
+        /// Routes from keys to stores in [`locks`](Self::locks): a whole key, or a prefix and a
+        /// `*`. Default: none.
+        ///
+        /// The longest match counts, and `"*"` matches all other keys; a key without a match cannot
+        /// be locked. Stores without a route are not connected.
         routes: BTreeMap<String, String>,
     }
     every All {
-        /// What stands before every key on the store. Default: nothing, so that other lock clients'
-        /// plain names meet ours. 1 to 255 bytes.
+        /// The prefix of every key on the store. Default: none, so that plain names are the same as
+        /// those of other lock clients. 1 to 255 bytes.
         namespace: String = read::text,
-        /// How long a hold survives without a renewal. Default: 30 s. Range: 50 ms to 24 h, or what
-        /// the backend can give.
+        /// Time that a hold survives without a renewal. Default: 30 s. Range: 50 ms to 24 h, or
+        /// less where the backend narrows it.
         ttl: Duration = read::duration,
-        /// How long a [`LockRequest`](crate::LockRequest) waits that names no wait. Default: for
-        /// ever; `0s`: not at all.
+        /// Maximum wait of a [`LockRequest`](crate::LockRequest) without one. Default: for ever;
+        /// `0s`: no wait.
         ///
         /// It applies to [`acquire`](crate::DistributedLock::acquire) and
-        /// [`with_lock`](crate::DistributedLockExt::with_lock) only. The other calls name their
-        /// wait: `lock`, `lock_shared` and `permit` wait for ever, `try_…` not at all, `…_within`
-        /// as long as they are told.
+        /// [`with_lock`](crate::DistributedLockExt::with_lock) only. The other methods have their
+        /// own waits: `lock`, `lock_shared` and `permit` wait for ever, `try_…` not at all, and
+        /// `…_within` takes the limit as an argument.
         request_wait: Duration = read::duration,
-        /// How long a key stays closed after its guard was lost, for requests that do not say, see
+        /// Time that a key stays closed after its guard was lost, for requests without a delay. See
         /// [`LockRequest::lock_delay`](crate::LockRequest::lock_delay). Default: `0s`. Range: at
-        /// most 24 h together with the ttl, or what the backend can give; `hold = "row"` on MySQL
-        /// has none.
+        /// most 24 h together with the ttl, or less where the backend narrows it; not supported
+        /// with `hold = "row"` on MySQL.
         lock_delay: Duration = read::duration,
-        /// How long an exclusive lock may be handed on between waiters of this process before it
-        /// goes back to the store, see [`HandOff`](crate::HandOff). Default: 10 ms; `0s`: not at
-        /// all, which keeps the order among processes on stores that have one.
+        /// Maximum time that an exclusive lock is handed on between waiters of this process. Then
+        /// it goes back to the store, see [`HandOff`](crate::HandOff). Default: 10 ms; `0s`: no
+        /// hand-off, which keeps the order among processes on stores that have one.
         hand_off: Duration = read::duration,
-        /// Where holds are renewed: `"thread"`, a thread of polylock's own, so that an application
-        /// that blocks its runtime keeps its locks, or `"caller"`, the runtime that acquired them.
-        /// Default: `thread`, except on `memory://`, which has nothing but `caller`.
+        /// The runtime that renews holds: `"thread"` or `"caller"`. `"thread"` is a thread of
+        /// polylock's own, so that an application that blocks its runtime keeps its locks.
+        /// `"caller"` is the runtime that acquired them. Default: `thread`; on `memory://`
+        /// `caller`, the only choice there.
         keeper: KeeperMode = read::keeper,
     }
     every Tls {
-        /// A PEM file with the certificates of the authorities that the server's certificate may
-        /// come from. Default: those that the platform trusts. This and the next two belong to
-        /// schemes with TLS (`rediss://`, `mysqls://`, `etcds://`, `zookeepers://`) and are an
-        /// error with others, except that they turn TLS and the verification of the server on for
-        /// `mysql://`. On MySQL the roots that Mozilla trusts are trusted in any case.
+        /// A PEM file with the trusted certificate authorities. Default: those of the platform.
+        ///
+        /// This setting and the next two apply to schemes with TLS (`rediss://`, `mysqls://`,
+        /// `etcds://`, `zookeepers://`) and are an error with others. Exception: with `mysql://`
+        /// they enable TLS with the server verified. On MySQL, Mozilla's authorities are trusted in
+        /// any case.
         tls_ca: PathBuf = read::path,
-        /// A PEM file with our own certificate, for servers that demand one. Default: none.
+        /// A PEM file with the client certificate. Default: none.
         tls_cert: PathBuf = read::path,
         /// A PEM file with the private key of `tls_cert`. Default: none.
         tls_key: PathBuf = read::path,
     }
     only "mysql", by configure_mysql into lock_mysql::MySqlConfig {
-        /// The form of a held lock, `"lease"` or `"row"`, see [`MySqlHold`]. This and the fields
-        /// below belong to `mysql://` and `mysqls://`, and are an error with other backends. Their
-        /// defaults and ranges are those of the fields of these names in `lock_mysql::MySqlConfig`.
+        /// The kind of lock, `"lease"` or `"row"`, see [`MySqlHold`].
+        ///
+        /// This field and those below apply to `mysql://` and `mysqls://`, and are an error with
+        /// other backends. For defaults and ranges see the fields of `lock_mysql::MySqlConfig`.
         hold: MySqlHold = read::hold,
-        /// The name of the locks table.
+        /// The name of the lock table.
         table: String = read::text,
-        /// Whether missing tables are created.
+        /// Whether to create missing tables.
         create_table: bool = read::truth,
-        /// How long a key stays in the table unused before its row is purged; `0s`: for ever.
+        /// Time after which the row of an unused key is purged; `0s`: never.
         purge_after: Duration = read::purge_after,
-        /// The maximum number of connections for takes and holds.
+        /// Maximum number of connections for takes and holds.
         connections: u32 = read::count,
     }
 }
 
 impl Config {
-    /// A configuration with this URL and every default.
+    /// Creates a configuration with `url` and defaults.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
@@ -150,7 +159,7 @@ impl Config {
         }
     }
 
-    /// Returns true if settings that are no field may be those of a backend from a registry.
+    /// Returns true if unknown settings may belong to a registered backend.
     pub(crate) fn may_have_own_settings(&self) -> bool {
         self.url
             .split_once("://")
@@ -164,14 +173,14 @@ impl fmt::Debug for Config {
         shown.field("url", &HiddenUrl(&self.url));
         for field in FIELDS {
             let value = field.show(self);
-            // A private key that was set in the place of its file's name.
+            // Hides a private key that was set instead of its path.
             match format!("{value:?}").contains("-----BEGIN") {
                 true => shown.field(field.name, &"***"),
                 false => shown.field(field.name, value),
             };
         }
         if !self.settings.is_empty() {
-            // Their values may be passwords.
+            // The values may be passwords.
             shown.field("settings", &self.settings.keys());
         }
         if !self.locks.is_empty() {

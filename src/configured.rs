@@ -1,4 +1,4 @@
-//! The deployment's defaults, put into requests that do not say otherwise.
+//! The configuration's defaults for requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lock_core::{Capabilities, DistributedLock, LockGuard, LockRequest, Result, Wait};
 
-/// A backend with the defaults of its configuration.
+/// A backend that adds the defaults of its configuration to requests.
 #[derive(Debug)]
 pub(crate) struct Configured {
     pub(crate) locks: Arc<dyn DistributedLock>,

@@ -1,4 +1,4 @@
-//! From a configuration to a lock service.
+//! Connecting to the stores of a configuration.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,12 +14,11 @@ use crate::registry::backend::BackendOptions;
 use crate::url::StoreUrl;
 use crate::{Config, Registry};
 
-/// Connects to the store that `config` names: a URL such as `"redis://host:6379"`, or a [`Config`],
-/// which may also name several and say which of them has which keys.
+/// Connects to the store of `config`, a URL such as `"redis://host:6379"` or a [`Config`].
 ///
-/// A [`Registry`] connects to backends of other crates, too.
-///
-/// Two connections to `memory://` with the same namespace share one store within the process.
+/// A [`Config`] may also name several stores and the keys of each. A [`Registry`] connects to
+/// backends of other crates, too. Connections to `memory://` with the same namespace share one
+/// store within the process.
 ///
 /// ```
 /// use polylock::DistributedLockExt;
@@ -35,18 +34,20 @@ use crate::{Config, Registry};
 ///
 /// # Errors
 ///
-/// [`Config`](ErrorKind::Config) for a URL or setting that is wrong, also when the backend's cargo
-/// feature is not compiled in; [`Unavailable`](ErrorKind::Unavailable) when the store does not
-/// answer; [`Denied`](ErrorKind::Denied) when it refuses the client.
+/// - [`Config`](ErrorKind::Config) for an invalid URL or setting, or if the backend's cargo feature
+///   is not compiled in.
+/// - [`Unavailable`](ErrorKind::Unavailable) if the store does not answer.
+/// - [`Denied`](ErrorKind::Denied) if the store rejects the client.
 ///
 /// # Cancel safety
 ///
-/// Dropping the future closes what it had opened.
+/// Dropping the future closes the connections that it opened.
 pub async fn connect(config: impl IntoConfig) -> Result<Arc<dyn DistributedLock>> {
     Registry::new().connect(config).await
 }
 
-/// Connects to the one store of `config`, with what `outer` says where it and its URL say nothing.
+/// Connects to the single store of `config`. Settings that `config` and its URL lack come from
+/// `outer`.
 pub(crate) async fn connect_to_one(
     registry: &Registry,
     mut config: Config,
@@ -88,9 +89,15 @@ pub(crate) async fn connect_to_one(
     }))
 }
 
-/// What [`connect`] takes: a URL as text, or a [`Config`].
+/// A value that [`connect`] accepts: a URL as text, or a [`Config`].
+///
+/// ```
+/// use polylock::{Config, IntoConfig};
+///
+/// assert_eq!("memory://".into_config(), Config::new("memory://"));
+/// ```
 pub trait IntoConfig {
-    /// The configuration it stands for.
+    /// Converts the value into a configuration.
     fn into_config(self) -> Config;
 }
 
@@ -124,7 +131,7 @@ impl IntoConfig for &String {
     }
 }
 
-/// Defaults that no request could use are better told now than at the first lock.
+/// Rejects defaults that no request could use, at the connect rather than at the first lock.
 fn check_defaults(config: &Config, capabilities: &Capabilities) -> Result<()> {
     let (least, most) = (capabilities.ttl.start(), capabilities.ttl.end());
     let backend = capabilities.backend;

@@ -58,8 +58,8 @@ impl<'de> Visitor<'de> for ConfigVisitor {
 
 /// The name of a setting.
 ///
-/// An unknown one is refused here and not when the whole table is read: formats show the line that
-/// an error is for, which for a table is its first one, and may be that of a URL with a password.
+/// Unknown names are rejected here rather than after the whole table is read. Formats show the line
+/// of an error, which for a table is its first line, perhaps a URL with a password.
 struct Name(&'static str);
 
 impl<'de> Deserialize<'de> for Name {
@@ -84,7 +84,7 @@ impl Visitor<'_> for NameVisitor {
     }
 }
 
-/// Reads the value of one field, as from any other source.
+/// The parser of one field, the same as for any other source.
 struct Filling<'a>(&'static Field, &'a mut Config);
 
 impl<'de> DeserializeSeed<'de> for Filling<'_> {
@@ -94,7 +94,7 @@ impl<'de> DeserializeSeed<'de> for Filling<'_> {
         let Self(field, config) = self;
         let text = match Scalar::deserialize(deserializer)? {
             Scalar::Absent => return Ok(()),
-            // `1.50` and `1.5` are one number, and would be two namespaces.
+            // `1.50` and `1.5` are one number, but would be two namespaces.
             Scalar::Bare(text) if (field.is_text)() => {
                 return Err(D::Error::custom(format!(
                     "{}: {text} is no text: write it in quotation marks",
@@ -108,11 +108,11 @@ impl<'de> DeserializeSeed<'de> for Filling<'_> {
     }
 }
 
-/// One value, as far as settings go.
+/// A single value in a configuration file.
 enum Scalar {
     Absent,
     Text(String),
-    /// A number or a truth value without quotation marks.
+    /// A number or boolean without quotation marks.
     Bare(String),
 }
 

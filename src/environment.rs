@@ -6,17 +6,17 @@ use crate::{Config, Error, ErrorKind, Result};
 const PREFIX: &str = "POLYLOCK_";
 
 impl Config {
-    /// Reads `POLYLOCK_URL` and, where set, `POLYLOCK_NAMESPACE`, `POLYLOCK_TTL` and so on: the
-    /// fields of [`Config`] in capitals.
+    /// Reads `POLYLOCK_URL` and, where set, `POLYLOCK_NAMESPACE`, `POLYLOCK_TTL` and so on.
+    ///
+    /// The names are the fields of [`Config`] in capitals. With a URL of a backend from a
+    /// [`Registry`](crate::Registry), unknown variables are that backend's own
+    /// [settings](Self::settings). Variables that Kubernetes sets for a service called `polylock`
+    /// (`POLYLOCK_SERVICE_…`, `POLYLOCK_PORT…`) are ignored.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Config`] when `POLYLOCK_URL` is not set, for a malformed value, and for a
-    /// variable that starts with `POLYLOCK_` and is none of them, since that is a typing error.
-    /// What Kubernetes sets for a service called `polylock` (`POLYLOCK_SERVICE_…`,
-    /// `POLYLOCK_PORT…`) is passed over. Where the URL is one of a [`Registry`](crate::Registry),
-    /// they are that backend's own
-    /// [settings](Self::settings).
+    /// [`ErrorKind::Config`] if `POLYLOCK_URL` is not set, for a malformed value, and for any other
+    /// variable that starts with `POLYLOCK_`, since it is likely misspelt.
     pub fn from_env() -> Result<Self> {
         let variables = std::env::vars_os().filter_map(|(name, value)| {
             let field = name.to_str()?.strip_prefix(PREFIX)?.to_ascii_lowercase();
@@ -55,7 +55,8 @@ impl Config {
     }
 }
 
-/// Kubernetes tells each container where the services of its namespace are.
+/// Returns true for variables that Kubernetes sets in each container for a service of its
+/// namespace.
 fn is_of_kubernetes(field: &str) -> bool {
     field.starts_with("service_") || field == "port" || field.starts_with("port_")
 }

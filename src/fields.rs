@@ -1,4 +1,4 @@
-//! The settings of a configuration: one table for everything that goes by their names.
+//! The settings of a configuration, in one table.
 
 use std::fmt::Debug;
 
@@ -9,10 +9,10 @@ use crate::{Config, Error, ErrorKind, Registry, Result};
 
 /// One setting, a field of [`Config`].
 pub(crate) struct Field {
-    /// How it is written, in every source.
+    /// The setting's name in every source.
     pub(crate) name: &'static str,
     pub(crate) of: Of,
-    /// Returns true if formats that tell text from numbers have to write it as text.
+    /// Returns true if formats with typed values have to write it as text.
     pub(crate) is_text: fn() -> bool,
     pub(crate) fill: fn(&mut Config, &str, &str) -> Result<()>,
     pub(crate) is_given: fn(&Config) -> bool,
@@ -23,17 +23,18 @@ pub(crate) struct Field {
 /// The backends that have a setting.
 pub(crate) enum Of {
     All,
-    /// Those with TLS.
+    /// All backends with TLS.
     Tls,
-    /// The one whose first scheme is this.
+    /// The backend with this first scheme.
     One(&'static str),
 }
 
-/// Makes [`Config`] and its table [`FIELDS`](crate::config::FIELDS) of one row for each setting:
-/// its name, its type, and what reads it from text.
+/// Defines [`Config`] and its table [`FIELDS`](crate::config::FIELDS) from one row per setting.
 ///
-/// The settings of one backend come with a function that puts them into that backend's own
-/// configuration, whose fields have the same names.
+/// A row has the setting's name, its type, and its parser.
+///
+/// For the settings of a single backend it also defines a function that copies them into that
+/// backend's configuration, whose fields have the same names.
 macro_rules! config {
     (
         $(#[$about:meta])*
@@ -57,7 +58,7 @@ macro_rules! config {
         ];
 
         $(
-            /// What is not set keeps the default of the backend.
+            /// Copies the settings that are set; the others keep the backend's defaults.
             #[cfg(feature = $backend)]
             pub(crate) fn $put(config: Config, own: &mut $own) {
                 $(if let Some(value) = config.$own_name {
@@ -81,7 +82,7 @@ macro_rules! field {
                 texts.contains(&::std::any::TypeId::of::<$type>())
             },
             fill: |config, called, text| {
-                // Read in any case, so that a mistake shows even where another source wins.
+                // Parsed in any case, so that a mistake shows even if another source wins.
                 let value = $read(called, text)?;
                 config.$name.get_or_insert(value);
                 Ok(())
@@ -104,12 +105,12 @@ impl Field {
         FIELDS.iter().find(|field| field.name == name)
     }
 
-    /// Sets it to what the text says, unless it is set. Errors call it `called`.
+    /// Sets the field from text, unless it is set. Errors use the name `called`.
     pub(crate) fn fill(&self, config: &mut Config, called: &str, text: &str) -> Result<()> {
         (self.fill)(config, called, text)
     }
 
-    /// Sets it to what `outer` says, unless it is set.
+    /// Copies the field from `outer`, unless it is set.
     pub(crate) fn inherit(&self, config: &mut Config, outer: &Config) {
         (self.inherit)(config, outer)
     }
@@ -127,8 +128,7 @@ impl Field {
     }
 }
 
-/// Refuses a setting that is neither a field nor one of the backend's own, and names those that the
-/// backend has.
+/// Rejects a setting that is neither a field nor the backend's own. The error lists the known ones.
 pub(crate) fn refuse_unknown(config: &Config, backend: &Backend, url: &StoreUrl) -> Result<()> {
     let mut settings = config.settings.keys();
     let Some(name) = settings.find(|name| !backend.settings.contains(name)) else {
@@ -153,7 +153,7 @@ pub(crate) fn refuse_unknown(config: &Config, backend: &Backend, url: &StoreUrl)
     ))
 }
 
-/// Refuses a field that the backend does not have: it would have no effect, and was set for one.
+/// Rejects a field that the backend does not have, which would have no effect.
 pub(crate) fn refuse_foreign(
     config: &Config,
     registry: &Registry,
@@ -182,7 +182,7 @@ pub(crate) fn refuse_foreign(
     ))
 }
 
-/// Returns what to do about the unknown setting `name`, or nothing.
+/// Returns advice about the unknown setting `name`, or an empty string.
 pub(crate) fn advice_on(name: &str) -> &'static str {
     match name {
         "wait" => "; request_wait bounds requests that name no wait, and lock() waits for ever",

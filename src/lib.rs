@@ -26,8 +26,7 @@ pub use lock_redis as redis;
 pub use lock_zookeeper as zookeeper;
 pub use registry::Registry;
 
-/// Parts for those who write a backend: what it implements, what it is given, and how a
-/// [`Registry`] knows it.
+/// Traits and parts for authors of a backend, and its registration in a [`Registry`].
 pub mod backend {
     #[doc(inline)]
     pub use lock_core::backend::*;

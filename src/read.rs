@@ -1,4 +1,4 @@
-//! Values of settings, as people write them: each function reads the value of the setting `name`.
+//! Parsers of setting values; each function parses the value of the setting `name`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use lock_core::{KeeperMode, MySqlHold};
 
 use crate::{Error, ErrorKind, Result};
 
-/// Keys that are purged sooner would be purged and made again all the time.
+/// Minimum `purge_after`. A shorter one would purge and recreate keys all the time.
 const PURGE_AFTER_MIN: Duration = Duration::from_secs(1);
 
 pub(crate) fn text(_name: &str, text: &str) -> Result<String> {

@@ -1,4 +1,4 @@
-//! Several stores behind one lock service: the key says which of them is meant.
+//! Several stores behind one lock service, selected by key.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,24 +14,24 @@ use lock_core::{
 use crate::connect::connect_to_one;
 use crate::{Config, Registry};
 
-/// The stores of a configuration, by the keys that they have.
+/// The stores of a configuration, with the routes from keys to stores.
 #[derive(Debug)]
 pub(crate) struct Routed {
     stores: BTreeMap<String, Arc<dyn DistributedLock>>,
     routes: Vec<Route>,
 }
 
-/// Which keys go where.
+/// A route from keys to a store.
 #[derive(Debug)]
 struct Route {
-    /// The whole key, or what it begins with.
+    /// The whole key, or its prefix.
     begins: String,
     is_whole: bool,
     store: String,
 }
 
 impl Routed {
-    /// Connects to every store that a route leads to.
+    /// Connects to every store that has a route.
     pub(crate) async fn connect(registry: &Registry, config: &Config) -> Result<Self> {
         if !config.url.is_empty() {
             return Err(wrong(
@@ -105,7 +105,7 @@ impl Route {
 
 #[async_trait]
 impl DistributedLock for Routed {
-    /// What all of the stores can do.
+    /// Returns the capabilities that all stores have.
     fn capabilities(&self) -> Capabilities {
         let all: Vec<_> = self
             .stores
@@ -145,7 +145,7 @@ impl DistributedLock for Routed {
     }
 }
 
-/// The weakest of the promises.
+/// Returns the weakest of the promises.
 fn least(promises: impl Iterator<Item = TokenOrder> + Clone) -> TokenOrder {
     let weakest_first = [TokenOrder::Process, TokenOrder::ServerClock];
     let found = weakest_first
@@ -166,7 +166,7 @@ fn unknown_store(keys: &str, store: &str, config: &Config) -> Error {
     ))
 }
 
-/// An error of the store of that name.
+/// Adds the name of the store to an error.
 fn of(name: &str, error: Error) -> Error {
     Error::new(error.kind(), format!("locks.{name}: {error}"))
 }

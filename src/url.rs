@@ -1,4 +1,4 @@
-//! The URL of a store: its scheme chooses the backend, its query holds settings.
+//! The URL of a store: its scheme selects the backend, its query holds settings.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -9,19 +9,19 @@ use crate::backends::is_built_in;
 use crate::fields::Field;
 use crate::{Config, Error, ErrorKind, Result};
 
-/// A store URL taken apart, its settings removed.
+/// A parsed store URL, without its settings.
 #[derive(Clone)]
 pub(crate) struct StoreUrl {
-    /// `redis` of `redis://host`.
+    /// The scheme in lower case, `redis` of `redis://host`.
     pub(crate) scheme: String,
-    /// What lies between `://` and the query.
+    /// The part between `://` and the query.
     pub(crate) location: String,
-    /// All names in the query.
+    /// The names in the query.
     pub(crate) named: HashSet<String>,
 }
 
 impl StoreUrl {
-    /// Takes the URL of `config` apart and moves its settings into `config`.
+    /// Parses the URL of `config` and moves its settings into `config`.
     pub(crate) fn take_from(config: &mut Config) -> Result<Self> {
         refuse_wrapped(&config.url)?;
         let is_scheme = |text: &str| {
@@ -32,7 +32,7 @@ impl StoreUrl {
         let Some((scheme, rest)) = parts.filter(|(scheme, _)| is_scheme(scheme)) else {
             return Err(Error::new(
                 ErrorKind::Config,
-                // Not repeated here: without a scheme there is no telling what is a password.
+                // The error does not repeat the URL: without a scheme, any part may be a password.
                 "the lock url has no scheme: write it like memory:// or redis://host:6379",
             ));
         };
@@ -43,7 +43,7 @@ impl StoreUrl {
             named: HashSet::new(),
         };
         if query.contains('@') {
-            // It is likely part of a password, so it is not repeated here.
+            // The query is likely a part of a password, so the error does not repeat it.
             return Err(Error::new(
                 ErrorKind::Config,
                 "the lock url has an @ after a question mark: write ? as %3F and @ as %40 in passwords and settings",
@@ -58,7 +58,7 @@ impl StoreUrl {
                     format!("the lock url has {name:?} twice: leave one of them out"),
                 ));
             }
-            // What stands for bytes that are no text.
+            // The replacement character stands for bytes that are not UTF-8.
             if name.contains('\u{fffd}') || value.contains('\u{fffd}') {
                 return Err(Error::new(
                     ErrorKind::Config,
@@ -66,7 +66,7 @@ impl StoreUrl {
                 ));
             }
             match Field::named(&name) {
-                // What is set already wins over the query.
+                // A setting that is already set wins over the query.
                 Some(field) => field.fill(config, &name, &value)?,
                 None => {
                     let settings = &mut config.settings;
@@ -80,8 +80,7 @@ impl StoreUrl {
     }
 }
 
-/// A URL without what may be a password in it, also where it is one of a backend that was
-/// registered.
+/// A URL for `Debug` with passwords removed, including URLs of registered backends.
 pub(crate) struct HiddenUrl<'a>(pub(crate) &'a str);
 
 impl fmt::Debug for HiddenUrl<'_> {
@@ -92,14 +91,14 @@ impl fmt::Debug for HiddenUrl<'_> {
             !is_built_in(scheme) && user.is_some_and(|user| !user.contains(':'))
         });
         match bare_user {
-            // It may be a token. Behind a colon it is hidden.
+            // A lone userinfo may be a token; behind a colon it is hidden as a password.
             Some((scheme, rest)) => RedactedUrl(&format!("{scheme}://:{rest}")).fmt(f),
             None => RedactedUrl(url).fmt(f),
         }
     }
 }
 
-/// Refuses a URL with something around it that environment files and JDBC put there.
+/// Rejects quotes, white space and `jdbc:` around a URL, as copied from other configurations.
 fn refuse_wrapped(url: &str) -> Result<()> {
     let problem = if url.starts_with(['"', '\'', '`']) || url.ends_with(['"', '\'', '`']) {
         "the lock url is in quotation marks: leave them out, since they are read as part of it"
@@ -113,7 +112,7 @@ fn refuse_wrapped(url: &str) -> Result<()> {
     Err(Error::new(ErrorKind::Config, problem))
 }
 
-/// Refuses a password with a `/` in it, which would end the host and send the rest elsewhere.
+/// Rejects a password with a bare `/`, which would end the host and send the rest elsewhere.
 fn refuse_bare_slash(scheme: &str, location: &str) -> Result<()> {
     let Some((authority, path)) = location.split_once('/') else {
         return Ok(());
@@ -121,14 +120,13 @@ fn refuse_bare_slash(scheme: &str, location: &str) -> Result<()> {
     let url = format!("{scheme}://{location}");
     let is_cut_off =
         path.contains('@') && !authority.contains('@') && RedactedUrl(&url).lacks_host();
-    // Nodes of ZooKeeper may have an @ in their names, and so may databases, but then a port is a
-    // number.
+    // ZooKeeper nodes and databases may have an `@` in their names, but then the port is a number.
     if scheme == "memory" || !is_cut_off {
         return Ok(());
     }
     Err(Error::new(
         ErrorKind::Config,
-        // Not repeated here: what was taken for the host is part of the password.
+        // The error does not repeat the URL: what parses as the host is part of the password.
         "the lock url has a / in its user or password: write / as %2F there, and other characters than letters, digits and -._~ by their % codes, too",
     ))
 }

@@ -1,34 +1,43 @@
-//! The one reader of time.
+//! The only module that reads a clock.
 
 use std::time::Duration;
 
-/// Tokio's timers stand still while the machine is suspended: made of naps, a sleep on
-/// [`Clock::Boot`] is late by no more than one of them.
+/// Longest single sleep on [`Clock::Boot`]. Tokio's timers stop while the machine is suspended, so
+/// a deadline that passes during a suspend is noticed at most this much late.
 const NAP_MAX: Duration = Duration::from_millis(250);
 
-/// Which clock the deadlines of a backend's holds are read on.
+/// The clock on which a backend's deadlines are read.
 ///
-/// The wall clock is neither: setting it changes nothing.
+/// Neither variant is the wall clock, so setting the wall clock changes nothing.
+///
+/// ```
+/// use std::time::Duration;
+/// use lock_core::backend::Clock;
+///
+/// let sent = Clock::Boot.now();
+/// let deadline = sent.plus(Duration::from_secs(30));
+/// assert_eq!(deadline.since(sent), Duration::from_secs(30));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {
-    /// Tokio's clock. A test that pauses it can expire a lease in no time. For backends without
-    /// I/O.
+    /// Tokio's clock, for backends without I/O. A test that pauses this clock can expire a lease at
+    /// once.
     Runtime,
-    /// A monotonic clock that also runs while the machine is suspended (`CLOCK_BOOTTIME` on
-    /// Linux, elsewhere the operating system's monotonic clock). For backends with I/O: their
-    /// server's clock goes on, too.
+    /// A monotonic clock that also runs while the machine is suspended. For backends with I/O,
+    /// since their server's clock runs on, too. `CLOCK_BOOTTIME` on Linux, elsewhere the operating
+    /// system's monotonic clock.
     Boot,
 }
 
-/// A point in time on a [`Clock`]; only moments of the same clock can be compared.
+/// A point in time on a [`Clock`]; compare only moments of the same clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment {
-    /// Signed, because tokio's paused clock may stand before the origin that was taken first.
+    /// Signed, because tokio's paused clock may be earlier than the origin.
     nanoseconds: i64,
 }
 
 impl Clock {
-    /// The present moment.
+    /// Returns the present moment.
     pub fn now(self) -> Moment {
         match self {
             Self::Runtime => runtime_now(),
@@ -36,18 +45,18 @@ impl Clock {
         }
     }
 
-    /// Waits until `moment` has come, on the timer of the current runtime.
+    /// Waits until `moment`, on the timer of the current runtime.
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: it only waits.
+    /// Cancel safe: the future has no side effects.
     pub async fn sleep_until(self, moment: Moment) {
         loop {
             let left = moment.since(self.now());
             if left.is_zero() {
                 return;
             }
-            // The timer's clock and ours need not agree, so it may fire early.
+            // The timer's clock may differ from this clock, so the timer may fire early.
             tokio::time::sleep(match self {
                 Self::Runtime => left,
                 Self::Boot => left.min(NAP_MAX),
@@ -58,7 +67,7 @@ impl Clock {
 }
 
 impl Moment {
-    /// The moment `duration` later; the last one there is where that is out of range.
+    /// Returns the moment `duration` later, saturating at the last representable one.
     #[must_use]
     pub fn plus(self, duration: Duration) -> Self {
         let nanoseconds = i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX);
@@ -67,15 +76,15 @@ impl Moment {
         }
     }
 
-    /// Returns how many nanoseconds after the origin of its clock this is.
+    /// Returns the number of nanoseconds since the origin of this clock.
     ///
-    /// On Linux the origin of [`Clock::Boot`] is the start of the machine, so that what processes
-    /// of one machine write down can be compared. Every other origin belongs to this process.
+    /// On Linux the origin of [`Clock::Boot`] is the start of the machine, so processes of one
+    /// machine can compare these numbers. Every other origin belongs to this process.
     pub fn nanoseconds(self) -> i64 {
         self.nanoseconds
     }
 
-    /// Returns how long after `earlier` this is; zero if it is not after it.
+    /// Returns the time from `earlier` to this moment; zero if `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
         let nanoseconds = self.nanoseconds.saturating_sub(earlier.nanoseconds);
         Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(0))

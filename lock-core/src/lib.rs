@@ -1,10 +1,10 @@
-//! The contract of polylock: what a distributed lock promises, and the parts every backend shares.
+//! The contract of polylock: the promises of a distributed lock, and the parts all backends share.
 //!
-//! Applications hold an `Arc<dyn `[`DistributedLock`]`>` and use the calls of
-//! [`DistributedLockExt`]; what they get is a [`LockGuard`], the same type for every backend. What
-//! a backend implements, and what it is given, is in [`backend`].
+//! Applications hold an `Arc<dyn `[`DistributedLock`]`>` and call the methods of
+//! [`DistributedLockExt`], which return a [`LockGuard`], the same type for every backend.
+//! [`backend`] holds the traits and parts for backend authors.
 //!
-//! [`MemoryLock`] is the contract in executable form and needs no server:
+//! [`MemoryLock`] implements the contract without a server:
 //!
 //! ```
 //! use lock_core::{DistributedLockExt, MemoryLock};
@@ -48,15 +48,15 @@ pub use hold::watch::HoldWatch;
 pub use keeper::runtime::KeeperMode;
 pub use memory::MemoryLock;
 
-/// Parts for those who write a backend: the traits that it implements, and what it is given.
+/// Traits and parts for authors of a backend.
 ///
-/// [`DistributedLock`] is the whole duty of a backend. Most call [`acquire`](backend::acquire),
-/// which asks the store, waits and asks again for as long as the request allows; they say by an
-/// [`Attempt`](backend::Attempt) how the store is asked once and what wakes a waiter, and by a
-/// [`LeaseStore`](backend::LeaseStore) how a hold is renewed and released. The
-/// [`Keeper`](backend::Keeper) does the rest.
+/// A backend has to implement [`DistributedLock`] only. Most implementations call
+/// [`acquire`](backend::acquire), which asks the store, waits, and asks again for as long as the
+/// request allows. An [`Attempt`](backend::Attempt) defines how the backend asks its store once and
+/// how a waiter is woken. A [`LeaseStore`](backend::LeaseStore) defines how a hold is renewed and
+/// released. The [`Keeper`](backend::Keeper) does the rest.
 ///
-/// The parts may change with each minor version.
+/// This module may change with each minor version.
 pub mod backend {
     pub(crate) mod acquire;
     pub(crate) mod backoff;
@@ -68,8 +68,8 @@ pub mod backend {
     pub(crate) mod reply_stats;
     pub(crate) mod retry;
 
-    /// Makes traits with async methods fit for `dyn`, as
-    /// [`DistributedLock`](crate::DistributedLock) is.
+    /// Makes traits with async methods usable as `dyn`, like
+    /// [`DistributedLock`](crate::DistributedLock).
     pub use async_trait::async_trait;
 
     pub use self::acquire::{Answer, Ask, Attempt, acquire};

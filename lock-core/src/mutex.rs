@@ -1,29 +1,37 @@
-//! A mutex that a panicking task cannot poison for everybody else.
+//! A mutex that ignores poisoning.
 
 use std::fmt;
 use std::sync::{MutexGuard, PoisonError, TryLockError};
 
-/// A [`std::sync::Mutex`] that is locked also after another holder has panicked.
+/// A [`std::sync::Mutex`] that can still be locked after a thread panicked while holding it.
 ///
-/// For critical sections that leave their data whole at each step, so that what is behind a
-/// poisoned mutex is as good as any.
+/// For critical sections that keep their data consistent at each step, so that a panic leaves
+/// nothing half done.
+///
+/// ```
+/// use lock_core::backend::Mutex;
+///
+/// let counter = Mutex::new(1);
+/// *counter.lock() += 1;
+/// assert_eq!(*counter.lock(), 2);
+/// ```
 #[derive(Default)]
 pub struct Mutex<T: ?Sized>(std::sync::Mutex<T>);
 
 impl<T> Mutex<T> {
-    /// Makes an unlocked mutex.
+    /// Creates an unlocked mutex.
     pub const fn new(value: T) -> Self {
         Self(std::sync::Mutex::new(value))
     }
 }
 
 impl<T: ?Sized> Mutex<T> {
-    /// Locks the mutex; blocks the thread until it can be locked.
+    /// Locks the mutex, blocking the thread until it is free.
     pub fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Locks the mutex if it is unlocked.
+    /// Locks the mutex if it is free.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         match self.0.try_lock() {
             Ok(locked) => Some(locked),

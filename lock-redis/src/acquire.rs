@@ -13,10 +13,10 @@ use crate::connection::shared::SharedConnection;
 use crate::notifications::WakeUp;
 use crate::wake_rate_limit::WakeRateLimit;
 
-/// The time that a waiter trusts the server to tell of a change before it looks by itself.
+/// Maximum time that a waiter relies on pushes before it asks again.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// The pauses of a waiter whom the server does not tell: from the first to the longest.
+/// First and longest pause between requests of a waiter without pushes.
 const LOOKS: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(100)];
 
 /// The attempts of one acquisition.
@@ -44,7 +44,7 @@ impl<'a> RedisAttempt<'a> {
         })
     }
 
-    /// One request for the key, connecting included, answered before `ends`.
+    /// Sends one take, connecting if needed, with an answer before `ends`.
     async fn ask_before(&mut self, claim: &mut Claim, waits: bool, ends: Moment) -> Result<Answer> {
         let left = || ends.since(Clock::Boot.now());
         let connection = self.command.connection_within(left()).await?;
@@ -83,8 +83,8 @@ impl<'a> RedisAttempt<'a> {
 }
 
 impl Attempt for RedisAttempt<'_> {
-    /// A connection that the server had closed while it was idle shows only when it is used: then
-    /// the request is sent again on a new one, and is known as the same.
+    /// Retries once on a new connection. A connection that the server closed while it was idle
+    /// fails only when it is used. The server recognizes the resend by its claim id.
     async fn ask(&mut self, ask: Ask<'_>) -> Result<Answer> {
         let Ask {
             claim,
@@ -134,19 +134,20 @@ impl Attempt for RedisAttempt<'_> {
     }
 }
 
-/// Where takes were sent that were not answered.
+/// The connections of takes that were not answered.
 #[derive(Default)]
 struct Unanswered {
-    /// The connection of the last one.
+    /// The connection of the last unanswered take.
     on: Option<Arc<Connection>>,
-    /// True if one may still arrive, whatever is answered to others.
+    /// True if a take may still arrive, even though later takes were answered.
     may_arrive: bool,
 }
 
 impl Unanswered {
-    /// Notes how a take ended on `connection`, where an answer means that all takes before it have
-    /// arrived. Of another connection it says nothing: the server may have got what was sent there,
-    /// and not got to it yet.
+    /// Records the outcome of a take on `connection`.
+    ///
+    /// An answer proves that all earlier takes on this connection have arrived. It proves nothing
+    /// about another connection, whose takes the server may have received but not yet executed.
     fn note(&mut self, connection: &Arc<Connection>, is_unanswered: bool) {
         let before = self.on.take();
         self.may_arrive |= before.is_some_and(|before| !Arc::ptr_eq(&before, connection));

@@ -1,4 +1,4 @@
-//! The connections of a client, and the requests that travel on them.
+//! The connections of a client, and the requests on them.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
@@ -19,15 +19,15 @@ use crate::keys::Keys;
 use crate::notifications::Notifications;
 use crate::server_checks::{self, ServerClock};
 
-/// The time that a request waits for its answer, if nothing shorter applies.
+/// Default limit of a request's answer.
 pub(crate) const REPLY_LIMIT: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(crate) struct Client {
-    /// The name that it is known by where waiters are entered on the server.
+    /// The client's name in the queues of waiters on the server.
     pub(crate) name: String,
     pub(crate) keys: Keys,
-    /// One link on each runtime that acquires.
+    /// One connection per runtime that acquires.
     pub(crate) command: PerRuntime<SharedConnection>,
     pub(crate) background: PerRuntime<SharedConnection>,
     pub(crate) notifications: Arc<Notifications>,
@@ -35,21 +35,21 @@ pub(crate) struct Client {
     pub(crate) deadlines: Deadlines,
 }
 
-/// The findings of a client about its server.
+/// The server's properties that a connect has found.
 pub(crate) struct Found {
-    /// True if it tells of changes.
+    /// True if the server pushes changes of keys.
     pub(crate) pushes: bool,
-    /// Its host and port.
+    /// The server as `host:port`.
     pub(crate) server: String,
-    /// Its version, if it tells.
+    /// The server's version, if it reports one.
     pub(crate) version: Option<String>,
 }
 
-/// The answer of the server to a take.
+/// The server's answer to a take.
 pub(crate) enum TakeReply {
-    /// The grant's number.
+    /// The grant number.
     Granted(u64),
-    /// Another client holds the key for so long, or until it is given back.
+    /// Another client holds the key, for this time at most; `None` if without an expiry.
     Busy(Option<Duration>),
 }
 
@@ -116,17 +116,17 @@ impl Client {
         Ok((client, found))
     }
 
-    /// The server's key of a lock.
+    /// Returns the server's key of a lock.
     pub(crate) fn lock_key(&self, key: &LockKey) -> Vec<u8> {
         self.keys.lock(key)
     }
 
-    /// The command connection of the caller's runtime.
+    /// Returns the command connection of the caller's runtime.
     pub(crate) fn command(&self) -> Result<Arc<SharedConnection>> {
         self.command.here()
     }
 
-    /// Asks for the key once.
+    /// Sends one take on `connection`.
     pub(crate) async fn take(
         &self,
         hold: &HoldId,
@@ -138,7 +138,7 @@ impl Client {
         let call = self.keys.take(hold, &self.name, asks);
         match command.call(connection, &call, limit).await? {
             Value::Int(grant @ 1..) => Ok(TakeReply::Granted(grant.unsigned_abs())),
-            // See `busy` in the scripts.
+            // The encoding of `busy` in `foreign.lua`.
             Value::Int(-1) => Ok(TakeReply::Busy(None)),
             Value::Int(busy) => {
                 let left = Duration::from_millis(busy.unsigned_abs().saturating_sub(2));
@@ -149,8 +149,8 @@ impl Client {
     }
 }
 
-/// Random, so that hardly ever two clients have the same; those would share one place among those
-/// who wait.
+/// Returns a random name. Two clients with one name, which is very unlikely, would share one place
+/// in the queues.
 fn client_name() -> String {
     format!("{:016x}", RandomState::new().build_hasher().finish())
 }
@@ -164,7 +164,7 @@ fn connections(
     })
 }
 
-/// Calls `on_push` for each message that the server pushes.
+/// Returns options that call `on_push` for each message that the server pushes.
 fn telling(
     notifications: &Arc<Notifications>,
     on_push: fn(&Notifications, &PushInfo),

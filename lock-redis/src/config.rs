@@ -1,43 +1,44 @@
-//! The configuration: the server, and how it is connected to.
+//! The configuration of the Redis backend.
 
 use std::fmt;
 
 use lock_core::backend::RedactedUrl;
 use lock_core::{KeeperMode, Namespace, Tls};
 
-/// Where the server is, and what stands before every key on it.
+/// The server's address, the prefix of keys, and TLS.
 ///
 #[doc = include_str!("permissions.md")]
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RedisConfig {
-    /// `redis://user:password@host:6379/0`: user, password, port (6379) and database (0) may be
-    /// left out. `rediss://` is the same over TLS (cargo feature `tls`), with the server always
+    /// The URL: `redis://user:password@host:6379/0`. User, password, port (6379) and database (0)
+    /// are optional. `rediss://` is the same over TLS (cargo feature `tls`), with the server
     /// verified. `unix:///path/to/socket` works as well.
     ///
-    /// The host has to be one server, or name the one that is the master just now: locks on two
-    /// servers exclude no other client.
+    /// The host has to be one server, or resolve to the present master: locks on two servers do not
+    /// exclude each other.
     ///
-    /// Other characters than letters, digits and `-._~` in user or password are written as `%`
-    /// and two hexadecimal digits.
+    /// In user and password, write characters other than letters, digits and `-._~` as `%` and two
+    /// hexadecimal digits.
     pub url: String,
-    /// The prefix of every key, joined by a colon; colons of its own are written `%3A`, and
-    /// percent signs `%25`. Default: nothing.
+    /// The prefix of every key, joined by a colon. Default: none.
     ///
-    /// Tokens are counted for each namespace. A client without one can name the keys of all others
-    /// and excludes them, but its tokens cannot be compared with theirs.
+    /// Colons in it are stored as `%3A`, and percent signs as `%25`. Tokens are counted per
+    /// namespace. A client without a namespace can lock the keys of other namespaces, but its
+    /// tokens are not comparable with theirs.
     pub namespace: Namespace,
-    /// Where holds are renewed. Default: the keeper thread, so that an application that blocks its
-    /// runtime keeps its locks.
+    /// The runtime that renews holds. Default: the keeper thread, so that an application that
+    /// blocks its runtime keeps its locks.
     pub keeper: KeeperMode,
-    /// The certificates of a `rediss://` connection; with any other URL they are an error. Read
-    /// again for every new connection, so that they can be replaced while we run. Default: the
+    /// The certificates of a `rediss://` connection; an error with any other URL. Default: the
     /// platform's roots, no client certificate.
+    ///
+    /// The files are read for every new connection, so they can be replaced while the client runs.
     pub tls: Tls,
 }
 
 impl RedisConfig {
-    /// The server at `url`, without a namespace and without certificates of its own.
+    /// Creates a configuration for the server at `url` with defaults.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
@@ -47,21 +48,21 @@ impl RedisConfig {
         }
     }
 
-    /// Puts `namespace` before every key.
+    /// Sets the prefix of every key.
     #[must_use]
     pub fn with_namespace(mut self, namespace: Namespace) -> Self {
         self.namespace = namespace;
         self
     }
 
-    /// Renews holds at `place`.
+    /// Sets the runtime that renews holds.
     #[must_use]
     pub fn with_keeper(mut self, place: KeeperMode) -> Self {
         self.keeper = place;
         self
     }
 
-    /// Uses these certificates; the URL has to be a `rediss://` one.
+    /// Sets the certificates; the URL has to be `rediss://`.
     #[must_use]
     pub fn with_tls(mut self, tls: Tls) -> Self {
         self.tls = tls;

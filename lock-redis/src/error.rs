@@ -1,4 +1,4 @@
-//! From the driver's errors to ours: one visible match.
+//! The translation of driver errors to polylock's errors.
 
 use std::borrow::Cow;
 use std::io;
@@ -13,7 +13,7 @@ pub(crate) const BACKEND: &str = "redis";
 pub(crate) const NO_CLUSTER: &str =
     "this is a Redis Cluster node, which is not supported yet: use a single server";
 
-/// The server did not answer in time; what it made of the request is unknown.
+/// Returns the error of a request without an answer, whose outcome is unknown.
 pub(crate) fn no_answer(limit: Duration) -> Error {
     Error::new(
         ErrorKind::Unavailable,
@@ -25,7 +25,7 @@ pub(crate) fn no_answer(limit: Duration) -> Error {
     .with_backend(BACKEND)
 }
 
-/// Tells by what it says what a driver error means to the caller.
+/// Translates a driver error by its code and text.
 pub(crate) fn translate(error: RedisError) -> Error {
     let (kind, advice) = classify(&error);
     Error::new(kind, format!("{error}: {advice}"))
@@ -33,7 +33,7 @@ pub(crate) fn translate(error: RedisError) -> Error {
         .with_source(error)
 }
 
-/// Returns what a failure below the protocol means.
+/// Translates an I/O error of a connection, with TLS failures explained.
 pub(crate) fn explain(error: io::Error) -> Error {
     #[cfg(feature = "tls")]
     let error = match lock_tls::explain(error) {
@@ -43,12 +43,12 @@ pub(crate) fn explain(error: io::Error) -> Error {
     broken(error)
 }
 
-/// Returns what the end of a connection means.
+/// Translates the end of a connection.
 pub(crate) fn broken(error: io::Error) -> Error {
     translate(error.into())
 }
 
-/// A setting that makes no sense.
+/// Returns the error of an invalid setting.
 pub(crate) fn config_error(message: impl Into<Cow<'static, str>>) -> Error {
     Error::new(ErrorKind::Config, message).with_backend(BACKEND)
 }
@@ -85,7 +85,7 @@ fn classify(error: &RedisError) -> (ErrorKind, &'static str) {
     }
     match error.code() {
         Some("NOAUTH" | "WRONGPASS" | "NOPERM") => return DENIED,
-        // Of a proxy that says nothing of it when it is greeted.
+        // From a proxy that does not reveal the cluster in its answer to HELLO.
         Some("MOVED" | "ASK" | "CROSSSLOT") => return (ErrorKind::Unsupported, NO_CLUSTER),
         Some("OOM") => {
             return (
@@ -119,7 +119,7 @@ fn classify(error: &RedisError) -> (ErrorKind, &'static str) {
     classify_kind(error)
 }
 
-/// Classifies by the driver's own kinds what says nothing in its code.
+/// Classifies errors without a known code by the driver's kinds.
 fn classify_kind(error: &RedisError) -> (ErrorKind, &'static str) {
     match error.kind() {
         RedisErrorKind::AuthenticationFailed | RedisErrorKind::Server(ServerErrorKind::NoPerm) => {
@@ -141,7 +141,7 @@ fn classify_kind(error: &RedisError) -> (ErrorKind, &'static str) {
             ErrorKind::Unavailable,
             "check that the server runs and is reachable",
         ),
-        // A connection that ends in the middle of an answer, known by its words only.
+        // A connection that ends in the middle of an answer; the driver has no kind for it.
         RedisErrorKind::Parse if error.to_string().contains("end of input") => (
             ErrorKind::Unavailable,
             "its answer was cut off; check that the server runs and is reachable",
@@ -154,8 +154,8 @@ fn classify_kind(error: &RedisError) -> (ErrorKind, &'static str) {
     }
 }
 
-/// Inside a script a missing permission is a general error, known by its words only: those of Redis
-/// 7.0 and before, and of 7.2 and after.
+/// Texts of a missing permission inside a script, in Redis up to 7.0, and from 7.2 on. The error
+/// has no code of its own.
 const DENIED_IN_SCRIPTS: [&str; 2] = [
     "The user executing the script can't",
     "ACL failure in script",

@@ -3,10 +3,10 @@
 use lock_core::backend::HoldId;
 use lock_core::{LockKey, Mode, Namespace};
 
-/// A byte that no UTF-8 text has, so that our companion keys can never be a lock's name.
+/// A byte that is invalid in UTF-8, so that no companion key is the name of a lock.
 const COMPANION: u8 = 0xFF;
 
-/// Turns names into keys.
+/// Maps lock keys to the server's keys.
 #[derive(Clone, Debug)]
 pub(crate) struct Keys {
     prefix: Vec<u8>,
@@ -22,19 +22,19 @@ impl Keys {
         }
     }
 
-    /// The key of a lock: `namespace:key` with the namespace's own colons escaped, or the bare key
-    /// that other clients use too.
+    /// Returns the key of a lock: `namespace:key` with the namespace's colons escaped. Without a
+    /// namespace, the bare key that other clients use, too.
     pub(crate) fn lock(&self, key: &LockKey) -> Vec<u8> {
         [&self.prefix, key.as_str().as_bytes()].concat()
     }
 
-    /// The lock whose key on the server this is, if it is one of this namespace.
+    /// Returns the lock whose key on the server is `key`, if it is in this namespace.
     pub(crate) fn lock_of(&self, key: &[u8]) -> Option<LockKey> {
         let name = key.strip_prefix(self.prefix.as_slice())?;
         LockKey::new(std::str::from_utf8(name).ok()?).ok()
     }
 
-    /// Where the tokens of shared and permit holders stand.
+    /// Returns the key of the tokens of shared and permit holders.
     pub(crate) fn tokens(&self, key: &LockKey) -> Vec<u8> {
         [
             &self.prefix,
@@ -45,7 +45,7 @@ impl Keys {
         .concat()
     }
 
-    /// Where it stands who waits for the lock.
+    /// Returns the key of the queue of waiters.
     pub(crate) fn waits(&self, key: &LockKey) -> Vec<u8> {
         [
             &self.prefix,
@@ -56,21 +56,22 @@ impl Keys {
         .concat()
     }
 
-    /// The counter of all grants in the namespace: one key, however many locks there are.
+    /// Returns the key of the grant counter, one for all locks of the namespace.
     pub(crate) fn counter(&self) -> Vec<u8> {
         [self.prefix.as_slice(), &[COMPANION], b"grants"].concat()
     }
 }
 
-/// Without a colon, so that the first colon of a key ends its namespace: `a` with the key `b:c` and
-/// `a:b` with the key `c` are different locks.
+/// Escapes colons, so that the first colon of a key ends its namespace. So `a` with the key `b:c`
+/// and `a:b` with the key `c` are different locks.
 fn escaped(namespace: &str) -> String {
     namespace.replace('%', "%25").replace(':', "%3A")
 }
 
-/// Returns what stands for a claim on the server. Exclusive: the start of the key's value, before
-/// the grant number. Otherwise: its member in the set of holders, whose first character is the
-/// kind.
+/// Returns the mark of a claim on the server.
+///
+/// Exclusive: the start of the key's value, before the grant number. Otherwise: the member in the
+/// set of holders, whose first character is the mode.
 pub(crate) fn owner_mark(hold: &HoldId) -> String {
     match hold.mode() {
         Mode::Shared => format!("s{}", hold.claim()),

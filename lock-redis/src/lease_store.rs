@@ -1,4 +1,4 @@
-//! Renews holds, and gives them back.
+//! Renewals and releases of holds.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -15,18 +15,18 @@ use crate::commands::script::{self, Call};
 use crate::connection::multiplexed::Connection;
 use crate::connection::shared::SharedConnection;
 
-/// The time that a release waits on each of the two connections, so that it ends within a second.
+/// Time that a release waits on each of its two connections, so that it ends within a second.
 const RELEASE_LIMIT: Duration = Duration::from_millis(450);
 
 #[async_trait]
 impl LeaseStore for Client {
-    /// Renews the holds on the background connection, some hundred in one go.
+    /// Renews the holds on the background connection, some hundred in one pipeline.
     async fn renew(&self, holds: &[HoldId]) -> Result<Vec<Renewal>> {
         let limit = holds.iter().map(HoldId::ttl).min().unwrap_or(REPLY_LIMIT) / 4;
         let ends = Clock::Boot.now().plus(limit);
         let background = self.background.here()?;
         match self.renew_over(&background, holds, ends).await {
-            // It had broken before; on a new connection it is just as good.
+            // The connection had broken before this call; a renewal may use a new one.
             Err(error)
                 if error.is_retryable()
                     && background.current().is_none()
@@ -38,11 +38,11 @@ impl LeaseStore for Client {
         }
     }
 
-    /// Releases over what is alive: what may still have a take on its way goes on the connection of
-    /// the take, where it cannot overtake it. A granted hold goes there only from its own runtime,
-    /// which is driven then.
+    /// Releases on the connection of the take if a take may still be on its way. There the release
+    /// cannot overtake it. A granted hold uses that connection only from its own runtime, which is
+    /// being driven now; otherwise it uses the background connection.
     async fn release(&self, hold: &HoldId) -> Result<Released> {
-        // The server tells a connection of what others do.
+        // The server does not push a connection's own changes to it, so wake the waiter here.
         let _releasing = self.notifications.releasing(self.keys.lock(hold.key()));
         let call = self.keys.release(hold, &self.name);
         let is_at_home = Handle::try_current().is_ok_and(|here| here.id() == hold.runtime());
@@ -62,8 +62,8 @@ impl LeaseStore for Client {
             Some(Err(error)) => return Err(error),
             None => {}
         }
-        // It may be slow only. Both are sent even if the caller has gone, and the one that finds
-        // nothing may have come second.
+        // Both requests may be on their way, and are sent even if the caller is dropped. A request
+        // that deletes nothing may be the second one, so wait for the other.
         let mut elsewhere = pin!(self.release_elsewhere(&call));
         tokio::select! {
             answer = asking.as_mut() => match answer {
@@ -101,7 +101,7 @@ impl Client {
                 Ok(answers) => answers,
                 Err(error) if renewals.is_empty() => return Err(error),
                 Err(error) => {
-                    // What has been confirmed counts.
+                    // Renewals confirmed so far count.
                     renewals.resize(holds.len(), unclear(error));
                     break;
                 }
@@ -113,7 +113,8 @@ impl Client {
                     ttl: hold.store_ttl(),
                 },
                 Ok(Value::Int(0)) => Renewal::Lost(LossReason::Removed),
-                // One hold's trouble, such as a permission that was withdrawn, is not the others'.
+                // An error for one hold, such as a withdrawn permission, says nothing about the
+                // others.
                 Ok(answer) => unclear(unexpected(&answer)),
                 Err(error) => unclear(background.failed(&connection, error)),
             }));
@@ -143,7 +144,8 @@ impl Client {
             }
             Some((Err(error), _)) => Err(background.failed(connection, error)),
             None => {
-                // Nothing has to travel behind a renewal, so the next one tries a new connection.
+                // No later request depends on the order with a renewal, so the next one may use a
+                // new connection.
                 background.give_up(connection);
                 self.notifications.on_background_lost();
                 Err(background.no_answer(ends.since(sent)))
@@ -162,7 +164,7 @@ impl Client {
         let background = self.background.here()?;
         let releasing = async {
             match release_over(&background, call).await {
-                // It had been closed while it was idle; on a new connection it is just as good.
+                // The connection was closed while it was idle; the release may use a new one.
                 Err(error) if error.is_retryable() && background.current().is_none() => {
                     release_over(&background, call).await
                 }

@@ -1,24 +1,23 @@
-//! polylock on Redis: one server, all three modes, waiters woken by push.
+//! The Redis backend of polylock: one server, all three modes, waiters woken by push.
 //!
-//! An exclusive lock is the plain keys `SET key owner PX ttl` that other lock clients use, so
-//! either excludes the other. Shared and permit holds are a sorted set at the same key, each holder
-//! with an expiry of its own by the server's clock.
+//! An exclusive lock is the plain `SET key owner PX ttl` of other lock clients, so both exclude
+//! each other. Shared and permit holds are a sorted set at the same key, with an expiry for each
+//! holder by the server's clock.
 //!
-//! A client keeps two kinds of connections. A *command* connection takes and releases; there is one
-//! on each runtime that acquires, which saves a hop between threads. The *background* connection
-//! renews, releases as a last resort, and is told by the server when a key changes that a waiter
-//! waits for or holds; it lives at the client's
+//! A client has two kinds of connections. A *command* connection takes and releases; there is one
+//! per runtime that acquires, which saves a hop between threads. The *background* connection
+//! renews, releases as a last resort, and receives pushes about held keys. It lives on the client's
 //! [`KeeperRuntime`](lock_core::backend::KeeperRuntime).
 //!
-//! With the cargo feature `tls`, `rediss://` URLs connect over TLS, the server always verified: by
-//! rustls with the aws-lc-rs provider, which is handed over explicitly, so that it does not matter
-//! what else an application has compiled in.
+//! With the cargo feature `tls`, `rediss://` URLs connect over TLS by rustls, and the server is
+//! always verified. The aws-lc-rs provider is passed explicitly, so other providers in the
+//! application do not matter.
 //!
-//! One server cannot promise this: a replica that takes over may not have seen the last grants.
-//! Fencing tokens keep growing over that, since they are raised to the server's clock on every new
-//! connection, so a resource that checks them stays safe. That does not help where the data goes
-//! back in time under connections that stay open: a counter that is restored in place, or a master
-//! that is made a replica of a stale one and back.
+//! A failover of one server can break exclusion: the new master may lack the last grants. Fencing
+//! tokens keep growing across it, since every new connection raises them to the server's clock, so
+//! a resource that checks tokens stays safe. This does not help if the data goes back in time while
+//! connections stay open. Examples are a counter that is restored in place, and a master that
+//! becomes a replica of a stale master and then a master again.
 
 mod acquire;
 mod client;
@@ -35,6 +34,6 @@ mod wake_rate_limit;
 
 pub use config::RedisConfig;
 pub use lock::RedisLock;
-/// The driver, with the feature `driver`. Its changes are no breaking changes of this crate.
+/// The driver, with the feature `driver`. Its changes are not breaking changes of this crate.
 #[cfg(feature = "driver")]
 pub use redis;

@@ -14,26 +14,39 @@ use crate::acquire::RedisAttempt;
 use crate::client::{Client, REPLY_LIMIT};
 use crate::error::BACKEND;
 
-/// When a hold is renewed first, since from then on the server tells of its removal. The take
-/// itself does not listen, which would cost every lock something.
+/// Latest time of a hold's first renewal. That renewal reads the key, so the server pushes its
+/// removal from then on. The take does not track the key, which would cost every lock.
 const FIRST_RENEWAL: Duration = Duration::from_millis(250);
 
-/// Locks on one Redis (or Valkey) server, version 6 or later.
+/// Locks on one Redis or Valkey server, version 6 or later.
 ///
-/// All three modes, taken in one round trip each. Waiters of one process are served in order; among
-/// processes the waiter that asks first after a release gets the lock, but who has waited longest,
-/// of another process or mode, has its turn after 5 ms of that: the key is then kept for it for up
-/// to 10 ms when it becomes free, and no reader or permit joins those that hold it. Tries and other
-/// processes find the key held meanwhile. Programs of other kinds, and versions before, take it
-/// whenever it is free.
+/// It supports all three modes, taken in one round trip each. Waiters of one process are served in
+/// order. Among processes, the waiter that asks first after a release gets the lock. After 5 ms of
+/// that, the longest waiter of another process or mode has its turn. Once the key is free it is
+/// reserved for that waiter for up to 10 ms. Readers and permits do not join the present holders
+/// before. Other polylock clients, including tries, then get "held". Other lock programs and
+/// earlier versions ignore the reservation.
 ///
-/// On a server that has no `CLIENT TRACKING`, or does not let us use it, waiters look every 100 ms
-/// or more often, and a hold that was removed is noticed by its next renewal; `capabilities().push`
-/// says so.
+/// Without `CLIENT TRACKING` on the server, or without the permission for it, waiters poll every
+/// 100 ms or more often. The next renewal detects a removed hold. `capabilities().push` is false
+/// there.
 ///
-/// A request without a wait fails when the server has not answered within a second (a third of the
-/// ttl, if that is less). A wait outlasts a server that cannot be reached until the wait ends; one
-/// that has no end of its own, for 30 seconds.
+/// A request without a wait fails if the server has not answered within a second (a third of the
+/// ttl, if less). A wait outlasts an unreachable server until the wait ends; a wait without a
+/// limit, for 30 seconds.
+///
+/// ```no_run
+/// use lock_core::DistributedLockExt;
+/// use lock_redis::{RedisConfig, RedisLock};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> lock_core::Result<()> {
+/// let locks = RedisLock::connect(RedisConfig::new("redis://127.0.0.1:6379")).await?;
+/// let guard = locks.lock("nightly-report").await?;
+/// guard.release().await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct RedisLock {
     client: Arc<Client>,
@@ -46,12 +59,13 @@ impl RedisLock {
     ///
     /// # Errors
     ///
-    /// [`Config`](lock_core::ErrorKind::Config) for a malformed URL or certificate file,
-    /// [`Unavailable`](lock_core::ErrorKind::Unavailable) when the server does not answer within 2
-    /// s, or not over TLS where that is asked for, [`Denied`](lock_core::ErrorKind::Denied) when it
-    /// refuses user, password or client certificate, or its own certificate is not to be trusted,
-    /// [`Unsupported`](lock_core::ErrorKind::Unsupported) for a version before 6, a Redis Cluster,
-    /// a Sentinel, and a server without `EVAL` and `EVALSHA`.
+    /// - [`Config`](lock_core::ErrorKind::Config) for a malformed URL or certificate file.
+    /// - [`Unavailable`](lock_core::ErrorKind::Unavailable) if the server does not answer within 2
+    ///   s, or does not speak TLS where the URL requires it.
+    /// - [`Denied`](lock_core::ErrorKind::Denied) if the server rejects user, password or client
+    ///   certificate, or if its own certificate is not trusted.
+    /// - [`Unsupported`](lock_core::ErrorKind::Unsupported) for a version before 6, a Redis
+    ///   Cluster, a Sentinel, and a server without `EVAL` and `EVALSHA`.
     ///
     /// # Cancel safety
     ///

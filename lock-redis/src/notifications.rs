@@ -1,4 +1,4 @@
-//! Tells of keys that change on the server: the waiters, and the keeper if the key is held here.
+//! Pushes of changed keys, which wake waiters and have the keeper check holds.
 
 use std::collections::HashMap;
 use std::pin::pin;
@@ -12,12 +12,12 @@ use crate::keys::Keys;
 
 /// The waiters of one client, by the server's key.
 ///
-/// The server tells a connection when a key was changed by another one, once after it was read
-/// there for that (`CLIENT TRACKING`), also by a plain `DEL` of another client and by expiry. So a
-/// waiter first enters here, then asks for the key on its command connection, and asks again after
-/// every wake-up. What is changed on that connection itself we know: see
-/// [`releasing`](Self::releasing). A renewal reads the key on the background connection, so a hold
-/// that was renewed once hears of its removal at once.
+/// With `CLIENT TRACKING`, the server pushes a message to a connection when another connection
+/// changes a key that was read on it, once per read. Deletions by any client and expiry count as
+/// changes. So a waiter first registers here, then sends its take on the command connection, and
+/// asks again after every wake-up. Releases on that connection are not pushed to it: see
+/// [`releasing`](Self::releasing). A renewal reads the key on the background connection, so after
+/// its first renewal the removal of a hold is pushed at once.
 #[derive(Debug)]
 pub(crate) struct Notifications {
     keys: Keys,
@@ -25,10 +25,10 @@ pub(crate) struct Notifications {
     recheck: OnceLock<RecheckHandle>,
 }
 
-/// A key that is waited for.
+/// The waiters of one key.
 #[derive(Debug, Default)]
 struct Waited {
-    /// Wakes the first in line.
+    /// Wakes the first waiter of the queue.
     changed: Arc<Notify>,
     watchers: usize,
 }
@@ -42,13 +42,13 @@ impl Notifications {
         }
     }
 
-    /// Has the keeper told of changes from now on.
+    /// Sets the keeper's handle, which gets all changes from now on.
     pub(crate) fn set_recheck(&self, recheck: RecheckHandle) {
-        // A client has one keeper in its life, so nothing is ever overwritten.
+        // A client has one keeper, so this is set once.
         let _first = self.recheck.set(recheck);
     }
 
-    /// Enters a waiter for `key`, who may have to stand in line first.
+    /// Registers a waiter for `key`, which may first have to wait in the local queue.
     pub(crate) fn watch(self: &Arc<Self>, key: Vec<u8>) -> WakeUp {
         let mut waiters = self.waiters.lock();
         let waited = waiters.entry(key.clone()).or_default();
@@ -60,7 +60,7 @@ impl Notifications {
         }
     }
 
-    /// Takes what the server says unasked on a command connection.
+    /// Handles a push on a command connection.
     pub(crate) fn on_command_push(&self, push: &PushInfo) {
         match changes(push) {
             Changes::Of(keys) => keys.for_each(|key| self.wake(key)),
@@ -68,12 +68,12 @@ impl Notifications {
             Changes::None => {}
         }
         if push.kind == PushKind::Disconnection {
-            // What changes from now on is not told: everybody has to ask again.
+            // Later changes are not pushed, so all waiters have to ask again.
             self.wake_all();
         }
     }
 
-    /// Takes what the server says unasked on the background connection.
+    /// Handles a push on the background connection.
     pub(crate) fn on_background_push(&self, push: &PushInfo) {
         let Some(recheck) = self.recheck.get() else {
             return;
@@ -90,16 +90,15 @@ impl Notifications {
         }
     }
 
-    /// Has the keeper ask for all holds, since what becomes of them is not told any more. Their
-    /// renewals open the next connection, and are told on it from then on.
+    /// Has the keeper check all holds, whose changes are no longer pushed. The renewals open the
+    /// next connection, which tracks the keys from then on.
     pub(crate) fn on_background_lost(&self) {
         if let Some(recheck) = self.recheck.get() {
             recheck.all_changed();
         }
     }
 
-    /// Has the waiter for `key`, which we are about to give back, woken by what becomes of the
-    /// outcome.
+    /// Returns a value that wakes the waiter for `key` after this client's release of the key.
     pub(crate) fn releasing(&self, key: Vec<u8>) -> Releasing<'_> {
         Releasing {
             notifications: self,
@@ -120,7 +119,7 @@ impl Notifications {
     }
 }
 
-/// The keys that the server says to have changed.
+/// The changed keys of a push.
 enum Changes<Keys> {
     None,
     Of(Keys),
@@ -141,7 +140,7 @@ fn changes(push: &PushInfo) -> Changes<impl Iterator<Item = &[u8]>> {
     }
 }
 
-/// Wakes the waiter for a key when it is dropped: when we have given the key back, or may have.
+/// Wakes the waiter for a key when it is dropped: after a release, whatever its outcome.
 #[derive(Debug)]
 pub(crate) struct Releasing<'a> {
     notifications: &'a Notifications,
@@ -154,7 +153,7 @@ impl Drop for Releasing<'_> {
     }
 }
 
-/// A waiter, in line or the first one; dropping it takes it out.
+/// A registered waiter. Dropping it removes the registration.
 #[derive(Debug)]
 pub(crate) struct WakeUp {
     notifications: Arc<Notifications>,
@@ -163,13 +162,13 @@ pub(crate) struct WakeUp {
 }
 
 impl WakeUp {
-    /// Becomes the one who is woken, from now on.
+    /// Starts to receive wake-ups, as the first waiter of the queue.
     pub(crate) fn begin(&self) {
-        // What the one before was not told any more is seen by asking.
+        // A change before this call may be missed; the take that follows sees its effect.
         pin!(self.changed.notified()).enable();
     }
 
-    /// Waits for the next change. One that came since the last call counts.
+    /// Waits for the next change; a change since the last call counts.
     pub(crate) async fn changed(&self) {
         self.changed.notified().await;
     }

@@ -1,5 +1,5 @@
-//! Checks of the server itself: whether it is one for locks at all, whether its clock is set, and
-//! whether it evicts keys.
+//! Checks of the server: whether it can hold locks, whether its clock is set, whether it evicts
+//! keys.
 
 use std::time::Duration;
 
@@ -10,20 +10,22 @@ use redis::{Pipeline, RedisError, RedisResult, Value};
 
 use crate::error::{BACKEND, NO_CLUSTER, translate};
 
-/// The difference by which two readings of an undisturbed clock may disagree: for the scheduler's
-/// delays and a clock that is being slewed.
+/// Maximum disagreement of two readings of an undisturbed clock, due to scheduling delays and
+/// slewing.
 const TOLERANCE: Duration = Duration::from_millis(50);
 
-/// The server's clock as seen from here, to notice when it is set: leases on Redis are counted on
-/// it, so a step forward ends them early, and a step back lets a crashed holder's live on.
+/// The server's clock relative to this client's, to detect when it is set.
+///
+/// Redis counts leases on its own clock: a step forward ends them early, and a step back keeps
+/// those of a crashed holder.
 #[derive(Debug)]
 pub(crate) struct ServerClock {
     origin: Moment,
     last: Mutex<Option<Reading>>,
 }
 
-/// The lead of the server's clock over ours, which began at some moment; no more is known than
-/// that the server read it between a request and its answer.
+/// Bounds of the server's lead over this client's clock. The server read its clock at an unknown
+/// moment between a request and its answer.
 #[derive(Clone, Copy, Debug)]
 struct Reading {
     at: Moment,
@@ -39,8 +41,8 @@ impl ServerClock {
         }
     }
 
-    /// Takes what the server answered to `TIME`, and says so in the log when its clock was set
-    /// since the last time.
+    /// Evaluates the server's answer to `TIME`, and logs a warning if its clock was set since the
+    /// last one.
     pub(crate) fn read(&self, time: (u64, u64), sent: Moment, answered: Moment) {
         let reading = self.reading(time, sent, answered);
         let Some(last) = self.last.lock().replace(reading) else {
@@ -65,9 +67,9 @@ impl ServerClock {
     }
 }
 
-/// By how much the clock must have been set between two readings, if it must.
+/// Returns direction and minimum size of the step between two readings, if there was one.
 fn step(last: Reading, reading: Reading) -> Option<(&'static str, Duration)> {
-    // Clocks run at rates up to 1 % apart.
+    // Clock rates may differ by up to 1 %.
     let drift = reading.at.since(last.at) / 100;
     let tolerated = (TOLERANCE + drift).as_micros().cast_signed();
     let (direction, step) = if reading.least > last.most {
@@ -79,7 +81,7 @@ fn step(last: Reading, reading: Reading) -> Option<(&'static str, Duration)> {
     (i128::from(step) > tolerated).then(|| (direction, Duration::from_micros(step)))
 }
 
-/// The commands that the scripts need; operators rename commands so that no client has them.
+/// The commands that the scripts need. Operators may disable them with rename-command.
 const COMMANDS: [&str; 20] = [
     "GET",
     "SET",
@@ -105,12 +107,11 @@ const COMMANDS: [&str; 20] = [
 
 const MISSING: &str = include_str!("commands/missing.lua");
 
-/// A script that needs no key. What a server says about others may have bytes in it that the driver
+/// A script that needs no key. The answers of `EVAL` without one may contain bytes that the driver
 /// cannot read.
 const NOTHING: &str = "return 1";
 
-/// Refuses a server that cannot hold locks by itself, or cannot run scripts; returns its version,
-/// if it tells.
+/// Rejects a server that cannot hold locks or run scripts; returns its version if it reports one.
 pub(crate) async fn check(mut connection: MultiplexedConnection) -> Result<Option<String>> {
     let hash = redis::Script::new(NOTHING).get_hash().to_owned();
     let mut requests = Pipeline::new();
@@ -121,7 +122,7 @@ pub(crate) async fn check(mut connection: MultiplexedConnection) -> Result<Optio
     requests.cmd("EVAL").arg(MISSING).arg(0).arg(&COMMANDS);
     let answers: RedisResult<[RedisResult<Value>; 4]> = requests.query_async(&mut connection).await;
     let [hello, eval, evalsha, missing] = answers.map_err(translate)?;
-    // One that does not say what it is shows it by what it answers to other requests.
+    // A server without `HELLO` is recognized by its answers to the other requests.
     let hello = hello.unwrap_or(Value::Nil);
     check_mode(&hello)?;
     for (name, answer) in [("EVAL", eval), ("EVALSHA", evalsha)] {
@@ -139,8 +140,7 @@ pub(crate) async fn check(mut connection: MultiplexedConnection) -> Result<Optio
     Ok(field(&hello, "version"))
 }
 
-/// Refuses a server that says in its answer to `HELLO` that it is part of something that is not
-/// supported.
+/// Rejects a server whose answer to `HELLO` says that it is a cluster node or a Sentinel.
 fn check_mode(hello: &Value) -> Result<()> {
     match field(hello, "mode").as_deref() {
         Some("cluster") => Err(unsupported(NO_CLUSTER)),
@@ -151,7 +151,7 @@ fn check_mode(hello: &Value) -> Result<()> {
     }
 }
 
-/// A field of the answer to `HELLO`.
+/// Returns a field of the answer to `HELLO`.
 fn field(hello: &Value, name: &str) -> Option<String> {
     let Value::Map(fields) = hello else {
         return None;
@@ -166,7 +166,7 @@ fn field(hello: &Value, name: &str) -> Option<String> {
     found.and_then(|(_, value)| text(value))
 }
 
-/// Returns what it means that the server refuses a script that was sent as the command `name`.
+/// Translates the refusal of a script that was sent as the command `name`.
 fn without_scripts(name: &str, error: RedisError) -> Error {
     let said = error.to_string().to_lowercase();
     let is_refused = [
@@ -189,7 +189,7 @@ fn unsupported(message: impl Into<std::borrow::Cow<'static, str>>) -> Error {
     Error::new(ErrorKind::Unsupported, message).with_backend(BACKEND)
 }
 
-/// Warns when the server may throw locks away to make room.
+/// Warns if the server may evict locks when its memory is full.
 pub(crate) async fn check_eviction(mut connection: MultiplexedConnection) {
     let memory: RedisResult<String> = redis::cmd("INFO")
         .arg("memory")

@@ -1,22 +1,21 @@
-//! The rate at which a waiter asks at most, however often it is woken.
+//! A limit on the requests of a waiter that is woken often.
 
 use std::time::Duration;
 
 use lock_core::backend::{Clock, Moment};
 
-/// The number of wake-ups in a row that are answered at once. A key that passes quickly from
-/// process to process wakes its waiters for good reason, and a waiter that pauses then gets it less
-/// often.
+/// Number of wake-ups in a row that are answered at once. A key that passes quickly from process to
+/// process wakes its waiters with reason, and a waiter that pauses gets it less often.
 const BURST: u32 = 64;
 
-/// The time that one more of them takes to be saved up.
+/// Time that restores one wake-up of the burst.
 const REFILL: Duration = Duration::from_millis(1);
 
-/// Keeps pushes that mean nothing, such as a foreign client that renews its lock all the time, from
-/// turning into as many requests.
+/// Limits the requests due to useless pushes, such as those of a foreign client that renews its
+/// lock.
 #[derive(Debug)]
 pub(crate) struct WakeRateLimit {
-    /// When the whole burst is saved up again.
+    /// When the whole burst is available again.
     full: Moment,
 }
 
@@ -27,7 +26,7 @@ impl WakeRateLimit {
         }
     }
 
-    /// Waits until one more request is due; nearly always that is at once.
+    /// Waits until the next request is allowed, which is nearly always at once.
     pub(crate) async fn step(&mut self) {
         let now = Clock::Boot.now();
         self.full = self.full.max(now).plus(REFILL);

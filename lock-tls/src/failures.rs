@@ -1,16 +1,15 @@
-//! What it means when a handshake, or a connection after it, fails.
+//! The meaning of failed handshakes and broken TLS connections.
 
 use std::io;
 
 use lock_core::{Error, ErrorKind};
 use rustls::{AlertDescription, CertificateError, Error as TlsError};
 
-/// What a failed connection means and what to do about it; `None` when that is no matter of TLS.
+/// Returns kind and advice for a failed connection; `None` if it failed for another reason than
+/// TLS.
 ///
-/// Where one side does not trust the other it is [`ErrorKind::Denied`], which no second try makes
-/// better; something else than TLS at the other end, or half a handshake because the connection was
-/// cut, is
-/// [`ErrorKind::Unavailable`].
+/// A certificate that either side rejects is [`ErrorKind::Denied`], which is not retried. A peer
+/// that does not speak TLS, or a handshake cut off halfway, is [`ErrorKind::Unavailable`].
 pub fn meaning(error: &io::Error) -> Option<(ErrorKind, &'static str)> {
     let cause = error.get_ref()?.downcast_ref::<TlsError>()?;
     Some(match cause {
@@ -35,11 +34,11 @@ pub fn meaning(error: &io::Error) -> Option<(ErrorKind, &'static str)> {
     })
 }
 
-/// The error that a failed connection comes to by its [`meaning`].
+/// Translates a failed connection to an error by its [`meaning`].
 ///
 /// # Errors
 ///
-/// What was given, when that is no matter of TLS.
+/// Returns `error` itself if it failed for another reason than TLS.
 pub fn explain(error: io::Error) -> Result<Error, io::Error> {
     let Some((kind, advice)) = meaning(&error) else {
         return Err(error);
@@ -49,7 +48,7 @@ pub fn explain(error: io::Error) -> Result<Error, io::Error> {
 
 const LOOK_AT_THE_LOG: &str = "look at the server's log, and which TLS versions it allows";
 
-/// What to do about a certificate of the server that cannot be trusted.
+/// Returns the advice for a server's certificate that is not trusted.
 fn of_theirs(error: &CertificateError) -> &'static str {
     match error {
         CertificateError::UnknownIssuer | CertificateError::BadSignature => {
@@ -68,7 +67,7 @@ fn of_theirs(error: &CertificateError) -> &'static str {
     }
 }
 
-/// What to do when the server does not trust us.
+/// Returns the advice for an alert by which the server rejects this client.
 fn of_ours(alert: AlertDescription) -> &'static str {
     match alert {
         AlertDescription::CertificateRequired => {

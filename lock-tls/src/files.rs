@@ -11,14 +11,14 @@ use rustls::pki_types::pem::{Error as PemError, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 
-/// Reads the files that `tls` names.
+/// Reads the files of `tls` into a client configuration.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Config`] when a file cannot be read or holds something else, when key and
-/// certificate do not fit, and when the platform trusts nobody and `tls` names nobody.
+/// [`ErrorKind::Config`] if a file is unreadable or has another content, if key and certificate do
+/// not match, or without any certificate authority.
 pub fn client_config(tls: &Tls) -> Result<ClientConfig> {
-    // Never the process's default provider: where two are compiled in, asking for it panics.
+    // Not the process's default provider: asking for it panics if two are compiled in.
     let provider = Arc::new(aws_lc_rs::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -34,10 +34,10 @@ pub fn client_config(tls: &Tls) -> Result<ClientConfig> {
     config.map_err(|source| unusable(cert, key, source))
 }
 
-/// Why a client certificate cannot be used.
+/// Returns the error of a client certificate that rustls rejects.
 fn unusable(cert: &Path, key: &Path, source: rustls::Error) -> Error {
     let (cert, key) = (cert.display(), key.display());
-    // The only way to tell: the type of the cause is private.
+    // Matched by text, because the type of the cause is private.
     let is_outdated = source.to_string().contains("UnsupportedCertVersion");
     let told = if is_outdated {
         format!(
@@ -51,7 +51,7 @@ fn unusable(cert: &Path, key: &Path, source: rustls::Error) -> Error {
     config_error(told).with_source(source)
 }
 
-/// Whom the server's certificate may come from.
+/// Returns the certificate authorities to trust: those in `ca`, else the platform's.
 fn roots(ca: Option<&Path>) -> Result<RootCertStore> {
     let mut roots = RootCertStore::empty();
     if let Some(ca) = ca {
@@ -75,8 +75,7 @@ fn roots(ca: Option<&Path>) -> Result<RootCertStore> {
     Ok(roots)
 }
 
-/// Whom the platform trusts. Platforms have certificates that nobody can read any more; a server
-/// that needs one of those is refused.
+/// Returns the platform's certificate authorities, without those that cannot be parsed.
 fn platform_roots() -> Vec<CertificateDer<'static>> {
     let found = rustls_native_certs::load_native_certs();
     for error in found.errors {
@@ -85,7 +84,7 @@ fn platform_roots() -> Vec<CertificateDer<'static>> {
     found.certs
 }
 
-/// All roots of the platform in PEM, for a driver that knows none.
+/// Returns the platform's certificate authorities in PEM, for a driver without a root store.
 pub fn roots_in_pem() -> String {
     let in_pem = |certificate| {
         let text = STANDARD.encode(certificate);

@@ -1,4 +1,4 @@
-//! From a connection to a secure one.
+//! TLS handshakes over open connections.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::{fmt, io};
@@ -12,16 +12,27 @@ use tokio_rustls::client::TlsStream;
 
 use crate::files::{client_config, config_error};
 
-/// Makes connections secure.
+/// The TLS settings of a client, from which it prepares handshakes.
+///
+/// ```no_run
+/// # async fn connect() -> Result<(), Box<dyn std::error::Error>> {
+/// let security = lock_tls::Security::new(lock_core::Tls::new());
+/// let handshake = security.prepare("cache.internal").await?;
+/// let stream = tokio::net::TcpStream::connect(("cache.internal", 6380)).await?;
+/// let encrypted = handshake.over(stream).await?;
+/// # let _ = encrypted;
+/// # Ok(())
+/// # }
+/// ```
 pub struct Security {
     files: Tls,
     protocol: Option<&'static str>,
-    /// What was read last, in case that the files are just being replaced.
+    /// The last valid configuration, used while the files are being replaced.
     last: Mutex<Option<Arc<ClientConfig>>>,
 }
 
 impl Security {
-    /// With the certificates in `files`, which are read for every connection.
+    /// Creates settings with the certificates in `files`, which are read for every connection.
     pub fn new(files: Tls) -> Self {
         Self {
             files,
@@ -30,33 +41,32 @@ impl Security {
         }
     }
 
-    /// Says what will be spoken (ALPN), without which some servers do not speak it. Default:
-    /// nothing.
+    /// Sets the ALPN protocol, which some servers require. Default: none.
     #[must_use]
     pub fn speaking(mut self, protocol: &'static str) -> Self {
         self.protocol = Some(protocol);
         self
     }
 
-    /// Gets everything ready for a connection to `host`, so that what is wrong on our side shows
-    /// before anything is sent.
+    /// Prepares a handshake with `host`, so that local mistakes show before anything is sent.
     ///
     /// # Errors
     ///
-    /// Those of [`server_name`]; those of [`client_config`], unless the files were good before:
-    /// then what they held is used again, with a warning. [`ErrorKind::Unavailable`] when the
-    /// runtime ends.
+    /// - The errors of [`server_name`].
+    /// - The errors of [`client_config`], unless the files were valid before: their previous
+    ///   content is then used, with a warning.
+    /// - [`ErrorKind::Unavailable`] if the runtime ends.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future changes nothing.
+    /// Dropping the future has no effect.
     pub async fn prepare(&self, host: &str) -> Result<Handshake> {
         let host = server_name(host)?;
         let connector = TlsConnector::from(self.config().await?);
         Ok(Handshake { connector, host })
     }
 
-    /// Reads the files for every new connection, since certificates are replaced while we run.
+    /// Reads the files for every new connection, since certificates are replaced at run time.
     async fn config(&self) -> Result<Arc<ClientConfig>> {
         let files = self.files.clone();
         let read = tokio::task::spawn_blocking(move || client_config(&files)).await;
@@ -83,7 +93,7 @@ impl Security {
 
 impl fmt::Debug for Security {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Not what the files hold, since that may be a private key.
+        // The paths only, since the configuration may hold a private key.
         f.debug_struct("Security")
             .field("files", &self.files)
             .field("protocol", &self.protocol)
@@ -91,18 +101,18 @@ impl fmt::Debug for Security {
     }
 }
 
-/// A handshake that is ready to be made.
+/// A prepared handshake.
 pub struct Handshake {
     connector: TlsConnector,
     host: ServerName<'static>,
 }
 
 impl Handshake {
-    /// Verifies the other end of `stream`, and encrypts from here on.
+    /// Verifies the server at the other end of `stream` and encrypts the connection.
     ///
     /// # Errors
     ///
-    /// Those of the connection; [`meaning`](crate::meaning) tells what they mean.
+    /// The errors of the connection, which [`meaning`](crate::meaning) explains.
     ///
     /// # Cancel safety
     ///
@@ -120,11 +130,11 @@ impl fmt::Debug for Handshake {
     }
 }
 
-/// Whom the certificate of a server has to be for.
+/// Parses the name that the server's certificate must be valid for.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Config`] when no certificate can be for that.
+/// [`ErrorKind::Config`] if `host` is no valid host name or IP address.
 pub fn server_name(host: &str) -> Result<ServerName<'static>> {
     ServerName::try_from(host.to_owned()).map_err(|source| {
         config_error(format!(

@@ -1,12 +1,13 @@
-//! TLS for the backends of polylock: which certificates a connection is made with, and what its
-//! failures mean. The server is always verified, and the crypto provider is aws-lc-rs, whatever the
-//! process has besides.
+//! TLS for the backends of polylock: certificates, handshakes, and what their failures mean.
 //!
-//! A backend that opens its connections itself has [`Security`] make them secure. One whose driver
-//! does so takes the parts that the driver leaves to it: [`client_config`] to see what is wrong
-//! with the files before the driver does, [`roots_in_pem`], and [`explain`].
+//! The server is always verified, and the crypto provider is always aws-lc-rs, even if the process
+//! has another default.
 //!
-//! Errors name no backend; whoever passes them on does.
+//! A backend that opens its own connections uses [`Security`]. A backend whose driver opens them
+//! uses [`client_config`] to check the files before the driver does, [`roots_in_pem`], and
+//! [`explain`].
+//!
+//! Errors have no backend name; the backend adds it.
 
 mod failures;
 mod files;

@@ -1,4 +1,4 @@
-//! Stores within the process.
+//! Stores inside the process.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The backends: which URLs they answer to, and how a configuration becomes one of theirs.
+//! The backends of this crate, with the schemes of their URLs.
 
 #[cfg(feature = "etcd")]
 pub(crate) mod etcd;
@@ -14,8 +14,8 @@ use lock_core::{Error, ErrorKind};
 
 use crate::registry::backend::Backend;
 
-/// A row for a backend that a cargo feature compiles in: the feature, which is also the scheme
-/// without TLS, and what connects to it.
+/// Builds the entry of a backend that a cargo feature compiles in. The feature's name is also the
+/// scheme without TLS.
 macro_rules! optional {
     ($feature:literal, $connect:path) => {{
         #[cfg(feature = $feature)]
@@ -28,11 +28,11 @@ macro_rules! optional {
     }};
 }
 
-/// The backends of this crate, compiled in or not.
+/// Returns the backends of this crate, compiled in or not.
 pub(crate) fn built_in() -> Vec<Backend> {
     vec![
         optional!("etcd", etcd::connect),
-        // It refuses certificates with an error of its own.
+        // `connect` rejects certificates with an error of its own.
         Backend::new("memory", memory::connect).with_tls(),
         optional!("mysql", mysql::connect),
         optional!("redis", redis::connect),
@@ -46,7 +46,7 @@ pub(crate) fn is_built_in(scheme: &str) -> bool {
     schemes.any(|one| one == scheme)
 }
 
-/// Schemes that other programs use for stores that are ours by another name.
+/// Schemes that other programs use for supported stores.
 const OTHER_NAMES: [(&str, &str); 15] = [
     ("mysql2", "mysql"),
     ("mysql+pymysql", "mysql"),
@@ -72,7 +72,7 @@ const NO_SENTINEL: &str =
 const NO_CLUSTER: &str =
     "Redis Cluster is not supported yet: write redis:// and the address of a single server";
 
-/// Schemes that name no store of ours, and what to write then.
+/// Schemes without a supported store, with advice for each.
 const ADVICE: [(&str, &str); 9] = [
     ("http", BY_STORE),
     ("https", BY_STORE),
@@ -85,7 +85,7 @@ const ADVICE: [(&str, &str); 9] = [
     ("redis-cluster", NO_CLUSTER),
 ];
 
-/// Returns the answer to a URL that no backend has registered for.
+/// Returns the error of a URL whose scheme no backend has registered.
 pub(crate) fn unknown_scheme<'a>(scheme: &str, known: impl Iterator<Item = &'a str>) -> Error {
     if let Some((_, ours)) = OTHER_NAMES.iter().find(|(other, _)| *other == scheme) {
         return Error::new(
@@ -109,7 +109,7 @@ pub(crate) fn unknown_scheme<'a>(scheme: &str, known: impl Iterator<Item = &'a s
     )
 }
 
-/// The answer to a URL whose backend was left out of this build.
+/// Returns the error of a URL whose backend is not compiled in.
 #[cfg(not(all(
     feature = "etcd",
     feature = "mysql",

@@ -12,14 +12,14 @@ pub(crate) async fn connect(options: BackendOptions) -> Result<Arc<dyn Distribut
     Ok(Arc::new(MySqlLock::connect(translated(options)).await?))
 }
 
-/// Returns the configuration in the backend's terms.
+/// Converts the options to the backend's configuration.
 fn translated(options: BackendOptions) -> MySqlConfig {
     let mut own = MySqlConfig::new(options.url())
         .with_namespace(options.namespace())
         .with_keeper(options.keeper().unwrap_or_default())
         .with_tls(options.tls());
     configure_mysql(options.config, &mut own);
-    // `0s` is how people write that nothing is purged.
+    // `0s` disables the purge.
     own.purge_after = own.purge_after.filter(|unused| !unused.is_zero());
     own
 }

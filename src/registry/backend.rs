@@ -1,4 +1,4 @@
-//! A kind of store: what its URLs begin with, which settings it has, and how it is connected to.
+//! A kind of store: the schemes of its URLs, its settings, and its connect function.
 
 use std::fmt;
 use std::future::Future;
@@ -13,7 +13,7 @@ use crate::{Config, read};
 
 type Connecting = Pin<Box<dyn Future<Output = Result<Arc<dyn DistributedLock>>> + Send>>;
 
-/// A kind of store, as a [`Registry`](crate::Registry) knows it.
+/// A kind of store, as registered in a [`Registry`](crate::Registry).
 ///
 /// ```
 /// use std::sync::Arc;
@@ -38,11 +38,10 @@ pub struct Backend {
 }
 
 impl Backend {
-    /// A backend whose URLs begin with `scheme://`, and which `connect` connects to.
+    /// Creates a backend for URLs with `scheme://`, which `connect` connects to.
     ///
-    /// `connect` has to use the [namespace](BackendOptions::namespace) and the
-    /// [keeper](BackendOptions::keeper) of its options, or to refuse them. Its errors must not
-    /// repeat the URL.
+    /// `connect` has to use or reject the [namespace](BackendOptions::namespace) and the
+    /// [keeper](BackendOptions::keeper) of its options. Its errors must not repeat the URL.
     pub fn new<C, F>(scheme: impl Into<String>, connect: C) -> Self
     where
         C: Fn(BackendOptions) -> F + Send + Sync + 'static,
@@ -56,21 +55,21 @@ impl Backend {
         }
     }
 
-    /// Also answers to URLs that begin with `scheme://`.
+    /// Adds another scheme for the backend's URLs.
     #[must_use]
     pub fn with_scheme(mut self, scheme: impl Into<String>) -> Self {
         self.schemes.push(scheme.into());
         self
     }
 
-    /// Takes settings of these names, as text; all that are not among them are refused.
+    /// Adds settings by name, whose values are text; others are rejected.
     #[must_use]
     pub fn with_settings(mut self, names: impl IntoIterator<Item: Into<String>>) -> Self {
         self.settings.extend(names.into_iter().map(Into::into));
         self
     }
 
-    /// Takes the settings `tls_ca`, `tls_cert` and `tls_key`, which are refused otherwise.
+    /// Accepts the settings `tls_ca`, `tls_cert` and `tls_key`, which are rejected otherwise.
     #[must_use]
     pub fn with_tls(mut self) -> Self {
         self.has_tls = true;
@@ -88,9 +87,9 @@ impl fmt::Debug for Backend {
     }
 }
 
-/// What a configuration says to one backend.
+/// The part of a configuration that concerns one backend.
 ///
-/// The registry applies ttl, waits, lock delay and hand-off by itself, so they are not among it.
+/// The registry itself applies ttl, waits, lock delay and hand-off, so these are not included.
 ///
 /// ```
 /// use polylock::backend::BackendOptions;
@@ -109,32 +108,32 @@ pub struct BackendOptions {
 }
 
 impl BackendOptions {
-    /// Returns the URL without its query, the scheme in lower case.
+    /// Returns the URL without its query, with the scheme in lower case.
     pub fn url(&self) -> String {
         format!("{}://{}", self.url.scheme, self.url.location)
     }
 
-    /// Returns the scheme of the URL in lower case, `redis` of `redis://host`.
+    /// Returns the URL's scheme in lower case, `redis` of `redis://host`.
     pub fn scheme(&self) -> &str {
         &self.url.scheme
     }
 
-    /// Returns what stands between `://` and the query, with its `%` codes.
+    /// Returns the part between `://` and the query, with its `%` codes.
     pub fn location(&self) -> &str {
         &self.url.location
     }
 
-    /// Returns the prefix of every key, which keeps deployments on one store apart.
+    /// Returns the prefix of every key, which separates deployments on one store.
     pub fn namespace(&self) -> Namespace {
         self.namespace.clone()
     }
 
-    /// Returns where holds are to be renewed, or `None` for the default of the backend.
+    /// Returns the runtime that renews holds; `None` for the backend's default.
     pub fn keeper(&self) -> Option<KeeperMode> {
         self.config.keeper
     }
 
-    /// Returns the certificates; none are given unless the backend takes them.
+    /// Returns the TLS settings; empty unless the backend [accepts them](Backend::with_tls).
     pub fn tls(&self) -> Tls {
         let mut tls = Tls::new();
         tls.ca.clone_from(&self.config.tls_ca);
@@ -143,17 +142,17 @@ impl BackendOptions {
         tls
     }
 
-    /// Returns the backend's own setting `name` as text, or `None` if it is not set.
+    /// Returns the backend's own setting `name` as text; `None` if it is not set.
     pub fn setting(&self, name: &str) -> Option<&str> {
         self.config.settings.get(name).map(String::as_str)
     }
 
-    /// Returns the backend's own setting `name` as a duration, or `None` if it is not set.
+    /// Returns the backend's own setting `name` as a duration; `None` if it is not set.
     ///
     /// # Errors
     ///
-    /// [`Config`](lock_core::ErrorKind::Config) unless it is numbers with units, such as `500ms` or
-    /// `1m 30s`.
+    /// [`Config`](lock_core::ErrorKind::Config) unless the value consists of numbers with units,
+    /// such as `500ms` or `1m 30s`.
     pub fn duration(&self, name: &str) -> Result<Option<Duration>> {
         let text = self.setting(name);
         text.map(|text| read::duration(name, text)).transpose()

@@ -1,4 +1,4 @@
-//! The backends that URLs can name.
+//! The registry of backends, by the schemes of their URLs.
 
 pub(crate) mod backend;
 
@@ -15,8 +15,8 @@ use crate::routes::Routed;
 
 /// The backends that URLs can name: those of this crate, and those that a program registers.
 ///
-/// What is registered can be named wherever a URL stands: alone, in `[locks.*]` with `[routes]`, or
-/// in the environment. Its own settings stand in the URL's query or in the table `settings` beside
+/// A registered backend can be used wherever a URL can: alone, in `[locks.*]` with `[routes]`, or
+/// in the environment. Its own settings are in the URL's query, or in the table `settings` next to
 /// the URL.
 ///
 /// ```
@@ -57,7 +57,7 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// A registry with the backends of this crate.
+    /// Creates a registry with the backends of this crate.
     pub fn new() -> Self {
         Self {
             backends: built_in(),
@@ -68,8 +68,8 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Config`] for a scheme that is malformed or that another backend has, and for a
-    /// setting whose name is malformed or that of a field of [`Config`](crate::Config).
+    /// [`ErrorKind::Config`] for a scheme that is malformed or taken, and for a setting whose name
+    /// is malformed or a field of [`Config`](crate::Config).
     pub fn register(&mut self, backend: Backend) -> Result<()> {
         let mut schemes: Vec<&str> = self.schemes().collect();
         for scheme in &backend.schemes {
@@ -104,15 +104,15 @@ impl Registry {
         Ok(())
     }
 
-    /// Connects as [`connect`](crate::connect()) does, also to the backends that were registered.
+    /// Connects like [`connect`](crate::connect()), including to registered backends.
     ///
     /// # Errors
     ///
-    /// As [`connect`](crate::connect()), and what a registered backend fails with.
+    /// The errors of [`connect`](crate::connect()) and of the registered backend.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future closes what it had opened, as far as a registered backend does so.
+    /// Dropping the future closes the connections that it opened, if a registered backend does so.
     pub async fn connect(&self, config: impl IntoConfig) -> Result<Arc<dyn DistributedLock>> {
         let config = config.into_config();
         if config.locks.is_empty() && config.routes.is_empty() {
@@ -122,7 +122,7 @@ impl Registry {
         }
     }
 
-    /// Returns the backend that stores of this scheme belong to.
+    /// Returns the backend of URLs with `scheme`.
     pub(crate) fn backend(&self, scheme: &str) -> Result<&Backend> {
         let has_scheme = |backend: &&Backend| backend.schemes.iter().any(|one| one == scheme);
         self.backends

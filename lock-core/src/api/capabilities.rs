@@ -1,4 +1,4 @@
-//! The capabilities that a backend declares, and that the conformance kit proves.
+//! The capabilities that a backend declares and the conformance kit checks.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -6,59 +6,73 @@ use std::time::Duration;
 use crate::backend::HumanDuration;
 use crate::{Error, ErrorKind, LockRequest, Mode, Result, TTL_RANGE};
 
-/// The promise about the growth of fencing tokens.
+/// The condition under which fencing tokens are promised to grow.
+///
+/// ```
+/// use lock_core::{DistributedLock, MemoryLock, TokenOrder};
+///
+/// assert_eq!(MemoryLock::new().capabilities().tokens, TokenOrder::Process);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TokenOrder {
-    /// Always, as long as the store's data lives: the number comes from the store's own log.
+    /// As long as the store's data lives: the number comes from the store's own log.
     Always,
-    /// Also after the store lost its memory, as long as the store's clock was not set back behind
-    /// an earlier grant.
+    /// Also after the store lost its data, unless the store's clock was set back behind an earlier
+    /// grant.
     ServerClock,
-    /// Within the life of the process that holds the store.
+    /// As long as the process that holds the store lives.
     Process,
 }
 
-/// The abilities and promises of a backend.
+/// The features and promises of a backend.
 ///
-/// A declared capability is proved by the conformance kit; one that is not declared answers
-/// [`ErrorKind::Unsupported`] instead of being emulated weakly.
+/// The conformance kit checks each declared feature. Requests for any other fail with
+/// [`ErrorKind::Unsupported`]; a backend never emulates a feature with weaker guarantees.
+///
+/// ```
+/// use std::time::Duration;
+/// use lock_core::{Capabilities, TokenOrder};
+///
+/// let capabilities = Capabilities::new("filesystem")
+///     .with_shared()
+///     .with_tokens(TokenOrder::ServerClock)
+///     .with_ttl(Duration::from_secs(1)..=Duration::from_secs(3600));
+/// assert!(!capabilities.permits && !capabilities.push);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Capabilities {
     /// The backend's name in errors and logs, for example `redis`.
     pub backend: &'static str,
-    /// True if [`Mode::Shared`] can be had. Default: no.
+    /// True if the backend supports [`Mode::Shared`]. Default: false.
     pub shared: bool,
-    /// True if [`Mode::Permit`] can be had. Default: no.
+    /// True if the backend supports [`Mode::Permit`]. Default: false.
     pub permits: bool,
-    /// True if claims of different processes are granted in the order they arrived, in each mode.
-    /// Default: no. QueuedBehind [`HandOff`](crate::HandOff) they are not, whatever the store does:
-    /// processes take turns there.
+    /// True if claims of different processes are granted in order of arrival, in each mode.
+    /// Default: false. Always false behind [`HandOff`](crate::HandOff), where processes take turns.
     pub fair: bool,
-    /// True if the store wakes waiters by itself, so that no waiter polls for a release. Default:
-    /// no.
+    /// True if the store wakes waiters, so that no waiter polls for a release. Default: false.
     pub push: bool,
-    /// The promise about the growth of fencing tokens. Default: [`TokenOrder::Process`].
+    /// The condition under which tokens grow. Default: [`TokenOrder::Process`].
     pub tokens: TokenOrder,
-    /// The ttls this backend can give. Default: [`TTL_RANGE`].
+    /// The ttls that this backend accepts. Default: [`TTL_RANGE`].
     pub ttl: RangeInclusive<Duration>,
-    /// The time that a ttl and a [lock delay](LockRequest::lock_delay) may be together. Default:
-    /// zero, so that there is no lock delay.
+    /// Maximum sum of a ttl and its [lock delay](LockRequest::lock_delay). Default: zero, which
+    /// means that lock delays are not supported.
     ///
-    /// A backend has it that asks its store for
-    /// [`HoldId::store_ttl`](crate::backend::HoldId::store_ttl), if the store opens a key no
-    /// earlier than that, whatever becomes of its holder. One whose holds share a lease gives back
-    /// what is left of one no earlier than
-    /// [`LossSender::is_over`](crate::backend::LossSender::is_over) says.
+    /// A backend supports lock delays if it asks its store for
+    /// [`HoldId::store_ttl`](crate::backend::HoldId::store_ttl) and the store opens no key earlier
+    /// than that, even if the holder crashes. A backend whose holds share a lease must not remove a
+    /// lost hold before [`LossSender::is_over`](crate::backend::LossSender::is_over) returns true.
     pub longest_with_delay: Duration,
-    /// Where there is no lock delay: what to do about that, for the error of a request that asks
-    /// for one. Default: to leave it out.
+    /// Advice for the error of a request with a lock delay, where delays are not supported.
+    /// Default: to leave it out.
     pub no_lock_delay: &'static str,
 }
 
 impl Capabilities {
-    /// A backend with exclusive locks and none of the rest.
+    /// Creates the capabilities of a backend that supports exclusive locks only.
     pub fn new(backend: &'static str) -> Self {
         Self {
             backend,
@@ -101,28 +115,28 @@ impl Capabilities {
         self
     }
 
-    /// Declares how far the growth of tokens is promised.
+    /// Declares the condition under which tokens grow.
     #[must_use]
     pub fn with_tokens(mut self, tokens: TokenOrder) -> Self {
         self.tokens = tokens;
         self
     }
 
-    /// Declares the ttls that can be had.
+    /// Declares the ttls that the backend accepts.
     #[must_use]
     pub fn with_ttl(mut self, ttl: RangeInclusive<Duration>) -> Self {
         self.ttl = ttl;
         self
     }
 
-    /// Declares lock delays, up to `longest` together with the ttl.
+    /// Declares lock delays, with `longest` as the maximum sum of a ttl and its delay.
     #[must_use]
     pub fn with_lock_delay(mut self, longest: Duration) -> Self {
         self.longest_with_delay = longest;
         self
     }
 
-    /// Says why there is no lock delay, and what to do about it.
+    /// Declares that lock delays are not supported, with the advice for the error.
     #[must_use]
     pub fn without_lock_delay(mut self, because: &'static str) -> Self {
         self.longest_with_delay = Duration::ZERO;
@@ -130,8 +144,9 @@ impl Capabilities {
         self
     }
 
-    /// Logs at INFO that a client has connected to `server`, of this `version` where it is known,
-    /// and what it lacks of what a backend may have. Backends call it once a connect.
+    /// Logs at INFO that the client connected to `server`, its version, and the missing features.
+    ///
+    /// Backends call this method once per connect.
     pub fn log_connected(&self, server: &str, version: Option<&str>) {
         let lacks = [
             (self.shared, "shared locks"),
@@ -155,7 +170,7 @@ impl Capabilities {
         );
     }
 
-    /// Refuses a request for what this backend cannot give.
+    /// Rejects a request that this backend does not support.
     pub(crate) fn check(&self, request: &LockRequest) -> Result<()> {
         let unsupported = |what: String| {
             Error::new(ErrorKind::Unsupported, what)
@@ -195,11 +210,11 @@ impl Capabilities {
             .map_err(|error| error.with_key(&request.key))
     }
 
-    /// Refuses a lock delay that this backend cannot give, or not behind this `ttl`.
+    /// Rejects a lock delay that this backend does not support together with `ttl`.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unsupported`] when there is none to be had, or the two are longer than
+    /// [`ErrorKind::Unsupported`] if the backend has no lock delays, or if the sum exceeds
     /// [`longest_with_delay`](Self::longest_with_delay).
     pub fn check_lock_delay(&self, ttl: Duration, delay: Duration) -> Result<()> {
         let longest = self.longest_with_delay;

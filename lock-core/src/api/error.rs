@@ -1,4 +1,4 @@
-//! One error for every backend: what kind, during what, of which key, on which store, and why.
+//! The error type of every backend.
 
 use std::borrow::Cow;
 use std::error::Error as StdError;
@@ -10,31 +10,50 @@ use crate::LockKey;
 /// The result of lock operations.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The kind of an error, as far as a caller can act on it.
+/// The category of an [`Error`], by what a caller can do about it.
 ///
-/// "Held by someone else" is not among them: that is `Ok(None)`.
+/// Contention is no error: a lock that another client holds is `Ok(None)`.
+///
+/// ```
+/// use lock_core::{ErrorKind, LockKey};
+///
+/// let error = LockKey::new("").unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::InvalidKey);
+/// assert!(!error.is_retryable());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The key or namespace cannot be one. Change it.
+    /// The key or namespace is empty or too long. Change it.
     InvalidKey,
     /// The configuration or a parameter is wrong. Change it.
     Config,
-    /// This backend cannot give what was asked for.
+    /// The backend does not support the request.
     Unsupported,
-    /// The store cannot be reached or does not answer. Safe to retry.
+    /// The store is unreachable or does not answer. Safe to retry.
     Unavailable,
-    /// The store refuses this client: authentication or permission.
+    /// The store rejects this client: authentication or permission.
     Denied,
-    /// The lock was lost while it was needed.
+    /// The lock was lost before the work under it was done.
     Lost,
     /// The client was shut down.
     Closed,
-    /// The store answered with something unexpected.
+    /// The store's answer was unexpected.
     Backend,
 }
 
-/// Why a lock operation failed: one sentence that says what to do, with its parts to look at.
+/// The error of a lock operation: a message that says what to do, with kind, key and server.
+///
+/// ```
+/// use lock_core::{Error, ErrorKind};
+///
+/// let error = Error::new(ErrorKind::Unavailable, "connection refused")
+///     .with_operation("connect")
+///     .with_backend("redis")
+///     .with_server("cache:6379");
+/// assert_eq!(error.to_string(), "cannot connect to redis at cache:6379: connection refused");
+/// assert!(error.is_retryable());
+/// ```
 #[derive(Clone)]
 pub struct Error(Box<Inner>);
 
@@ -50,7 +69,7 @@ struct Inner {
     cause: Option<Arc<Cause>>,
 }
 
-/// One link of the driver's chain of errors, as far as it says anything new.
+/// One link of the driver's error chain whose text is new.
 #[derive(Debug)]
 struct Cause {
     text: String,
@@ -58,7 +77,7 @@ struct Cause {
 }
 
 impl Error {
-    /// An error of `kind`; `message` says what is wrong and what to do.
+    /// Creates an error of `kind`; `message` says what is wrong and what to do.
     pub fn new(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
         Self(Box::new(Inner {
             kind,
@@ -72,38 +91,38 @@ impl Error {
         }))
     }
 
-    /// Names what was being done, as a verb: `acquire`, `renew`, `release`, `connect`.
+    /// Sets the operation that failed, as a verb: `acquire`, `renew`, `release`, `connect`.
     #[must_use]
     pub fn with_operation(mut self, operation: &'static str) -> Self {
         self.0.operation = Some(operation);
         self
     }
 
-    /// Names the key it was about.
+    /// Sets the key of the operation.
     #[must_use]
     pub fn with_key(mut self, key: &LockKey) -> Self {
         self.0.key = Some(key.clone());
         self
     }
 
-    /// Names the backend it happened on.
+    /// Sets the backend's name.
     #[must_use]
     pub fn with_backend(mut self, backend: &'static str) -> Self {
         self.0.backend = Some(backend);
         self
     }
 
-    /// Names the server it happened on, as `host:port`, without a password.
+    /// Sets the server as `host:port`, without a password.
     #[must_use]
     pub fn with_server(mut self, server: impl Into<Cow<'static, str>>) -> Self {
         self.0.server = Some(server.into());
         self
     }
 
-    /// Keeps the driver's error behind it, for [`driver_error`](Self::driver_error).
+    /// Sets the driver's error, for [`driver_error`](Self::driver_error).
     ///
-    /// The chain of [`source`](StdError::source) leaves out what the message, or an earlier link,
-    /// says already, so that a report of the whole chain says each thing once.
+    /// The chain of [`source`](StdError::source) leaves out texts that the message or an earlier
+    /// link already contains, so that a report of the whole chain repeats nothing.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         let source: Box<dyn StdError + Send + Sync> = source.into();
@@ -112,38 +131,37 @@ impl Error {
         self
     }
 
-    /// Returns what went wrong, as far as a caller can act on it.
+    /// Returns the category of the error.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// Returns what was being done: `acquire`, `renew`, `release` or `connect`.
+    /// Returns the operation that failed: `acquire`, `renew`, `release` or `connect`.
     pub fn operation(&self) -> Option<&'static str> {
         self.0.operation
     }
 
-    /// The key it was about.
+    /// Returns the key of the operation.
     pub fn key(&self) -> Option<&LockKey> {
         self.0.key.as_ref()
     }
 
-    /// The backend it happened on.
+    /// Returns the backend's name.
     pub fn backend(&self) -> Option<&'static str> {
         self.0.backend
     }
 
-    /// The server it happened on, as `host:port`.
+    /// Returns the server as `host:port`.
     pub fn server(&self) -> Option<&str> {
         self.0.server.as_deref()
     }
 
-    /// The driver's own error, to look at its type.
+    /// Returns the driver's error, for downcasts.
     pub fn driver_error(&self) -> Option<&(dyn StdError + Send + Sync + 'static)> {
         self.0.driver.as_deref()
     }
 
-    /// Returns true if the same call may succeed later without a change: the store could not be
-    /// reached.
+    /// Returns true if the same call may succeed later: the store was unavailable.
     pub fn is_retryable(&self) -> bool {
         self.kind() == ErrorKind::Unavailable
     }
@@ -194,7 +212,8 @@ impl StdError for Error {
 }
 
 impl Cause {
-    /// The links of the chain of `error` whose text is neither in `said` nor in an earlier link.
+    /// Returns the links of the chain of `error` whose text is neither in `said` nor in an earlier
+    /// link.
     fn of(error: &(dyn StdError + 'static), said: &str) -> Option<Arc<Self>> {
         let texts: Vec<String> = std::iter::successors(Some(error), |link| (*link).source())
             .map(|error| error.to_string())

@@ -16,10 +16,12 @@ use crate::{FencingToken, HoldState, HoldWatch, LockKey, LossReason, Mode, Resul
 
 /// A held lock: valid until it is released, dropped or lost.
 ///
-/// Renewal is automatic. Because no lock service can stop a holder that sleeps through its own
-/// loss, use the guard in one of two ways, better both: stop working when [`lost`](Self::lost)
-/// resolves, and send [`token`](Self::token) along with every write so that the resource can refuse
-/// an overtaken holder.
+/// Renewal is automatic. No lock service can stop a holder that sleeps through its own loss. So use
+/// the guard in one of two ways, or better both:
+///
+/// - Stop working when [`lost`](Self::lost) resolves.
+/// - Send [`token`](Self::token) with every write, so that the resource can refuse an overtaken
+/// holder.
 ///
 /// Dropping the guard releases in the background; [`release`](Self::release) waits for it.
 ///
@@ -51,21 +53,21 @@ pub struct LockGuard {
     under_way: Option<Box<(WorkGuard, OneRelease)>>,
 }
 
-/// The waiters of this process that the hold of a guard may be handed on to.
+/// The waiters of this process to which a guard may hand its hold on.
 pub(crate) trait Successors: Send + Sync {
-    /// Hands `guard` on to the next waiter that may have it.
+    /// Hands `guard` on to the next waiter that may have the hold.
     fn hand_on(self: Box<Self>, guard: LockGuard) -> HandedOn;
 
-    /// Notes that the guard has ended, although its release may take a while.
+    /// Notes that the guard has ended, although its release may take longer.
     fn guard_ended(&self);
 }
 
-/// The outcome of handing a guard on.
+/// The result of handing a guard on.
 pub(crate) enum HandedOn {
     ToNext,
-    /// Its waiter has gone meanwhile, and it comes back with a new turn.
+    /// The waiter was gone; the guard comes back with a new generation.
     Refused(LockGuard),
-    /// No waiter may have it.
+    /// No waiter may have the hold.
     ToNone(LockGuard),
 }
 
@@ -82,8 +84,7 @@ impl LockGuard {
         }
     }
 
-    /// Makes another guard of the hold of `whole`, which is released when the last of these has
-    /// ended.
+    /// Makes a member guard of the shared hold of `whole`. The last member that ends releases it.
     pub(crate) fn part_of(
         whole: &Arc<Self>,
         token: FencingToken,
@@ -94,7 +95,7 @@ impl LockGuard {
         Self::new(hold, Arc::clone(&whole.keeper), token)
     }
 
-    /// Has the guard handed on to `successors` when it is released.
+    /// Sets the waiters to which the guard is handed on at its release.
     pub(crate) fn with_successors(mut self, successors: Box<dyn Successors>) -> Self {
         self.successors = Some(successors);
         self
@@ -104,7 +105,7 @@ impl LockGuard {
         self.successors.is_some()
     }
 
-    /// Limits for how long it may be held, from now on.
+    /// Limits the hold to `max_hold` from now on.
     pub(crate) fn holding_at_most(self, max_hold: Option<Duration>) -> Self {
         self.hold.hold_at_most(max_hold);
         self
@@ -114,20 +115,19 @@ impl LockGuard {
         &self.hold
     }
 
-    /// Returns true if its hold can be kept where `runtime` is: one that is kept on its owner's
-    /// runtime cannot leave it.
+    /// Returns true if the hold can move to a waiter on `runtime`. A hold that is kept on its
+    /// caller's runtime cannot leave that runtime.
     pub(crate) fn can_be_kept_on(&self, runtime: Option<Id>) -> bool {
         let stays_anywhere = self.keeper.client.keeper_runtime.outlives_callers();
         stays_anywhere || runtime == Some(self.keeper.handle.id())
     }
 
-    /// Returns true if there may be a next turn: it is held, since a release that was begun has
-    /// ended it.
+    /// Returns true if the hold may be handed on: it is held and its token has a successor.
     pub(crate) fn may_be_handed_on(&self) -> bool {
         self.token.next_hand_off().is_some() && self.is_held()
     }
 
-    /// Begins the turn of the next guard, of `max_hold` at most; `false` when it was lost just now.
+    /// Begins the next guard's turn, limited to `max_hold`; false if the hold was just lost.
     pub(crate) fn begin_next_turn(&mut self, max_hold: Option<Duration>) -> bool {
         let Some(token) = self.token.next_hand_off() else {
             return false;
@@ -139,70 +139,73 @@ impl LockGuard {
         true
     }
 
-    /// The locked resource.
+    /// Returns the locked key.
     pub fn key(&self) -> &LockKey {
         self.hold.id.key()
     }
 
-    /// Returns who else may hold it at the same time.
+    /// Returns the mode of the lock.
     pub fn mode(&self) -> Mode {
         self.hold.id.mode()
     }
 
-    /// The fencing token: greater for every later grant of this key.
+    /// Returns the fencing token, which is greater for every later grant of this key.
     pub fn token(&self) -> FencingToken {
         self.token
     }
 
-    /// Returns true if the lock is held at this very moment. It asks the local clock, not the
-    /// store, so it is cheap enough to ask before every step, and it cannot hang.
+    /// Returns true if the lock is held at this moment.
+    ///
+    /// Reads the local clock, not the store: cheap enough to call before every step, and never
+    /// blocks.
     pub fn is_held(&self) -> bool {
         self.hold.check(self.generation).is_ok()
     }
 
-    /// Returns how long it stays held without another renewal; zero once it is lost.
+    /// Returns the time until the hold expires without another renewal; zero once it is lost.
     pub fn remaining(&self) -> Duration {
         self.hold.remaining()
     }
 
-    /// Returns the state of the hold at this moment, by the local clock alone: held, held with a
-    /// renewal that is overdue, or lost. [`HoldWatch::states`] tells every change.
+    /// Returns the state of the hold, by the local clock: held, renewal overdue, or lost.
+    ///
+    /// [`HoldWatch::states`] yields every change.
     pub fn state(&self) -> HoldState {
         self.watch().state()
     }
 
-    /// Waits until the lock is lost, and says why.
+    /// Waits until the lock is lost and returns the reason.
     ///
-    /// When it cannot be renewed it resolves before anyone else can get in. When it was removed on
-    /// the store it resolves within a third of the ttl and a round trip, on backends that push at
-    /// once.
+    /// If renewals fail, this future resolves before another client can get the lock. If the claim
+    /// was removed on the store, it resolves within a third of the ttl plus a round trip, and at
+    /// once on backends with push.
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe, and any number of callers may wait.
+    /// Cancel safe. Any number of callers may wait.
     pub async fn lost(&self) -> LossReason {
         self.hold.ended(self.generation).await
     }
 
-    /// A view of this hold that can be cloned and sent into blocking work.
+    /// Returns a view of this hold that can be cloned and moved into blocking work.
     pub fn watch(&self) -> HoldWatch {
         HoldWatch::new(Arc::clone(&self.hold), self.generation, self.token)
     }
 
     /// Releases the lock and waits for the store's answer.
     ///
-    /// [`Released::AlreadyLost`] tells that it was lost before; that is not an error. The key then
-    /// stays closed for its [lock delay](crate::LockRequest::lock_delay), if it has one, which is
-    /// not waited for.
+    /// Returns [`Released::AlreadyLost`], not an error, if the lock was lost before. The key then
+    /// stays closed for its [lock delay](crate::LockRequest::lock_delay); this call does not wait
+    /// for the delay.
     ///
     /// # Errors
     ///
-    /// [`Unavailable`](crate::ErrorKind::Unavailable) when the store did not answer. The release is
-    /// then repeated in the background, and at the latest the ttl ends the hold.
+    /// [`Unavailable`](crate::ErrorKind::Unavailable) if the store did not answer. The release is
+    /// then repeated in the background, and the ttl ends the hold at the latest.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future does not stop the release: it goes on in the background.
+    /// Dropping the future does not stop the release, which goes on in the background.
     pub async fn release(self) -> Result<Released> {
         if self.hold.is_member() {
             self.release_part().await
@@ -211,7 +214,7 @@ impl LockGuard {
         }
     }
 
-    /// Releases what this guard has of a shared hold; the last one releases the hold.
+    /// Ends this member of a shared hold; the last member releases the hold.
     async fn release_part(mut self) -> Result<Released> {
         let part = self.hold.take_part();
         let was_held = self.end();
@@ -232,7 +235,7 @@ impl LockGuard {
         let Some(mut guard) = self.hand_on() else {
             return Ok(Released::Released);
         };
-        // Kept until the guard is gone, whose drop repeats the release if there is no answer.
+        // Kept until the guard is dropped, because the drop repeats a release that got no answer.
         let client = Arc::clone(&guard.keeper.client);
         let of_key = client.releases.begin(&guard.hold.id);
         guard.under_way = Some(Box::new((client.gate.enter(), of_key)));
@@ -250,8 +253,8 @@ impl LockGuard {
         })
     }
 
-    /// Gives the hold to the next waiter of this process; returns the guard if there is none that
-    /// may have it.
+    /// Hands the hold to the next waiter of this process, or returns the guard if no waiter may
+    /// have it.
     fn hand_on(self) -> Option<Self> {
         let mut guard = self;
         while let Some(successors) = guard.successors.take() {
@@ -264,8 +267,8 @@ impl LockGuard {
         Some(guard)
     }
 
-    /// Like [`hand_on`](Self::hand_on), for a guard that is dropped; `false` if it is still this
-    /// one's.
+    /// Like [`hand_on`](Self::hand_on), for a guard in its `Drop`; false if the guard keeps the
+    /// hold.
     fn hand_on_dropped(&mut self) -> bool {
         let Some(successors) = self.successors.take() else {
             return false;
@@ -288,7 +291,7 @@ impl LockGuard {
         false
     }
 
-    /// Ends the hold locally; returns whether it was still held.
+    /// Ends the hold locally; returns true if it was still held.
     fn end(&self) -> bool {
         if let Some(successors) = &self.successors {
             successors.guard_ended();
@@ -302,15 +305,15 @@ impl Drop for LockGuard {
         if self.hold.is_member() {
             let part = self.hold.take_part();
             self.end();
-            // After its end: with the last part the whole is released.
+            // After the end of this member, because dropping the last part releases the hold.
             drop(part);
         } else if !self.released && !self.hand_on_dropped() {
-            // From before its end, so that no shutdown finds it neither held nor under way.
+            // Created before the hold ends, so that a shutdown always sees the hold or its release.
             let releasing = self.keeper.client.releasing(&self.hold);
             self.end();
             let is_closed = self.hold.expire_if_due() == Err(LossReason::Closed);
             if is_closed || self.hold.closed_until().is_some() {
-                // The shutdown has seen to it, or its loss has.
+                // The shutdown, or the task that handles the loss, releases the hold.
                 releasing.confirmed();
             } else {
                 let successors = self.successors.take();

@@ -1,9 +1,9 @@
-//! Durations as people read them.
+//! Durations rounded for errors and logs.
 
 use std::fmt;
 use std::time::Duration;
 
-/// A duration rounded to what a person reads, for errors and logs: `1 s`, not `999.990015ms`.
+/// A duration rounded for errors and logs: `1 s`, not `999.990015ms`.
 ///
 /// Below a minute it has up to three digits and one unit, above that whole minutes and seconds, or
 /// whole hours and minutes.
@@ -23,7 +23,7 @@ impl fmt::Display for HumanDuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let micros = self.0.as_micros();
         match micros {
-            // Rounding makes a second of these.
+            // The bounds are those where rounding yields the next unit.
             0..1_000 => write!(f, "{micros} µs"),
             1_000..999_500 => write_rounded(f, micros, 1_000, "ms"),
             999_500..59_950_000 => write_rounded(f, micros, 1_000_000, "s"),
@@ -33,8 +33,8 @@ impl fmt::Display for HumanDuration {
     }
 }
 
-/// Writes `micros` in a unit of `unit` microseconds, with one decimal up to ten of them, or up to a
-/// hundred seconds.
+/// Writes `micros` in units of `unit` microseconds. Values below 10 ms, and seconds, get one
+/// decimal unless it is zero.
 fn write_rounded(f: &mut fmt::Formatter<'_>, micros: u128, unit: u128, name: &str) -> fmt::Result {
     let tenths = (micros + unit / 20) / (unit / 10);
     let is_exact = tenths.is_multiple_of(10);
@@ -45,7 +45,7 @@ fn write_rounded(f: &mut fmt::Formatter<'_>, micros: u128, unit: u128, name: &st
     }
 }
 
-/// Writes a number of small units, sixty of which are one large unit.
+/// Writes `small` units as large units of 60 and a rest.
 fn write_pair(f: &mut fmt::Formatter<'_>, small: u128, large: &str, name: &str) -> fmt::Result {
     match (small / 60, small % 60) {
         (many, 0) => write!(f, "{many} {large}"),

@@ -1,17 +1,17 @@
-//! Names: the key of a resource and the namespace of a deployment.
+//! Key of a resource and namespace of a deployment.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::{Error, ErrorKind, Result};
 
-/// Longest key or namespace in bytes.
+/// Maximum length of a key or namespace, in bytes.
 const LENGTH_MAX: usize = 255;
 
 /// The name of a locked resource: any UTF-8 text of 1 to 255 bytes.
 ///
-/// Two keys are the same lock exactly when their bytes are equal, on every backend: no case
-/// folding, no trimming, no Unicode normalisation.
+/// Two keys are the same lock exactly if their bytes are equal, on every backend: no case folding,
+/// no trimming, no Unicode normalisation.
 ///
 /// ```
 /// use lock_core::LockKey;
@@ -24,18 +24,18 @@ const LENGTH_MAX: usize = 255;
 pub struct LockKey(Arc<str>);
 
 impl LockKey {
-    /// Checks `key` and makes it a key.
+    /// Creates a key from `key`.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidKey`] when it is empty or over 255 bytes.
+    /// [`ErrorKind::InvalidKey`] if `key` is empty or over 255 bytes.
     pub fn new(key: impl AsRef<str>) -> Result<Self> {
         let key = key.as_ref();
         check("lock key", key)?;
         Ok(Self(key.into()))
     }
 
-    /// The key as text.
+    /// Returns the key as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -61,30 +61,38 @@ impl TryFrom<&str> for LockKey {
     }
 }
 
-/// A prefix of every key of a deployment, so that several share a store without meeting.
+/// A prefix of every key of a deployment, so that several deployments can share a store.
 ///
-/// Default: none, keys are used on the store as they are, by which other lock
-/// clients meet ours. Each backend joins namespace and key in its own layout.
+/// Default: none. Keys without a namespace are stored as they are, so that other lock clients use
+/// the same keys. Each backend joins namespace and key in its own layout.
+///
+/// ```
+/// use lock_core::Namespace;
+///
+/// assert_eq!(Namespace::new("shop")?.as_str(), Some("shop"));
+/// assert_eq!(Namespace::none().as_str(), None);
+/// # Ok::<(), lock_core::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Namespace(Option<Arc<str>>);
 
 impl Namespace {
-    /// No namespace.
+    /// Creates the empty namespace.
     pub fn none() -> Self {
         Self(None)
     }
 
-    /// Checks `namespace` and makes it one.
+    /// Creates a namespace from `namespace`.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidKey`] when it is empty or over 255 bytes.
+    /// [`ErrorKind::InvalidKey`] if `namespace` is empty or over 255 bytes.
     pub fn new(namespace: &str) -> Result<Self> {
         check("namespace", namespace)?;
         Ok(Self(Some(namespace.into())))
     }
 
-    /// The namespace as text, if there is one.
+    /// Returns the namespace as text, `None` if there is none.
     pub fn as_str(&self) -> Option<&str> {
         self.0.as_deref()
     }

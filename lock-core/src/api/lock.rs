@@ -1,4 +1,4 @@
-//! The trait that applications hold and backends implement.
+//! The trait that applications call and backends implement.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,76 +11,95 @@ use crate::{Capabilities, Error, ErrorKind, LockGuard, LockRequest, Result};
 /// A lock service: takes locks by key on one store.
 ///
 /// Applications hold it as `Arc<dyn DistributedLock>` and call it through
-/// [`DistributedLockExt`](crate::DistributedLockExt). Backends implement it beside
-/// [`LeaseStore`](crate::backend::LeaseStore), and nothing else.
+/// [`DistributedLockExt`](crate::DistributedLockExt). Backends implement it together with
+/// [`LeaseStore`](crate::backend::LeaseStore).
+///
+/// ```
+/// use std::sync::Arc;
+/// use lock_core::{DistributedLock, DistributedLockExt, MemoryLock};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> lock_core::Result<()> {
+/// let locks: Arc<dyn DistributedLock> = Arc::new(MemoryLock::new());
+/// let guard = locks.lock("nightly-report").await?;
+/// guard.release().await?;
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// # Contract
 ///
-/// - While one guard of a key [is held](LockGuard::is_held), no conflicting guard is, anywhere.
-/// - Held by someone else is `Ok(None)`, never an error; an error never means "held".
-/// - Every grant carries a [`FencingToken`](crate::FencingToken) greater than every earlier one of
-///   that key, as far as [`Capabilities::tokens`] promises.
-/// - A dropped `acquire` future leaves nothing behind on the store.
-/// - What a backend cannot give is [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported).
+/// - While one guard of a key [is held](LockGuard::is_held), no conflicting guard is held anywhere.
+/// - A lock that another client holds is `Ok(None)`, never an error. An error never means "held".
+/// - Every grant carries a [`FencingToken`](crate::FencingToken) greater than every earlier token
+///   of its key, under the condition that [`Capabilities::tokens`] names.
+/// - A dropped `acquire` future leaves no claim on the store.
+/// - A request for a missing feature fails with
+///   [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported).
 ///
-/// The cases of `lock-testkit` check all of it.
+/// The cases of `lock-testkit` check this contract.
 #[async_trait]
 pub trait DistributedLock: fmt::Debug + Send + Sync + 'static {
-    /// Returns what this backend can do and how far it promises it.
+    /// Returns the features of this backend and the conditions of its promises.
     fn capabilities(&self) -> Capabilities;
 
-    /// The keeper of this backend's holds, for layers in front of it such as
-    /// [`HandOff`](crate::HandOff): what they do in the background they do where holds are kept.
-    /// Default: none, which is where the caller is.
+    /// Returns the keeper of this backend's holds, for layers such as [`HandOff`](crate::HandOff).
+    ///
+    /// Such a layer runs its background work on the keeper's runtime. Default: `None`, so that it
+    /// runs on the caller's runtime.
     fn keeper(&self) -> Option<&Keeper> {
         None
     }
 
-    /// Takes the lock, waiting the way this backend waits best; `None` when the wait ran out.
+    /// Takes the lock, waiting as the request says; `None` if the wait ran out.
     ///
     /// # Errors
     ///
-    /// [`Unsupported`](crate::ErrorKind::Unsupported) for a mode or ttl the backend cannot give,
-    /// [`Unavailable`](crate::ErrorKind::Unavailable) when the store does not answer,
-    /// [`Denied`](crate::ErrorKind::Denied) when it refuses the client.
+    /// - [`Unsupported`](crate::ErrorKind::Unsupported) for a mode, ttl or lock delay that the
+    ///   backend does not support.
+    /// - [`Unavailable`](crate::ErrorKind::Unavailable) if the store does not answer.
+    /// - [`Denied`](crate::ErrorKind::Denied) if the store rejects the client.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future at any await leaves neither a hold nor a place in a queue behind. A
-    /// waiter that is dropped loses its place: keep one future across `select!` turns.
+    /// waiter that is dropped loses its place: keep one future across `select!` iterations.
     ///
     /// # Futures that are not polled
     ///
-    /// A future that waits has to be polled when it is woken, like any other. One that is not,
-    /// because a branch of a `select!` runs meanwhile, or because its runtime is not driven any
-    /// more, must not keep the lock from others: when 100 ms have passed since it was woken (a
-    /// tenth of the ttl, if that is less), what it was given goes to the next waiter, and what it
-    /// has claimed on the store is given up. It is at the end of the line then; its next poll goes
-    /// on waiting, without an error. Waiters that are polled are served in order. Where holds are
-    /// kept [by the caller](crate::backend::KeeperRuntime::caller) this is looked after on the
-    /// runtime of a waiter, so not while that is not driven.
+    /// A waiting future has to be polled when it is woken. A future may miss that because another
+    /// branch of a `select!` runs, or because its runtime is no longer driven. Such a waiter must
+    /// not block the key.
+    ///
+    /// After 100 ms without a poll (a tenth of the ttl, if less) it lapses: its hold goes to the
+    /// next waiter, or its claim is removed. The waiter's next poll continues the wait at the end
+    /// of the queue, without an error. Waiters that are polled are served in order. With the keeper
+    /// [on the caller's runtime](crate::backend::KeeperRuntime::caller) the check runs on a
+    /// waiter's runtime, so it stops while that runtime is not driven.
     async fn acquire(&self, request: LockRequest) -> Result<Option<LockGuard>>;
 
-    /// Shuts the client down: ends every hold and acquisition at once, and waits at most `within`
-    /// until the store has confirmed that nothing of them is left.
+    /// Shuts the client down: ends every hold and acquisition at once.
     ///
-    /// Guards are told ([`LossReason::Closed`](crate::LossReason::Closed)) before their keys are
-    /// given back, so a task that looks at it does not work on without the lock; to let work finish
-    /// first, wait for it before. What was lost before stays closed for its [lock
-    /// delay](LockRequest::lock_delay). Acquisitions, waiting ones and new ones, end with
-    /// [`Closed`](crate::ErrorKind::Closed). Clones of the client are shut down with it; its
-    /// connections end with the last of them.
+    /// The call waits at most `within` until the store has confirmed that all claims of this client
+    /// are gone.
+    ///
+    /// Guards end with [`LossReason::Closed`](crate::LossReason::Closed) before their keys are
+    /// released, so a task that checks its guard never works without the lock. To let work finish
+    /// first, wait for it before this call. Keys lost earlier stay closed for their [lock
+    /// delay](LockRequest::lock_delay). Waiting and new acquisitions fail with
+    /// [`Closed`](crate::ErrorKind::Closed). Clones of the client are shut down, too; its
+    /// connections close with the last clone.
     ///
     /// # Errors
     ///
-    /// [`Unavailable`](crate::ErrorKind::Unavailable) when something is unconfirmed by then: it
-    /// goes on in the background, and at the latest the ttl ends it.
-    /// [`Unsupported`](crate::ErrorKind::Unsupported) by a backend that does not pass the call on
-    /// to its [`Keeper::shutdown`](crate::backend::Keeper::shutdown).
+    /// - [`Unavailable`](crate::ErrorKind::Unavailable) if a release is unconfirmed by then. It
+    ///   continues in the background, and the ttl ends the hold at the latest.
+    /// - [`Unsupported`](crate::ErrorKind::Unsupported) by a backend that does not pass the call on
+    ///   to its [`Keeper::shutdown`](crate::backend::Keeper::shutdown).
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future stops the waiting only.
+    /// Dropping the future stops only the wait.
     async fn shutdown(&self, within: Duration) -> Result<()> {
         let _ = within;
         Err(Error::new(

@@ -1,4 +1,4 @@
-//! The calls that applications use, derived from [`DistributedLock::acquire`] for every backend.
+//! The methods that applications call, derived from [`DistributedLock::acquire`].
 
 use std::future::Future;
 use std::time::Duration;
@@ -6,8 +6,9 @@ use std::time::Duration;
 use crate::api::with_lock;
 use crate::{DistributedLock, Error, ErrorKind, HoldWatch, LockGuard, LockRequest, Result, Wait};
 
-/// The calls that applications use. Implemented for every [`DistributedLock`], so that no backend
-/// can give these calls a meaning of its own.
+/// The methods that applications call, implemented for every [`DistributedLock`].
+///
+/// No backend can override them.
 ///
 /// | | does not wait | waits at most | waits for ever |
 /// |---|---|---|---|
@@ -15,17 +16,18 @@ use crate::{DistributedLock, Error, ErrorKind, HoldWatch, LockGuard, LockRequest
 /// | shared | [`try_lock_shared`](Self::try_lock_shared) | [`lock_shared_within`](Self::lock_shared_within) | [`lock_shared`](Self::lock_shared) |
 /// | one of n permits | [`try_permit`](Self::try_permit) | [`permit_within`](Self::permit_within) | [`permit`](Self::permit) |
 ///
-/// All take the client's ttl; a [`LockRequest`] given to [`DistributedLock::acquire`] names its
-/// own.
+/// All methods use the client's ttl. For another ttl, pass a [`LockRequest`] to
+/// [`DistributedLock::acquire`].
 ///
 /// # Errors
 ///
-/// Every call: [`InvalidKey`](ErrorKind::InvalidKey) when the key is empty or over 255 bytes, and
-/// the errors of [`DistributedLock::acquire`]. Held by someone else is `None`, not an error.
+/// Every method: [`InvalidKey`](ErrorKind::InvalidKey) if the key is empty or over 255 bytes, and
+/// the errors of [`DistributedLock::acquire`]. A lock that another client holds is `None`, not an
+/// error.
 ///
 /// # Cancel safety
 ///
-/// Every call: dropping the future leaves nothing behind on the store.
+/// Every method: dropping the future leaves no claim on the store.
 ///
 /// ```
 /// use std::time::Duration;
@@ -71,12 +73,12 @@ pub trait DistributedLockExt: DistributedLock {
         }
     }
 
-    /// Takes a shared lock, waiting until no conflicting claim is in the way.
+    /// Takes a shared lock, waiting until no conflicting claim is left.
     fn lock_shared(&self, key: &str) -> impl Future<Output = Result<LockGuard>> + Send {
         async move { wait_forever(self, LockRequest::shared(key)?).await }
     }
 
-    /// Takes a shared lock if that needs no waiting: one round trip.
+    /// Takes a shared lock if no conflicting claim exists: one round trip.
     fn try_lock_shared(&self, key: &str) -> impl Future<Output = Result<Option<LockGuard>>> + Send {
         async move {
             self.acquire(LockRequest::shared(key)?.without_waiting())
@@ -96,12 +98,12 @@ pub trait DistributedLockExt: DistributedLock {
         }
     }
 
-    /// Takes one of `of` permits, waiting until one is free. An `of` of zero is an error.
+    /// Takes one of `of` permits, waiting until one is free. Zero permits are an error.
     fn permit(&self, key: &str, of: u32) -> impl Future<Output = Result<LockGuard>> + Send {
         async move { wait_forever(self, LockRequest::permit(key, of)?).await }
     }
 
-    /// Takes one of `of` permits if one is free: one round trip. An `of` of zero is an error.
+    /// Takes one of `of` permits if one is free: one round trip. Zero permits are an error.
     fn try_permit(
         &self,
         key: &str,
@@ -113,7 +115,7 @@ pub trait DistributedLockExt: DistributedLock {
         }
     }
 
-    /// Takes one of `of` permits, waiting at most `limit`. An `of` of zero is an error.
+    /// Takes one of `of` permits, waiting at most `limit`. Zero permits are an error.
     fn permit_within(
         &self,
         key: &str,
@@ -126,12 +128,12 @@ pub trait DistributedLockExt: DistributedLock {
         }
     }
 
-    /// Runs `work` under the lock of `request` and releases it afterwards; `None` when the wait
-    /// ran out and the work was not begun.
+    /// Runs `work` under the lock and releases it afterwards; `None` if the wait ran out.
     ///
-    /// When the lock is lost the work's future is dropped at once, before anyone else can get in,
-    /// and the call fails. That stops async work at its current await; it cannot stop *blocking*
-    /// work, nor a task that the work has spawned. Those look at the [`HoldWatch`] they are given:
+    /// If the lock is lost, the work's future is dropped before another client can get the lock,
+    /// and the call fails. The drop stops async work at its current await. It stops neither
+    /// *blocking* work nor tasks that the work has spawned; these have to check the [`HoldWatch`]
+    /// they are given:
     ///
     /// ```
     /// use lock_core::{DistributedLockExt, LockRequest, MemoryLock};
@@ -152,12 +154,14 @@ pub trait DistributedLockExt: DistributedLock {
     ///
     /// # Errors
     ///
-    /// Besides those of the acquisition, [`Lost`](ErrorKind::Lost) when the lock was lost before
-    /// the work was done, also when its last step took longer than the lock lasted, so that no
-    /// other client could stop it; and when the release finds nothing to release: it was removed on
-    /// the store, perhaps before the work was done. (So it looks, too, when a release has to be
-    /// repeated and the first one had got through.) An unconfirmed release after the work is
-    /// logged, not returned: the work is done, and the store frees the lock by its ttl.
+    /// The errors of the acquisition, and [`Lost`](ErrorKind::Lost):
+    /// - if the lock was lost before the work was done. This includes work whose last step blocked
+    ///   beyond the end of the hold.
+    /// - if the release finds no claim on the store: it was removed, perhaps before the work was
+    ///   done. A repeated release whose first request succeeded looks the same.
+    ///
+    /// An unconfirmed release after the work is logged, not returned: the work is done, and the ttl
+    /// ends the hold.
     ///
     /// # Cancel safety
     ///

@@ -1,10 +1,11 @@
-//! Urls without what may be a password in them.
+//! URLs with passwords removed.
 
 use std::fmt;
 
-/// Shows a url of a store without its password, its query and its fragment, which may hold one.
+/// A store's URL, displayed without password, query and fragment.
 ///
-/// Rather too much is hidden than too little, since urls may be wrong, or those of other programs.
+/// It hides too much rather than too little, since the URL may be malformed or meant for another
+/// program.
 ///
 /// ```
 /// use lock_core::backend::RedactedUrl;
@@ -28,15 +29,14 @@ impl fmt::Debug for RedactedUrl<'_> {
 }
 
 impl RedactedUrl<'_> {
-    /// Returns whether the `@` and the host seem to be missing, as in `mysql://user:password`.
+    /// Returns true if `@` and host seem to be missing, as in `mysql://user:password`.
     pub fn lacks_host(&self) -> bool {
         let rest = self.0.split_once("://").map_or("", |(_, rest)| rest);
         has_password(rest.split('/').next().unwrap_or_default())
     }
 }
 
-/// Returns whether a `:` is followed by something that is no port, as in `user:password` without an
-/// `@`.
+/// Returns true if a `:` is followed by anything but a port, as in `user:password` without `@`.
 fn has_password(authority: &str) -> bool {
     authority.split(',').any(|host| {
         let after_address = host.rsplit(']').next().unwrap_or(host);
@@ -45,10 +45,10 @@ fn has_password(authority: &str) -> bool {
     })
 }
 
-/// Characters behind which urls of other programs hold settings, which may be passwords.
+/// Characters before the settings in URLs of other programs, which may be passwords.
 const BEFORE_SETTINGS: [char; 7] = ['?', '#', ';', ',', '&', '(', ' '];
 
-/// Returns the first place behind which a setting of a name and a value begins.
+/// Returns the index of the first separator that a `name=value` setting follows.
 fn find_setting(text: &str) -> Option<usize> {
     let is_setting = |text: &str| {
         let name = text.split_once('=').map_or("", |(name, _)| name.trim());
@@ -65,10 +65,10 @@ fn redacted(url: &str) -> String {
     let scheme_of_jdbc = scheme.strip_prefix("jdbc:").unwrap_or(scheme);
     let is_scheme = |c: char| c.is_ascii_alphanumeric() || "+-.:".contains(c);
     if scheme.is_empty() || !scheme_of_jdbc.chars().all(is_scheme) {
-        // Without a scheme there is no telling what is a password.
+        // Without a scheme, any part may be a password.
         return if url.is_empty() { "" } else { "***" }.to_owned();
     }
-    // A password may hold an unescaped `@`, `/` or `?`: rather hide too much than too little.
+    // A password may contain an unescaped `@`, `/` or `?`, so split at the last `@`.
     let host = rest.rfind('@').map_or(0, |at| at + 1);
     let (userinfo, rest) = rest.split_at(host);
     if find_setting(userinfo).is_some() {
@@ -81,7 +81,7 @@ fn redacted(url: &str) -> String {
     let user = match userinfo.split_once(':') {
         Some((user, _)) => format!("{user}:***@"),
         None if userinfo.is_empty() => String::new(),
-        // On Redis it is most often a password without the colon that goes before it.
+        // On Redis a lone userinfo is most often a password that lacks its leading colon.
         None if is_redis => "***@".to_owned(),
         None => format!("{}:***@", userinfo.trim_end_matches('@')),
     };
@@ -89,12 +89,12 @@ fn redacted(url: &str) -> String {
     let shown = hidden_from.into_iter().flatten().min();
     let authority = rest[..shown.unwrap_or(rest.len())].split('/').next();
     let authority = authority.unwrap_or_default();
-    // MySQL is not reached without a user, so what looks like a port there may be a password, too.
+    // MySQL needs a user, so a number after a colon may be a password, too.
     let may_be_password = lower.contains("mysql") || lower.contains("mariadb");
     if userinfo.is_empty()
         && (has_password(authority) || may_be_password && authority.contains(':'))
     {
-        // The @ and the host were forgotten, so this is a user and a password.
+        // `@` and host are missing, so the authority is a user and a password.
         let user = authority.split(':').next().unwrap_or_default();
         return format!("{scheme}://{user}:***");
     }

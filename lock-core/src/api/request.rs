@@ -1,4 +1,4 @@
-//! The request of an application: key, mode, ttl and wait.
+//! The request for a lock: key, mode, ttl and wait.
 
 use std::num::NonZeroU32;
 use std::ops::RangeInclusive;
@@ -10,43 +10,50 @@ use crate::backend::Moment;
 use crate::backend::followers::Followers;
 use crate::{Error, ErrorKind, LockKey, Result};
 
-/// The ttl of a request that names none, and of a client configured without one: 30 seconds.
+/// The ttl if neither the request nor the client's configuration has one: 30 seconds.
 pub const DEFAULT_TTL: Duration = Duration::from_secs(30);
 
-/// The ttls that any backend accepts: 50 milliseconds to 24 hours. A backend may narrow it, see
-/// [`Capabilities::ttl`](crate::Capabilities::ttl).
+/// The range of ttls: 50 milliseconds to 24 hours.
 ///
-/// With a shorter one the end of a hold could not be told before its store opens the key: timers
-/// have steps of a millisecond, and a busy machine runs them later than that.
+/// A backend may narrow it, see [`Capabilities::ttl`](crate::Capabilities::ttl). With a shorter
+/// ttl, a guard could end after its store opens the key. Timers have a resolution of one
+/// millisecond, and a busy machine runs them late.
 pub const TTL_RANGE: RangeInclusive<Duration> =
     Duration::from_millis(50)..=Duration::from_secs(24 * 60 * 60);
 
 /// The mode of a lock: which holders may have a key at the same time.
+///
+/// ```
+/// use lock_core::Mode;
+///
+/// assert!(Mode::Exclusive.conflicts_with(Mode::Shared));
+/// assert!(!Mode::Shared.conflicts_with(Mode::Shared));
+/// assert!(Mode::permit(0).is_err());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Mode {
-    /// One holder alone.
+    /// A single holder.
     Exclusive,
-    /// Any number of shared holders, but no exclusive one and no permit.
+    /// Any number of shared holders, but no exclusive holder and no permit.
     Shared,
-    /// A semaphore: this claim is let in while fewer than `of` permits are held.
+    /// A semaphore: the claim is granted while fewer than `of` permits are held.
     ///
-    /// Each claim counts against its own `of`, so that the limit can be changed by changing the
-    /// callers, one after the other. Until all have changed, on stores that keep no queue (Redis,
-    /// leases on MySQL) one of a smaller number waits for as long as those of a greater one keep
-    /// the key too full for it.
+    /// Each claim counts against its own `of`, so callers can change the limit one after the other.
+    /// During such a change, on stores without a queue (Redis, leases on MySQL), claims with a
+    /// greater `of` can starve claims with a smaller one.
     Permit {
-        /// The number of permits that may be held at once, this one included.
+        /// Maximum number of permits held at once, including this one. At least 1.
         of: NonZeroU32,
     },
 }
 
 impl Mode {
-    /// One of `of` permits.
+    /// Creates the mode for one of `of` permits.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Config`] when `of` is zero, since such a claim could never be granted.
+    /// [`ErrorKind::Config`] if `of` is zero: such a claim could never be granted.
     pub fn permit(of: u32) -> Result<Self> {
         let of = NonZeroU32::new(of).ok_or_else(|| {
             Error::new(
@@ -57,9 +64,9 @@ impl Mode {
         Ok(Self::Permit { of })
     }
 
-    /// Returns true if two claims of these modes can never hold the same key at once.
+    /// Returns true if claims of these two modes can never hold the same key at once.
     ///
-    /// Two permits are not in conflict as such: how many there may be depends on their `of`.
+    /// Two permits do not conflict as such: their number is limited by `of`.
     pub fn conflicts_with(self, other: Self) -> bool {
         !matches!(
             (self, other),
@@ -68,10 +75,20 @@ impl Mode {
     }
 }
 
-/// The time that an acquisition waits for a key that is held.
+/// The time that an acquisition waits for a held key.
+///
+/// ```
+/// use std::time::Duration;
+/// use lock_core::{LockRequest, Wait};
+///
+/// let request = LockRequest::exclusive("coupon/42")?
+///     .with_wait(Wait::within(Duration::from_secs(2)));
+/// assert!(matches!(request.wait(), Wait::Until(_)));
+/// # Ok::<(), lock_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// Not at all: one attempt, one round trip.
+    /// No wait: one attempt, one round trip.
     No,
     /// Until this instant of tokio's clock.
     Until(Instant),
@@ -80,7 +97,7 @@ pub enum Wait {
 }
 
 impl Wait {
-    /// Waits at most `limit` from now; a limit beyond the clock's range waits for ever.
+    /// Waits at most `limit` from now; for ever if `limit` exceeds the clock's range.
     pub fn within(limit: Duration) -> Self {
         match Instant::now().checked_add(limit) {
             Some(until) => Self::Until(until),
@@ -88,7 +105,7 @@ impl Wait {
         }
     }
 
-    /// When the wait ends: `None` for one that has no end of its own.
+    /// Returns the end of the wait; `None` for [`Forever`](Self::Forever).
     pub fn deadline(self) -> Option<Instant> {
         match self {
             Self::No => Some(Instant::now()),
@@ -98,7 +115,7 @@ impl Wait {
     }
 }
 
-/// One acquisition as the application asks for it.
+/// A request for one lock.
 ///
 /// ```
 /// use std::time::Duration;
@@ -115,51 +132,49 @@ impl Wait {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockRequest {
-    /// The resource.
+    /// The key to lock.
     pub key: LockKey,
-    /// The mode: which holders may have the key at the same time.
+    /// The mode of the lock.
     pub mode: Mode,
-    /// The time that the hold survives without a renewal. `None`: as the client is configured, else
-    /// [`DEFAULT_TTL`]. Range: [`TTL_RANGE`], or less where the backend says so.
+    /// Time that the hold survives without a renewal. Default: the client's ttl, else
+    /// [`DEFAULT_TTL`]. Range: [`TTL_RANGE`], or less where the backend narrows it.
     ///
-    /// Renewal is automatic at a third of it, so it bounds how long a *crashed* holder blocks
-    /// others, not how long a live one may work.
+    /// The keeper renews at a third of the ttl. So the ttl bounds how long a *crashed* holder
+    /// blocks the key, not the work of a live holder.
     pub ttl: Option<Duration>,
-    /// The time to wait. `None`: as the client is configured, else for ever.
+    /// Maximum wait. Default: the client's setting, else for ever.
     pub wait: Option<Wait>,
-    /// The time that it may be held, however well it is renewed. Default: without a limit.
+    /// Maximum time that the lock may be held, even if it is renewed. Default: no limit. Above
+    /// zero.
     ///
-    /// A holder that is stuck, or a guard that was leaked, is renewed for ever as long as its
-    /// process lives. With a limit the guard is lost when it is reached, for
-    /// [`TooLong`](crate::LossReason::TooLong), and the lock is given back, after its lock delay if
-    /// it has one.
+    /// Without a limit, a stuck holder or a leaked guard is renewed for as long as its process
+    /// lives. At the limit the guard is lost with [`TooLong`](crate::LossReason::TooLong), and the
+    /// lock is released, after its lock delay if it has one.
     pub max_hold: Option<Duration>,
-    /// The time that the key stays closed after its guard was lost. `None`: as the client is
-    /// configured, else zero. Range: from zero, and at most 24 hours together with the ttl, or less
-    /// where the backend
-    /// [says so](crate::Capabilities::longest_with_delay).
+    /// Time that the key stays closed after its guard was lost. Default: the client's setting, else
+    /// zero. Range: 0 to 24 hours together with the ttl, or less where the backend [narrows
+    /// it](crate::Capabilities::longest_with_delay).
     ///
-    /// Requests that a holder had sent before it was lost may still be on its way to the resource.
-    /// The delay (Consul has it by the same name) gives them time to arrive, or to be given up,
-    /// before the next holder begins; it makes a collision rarer, and only a
-    /// [`FencingToken`](crate::FencingToken) that the resource checks rules it out.
+    /// Requests that a holder sent before its loss may still be on their way to the resource. The
+    /// delay (as in Consul) gives them time to arrive or fail before the next holder begins. It
+    /// makes a collision rarer; only a [`FencingToken`](crate::FencingToken) that the resource
+    /// checks excludes one.
     ///
-    /// The store keeps the key for the ttl and the delay together, of which the guard counts on the
-    /// ttl only. So the key opens no earlier than this long after the guard's end, by the store's
-    /// clock, however late a lost guard is dropped. Whatever is released, dropped while it is held,
-    /// or given up before it was granted opens at once, and so does what was
-    /// [removed](crate::LossReason::Removed) on the store: nothing is left there to keep it closed.
-    /// A crashed holder blocks others for its ttl and the delay; on etcd and ZooKeeper a crashed
-    /// waiter does, too.
+    /// The store keeps the key for ttl plus delay, of which the guard counts on the ttl only. So
+    /// the key opens no earlier than this delay after the guard's end, by the store's clock, even
+    /// if the lost guard is dropped late. A key opens at once if its guard is released or dropped
+    /// while held, or if its request is given up before the grant. It also opens at once if its
+    /// claim was [removed](crate::LossReason::Removed) on the store. A crashed holder blocks the
+    /// key for ttl plus delay; on etcd and ZooKeeper so does a crashed waiter.
     pub lock_delay: Option<Duration>,
-    /// Since when its waiter has waited, if that was before it was asked for.
+    /// The waiter's arrival, if it arrived before this request was made.
     pub(crate) arrived: Option<Moment>,
-    /// The waiters behind it in this process.
+    /// The waiters queued behind this request in this process.
     pub(crate) followers: Option<Followers>,
 }
 
 impl LockRequest {
-    /// A request for `key` in `mode` with the client's ttl and wait.
+    /// Creates a request for `key` in `mode` with the client's defaults.
     pub fn new(key: LockKey, mode: Mode) -> Self {
         Self {
             key,
@@ -173,85 +188,85 @@ impl LockRequest {
         }
     }
 
-    /// A request for the one exclusive hold of `key`.
+    /// Creates a request for the exclusive lock of `key`.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidKey`] when `key` is empty or over 255 bytes.
+    /// [`ErrorKind::InvalidKey`] if `key` is empty or over 255 bytes.
     pub fn exclusive(key: &str) -> Result<Self> {
         Ok(Self::new(LockKey::new(key)?, Mode::Exclusive))
     }
 
-    /// A request to share `key` with other readers.
+    /// Creates a request for a shared lock of `key`.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidKey`] when `key` is empty or over 255 bytes.
+    /// [`ErrorKind::InvalidKey`] if `key` is empty or over 255 bytes.
     pub fn shared(key: &str) -> Result<Self> {
         Ok(Self::new(LockKey::new(key)?, Mode::Shared))
     }
 
-    /// A request for one of `of` permits of `key`.
+    /// Creates a request for one of `of` permits of `key`.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidKey`] when `key` is empty or over 255 bytes, [`ErrorKind::Config`] when
-    /// `of` is zero.
+    /// - [`ErrorKind::InvalidKey`] if `key` is empty or over 255 bytes.
+    /// - [`ErrorKind::Config`] if `of` is zero.
     pub fn permit(key: &str, of: u32) -> Result<Self> {
         Ok(Self::new(LockKey::new(key)?, Mode::permit(of)?))
     }
 
-    /// Sets how long the hold survives without a renewal.
+    /// Sets the time that the hold survives without a renewal.
     #[must_use]
     pub fn with_ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
         self
     }
 
-    /// Sets how long it may be held, from its grant on; any duration above zero.
+    /// Sets the maximum time from the grant that the lock may be held. Above zero.
     #[must_use]
     pub fn holding_at_most(mut self, limit: Duration) -> Self {
         self.max_hold = Some(limit);
         self
     }
 
-    /// Sets how long the key stays closed after a loss.
+    /// Sets the time that the key stays closed after a loss.
     #[must_use]
     pub fn with_lock_delay(mut self, delay: Duration) -> Self {
         self.lock_delay = Some(delay);
         self
     }
 
-    /// Sets how to wait.
+    /// Sets the wait.
     #[must_use]
     pub fn with_wait(mut self, wait: Wait) -> Self {
         self.wait = Some(wait);
         self
     }
 
-    /// Waits at most `limit` from now.
+    /// Sets a wait of at most `limit` from now.
     #[must_use]
     pub fn waiting_at_most(self, limit: Duration) -> Self {
         self.with_wait(Wait::within(limit))
     }
 
-    /// Does not wait: one attempt, one round trip.
+    /// Disables waiting: one attempt, one round trip.
     #[must_use]
     pub fn without_waiting(self) -> Self {
         self.with_wait(Wait::No)
     }
 
-    /// The ttl that applies when the client brought none of its own.
+    /// Returns the ttl of this request, else [`DEFAULT_TTL`].
     pub fn ttl(&self) -> Duration {
         self.ttl.unwrap_or(DEFAULT_TTL)
     }
 
-    /// The lock delay that applies when the client brought none of its own.
+    /// Returns the lock delay of this request, else zero.
     pub fn lock_delay(&self) -> Duration {
         self.lock_delay.unwrap_or_default()
     }
 
-    /// The wait that applies when the client brought none of its own.
+    /// Returns the wait of this request, else [`Wait::Forever`].
     pub fn wait(&self) -> Wait {
         self.wait.unwrap_or(Wait::Forever)
     }

@@ -1,12 +1,13 @@
-//! Which certificates a connection is made with.
+//! The certificates of a TLS connection.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::{Error, ErrorKind, Result};
 
-/// The files behind a TLS connection, each in PEM: the same three settings for every backend that
-/// has TLS. The URL's scheme turns TLS on (`rediss://`), and the server is always verified.
+/// The files of a TLS connection, in PEM: the same settings for every backend with TLS.
+///
+/// The URL's scheme turns TLS on (`rediss://`). The server's certificate is always verified.
 ///
 /// ```
 /// use lock_core::Tls;
@@ -19,31 +20,28 @@ use crate::{Error, ErrorKind, Result};
 #[derive(Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Tls {
-    /// The certificates of the authorities that the server's certificate may come from, and no
-    /// others. Default: those that the platform trusts.
+    /// The trusted certificate authorities, instead of the platform's. Default: the platform's.
     pub ca: Option<PathBuf>,
-    /// Our own certificate for servers that demand one, followed by its intermediates. Default:
-    /// none.
+    /// The client certificate, followed by its intermediates. Default: none.
     pub cert: Option<PathBuf>,
     /// The private key of [`cert`](Self::cert). Default: none.
     pub key: Option<PathBuf>,
 }
 
 impl Tls {
-    /// Verifies the server by the platform's roots and has no certificate of its own.
+    /// Creates settings that trust the platform's authorities, without a client certificate.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Trusts the authorities in the file `ca` instead of the platform's.
+    /// Sets the file of trusted authorities, instead of the platform's.
     #[must_use]
     pub fn with_ca(mut self, ca: impl Into<PathBuf>) -> Self {
         self.ca = Some(ca.into());
         self
     }
 
-    /// Shows the certificate in the file `cert`, whose private key is in the file `key`, to a
-    /// server that asks for one.
+    /// Sets the client certificate in `cert` and its private key in `key`.
     #[must_use]
     pub fn with_client_certificate(
         mut self,
@@ -55,20 +53,19 @@ impl Tls {
         self
     }
 
-    /// The name of a setting that is given, as it is written in configurations; `None` when all are
-    /// left out.
+    /// Returns the configuration name of the first setting that is set; `None` if none is.
     pub fn first_given(&self) -> Option<&'static str> {
         let given = self.settings().into_iter().find(|(_, path)| path.is_some());
         given.map(|(name, _)| name)
     }
 
-    /// Looks whether the settings fit together; no file is read.
+    /// Checks that the settings fit together; reads no file.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Config`] for a certificate without its key, a key without its certificate, and
-    /// for PEM text in the place of the file's name, which may be the private key and is not
-    /// repeated.
+    /// [`ErrorKind::Config`] for a certificate without its key, a key without its certificate, or
+    /// PEM text instead of a path. The PEM text may be a private key, so the error does not repeat
+    /// it.
     pub fn check(&self) -> Result<()> {
         let is_text = |(_, path): &(_, Option<&Path>)| path.is_some_and(is_pem);
         if let Some((name, _)) = self.settings().into_iter().find(is_text) {
@@ -99,7 +96,7 @@ impl Tls {
     }
 }
 
-/// Shows no PEM text, which may be a private key that was set in the place of its file's name.
+/// Hides PEM text, which may be a private key that was set instead of its path.
 impl fmt::Debug for Tls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Tls");

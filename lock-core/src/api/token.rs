@@ -1,4 +1,4 @@
-//! The number that lets a resource refuse a holder that was overtaken.
+//! The fencing token, by which a resource refuses an overtaken holder.
 
 use std::fmt;
 
@@ -6,33 +6,41 @@ use serde::{Serialize, Serializer};
 
 use crate::{Error, ErrorKind, Result};
 
-/// The number of low bits of a token that count hand-offs inside one process.
+/// Number of low bits of a token that count hand-offs inside one process.
 const HAND_OFF_BITS: u32 = 14;
 
 /// A number that is greater for every later grant of the same key.
 ///
-/// Send it along with every write to the protected resource and let the resource refuse a number
-/// lower than one it has seen: then even a holder that slept through its own loss does no harm.
+/// Send it with every write to the protected resource, and let the resource reject a number lower
+/// than one it has seen. Then even a holder that slept through its own loss does no harm.
 ///
 /// The value is the backend's grant number shifted left by 14 bits; the low bits count hand-offs
 /// between waiters of one process. It fits in a signed 64-bit integer. As text and in JSON it is a
 /// decimal string, since many JSON readers round numbers above 2^53.
+///
+/// ```
+/// use lock_core::FencingToken;
+///
+/// let (earlier, later) = (FencingToken::from_grant(7)?, FencingToken::from_grant(8)?);
+/// assert!(earlier < later);
+/// assert_eq!(earlier.value(), 7 << 14);
+/// # Ok::<(), lock_core::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FencingToken(u64);
 
 impl FencingToken {
-    /// The greatest grant number a token can carry: 2^49 - 1.
+    /// Maximum grant number of a token: 2^49 - 1.
     pub const GRANT_MAX: u64 = (i64::MAX as u64) >> HAND_OFF_BITS;
 
-    /// The number of hand-offs that a grant has tokens for.
+    /// Number of hand-offs for which one grant has tokens.
     pub(crate) const HAND_OFFS: usize = (1 << HAND_OFF_BITS) - 1;
 
-    /// The token of a backend's `grant`-th grant.
+    /// Creates the token of grant number `grant`.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Backend`] when `grant` is over [`GRANT_MAX`](Self::GRANT_MAX): a token never
-    /// wraps around.
+    /// [`ErrorKind::Backend`] if `grant` exceeds [`GRANT_MAX`](Self::GRANT_MAX): tokens never wrap.
     pub fn from_grant(grant: u64) -> Result<Self> {
         if grant > Self::GRANT_MAX {
             return Err(Error::new(
@@ -46,13 +54,13 @@ impl FencingToken {
         Ok(Self(grant << HAND_OFF_BITS))
     }
 
-    /// The token of the next guard of the same grant; `None` when the bits for it are used up.
+    /// Returns the next token of the same grant; `None` if its hand-off bits are used up.
     pub(crate) fn next_hand_off(self) -> Option<Self> {
         let next = self.0 + 1;
         (next >> HAND_OFF_BITS == self.0 >> HAND_OFF_BITS).then_some(Self(next))
     }
 
-    /// The token as a number.
+    /// Returns the token as a number.
     pub fn value(self) -> u64 {
         self.0
     }

@@ -1,4 +1,4 @@
-//! Work that is dropped when its lock is lost.
+//! Work that is stopped when its lock is lost.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -37,13 +37,13 @@ where
         }
     };
     let watch = guard.watch();
-    // Its last step may have taken longer than the lock lasted.
+    // The work's last step may have blocked beyond the end of the hold.
     if let HoldState::Lost(reason) = watch.state() {
         return lost("the lock was lost before the work was done", reason);
     }
     match guard.release().await {
-        // What has expired since was there until the work was done; what was removed may have been
-        // gone before.
+        // A hold that expired after the check above was held while the work ran. A claim removed on
+        // the store may have been gone before the work was done.
         Ok(Released::AlreadyLost) if !has_expired(&watch) => lost(
             "the work is done, but perhaps not under the lock",
             LossReason::Removed,
@@ -68,8 +68,7 @@ async fn run_while_held<F: Future>(guard: &LockGuard, work: F) -> Result<F::Outp
     let mut work = pin!(work);
     let mut lost = pin!(guard.lost());
     poll_fn(|context| {
-        // Looking at the clock ends a hold whose deadline has passed, also when the timer that
-        // would have told so is late.
+        // Reading the clock ends a hold whose deadline has passed, even if its timer is late.
         guard.is_held();
         match lost.as_mut().poll(context) {
             Poll::Ready(reason) => Poll::Ready(Err(reason)),

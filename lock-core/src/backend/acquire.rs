@@ -1,4 +1,4 @@
-//! The loop of an acquisition: ask, wait, ask again, until the key is granted or the wait is over.
+//! The acquisition loop: ask, wait, ask again, until the key is granted or the wait ends.
 
 use std::future::{Future, pending, ready};
 use std::time::Duration;
@@ -10,39 +10,72 @@ use crate::backend::{
 };
 use crate::{Error, ErrorKind, FencingToken, LockGuard, LockRequest, Result};
 
-/// The first and the longest pause between attempts that have no answer.
+/// First and longest pause between attempts that got no answer.
 const PAUSES: [Duration; 2] = [Duration::from_millis(5), Duration::from_secs(1)];
 
-/// A backend's part of an acquisition: how it asks its store, and what wakes a waiter.
+/// The backend's part of an acquisition: how to ask the store, and what wakes a waiter.
 ///
 /// [`acquire`] calls the methods from one task, one after the other.
+///
+/// ```
+/// use lock_core::Result;
+/// use lock_core::backend::{Answer, Ask, Attempt, HoldId, LastReply, ReplyStats};
+/// # use std::time::Duration;
+/// # async fn take(_: &HoldId, _: Duration) -> Result<Option<u64>> { Ok(None) }
+///
+/// struct Take<'a>(&'a ReplyStats);
+///
+/// impl Attempt for Take<'_> {
+///     async fn ask(&mut self, ask: Ask<'_>) -> Result<Answer> {
+///         let sent = ask.claim.sending();
+///         let granted = take(ask.claim.id(), ask.limit).await?;
+///         self.0.note(sent);
+///         Ok(match granted {
+///             Some(grant) => Answer::Granted { grant, sent, ttl: ask.claim.id().store_ttl() },
+///             None => Answer::Refused {
+///                 sent,
+///                 may_arrive: false,
+///                 next_ask: Duration::from_millis(100),
+///             },
+///         })
+///     }
+///
+///     fn last_reply(&self) -> LastReply {
+///         self.0.last()
+///     }
+/// }
+/// ```
 pub trait Attempt: Send {
-    /// True if a waiter enters the local queue before it asks for the first time: for stores where
-    /// attempts at the same time hinder each other, or may enter the store's queue in another
-    /// order. Default: a waiter asks first, unless other tasks of its process wait.
+    /// True if a waiter enters the local queue before its first request. Default: false, so that a
+    /// waiter asks first unless other tasks of its process wait.
+    ///
+    /// For stores where concurrent attempts hinder each other, or may enter the store's queue out
+    /// of order.
     const LINES_UP_FIRST: bool = false;
 
     /// Asks the store for the key once, within [`Ask::limit`].
     ///
-    /// The claim has to be [armed](Claim::sending) before a take is sent.
+    /// Implementations call [`Claim::sending`] before they send a take.
     ///
     /// # Errors
     ///
-    /// The failure of the request. The loop asks again during the wait if the error is retryable.
+    /// The failure of the request. The loop asks again until the wait ends if the error is
+    /// retryable.
     ///
     /// # Cancel safety
     ///
-    /// The future may be dropped at any point: an armed claim is released.
+    /// The future may be dropped at any point: the loop releases an armed claim.
     fn ask(&mut self, ask: Ask<'_>) -> impl Future<Output = Result<Answer>> + Send;
 
-    /// Returns when the store answered last.
+    /// Returns the time and latency of the store's last answer.
     fn last_reply(&self) -> LastReply;
 
-    /// Prepares to be woken, before the waiter enters the local queue, in which `others_wait`.
+    /// Prepares to be woken. Called before the waiter enters the local queue, in which
+    /// `others_wait`.
     #[expect(unused_variables, reason = "the default prepares nothing")]
     fn line_up(&mut self, others_wait: bool) {}
 
-    /// Begins to wait: from now on, a change of the key wakes this waiter.
+    /// Starts the wait: from now on, a change of the key must wake this waiter.
     ///
     /// # Errors
     ///
@@ -51,7 +84,7 @@ pub trait Attempt: Send {
         Ok(())
     }
 
-    /// Waits as long as the waiter has to before it asks again. Default: not at all.
+    /// Waits until the waiter may ask again. Default: no wait.
     fn pace(&mut self) -> impl Future<Output = ()> + Send {
         ready(())
     }
@@ -60,16 +93,16 @@ pub trait Attempt: Send {
     ///
     /// # Errors
     ///
-    /// The failure of the watch. The wait goes on if the error is retryable.
+    /// The failure of the watch. The wait continues if the error is retryable.
     ///
     /// # Cancel safety
     ///
-    /// A change that comes between two calls is told to the next one.
+    /// A change between two calls must resolve the next call.
     fn changed(&mut self) -> impl Future<Output = Result<()>> + Send {
         pending()
     }
 
-    /// Takes the armed `claim` off the store after a wait in vain, within `limit`, and
+    /// Removes the armed `claim` from the store after an unsuccessful wait, within `limit`, and
     /// [disarms](Claim::refused) it. Default: the claim is released in the background.
     ///
     /// # Cancel safety
@@ -81,56 +114,57 @@ pub trait Attempt: Send {
     }
 }
 
-/// One attempt.
+/// The parameters of one attempt.
 #[derive(Debug)]
 pub struct Ask<'a> {
-    /// The claim. All attempts of an acquisition have the same one until it has
-    /// [ended](Answer::Ended), so that the store knows a resend.
+    /// The claim. Attempts of one acquisition share it until it has [ended](Answer::Ended), so that
+    /// the store recognizes a resend.
     pub claim: &'a mut Claim,
-    /// The time to wait for the answer.
+    /// Maximum time to wait for the answer.
     pub limit: Duration,
-    /// True if the waiter has [begun to wait](Attempt::begin_to_wait), so that a refusal has to
-    /// leave something behind that wakes it.
+    /// True if the waiter has [begun to wait](Attempt::begin_to_wait), so that the store has to
+    /// wake it after a refusal.
     pub waits: bool,
-    /// The attempts so far, and when the wait ends.
+    /// The state of the retries, with the end of the wait.
     pub retry: &'a mut Retry,
 }
 
 /// The answer of the store to a take.
 #[derive(Debug)]
 pub enum Answer {
-    /// The key is held by this claim.
+    /// This claim holds the key.
     Granted {
-        /// The number that the fencing token is made of.
+        /// The grant number, from which the fencing token is made.
         grant: u64,
-        /// When the request was sent that the validity counts from.
+        /// When the request was sent. Validity counts from this moment.
         sent: Moment,
-        /// For how long from `sent` on the store keeps it, lock delay included.
+        /// The time from `sent` for which the store keeps the key, lock delay included.
         ttl: Duration,
     },
-    /// The key is held by another claim.
+    /// Another claim holds the key.
     Refused {
-        /// When that was asked.
+        /// When the request was sent.
         sent: Moment,
-        /// True if a take of the claim may still arrive at the store, so that it stays armed.
+        /// True if a take of the claim may still arrive at the store. The claim then stays armed.
         may_arrive: bool,
-        /// When to ask again if nothing wakes the waiter.
+        /// The pause until the next request if nothing wakes the waiter.
         next_ask: Duration,
     },
-    /// The key is held, and the claim has its place in the queue of the store, which
-    /// [`changed`](Attempt::changed) watches. The next waiter of this process may enter that queue
-    /// now.
+    /// The key is held, and the claim has its place in the store's queue.
+    ///
+    /// [`changed`](Attempt::changed) watches that queue. The next waiter of this process may enter
+    /// it now.
     Queued {
-        /// When that was asked.
+        /// When the request was sent.
         sent: Moment,
-        /// When to ask again if nothing wakes the waiter.
+        /// The pause until the next request if nothing wakes the waiter.
         next_ask: Duration,
     },
-    /// The claim can win no more, since its lease or session has ended. The loop gives it up and
-    /// asks with a new claim while there is time; after that the attempt has failed with this
-    /// error.
+    /// The claim can no longer win, since its lease or session has ended.
+    ///
+    /// The loop asks with a new claim while there is time, else fails with this error.
     Ended(Error),
-    /// The key is held, and the wait has ended during the request.
+    /// The key is held, and the wait ended during the request.
     Over,
 }
 
@@ -139,23 +173,23 @@ struct Acquisition<'a, A> {
     request: &'a LockRequest,
     retry: Retry,
     claim: Option<Claim>,
-    /// Kept until the store has the claim in its queue, or to the end.
+    /// Kept until the store's queue contains the claim, or to the end.
     turn: Option<LocalTurn>,
-    /// The pause after the last answer, unless the waiter has to ask again before it may wait.
+    /// The pause after the last answer; `None` if the waiter has to ask again before it waits.
     next_ask: Option<Duration>,
     is_over: bool,
     attempt: A,
 }
 
-/// Acquires the key of `request` by attempts; `None` if it is held until the wait is over.
+/// Acquires the key of `request` by repeated attempts; `None` if the wait ran out.
 ///
-/// Waiters of the process take turns in `queue`; stores with a queue of their own need none. The
-/// store has `reply_limit` for each answer, but at most a third of the ttl.
+/// Waiters of the process take turns in `queue`; stores with their own queue need none.
+/// `reply_limit` is the maximum wait for one answer; a third of the ttl if that is less.
 ///
 /// # Errors
 ///
-/// The error of the last attempt, if the store fails for longer than the wait, or with an error
-/// that does not pass by itself.
+/// The error of the last attempt, if the store fails for longer than the wait or the error is not
+/// retryable.
 ///
 /// # Cancel safety
 ///
@@ -189,7 +223,7 @@ pub async fn acquire<A: Attempt>(
 
 impl<A: Attempt> Acquisition<'_, A> {
     async fn wait_in(&mut self, queue: Option<&LocalQueue>) -> Result<Option<LockGuard>> {
-        // A waiter must not overtake those of its process that came before.
+        // Do not overtake waiters of this process that arrived earlier.
         let others_wait = queue.is_some_and(|queue| queue.is_waited_for(&self.request.key));
         if !(A::LINES_UP_FIRST || others_wait)
             && let Some(guard) = self.ask_and_note(false).await?
@@ -233,8 +267,7 @@ impl<A: Attempt> Acquisition<'_, A> {
         Ok(None)
     }
 
-    /// Waits for a change of the key, or for the time to ask without one; `false` when the wait is
-    /// over.
+    /// Waits for a change of the key or for the end of `pause`; false when the wait is over.
     async fn until_woken(&mut self, pause: Duration) -> Result<bool> {
         let ask = Instant::now() + pause;
         loop {
@@ -250,8 +283,8 @@ impl<A: Attempt> Acquisition<'_, A> {
         }
     }
 
-    /// Asks once more at the end of a wait. The key may have become free since the last answer, or
-    /// the store unreachable, and the caller has to know which.
+    /// Asks once more at the end of a wait. Since the last answer the key may have become free or
+    /// the store unreachable, and the caller must know which.
     async fn last_word(&mut self) -> Result<Option<LockGuard>> {
         let attempt = self.ask(false).await;
         self.retry.last_word(attempt)
@@ -268,7 +301,8 @@ impl<A: Attempt> Acquisition<'_, A> {
         loop {
             let mut claim = match self.claim.take() {
                 Some(claim) => claim,
-                // The former claim has ended, or was granted too late and releases that.
+                // The previous claim ended, or its grant came too late and is released in the
+                // background.
                 None => self.keeper.claim(self.request)?,
             };
             let ask = Ask {
@@ -319,7 +353,7 @@ impl<A: Attempt> Acquisition<'_, A> {
         }
     }
 
-    /// Takes the claim off the store after a wait in vain.
+    /// Removes the claim from the store after an unsuccessful wait.
     async fn leave(&mut self) {
         let limit = self.retry.patience(self.attempt.last_reply());
         if let Some(mut claim) = self.claim.take()

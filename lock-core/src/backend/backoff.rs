@@ -2,10 +2,19 @@
 
 use std::time::Duration;
 
-/// Growing, jittered pauses for waiting on a store that cannot push, and between failures.
+/// Growing, jittered pauses between requests to a store.
 ///
-/// Each pause is drawn evenly between half the current limit and the limit, which doubles up to a
-/// ceiling; so clients that started together drift apart.
+/// Each pause is random between half the current limit and the limit, which doubles up to a
+/// ceiling. So clients that started together drift apart.
+///
+/// ```
+/// use std::time::Duration;
+/// use lock_core::backend::Backoff;
+///
+/// let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_secs(1));
+/// assert!(backoff.next_pause() <= Duration::from_millis(5));
+/// assert!(backoff.next_pause() <= Duration::from_millis(10));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Backoff {
     limit: Duration,
@@ -13,7 +22,7 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// Pauses from `first` up to `ceiling`.
+    /// Creates pauses from `first` up to `ceiling`.
     pub fn new(first: Duration, ceiling: Duration) -> Self {
         Self {
             limit: first.min(ceiling),
@@ -21,7 +30,7 @@ impl Backoff {
         }
     }
 
-    /// The next pause.
+    /// Returns the next pause.
     pub fn next_pause(&mut self) -> Duration {
         let pause = self.limit.mul_f64(0.5 + 0.5 * fastrand::f64());
         self.limit = (self.limit * 2).min(self.ceiling);

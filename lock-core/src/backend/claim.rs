@@ -1,5 +1,4 @@
-//! An acquisition from before its first write until it is granted or given up: the one place where
-//! cancel safety is written.
+//! A claim from before its first write until its grant or release: the one place of cancel safety.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,13 +9,13 @@ use crate::hold::validity::renewal_due;
 use crate::keeper::at_runtime::RuntimeKeeper;
 use crate::{FencingToken, LockGuard, LockRequest, LossReason, Result};
 
-/// An acquisition under way.
+/// An acquisition in progress.
 ///
-/// A backend announces each request by [`sending`](Self::sending), which arms the claim; the
-/// store's answer is either [`granted`](Self::granted), which makes the guard, or
-/// [`refused`](Self::refused), which disarms it. Dropping an armed claim, be it by an error, a
-/// timeout, a panic or a cancelled future, releases in the background whatever the unanswered
-/// request may have won.
+/// A backend calls [`sending`](Self::sending) before each request, which arms the claim. After the
+/// store's answer it calls [`granted`](Self::granted), which makes the guard, or
+/// [`refused`](Self::refused), which disarms the claim. An armed claim may be dropped by an error,
+/// a timeout, a panic or a cancelled future. The drop releases in the background what the
+/// unanswered request may have won.
 ///
 /// ```
 /// use lock_core::backend::Keeper;
@@ -41,19 +40,19 @@ pub struct Claim {
     keeper: Arc<RuntimeKeeper>,
     max_hold: Option<Duration>,
     armed: bool,
-    /// True if a take was sent again because the one before has no answer, which may still
-    /// arrive.
+    /// True if a take was resent because an earlier take, which may still arrive, got no answer.
     resent: bool,
 }
 
 impl Keeper {
-    /// Starts an acquisition: checks the request and gives it a claim id of its own.
+    /// Starts an acquisition: checks the request and draws a new claim id.
     ///
     /// # Errors
     ///
-    /// [`Unsupported`](crate::ErrorKind::Unsupported) for a mode or ttl that the backend cannot
-    /// give, [`Config`](crate::ErrorKind::Config) outside a Tokio runtime,
-    /// [`Closed`](crate::ErrorKind::Closed) after [`shutdown`](Self::shutdown).
+    /// - [`Unsupported`](crate::ErrorKind::Unsupported) for a mode, ttl or lock delay that the
+    ///   backend does not support.
+    /// - [`Config`](crate::ErrorKind::Config) outside a Tokio runtime.
+    /// - [`Closed`](crate::ErrorKind::Closed) after [`shutdown`](Self::shutdown).
     pub fn claim(&self, request: &LockRequest) -> Result<Claim> {
         self.inner.gate.check()?;
         self.inner.capabilities.check(request)?;
@@ -71,38 +70,38 @@ impl Keeper {
 }
 
 impl Claim {
-    /// Returns what identifies this acquisition on the store.
+    /// Returns the id of this claim on the store.
     pub fn id(&self) -> &HoldId {
         &self.hold.id
     }
 
-    /// Arms the claim for a request that is about to be sent, and returns the present moment: the
-    /// one from which the request's answer counts.
+    /// Arms the claim for a request, and returns the moment from which its answer counts.
+    ///
+    /// Call it just before the request is sent.
     pub fn sending(&mut self) -> Moment {
         self.resent |= self.armed;
         self.armed = true;
         self.keeper.client.clock.now()
     }
 
-    /// Disarms the claim: the store has answered that nothing of it is there.
+    /// Disarms the claim after the store answered that the claim is not there.
     ///
-    /// Not if an earlier request of the claim was never answered, since that one may still arrive.
+    /// The drop still releases if an earlier request of the claim was never answered, since that
+    /// request may yet arrive.
     pub fn refused(&mut self) {
         self.armed = false;
     }
 
-    /// Returns true if something of the claim may be on the store.
+    /// Returns true if the claim may be on the store.
     pub(crate) fn is_armed(&self) -> bool {
         self.armed
     }
 
-    /// Makes the guard of a grant: the store holds the key for `ttl` from `sent` on, of which the
-    /// last part is its lock delay, if it has one.
+    /// Makes the guard of a grant of `ttl` from `sent` on, lock delay included.
     ///
-    /// `None` when the answer came so late that a third of the guard's ttl is gone: its holder
-    /// would have to be renewed before it did anything, or has expired. What was won is then
-    /// released in the background; try again with a new claim while there is time. Also `None` when
-    /// the client was shut down meanwhile.
+    /// `None` if a third of the guard's ttl has passed already: the hold would need a renewal
+    /// before its first use, or has expired. The hold is then released in the background; try again
+    /// with a new claim while there is time. Also `None` if the client was shut down meanwhile.
     pub fn granted(self, token: FencingToken, sent: Moment, ttl: Duration) -> Option<LockGuard> {
         if !self.resent {
             self.hold.id.set_granted();
@@ -115,7 +114,7 @@ impl Claim {
         let keeper = Arc::clone(&claim.keeper);
         keeper.keep(&claim.hold, (sent, ttl), claim.max_hold);
         if keeper.client.gate.is_closed() {
-            // The shutdown may have passed by before the hold was there to be ended.
+            // The shutdown may have missed this hold, which was registered after it began.
             claim.hold.end(LossReason::Closed);
             return None;
         }
@@ -123,7 +122,7 @@ impl Claim {
         Some(LockGuard::new(Arc::clone(&claim.hold), keeper, token))
     }
 
-    /// By this the backend reports a loss that it learns of by itself.
+    /// Returns the handle by which the backend reports a loss that it detects.
     pub fn loss(&self) -> LossSender {
         LossSender::new(Arc::downgrade(&self.hold))
     }

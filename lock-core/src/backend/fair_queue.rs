@@ -1,19 +1,19 @@
-//! The order of a queue of claims: the one rule of all backends that keep a queue.
+//! The order of a queue of claims, for all backends with a queue.
 
 use crate::Mode;
 
-/// Which earlier claim the claim at `index` still waits for; `None` when it may hold the key.
+/// Returns the earlier claim for which the claim at `index` waits; `None` if it may hold the key.
 ///
-/// `modes` are the modes of all claims on the key in order of arrival, holders and waiters alike: a
-/// claim that waits for none holds the key. Claims are served in order: one that conflicts with an
-/// earlier claim waits for it, even while that one only waits itself, so none starves.
+/// `modes` are the modes of all claims on the key in order of arrival, holders and waiters. Claims
+/// are served in order: a claim waits for an earlier conflicting claim, even if that claim itself
+/// waits, so no claim starves.
 ///
 /// - [`Mode::Exclusive`] waits for the claim just before it.
 /// - [`Mode::Shared`] waits for the last earlier claim that is not shared.
-/// - [`Mode::Permit`] waits for the last earlier claim that is no permit, and otherwise for the
-///   permit just before it while its `of` are taken by earlier ones, or while one of those waits
-///   itself: a claim for one of many does not overtake one for one of few. It has to look again
-///   when *any* of the earlier permits goes.
+/// - [`Mode::Permit`] waits for the last earlier claim that is no permit. If there is none, it
+///   waits for the permit just before it while earlier permits use up its `of`, or while one of
+///   them waits itself. So a permit with a greater `of` does not overtake one with a smaller `of`.
+///   Check again when *any* earlier permit ends.
 ///
 /// ```
 /// use lock_core::backend::blocking_claim;
@@ -38,13 +38,15 @@ pub fn blocking_claim(modes: &[Mode], index: usize) -> Option<usize> {
     }
 }
 
-/// Returns true if those before `place` use up what a permit may share.
+/// Returns true if the claims before `place` use up the limit of a permit.
 fn is_taken_up(mode: Mode, place: usize) -> bool {
     matches!(mode, Mode::Permit { of } if place >= of.get() as usize)
 }
 
-/// Returns how many claims at the head of a queue hold the key together: those that wait for no
-/// other, by the same rule. No claim overtakes another, so they are never anywhere else.
+/// Returns the number of claims at the head of a queue that hold the key together.
+///
+/// By the same rule as [`blocking_claim`]. No claim overtakes another, so all holders are at the
+/// head.
 pub fn holders(mut modes: impl Iterator<Item = Mode>) -> usize {
     let Some(first) = modes.next() else {
         return 0;

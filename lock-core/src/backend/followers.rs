@@ -1,4 +1,4 @@
-//! The waiters behind an acquisition, which are told of its outages.
+//! The waiters queued behind an acquisition, which it notifies of outages.
 
 use std::fmt;
 use std::sync::Weak;
@@ -6,14 +6,13 @@ use std::sync::Weak;
 use crate::Error;
 use crate::backend::Moment;
 
-/// A waiter behind an acquisition, which is cut off from the store for as long as the acquisition
-/// is.
+/// A waiter behind an acquisition, cut off from the store for as long as the acquisition is.
 pub(crate) trait QueuedBehind: Send + Sync {
-    /// Notes that the store has not answered since `heard`, with the `error` of the last attempt.
-    fn cut_off(&self, error: &Error, heard: Moment);
+    /// Records that the store has not answered since `last_reply`, with the last attempt's `error`.
+    fn cut_off(&self, error: &Error, last_reply: Moment);
 }
 
-/// The waiters behind an acquisition, which it tells of an outage that it outlasts.
+/// A reference to the waiters behind an acquisition, which it notifies of outages.
 #[derive(Clone)]
 pub(crate) struct Followers(pub(crate) Weak<dyn QueuedBehind>);
 

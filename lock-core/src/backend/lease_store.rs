@@ -1,4 +1,4 @@
-//! The half of a backend that keeps holds and gives them back.
+//! The part of a backend that renews and releases holds.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -13,34 +13,52 @@ use crate::{Error, ErrorKind, LockKey, LockRequest, LossReason, Mode, Result};
 
 /// Renews and releases the holds of a backend: one per client, for all its holds.
 ///
-/// The other half of [`DistributedLock`](crate::DistributedLock). The
-/// [`Keeper`](crate::backend::Keeper) and the [`Claim`](crate::backend::Claim) call it;
+/// The [`Keeper`](crate::backend::Keeper) and the [`Claim`](crate::backend::Claim) call it;
 /// applications never do.
+///
+/// ```
+/// use lock_core::backend::{HoldId, LeaseStore, Released, Renewal, async_trait};
+/// use lock_core::{LossReason, Result};
+///
+/// #[derive(Debug)]
+/// struct EmptyStore;
+///
+/// #[async_trait]
+/// impl LeaseStore for EmptyStore {
+///     async fn renew(&self, holds: &[HoldId]) -> Result<Vec<Renewal>> {
+///         Ok(vec![Renewal::Lost(LossReason::Removed); holds.len()])
+///     }
+///
+///     async fn release(&self, _hold: &HoldId) -> Result<Released> {
+///         Ok(Released::AlreadyLost)
+///     }
+/// }
+/// ```
 #[async_trait]
 pub trait LeaseStore: fmt::Debug + Send + Sync + 'static {
-    /// Renews `holds` and answers one [`Renewal`] for each, in their order.
+    /// Renews `holds` and returns one [`Renewal`] for each, in their order.
     ///
-    /// Called again after an error until each hold's deadline; never twice at once for one hold.
-    /// It must not create what is missing: a hold that is gone is [`Renewal::Lost`].
+    /// The keeper repeats failed calls until each hold's deadline, never with two calls at once for
+    /// one hold. The implementation must not create a missing claim: it returns [`Renewal::Lost`].
     ///
     /// # Errors
     ///
-    /// An error means that the outcome is unknown for all of them. It is neither success nor loss.
+    /// An error means that the outcome is unknown for all holds: neither success nor loss.
     ///
     /// # Cancel safety
     ///
-    /// The keeper drops the future when it takes longer than half the time that is left.
+    /// The keeper drops the future after half the time to the deadline.
     async fn renew(&self, holds: &[HoldId]) -> Result<Vec<Renewal>>;
 
-    /// Gives `hold` back, if it is there, and takes it out of every queue it waits in.
+    /// Releases `hold`, if it is there, and removes it from every queue.
     ///
-    /// Harmless when it was never granted, and when someone else holds the key by now. May be
-    /// called again after an error, and from any thread. A take may still be on its way, and must
-    /// not be overtaken, unless the hold [was granted](HoldId::was_granted).
+    /// Must be harmless if the hold was never granted, or if another claim holds the key by now.
+    /// May be called again after an error, and from any thread. It must not overtake a take that
+    /// is still on its way, unless the hold [was granted](HoldId::was_granted).
     ///
     /// # Errors
     ///
-    /// An error means that the outcome is unknown. The keeper tries again in the background.
+    /// The outcome is unknown. The keeper repeats the release in the background.
     ///
     /// # Cancel safety
     ///
@@ -51,35 +69,33 @@ pub trait LeaseStore: fmt::Debug + Send + Sync + 'static {
 /// The outcome of a renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Renewal {
-    /// Still ours, for `ttl` from `sent` on, of which the last part is its lock delay.
+    /// The hold is valid for `ttl` from `sent` on, lock delay included.
     ///
-    /// The answer with the latest `sent` counts, be it shorter or longer than those before; one
-    /// that was sent earlier changes nothing. Deadline, next renewal and hand-over follow.
+    /// The answer with the latest `sent` counts, whether it extends or shortens the hold; an answer
+    /// to an earlier request changes nothing. Deadline, next renewal and hand-off follow from it.
     Held {
-        /// When the request was sent that the store confirmed; with a shared keep-alive, an earlier
-        /// one.
+        /// When the confirmed request was sent; with a shared keep-alive, perhaps an earlier one.
         sent: Moment,
-        /// The ttl that the store has granted now, which may be less than was asked for, or than
-        /// before.
+        /// The ttl that the store granted now, which may be less than requested or than before.
         ttl: Duration,
     },
-    /// Not ours any more.
+    /// The hold has ended.
     Lost(LossReason),
-    /// The store did not say, for this one hold: neither success nor loss.
+    /// The store gave no answer for this hold: neither success nor loss.
     Unknown,
 }
 
 /// The outcome of a release that the store answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Released {
-    /// The hold was there and is gone.
+    /// The store removed the hold.
     Released,
-    /// There was nothing of ours to release: it had been lost. Or the store had done it before, and
-    /// its answer did not get through: a release that is repeated cannot tell the two apart.
+    /// The store found no claim of this hold, since it was lost. A repeated release whose first
+    /// answer got lost looks the same.
     AlreadyLost,
 }
 
-/// Identifies one claim on the store, from before its first write.
+/// The identity of one claim on the store, created before its first write.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct HoldId {
     key: LockKey,
@@ -104,67 +120,66 @@ impl HoldId {
         })
     }
 
-    /// Returns the id of a member of this hold. The store never sees it.
+    /// Returns the id of a member of this hold, which is never sent to the store.
     pub(crate) fn member(&self, number: u64) -> Self {
         let mut id = self.clone();
         id.claim.0 = id.claim.0.wrapping_add(u128::from(number));
         id
     }
 
-    /// The resource.
+    /// Returns the locked key.
     pub fn key(&self) -> &LockKey {
         &self.key
     }
 
-    /// Returns who may hold it at the same time.
+    /// Returns the mode of the lock.
     pub fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// Returns how long its guard is to be valid from each take and renewal on.
+    /// Returns the time that a guard is valid after each take and renewal.
     pub fn ttl(&self) -> Duration {
         self.ttl
     }
 
-    /// Returns how long the store is to keep the key closed after that, unless it is given back.
+    /// Returns the time that the store keeps the key closed after the ttl, unless it is released.
     pub fn lock_delay(&self) -> Duration {
         self.lock_delay
     }
 
-    /// Returns what to ask the store for at each take and renewal: the ttl, and the lock delay
-    /// behind it.
+    /// Returns the ttl to request from the store at each take and renewal, lock delay included.
     pub fn store_ttl(&self) -> Duration {
         self.ttl + self.lock_delay
     }
 
-    /// Returns who asks: new for every claim on the store.
+    /// Returns the claim id, which is new for every claim on the store.
     pub fn claim(&self) -> ClaimId {
         self.claim
     }
 
-    /// Which runtime claimed it, for backends that keep a connection on each: a clean-up that has
-    /// to stay behind its take travels on the same connection. The runtime may be gone by now, and
-    /// another one may have its number.
+    /// Returns the runtime that made the claim, for backends with one connection per runtime.
+    ///
+    /// A clean-up that must not overtake its take travels on the take's connection. The runtime may
+    /// be gone by now, and another runtime may have its id.
     pub fn runtime(&self) -> Id {
         self.runtime
     }
 
-    /// Returns true if the store has granted the hold and no take of it is unanswered, so that its
-    /// release can overtake none and may travel on any connection.
+    /// Returns true if the store granted the hold and no take of it is unanswered.
     ///
-    /// True of the id that [`LeaseStore::release`] is given; one that was cloned before the grant
-    /// does not learn of it.
+    /// A release then can overtake no take and may travel on any connection. The flag is set on the
+    /// id that [`LeaseStore::release`] gets; clones made before the grant do not have it.
     pub fn was_granted(&self) -> bool {
         self.granted.get()
     }
 
-    /// Notes that the store has granted it and that every take was answered.
+    /// Records that the store granted the hold and answered every take.
     pub(crate) fn set_granted(&self) {
         self.granted.0.store(true, Ordering::Release);
     }
 }
 
-/// A flag that is no part of what identifies a hold. A clone has the value of the moment.
+/// A flag that equality and hash of a [`HoldId`] ignore. A clone copies the present value.
 #[derive(Debug, Default)]
 struct GrantedFlag(AtomicBool);
 
@@ -192,19 +207,22 @@ impl Hash for GrantedFlag {
     fn hash<H: Hasher>(&self, _: &mut H) {}
 }
 
-/// 128 random bits, new for every claim on the store, so that no client releases or renews what is
-/// not theirs: not another process, not another claim of the same process. A grant that is handed
-/// on or shared inside of a process keeps its claim id; its guards differ in their tokens.
+/// The 128-bit random id of one claim on the store.
+///
+/// It is new for every claim, so that no client renews or releases a claim of another process or of
+/// another acquisition. A grant that is handed on or shared inside a process keeps its claim id;
+/// its guards differ in their tokens.
 ///
 /// Displayed as 32 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClaimId(u128);
 
 impl ClaimId {
-    /// Before all others in their order.
+    /// The lowest id in sort order.
     pub(crate) const FIRST: Self = Self(0);
 
-    /// Asks the operating system each time, so that a forked process does not repeat its parent.
+    /// Draws from the operating system each time, so that a forked process does not repeat its
+    /// parent's.
     fn random() -> Result<Self> {
         let mut bytes = [0; 16];
         getrandom::fill(&mut bytes).map_err(|source| {

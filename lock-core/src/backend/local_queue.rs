@@ -1,5 +1,4 @@
-//! A queue of the waiters of one client for each key. Only the first waiter of a key asks the
-//! store.
+//! A queue of the waiters of one client per key. Only the first waiter of a key asks the store.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,10 +13,18 @@ use crate::backend::retry::Retry;
 use crate::mutex::Mutex;
 use crate::{Error, LockKey, Result};
 
-/// A queue of the waiters of one client for each key, served in order of arrival.
+/// A queue of the waiters of one client per key, served in order of arrival.
 ///
-/// For stores that keep no queue. A release then causes one request of this client, however many of
-/// its tasks wait.
+/// For stores without a queue: after a release only one task of this client asks the store.
+///
+/// ```
+/// use lock_core::LockKey;
+/// use lock_core::backend::LocalQueue;
+///
+/// let queue = LocalQueue::new();
+/// assert!(!queue.is_waited_for(&LockKey::new("coupon/42")?));
+/// # Ok::<(), lock_core::Error>(())
+/// ```
 #[derive(Clone, Default)]
 pub struct LocalQueue {
     keys: Arc<Mutex<HashMap<LockKey, KeyQueue>>>,
@@ -30,16 +37,17 @@ struct KeyQueue {
     places: usize,
 }
 
-/// The turns of one key, and what the first waiter tells those behind it.
+/// The turns of one key, and the outage that the first waiter reports to those behind it.
 #[derive(Debug, Default)]
 struct KeyTurns {
     turns: Arc<FairMutex<()>>,
-    /// Why the first waiter does not reach the store, and when the store answered last.
+    /// The error of the first waiter while the store is unreachable, and the time of the last
+    /// reply.
     outage: watch::Sender<Option<(Error, Moment)>>,
 }
 
 impl LocalQueue {
-    /// Makes an empty queue.
+    /// Creates an empty queue.
     pub fn new() -> Self {
         Self::default()
     }
@@ -49,25 +57,26 @@ impl LocalQueue {
         self.keys.lock().contains_key(key)
     }
 
-    /// Enters the queue of `key` and waits for the turn; `None` if the wait ends before. During the
-    /// turn, waiters behind are told of each outage that `attempts` outlasts.
+    /// Enters the queue of `key` and waits for the turn; `None` if the wait ends before.
+    ///
+    /// During the turn, `attempts` reports each outage that it outlasts to the waiters behind.
     ///
     /// # Errors
     ///
-    /// The error of the first waiter, if the wait has no limit and the store has not answered for
+    /// The error of the first waiter, if this wait has no limit and the store has not answered for
     /// 30 seconds of it.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future gives the place up.
+    /// Dropping the future gives up the place.
     pub async fn enter(&self, key: &LockKey, attempts: &mut Retry) -> Result<Option<LocalTurn>> {
         let (place, turns) = self.take_place(key);
         let mut outage = turns.outage.subscribe();
         let outlasted = async {
             loop {
                 let _news = outage.changed().await;
-                if let Some((error, heard)) = &*outage.borrow_and_update()
-                    && attempts.outlasts(*heard)
+                if let Some((error, last_reply)) = &*outage.borrow_and_update()
+                    && attempts.outlasts(*last_reply)
                 {
                     return error.clone();
                 }
@@ -108,8 +117,8 @@ async fn end_of(wait: Option<Instant>) {
 }
 
 impl QueuedBehind for KeyTurns {
-    fn cut_off(&self, error: &Error, heard: Moment) {
-        self.outage.send_replace(Some((error.clone(), heard)));
+    fn cut_off(&self, error: &Error, last_reply: Moment) {
+        self.outage.send_replace(Some((error.clone(), last_reply)));
     }
 }
 
@@ -119,11 +128,12 @@ impl fmt::Debug for LocalQueue {
     }
 }
 
-/// The turn of a waiter. Dropping it gives the next waiter its turn.
+/// The turn of a waiter. Dropping it starts the next waiter's turn.
 #[derive(Debug)]
 #[must_use = "dropping a turn gives it to the next waiter"]
 pub struct LocalTurn {
-    // Declared first, so dropped first: a key is forgotten only when no waiter has a turn.
+    // Declared first, so dropped first: the queue of a key is removed only after the turn has
+    // ended.
     _turn: OwnedMutexGuard<()>,
     _place: QueuePlace,
 }

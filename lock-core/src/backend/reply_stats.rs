@@ -1,26 +1,35 @@
-//! Statistics of a store's last answers.
+//! Time and latency of a store's last answers.
 
 use std::time::Duration;
 
 use crate::backend::{Clock, Moment};
 use crate::mutex::Mutex;
 
-/// Remembers when a store answered last, and how long its answers take.
+/// Records the time of a store's last answer and the latency of its answers.
+///
+/// ```
+/// use lock_core::backend::{Clock, ReplyStats};
+///
+/// let stats = ReplyStats::new();
+/// let sent = Clock::Boot.now();
+/// stats.note(sent);
+/// assert!(stats.last().at >= sent);
+/// ```
 #[derive(Debug)]
 pub struct ReplyStats(Mutex<LastReply>);
 
-/// The statistics that [`ReplyStats`] keeps.
+/// The values of a [`ReplyStats`].
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct LastReply {
-    /// When the last answer came, or since when there was none.
+    /// When the last answer arrived; before the first answer, when the statistics were created.
     pub at: Moment,
-    /// The longest that answers took lately: it falls by an eighth with each quicker answer.
+    /// The highest recent latency: it decays by an eighth with each faster answer.
     pub latency: Duration,
 }
 
 impl ReplyStats {
-    /// No answer has come yet.
+    /// Creates statistics without an answer.
     pub fn new() -> Self {
         Self(Mutex::new(LastReply {
             at: Clock::Boot.now(),
@@ -28,7 +37,7 @@ impl ReplyStats {
         }))
     }
 
-    /// Notes that what was `sent` then has been answered just now.
+    /// Records that the request `sent` at that moment has just been answered.
     pub fn note(&self, sent: Moment) {
         let at = Clock::Boot.now();
         let mut last = self.0.lock();
@@ -36,7 +45,7 @@ impl ReplyStats {
         *last = LastReply { at, latency };
     }
 
-    /// Returns what is known by now.
+    /// Returns the present values.
     pub fn last(&self) -> LastReply {
         *self.0.lock()
     }

@@ -1,4 +1,4 @@
-//! The state of an acquisition that asks its store again and again, and its decisions about errors.
+//! Retries of an acquisition: deadlines, and which errors to outlast.
 
 use std::future::Future;
 use std::time::Duration;
@@ -10,42 +10,52 @@ use crate::backend::{Clock, LastReply, Moment};
 use crate::mutex::Mutex;
 use crate::{Error, ErrorKind, LockRequest, Result, Wait};
 
-/// The shortest time that an answer may come after the end of a wait: a request that was sent in
-/// time is better waited for than misread.
+/// Minimum time that an answer may arrive after the end of a wait. Waiting for a request sent in
+/// time is better than misreading its silence.
 const GRACE: Duration = Duration::from_millis(40);
 
-/// ... and at most: a wait that is a little late is better than one that is much longer than asked.
+/// Maximum of the same, so that a wait ends at most this much late.
 const GRACE_MAX: Duration = Duration::from_millis(250);
 
-/// The time for which the answer that the key is held stays valid at the end of a wait.
+/// Time for which the answer "held" stays valid at the end of a wait.
 const RECENT: Duration = Duration::from_millis(500);
 
-/// So often in a row a store may answer too late for a short ttl.
+/// Number of attempts in a row that a store may answer too late for a short ttl.
 const LATE_MAX: u32 = 20;
 
-/// The time for which a wait without a limit outlasts a store that cannot be reached.
+/// Time for which a wait without a limit outlasts an unreachable store.
 pub(crate) const OUTAGE_LIMIT: Duration = Duration::from_secs(30);
 
-/// The attempts of one acquisition, for stores that keep no queue: until when to go on, how long to
-/// wait for each answer, and which errors to outlast.
+/// The retries of one acquisition: its end, the limit of each answer, the errors to outlast.
 ///
-/// A wait goes on over errors that may pass, until it ends; one that has no end of its own gives up
-/// when the store has not answered for 30 seconds. At its end a wait asks once more: "held" and
-/// "broken" are not the same.
+/// A wait outlasts retryable errors until it ends. A wait without a limit fails when the store has
+/// not answered for 30 seconds. At its end, a wait asks once more, to tell "held" from
+/// "unreachable".
+///
+/// ```
+/// use std::time::Duration;
+/// use lock_core::LockRequest;
+/// use lock_core::backend::Retry;
+///
+/// let request = LockRequest::exclusive("coupon/42")?.without_waiting();
+/// let retry = Retry::new(&request, Duration::from_secs(2));
+/// assert!(!retry.waits());
+/// assert_eq!(retry.left(), Duration::ZERO);
+/// # Ok::<(), lock_core::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Retry {
     reply_limit: Duration,
     waits: bool,
     ends: Option<Instant>,
-    /// When the waiter came, also where that was in another line before.
+    /// The waiter's arrival, in this queue or an earlier one.
     begun: Moment,
-    /// True if the last attempt had no definite answer.
+    /// True if the last attempt got no definite answer.
     troubled: bool,
-    /// When the last request was sent to which the answer was that the key is held.
+    /// When the last request was sent that the store answered with "held".
     refused: Option<Moment>,
     ttl: Duration,
-    /// The number of attempts in a row that took a third of the ttl, while the store answered
-    /// others.
+    /// Number of attempts in a row that took a third of the ttl although the store was answering.
     late: u32,
     /// When the present attempt began.
     asked: Mutex<Moment>,
@@ -53,13 +63,13 @@ pub struct Retry {
 }
 
 impl Retry {
-    /// For `request`, on a store that is given `reply_limit` to answer at most.
+    /// Creates the retries of `request`, on a store with at most `reply_limit` for each answer.
     pub fn new(request: &LockRequest, reply_limit: Duration) -> Self {
         let ends = request.wait().deadline();
-        // A wait that is over when it begins is none.
+        // A wait that is already over counts as no wait.
         let waits = request.wait() != Wait::No && ends.is_none_or(|ends| Instant::now() < ends);
         Self {
-            // A grant after a third of the ttl would have to be renewed before its first use.
+            // A grant after a third of the ttl would need a renewal before its first use.
             reply_limit: reply_limit.min(request.ttl() / 3),
             waits,
             ends: ends.filter(|_| waits),
@@ -73,17 +83,17 @@ impl Retry {
         }
     }
 
-    /// Returns true if there may be more than one.
+    /// Returns true if the request may wait, so that several attempts are possible.
     pub fn waits(&self) -> bool {
         self.waits
     }
 
-    /// When the wait ends, if it ends by itself.
+    /// Returns the end of the wait; `None` if it has no limit.
     pub fn ends(&self) -> Option<Instant> {
         self.ends
     }
 
-    /// Returns how much of the wait is left.
+    /// Returns the remaining time of the wait.
     pub fn left(&self) -> Duration {
         match self.ends {
             Some(ends) => ends.saturating_duration_since(Instant::now()),
@@ -92,32 +102,37 @@ impl Retry {
         }
     }
 
-    /// Returns how long to wait for the next answer of a store of which so much was `heard`. At the
-    /// end of a wait, an answer is no sign of trouble until it takes far longer than usual.
-    pub fn patience(&self, heard: LastReply) -> Duration {
+    /// Returns the limit of the next answer, from the store's `last_reply`.
+    ///
+    /// At the end of a wait, an answer may take far longer than usual before it counts as missing.
+    pub fn patience(&self, last_reply: LastReply) -> Duration {
         *self.asked.lock() = Clock::Boot.now();
         if self.ends.is_none() {
             return self.reply_limit;
         }
-        self.reply_limit.min(self.left() + self.grace(heard))
+        self.reply_limit.min(self.left() + self.grace(last_reply))
     }
 
-    /// Returns how far an answer may come after the end of a wait.
-    pub fn grace(&self, heard: LastReply) -> Duration {
-        (heard.latency * 4).clamp(GRACE, GRACE_MAX)
+    /// Returns the time that an answer may arrive after the end of a wait.
+    pub fn grace(&self, last_reply: LastReply) -> Duration {
+        (last_reply.latency * 4).clamp(GRACE, GRACE_MAX)
     }
 
-    /// Notes that the answer to what was `sent` then was that the key is held.
+    /// Records that the store answered the request `sent` at that moment with "held".
     pub fn refused(&mut self, sent: Moment) {
         self.refused = Some(sent);
     }
 
-    /// Takes note of an attempt: its answer, or `None` to go on.
+    /// Records the outcome of an attempt: returns its answer, or `None` to try again.
     ///
     /// # Errors
     ///
-    /// The error of the attempt, when it makes no sense to try again.
-    pub fn note<T>(&mut self, attempt: Result<Option<T>>, heard: LastReply) -> Result<Option<T>> {
+    /// The error of the attempt, if another attempt is useless.
+    pub fn note<T>(
+        &mut self,
+        attempt: Result<Option<T>>,
+        last_reply: LastReply,
+    ) -> Result<Option<T>> {
         let error = match attempt {
             Ok(answer) => {
                 (self.troubled, self.late) = (false, 0);
@@ -125,7 +140,7 @@ impl Retry {
             }
             Err(error) => error,
         };
-        if self.is_too_late(&error, heard) {
+        if self.is_too_late(&error, last_reply) {
             self.late += 1;
             if self.late >= LATE_MAX {
                 return Err(too_short(self.ttl).with_source(error));
@@ -133,14 +148,14 @@ impl Retry {
         } else {
             self.late = 0;
         }
-        let heard = heard.at.max(self.begun);
+        let last_reply = last_reply.at.max(self.begun);
         if error.is_retryable() {
             let behind = self.followers.iter().filter_map(|all| all.0.upgrade());
-            behind.for_each(|behind| behind.cut_off(&error, heard));
+            behind.for_each(|behind| behind.cut_off(&error, last_reply));
         }
-        // It was given its time, and a little more; another attempt would only come later.
+        // The attempt had its time plus the grace; another one would only end later.
         let over = self.is_over() && !self.was_refused_just_now();
-        if !error.is_retryable() || self.outlasts(heard) || over {
+        if !error.is_retryable() || self.outlasts(last_reply) || over {
             return Err(error);
         }
         tracing::debug!(%error, "trying again");
@@ -148,29 +163,31 @@ impl Retry {
         Ok(None)
     }
 
-    /// Has those behind told of the outages that are ridden out.
+    /// Registers waiters to notify of outages.
     pub(crate) fn tell(&mut self, behind: Followers) {
         if !self.followers.contains(&behind) {
             self.followers.push(behind);
         }
     }
 
-    /// Returns true if the wait has lasted too long since the store last answered, at `heard`.
-    pub(crate) fn outlasts(&self, heard: Moment) -> bool {
-        self.ends.is_none() && Clock::Boot.now().since(heard.max(self.begun)) > OUTAGE_LIMIT
+    /// Returns true if the store has not answered for too long, measured from `last_reply`.
+    pub(crate) fn outlasts(&self, last_reply: Moment) -> bool {
+        self.ends.is_none() && Clock::Boot.now().since(last_reply.max(self.begun)) > OUTAGE_LIMIT
     }
 
-    /// Returns true if the last attempt had no definite answer.
+    /// Returns true if the last attempt got no definite answer.
     pub fn is_troubled(&self) -> bool {
         self.troubled
     }
 
-    /// Returns what the last attempt of a wait that is over comes to. A moment's silence is no
-    /// proof of trouble, if the key was held a moment ago.
+    /// Returns the outcome of the last attempt of a wait.
+    ///
+    /// If the key was held a moment ago, a missing answer counts as "held": a short silence is no
+    /// proof of an outage.
     ///
     /// # Errors
     ///
-    /// The error of the attempt, if the store is in trouble.
+    /// The error of the attempt, if the store is unreachable.
     pub fn last_word<T>(&self, attempt: Result<Option<T>>) -> Result<Option<T>> {
         match attempt {
             Err(error) if error.is_retryable() && self.was_refused_just_now() => Ok(None),
@@ -178,7 +195,7 @@ impl Retry {
         }
     }
 
-    /// Pauses until `woken`, but no longer than the wait; `false` when that is over.
+    /// Waits for `woken`, at most for `pause` and until the wait ends; false at that end.
     ///
     /// # Cancel safety
     ///
@@ -193,19 +210,20 @@ impl Retry {
         !self.is_over()
     }
 
-    /// Returns true if the wait has come to its own end.
+    /// Returns true if the wait has reached its end.
     pub fn is_over(&self) -> bool {
         self.ends.is_some_and(|ends| ends <= Instant::now())
     }
 
-    /// Returns true if the answer took longer than the ttl allows, although the store answers:
-    /// another attempt would not be quicker.
-    fn is_too_late(&self, error: &Error, heard: LastReply) -> bool {
+    /// Returns true if the answer exceeded the ttl's limit although the store is answering.
+    ///
+    /// Another attempt would not be faster.
+    fn is_too_late(&self, error: &Error, last_reply: LastReply) -> bool {
         let asked = *self.asked.lock();
         let took = Clock::Boot.now().since(asked);
         let is_late = self.reply_limit == self.ttl / 3 && took >= self.reply_limit;
-        // A silent store has not answered since the last attempt.
-        let is_alive = heard.at.plus(took * 2) >= asked;
+        // An unreachable store has not answered since the last attempt.
+        let is_alive = last_reply.at.plus(took * 2) >= asked;
         error.is_retryable() && is_late && is_alive
     }
 
@@ -243,35 +261,35 @@ mod tests {
 
     #[tokio::test]
     async fn errors_that_may_pass_are_ridden_out_until_the_end() {
-        let heard = ReplyStats::new().last();
+        let last_reply = ReplyStats::new().last();
         let mut waiting = attempts(request());
-        assert!(waiting.note(unavailable(), heard).is_ok() && waiting.is_troubled());
+        assert!(waiting.note(unavailable(), last_reply).is_ok() && waiting.is_troubled());
         let denied: Result<Option<()>> = Err(Error::new(ErrorKind::Denied, "no"));
-        assert!(waiting.note(denied, heard).is_err());
+        assert!(waiting.note(denied, last_reply).is_err());
         let mut ending = attempts(request().waiting_at_most(Duration::from_millis(1)));
         assert!(
             !ending
                 .pause(Duration::MAX / 4, std::future::pending())
                 .await
         );
-        assert!(ending.note(unavailable(), heard).is_err());
+        assert!(ending.note(unavailable(), last_reply).is_err());
         assert!(ending.last_word(unavailable()).is_err());
         ending.refused(Clock::Boot.now());
-        assert!(ending.note(unavailable(), heard).is_ok());
+        assert!(ending.note(unavailable(), last_reply).is_ok());
         assert!(ending.last_word(unavailable()).is_ok());
     }
 
     #[tokio::test]
     async fn a_store_that_is_too_slow_for_the_ttl_is_told_so() {
-        let heard = ReplyStats::new();
+        let last_reply = ReplyStats::new();
         let mut slow = attempts(request().with_ttl(Duration::from_millis(50)));
         let mut attempt = async |answers: bool| {
-            let patience = slow.patience(heard.last());
+            let patience = slow.patience(last_reply.last());
             tokio::time::sleep(patience).await;
             if answers {
-                heard.note(Clock::Boot.now());
+                last_reply.note(Clock::Boot.now());
             }
-            slow.note(unavailable(), heard.last())
+            slow.note(unavailable(), last_reply.last())
         };
         // A store that is silent is ridden out as always.
         for _ in 0..LATE_MAX {
@@ -286,15 +304,15 @@ mod tests {
 
     #[tokio::test]
     async fn answers_are_waited_for_as_long_as_they_are_of_use() {
-        let heard = ReplyStats::new().last();
+        let last_reply = ReplyStats::new().last();
         let once = attempts(request().without_waiting());
-        assert_eq!(once.patience(heard), Duration::from_secs(1));
+        assert_eq!(once.patience(last_reply), Duration::from_secs(1));
         assert!(!once.waits() && once.left().is_zero());
         assert!(!attempts(request().waiting_at_most(Duration::ZERO)).waits());
         let brief = attempts(request().with_ttl(Duration::from_millis(90)));
-        assert_eq!(brief.patience(heard), Duration::from_millis(30));
+        assert_eq!(brief.patience(last_reply), Duration::from_millis(30));
         let ending = attempts(request().waiting_at_most(Duration::from_millis(100)));
-        let patience = ending.patience(heard);
+        let patience = ending.patience(last_reply);
         assert!(patience > GRACE && patience <= Duration::from_millis(100) + GRACE);
     }
 }

@@ -1,12 +1,12 @@
-//! The number of requests that travel together.
+//! The number of requests in one batch.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The number of requests that a client sends together, as far as its servers have shown.
+/// Maximum number of requests in one batch, as learned from the servers.
 ///
-/// Servers limit the size of a request and rarely say how, so the number is halved each time that a
-/// batch is refused for its size. Clones share it.
+/// Servers limit the size of a request and rarely announce the limit. So the number is halved when
+/// a server rejects a batch for its size. Clones share the number.
 ///
 /// ```
 /// use lock_core::backend::BatchSize;
@@ -19,18 +19,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub struct BatchSize(Arc<AtomicUsize>);
 
 impl BatchSize {
-    /// Starts with `largest`.
+    /// Creates a batch size that starts at `largest`.
     pub fn new(largest: usize) -> Self {
         Self(Arc::new(AtomicUsize::new(largest)))
     }
 
-    /// Returns how many requests the next batch may have, at least 1.
+    /// Returns the maximum number of requests of the next batch, at least 1.
     pub fn get(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Halves the number after a batch of `refused` requests was too large; false if that was a
-    /// single one.
+    /// Halves the size after a batch of `refused` requests was too large; false if that was one
+    /// request.
     pub fn halve(&self, refused: usize) -> bool {
         self.0.fetch_min((refused / 2).max(1), Ordering::Relaxed);
         refused > 1

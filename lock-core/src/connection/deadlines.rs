@@ -1,4 +1,4 @@
-//! Limits on requests, without a timer for each.
+//! Timeouts of requests, without a timer for each.
 
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
@@ -12,22 +12,32 @@ use tokio::sync::Notify;
 use crate::backend::{Attendance, Clock, KeeperRuntime, Moment, OnDemand};
 use crate::mutex::Mutex;
 
-/// The longest sleep of the timer task while requests are made.
+/// Maximum sleep of the timer task while there are requests.
 const ROUND: Duration = Duration::from_millis(250);
 
-/// The number of turns that a request gets after its limit. A runtime that was busy until then has
-/// not looked yet what has arrived, and the task that reads it may have to wake others before the
-/// request is answered.
+/// Number of polls that a request gets after its limit. A runtime that was busy until then has not
+/// read its sockets, and the reading task may have to wake others before the request is answered.
 const LAST_TURNS: u32 = 3;
 
-/// Bounds requests in time, for backends whose requests are nearly always answered long before
-/// their limit.
+/// Timeouts for requests that are nearly always answered long before their limit.
 ///
-/// A timer of the runtime costs every request a system call to wake the runtime's driver, 9 % of an
-/// uncontended lock and release on a local Redis. One timer task serves all requests of a
-/// client, at the client's [`KeeperRuntime`], and is woken only when a limit ends before its next
-/// round. It measures real time, also on a runtime whose time is paused. At
-/// [the caller's runtime](KeeperRuntime::caller) each request has a timer of its own.
+/// A tokio timer per request costs a system call to wake the runtime's driver: 9 % of an
+/// uncontended lock and release on a local Redis. One timer task on the client's [`KeeperRuntime`]
+/// serves all requests instead, and is woken only for a limit before its next round. It measures
+/// real time, also on a runtime with paused time. With [the caller's
+/// runtime](KeeperRuntime::caller), each request has its own timer.
+///
+/// ```
+/// use std::time::Duration;
+/// use lock_core::backend::{Deadlines, KeeperRuntime};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let deadlines = Deadlines::new(KeeperRuntime::caller());
+/// let silent = std::future::pending::<()>();
+/// assert!(deadlines.timeout(Duration::from_millis(5), silent).await.is_none());
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Deadlines {
     rounds: Arc<Timeouts>,
@@ -43,18 +53,18 @@ struct Timeouts {
 
 #[derive(Debug, Default)]
 struct WatchedRequests {
-    /// The requests under way, by the end of their limit.
+    /// The pending requests, by the end of their limit.
     watched: BTreeMap<(Moment, u64), Waker>,
-    /// The number of requests so far, which gives each a number.
+    /// Number of requests so far, which numbers each request.
     requests: u64,
-    /// The number of requests at the last round.
+    /// Number of requests at the last round.
     requests_before: u64,
     /// When the timer task makes its next round, while it sleeps.
     sleeps_until: Option<Moment>,
 }
 
 impl Deadlines {
-    /// Deadlines that sleep on `keeper_runtime`.
+    /// Creates timeouts whose timer task runs on `keeper_runtime`.
     pub fn new(keeper_runtime: KeeperRuntime) -> Self {
         Self {
             rounds: Arc::default(),
@@ -62,7 +72,7 @@ impl Deadlines {
         }
     }
 
-    /// Waits for `request`, at most for `limit`; `None` when it took longer.
+    /// Waits for `request`, at most for `limit`; `None` if it took longer.
     ///
     /// # Cancel safety
     ///
@@ -70,7 +80,7 @@ impl Deadlines {
     pub async fn timeout<F: Future>(&self, limit: Duration, request: F) -> Option<F::Output> {
         let ends = Clock::Boot.now().plus(limit);
         if !self.keeper_runtime.outlives_callers() {
-            // A timer task for all would be on the runtime of one of them, which may stand still.
+            // A shared timer task would run on one caller's runtime, which may not be driven.
             return tokio::select! {
                 biased;
                 answer = request => Some(answer),
@@ -116,7 +126,7 @@ impl Deadlines {
         .await
     }
 
-    /// Has `waker` woken when the limit of `key` ends.
+    /// Registers `waker` to be woken at the end of the limit in `key`.
     fn watch(&self, key: (Moment, u64), waker: &Waker) {
         let mut state = self.rounds.state.lock();
         match state.watched.get_mut(&key) {
@@ -143,7 +153,7 @@ impl Deadlines {
     }
 }
 
-/// A request under way; dropping it ends the watch.
+/// A pending request. Dropping it removes its timeout.
 struct RequestTimeout {
     rounds: Arc<Timeouts>,
     key: (Moment, u64),
@@ -162,8 +172,9 @@ impl Timeouts {
         state.requests
     }
 
-    /// Wakes every request whose limit has ended. Returns when to look again; `None` when there
-    /// was nothing to do since the last round.
+    /// Wakes every request whose limit has ended.
+    ///
+    /// Returns the time of the next round; `None` if there was no request since the last round.
     fn make(&self) -> Option<Moment> {
         let now = Clock::Boot.now();
         let mut over = Vec::new();
@@ -189,7 +200,7 @@ impl Timeouts {
     }
 }
 
-/// The timer task: makes rounds until no request needs it.
+/// The timer task: makes rounds until no request is left.
 struct Timer {
     rounds: Arc<Timeouts>,
     attendance: Option<Attendance>,
@@ -198,7 +209,8 @@ struct Timer {
 impl Timer {
     async fn run(self) {
         while let Some(next) = self.rounds.make() {
-            // Both are cancel safe: a notification that is not consumed stays for the next turn.
+            // Both branches are cancel safe: an unconsumed notification stays for the next
+            // iteration.
             tokio::select! {
                 () = self.rounds.changed.notified() => {}
                 () = Clock::Boot.sleep_until(next) => {}
@@ -207,7 +219,7 @@ impl Timer {
     }
 }
 
-/// Has the requests that are still there start another timer, if this one goes with its runtime.
+/// Wakes the pending requests if the task is dropped with its runtime, so that they start another.
 impl Drop for Timer {
     fn drop(&mut self) {
         self.attendance = None;

@@ -1,4 +1,4 @@
-//! Work that is finished also when its caller has gone.
+//! Work that completes even if its caller is dropped.
 
 use std::fmt;
 use std::future::Future;
@@ -7,10 +7,21 @@ use std::task::{Context, Poll};
 
 use tokio::runtime::Handle;
 
-/// A future that its caller drives, which costs no task, and that is finished on a runtime if the
-/// caller drops it.
+/// A future that its caller polls, and that a runtime completes if the caller drops it.
 ///
-/// One that was never polled has sent nothing, and is dropped.
+/// It costs no task unless it is dropped early. A future that was never polled has sent nothing,
+/// and is just dropped.
+///
+/// ```
+/// use lock_core::backend::Detached;
+/// use tokio::runtime::Handle;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let work = Detached::new(&Handle::current(), async { 42 });
+/// assert_eq!(work.await, 42);
+/// # }
+/// ```
 pub struct Detached<T: Send + 'static> {
     work: Option<Work<T>>,
     is_begun: bool,
@@ -20,7 +31,7 @@ pub struct Detached<T: Send + 'static> {
 type Work<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 impl<T: Send + 'static> Detached<T> {
-    /// Makes one that is finished on `runtime`.
+    /// Creates a future that `runtime` completes if it is dropped early.
     pub fn new(runtime: &Handle, work: impl Future<Output = T> + Send + 'static) -> Self {
         Self {
             work: Some(Box::pin(work)),

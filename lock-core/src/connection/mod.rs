@@ -1,4 +1,4 @@
-//! Connections and requests: opened again, shared, bounded in time, finished without their caller.
+//! Shared connections, timeouts, batches, and requests that complete without their caller.
 
 pub(crate) mod batch_size;
 pub(crate) mod deadlines;

@@ -1,14 +1,12 @@
-//! Tasks that run while there is work for them.
+//! Tasks that run only while there is work for them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Tells whether a task attends to some work, so that one runs while there is any, and none
-/// otherwise.
+/// A marker that one task attends to a list of work, started when work arrives.
 ///
-/// Work is entered under a mutex, and [`begin`](Self::begin) called after it. The task that finds
-/// no more work calls
-/// [`end`](Self::end) under the same mutex, so that no work is left without a task.
+/// Callers add work under a mutex and call [`begin`](Self::begin) after that. A task that finds no
+/// more work calls [`end`](Self::end) under the same mutex, so that no work is left without a task.
 ///
 /// ```
 /// use lock_core::backend::{Mutex, OnDemand};
@@ -24,12 +22,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// ```
 #[derive(Debug, Default)]
 pub struct OnDemand {
-    /// Counts beginnings and ends; odd while a task attends.
+    /// Number of starts and ends; odd while a task attends.
     turns: Arc<AtomicU64>,
 }
 
-/// The attendance of one task. If it is dropped before its end, as with its runtime, the next work
-/// starts another task.
+/// The attendance of one task.
+///
+/// If it is dropped before its end, for example with its runtime, the next work starts another
+/// task.
 #[derive(Debug)]
 pub struct Attendance {
     turns: Arc<AtomicU64>,
@@ -37,7 +37,7 @@ pub struct Attendance {
 }
 
 impl OnDemand {
-    /// Returns what the task has to keep that is to be started now; `None` if one attends already.
+    /// Returns the attendance for a task that has to be started now; `None` if a task attends.
     pub fn begin(&self) -> Option<Attendance> {
         let before = self.turns.fetch_or(1, Ordering::SeqCst);
         before.is_multiple_of(2).then(|| Attendance {
@@ -46,7 +46,7 @@ impl OnDemand {
         })
     }
 
-    /// Ends the attendance of the task that calls it.
+    /// Ends the attendance of the calling task.
     pub fn end(&self) {
         self.turns.fetch_add(1, Ordering::SeqCst);
     }
@@ -54,7 +54,7 @@ impl OnDemand {
 
 impl Drop for Attendance {
     fn drop(&mut self) {
-        // Fails after the end: another task may attend by now.
+        // Has no effect after the end, when another task may attend.
         let (own, next) = (self.own, self.own + 1);
         let _ended = (self.turns).compare_exchange(own, next, Ordering::SeqCst, Ordering::SeqCst);
     }

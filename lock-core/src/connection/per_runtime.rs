@@ -1,4 +1,4 @@
-//! A value that a client has once for each runtime.
+//! A value that exists once per runtime.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,15 +11,28 @@ use crate::Result;
 use crate::backend::KeeperRuntime;
 use crate::mutex::Mutex;
 
-/// One `T` for each runtime that it is needed on, such as its connections: so that no caller
-/// depends on a runtime that another one may have stopped driving.
+/// One `T` per runtime, such as a connection, so that no caller depends on another's runtime.
+///
+/// A runtime may stop being driven at any time.
+///
+/// ```
+/// use std::sync::Arc;
+/// use lock_core::backend::{KeeperRuntime, PerRuntime};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> lock_core::Result<()> {
+/// let connections = PerRuntime::new(KeeperRuntime::caller(), |_| Arc::new(String::from("open")));
+/// assert!(Arc::ptr_eq(&connections.here()?, &connections.here()?));
+/// # Ok(())
+/// # }
+/// ```
 pub struct PerRuntime<T> {
     make: Make<T>,
-    /// Whose runtime it is about: the caller's, for requests that a caller waits for, or the
-    /// keeper's.
+    /// Selects the runtime of [`here`](Self::here): the caller's, for requests that a caller waits
+    /// for, or the keeper's.
     keeper_runtime: KeeperRuntime,
     entries: Arc<RuntimeEntries<T>>,
-    /// Its end tells the tasks that live on the runtimes that they are not needed any more.
+    /// Dropped with this value, which ends the tasks that `watch_end` spawned.
     in_use: watch::Sender<()>,
 }
 
@@ -28,11 +41,11 @@ type RuntimeEntries<T> = Mutex<HashMap<Id, RuntimeEntry<T>>>;
 
 struct RuntimeEntry<T> {
     value: Arc<T>,
-    /// Gone with the runtime, whose number another one may get then.
+    /// Dead once the runtime is gone, whose id another runtime may then get.
     runtime: Weak<()>,
 }
 
-/// Lives as long as a runtime does, and takes the entry out that is of it.
+/// Lives in a task of the runtime, and removes the runtime's entry when it is dropped.
 struct RuntimeGuard<T> {
     runtime: Id,
     alive: Arc<()>,
@@ -40,7 +53,7 @@ struct RuntimeGuard<T> {
 }
 
 impl<T: Send + Sync + 'static> PerRuntime<T> {
-    /// Makes one with `make` on the runtime of `keeper_runtime`, when it is first needed there.
+    /// Creates values by `make`, on first use on each runtime.
     pub fn new(
         keeper_runtime: KeeperRuntime,
         make: impl Fn(&Handle) -> Arc<T> + Send + Sync + 'static,
@@ -53,17 +66,16 @@ impl<T: Send + Sync + 'static> PerRuntime<T> {
         }
     }
 
-    /// Returns that of the runtime that this is about now.
+    /// Returns the value of the present runtime, the caller's or the keeper's.
     ///
     /// # Errors
     ///
-    /// [`Config`](crate::ErrorKind::Config) on the caller's runtime when the caller is in no
-    /// runtime.
+    /// [`Config`](crate::ErrorKind::Config) if the caller's runtime is selected and there is none.
     pub fn here(&self) -> Result<Arc<T>> {
         Ok(self.on(&self.keeper_runtime.handle()?))
     }
 
-    /// Returns that of `runtime`.
+    /// Returns the value of `runtime`.
     pub fn on(&self, runtime: &Handle) -> Arc<T> {
         let mut entries = self.entries.lock();
         if let Some(entry) = entries.get(&runtime.id())
@@ -82,14 +94,15 @@ impl<T: Send + Sync + 'static> PerRuntime<T> {
             runtime: Arc::downgrade(&guard.alive),
         };
         let replaced = entries.insert(runtime.id(), entry);
-        // A runtime that has been shut down drops its tasks at once, and with them the entry.
+        // Unlock first: a runtime that is shut down drops the task below at once, which removes the
+        // entry.
         drop(entries);
         drop(replaced);
         self.watch_end(runtime, guard);
         value
     }
 
-    /// Returns that of `runtime`, if there is one and the runtime has not been shut down.
+    /// Returns the value of `runtime`, if it has one and has not been shut down.
     pub fn of(&self, runtime: Id) -> Option<Arc<T>> {
         let entries = self.entries.lock();
         let entry = entries.get(&runtime).filter(|entry| entry.is_alive())?;
@@ -100,7 +113,7 @@ impl<T: Send + Sync + 'static> PerRuntime<T> {
         let mut in_use = self.in_use.subscribe();
         runtime.spawn(async move {
             let _guard = guard;
-            // Nothing is ever sent: it only ends.
+            // No value is ever sent; this loop ends when the sender is dropped.
             while in_use.changed().await.is_ok() {}
         });
     }
@@ -124,7 +137,7 @@ impl<T> Drop for RuntimeGuard<T> {
             true => entries.remove(&self.runtime),
             false => None,
         };
-        // What ends with it may ask here.
+        // Unlock first: the value's drop may call this type.
         drop(entries);
         drop(gone);
     }

@@ -1,9 +1,8 @@
-//! Text whose unusual characters are written as `%` and two hexadecimal digits.
+//! Percent-decoding.
 
-/// Returns the text that `text` stands for, or `None` if an escape is malformed or the bytes are no
-/// UTF-8.
+/// Decodes the percent escapes of `text`; `None` for a malformed escape or invalid UTF-8.
 ///
-/// A `+` stays a `+`: this is for user, password and path of a URL, not for its query.
+/// A `+` stays a `+`: this function is for user, password and path of a URL, not for its query.
 ///
 /// ```
 /// use lock_core::backend::percent_decoded;

@@ -1,4 +1,4 @@
-//! A connection that many share, and that is opened again when it breaks.
+//! A shared connection that is reopened after it breaks.
 
 use std::fmt;
 use std::future::Future;
@@ -10,18 +10,30 @@ use tokio::sync::watch;
 use crate::Result;
 use crate::mutex::Mutex;
 
-/// A connection that is opened when it is first needed, shared by all who need it, and opened again
-/// once it was
-/// [forgotten](Self::forget).
+/// A shared connection that is opened at first use and reopened after a [`forget`](Self::forget).
+///
+/// ```
+/// use lock_core::backend::Reconnecting;
+/// use tokio::runtime::Handle;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> lock_core::Result<()> {
+/// let shared = Reconnecting::new(Handle::current());
+/// let connection = shared.get(|| async { Ok("connected") }).await?;
+/// assert!(shared.forget(&connection));
+/// assert!(shared.is_closed());
+/// # Ok(())
+/// # }
+/// ```
 pub struct Reconnecting<C> {
-    /// Where the connection lives. It dies with its runtime.
+    /// The connection's runtime, with which it ends.
     runtime: Handle,
     state: Arc<Mutex<ConnectionState<C>>>,
 }
 
 enum ConnectionState<C> {
     Closed,
-    /// One task opens it; all who need it wait for the same outcome.
+    /// One task opens the connection; all callers wait for its result.
     Opening(Opened<C>),
     Open(Arc<C>),
 }
@@ -29,7 +41,7 @@ enum ConnectionState<C> {
 type Opened<C> = watch::Receiver<Option<Result<Arc<C>>>>;
 
 impl<C: Send + Sync + 'static> Reconnecting<C> {
-    /// Makes one that lives on `runtime`, and is not open yet.
+    /// Creates a connection on `runtime` that is not yet open.
     pub fn new(runtime: Handle) -> Self {
         Self {
             runtime,
@@ -37,7 +49,7 @@ impl<C: Send + Sync + 'static> Reconnecting<C> {
         }
     }
 
-    /// Returns where the connection lives.
+    /// Returns the connection's runtime.
     pub fn runtime(&self) -> &Handle {
         &self.runtime
     }
@@ -50,23 +62,23 @@ impl<C: Send + Sync + 'static> Reconnecting<C> {
         }
     }
 
-    /// Returns true if no connection is open, nor being opened.
+    /// Returns true if the connection is neither open nor being opened.
     pub fn is_closed(&self) -> bool {
         matches!(&*self.state.lock(), ConnectionState::Closed)
     }
 
-    /// Returns the open connection, which `open` opens now if there is none.
+    /// Returns the open connection, or opens it by `open`.
     ///
-    /// It is opened in a task of its own: a caller that gives up waiting for it, or is not polled
-    /// for a while, neither stops it nor holds the others up.
+    /// A separate task opens it, so a caller that is dropped or not polled neither stops the
+    /// opening nor delays other callers.
     ///
     /// # Errors
     ///
-    /// The error of `open`, for all who waited for it. The next call opens anew.
+    /// The error of `open`, for all callers that waited for it. The next call opens again.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future leaves the opening to the next one.
+    /// Dropping the future does not stop the opening.
     pub async fn get<F>(&self, open: impl Fn() -> F) -> Result<Arc<C>>
     where
         F: Future<Output = Result<C>> + Send + 'static,
@@ -76,8 +88,8 @@ impl<C: Send + Sync + 'static> Reconnecting<C> {
                 Ok(open) => return Ok(open),
                 Err(outcome) => outcome,
             };
-            // Without an outcome, the opener's runtime was dropped: the next turn opens anew, after
-            // those that may be dropping it.
+            // The sender was dropped with its runtime. Yield to the tasks that may be dropping it,
+            // then open again.
             if let Ok(outcome) = outcome.wait_for(Option::is_some).await
                 && let Some(opened) = &*outcome
             {
@@ -87,7 +99,7 @@ impl<C: Send + Sync + 'static> Reconnecting<C> {
         }
     }
 
-    /// Returns what is open, or else what is being opened.
+    /// Returns the open connection, or else the pending opening.
     fn join<F>(&self, open: impl Fn() -> F) -> std::result::Result<Arc<C>, Opened<C>>
     where
         F: Future<Output = Result<C>> + Send + 'static,
@@ -108,15 +120,14 @@ impl<C: Send + Sync + 'static> Reconnecting<C> {
                 Ok(connection) => ConnectionState::Open(Arc::clone(connection)),
                 Err(_) => ConnectionState::Closed,
             };
-            // Those who waited may have gone.
-            let _unheard = sender.send(Some(opened));
+            // The waiting callers may be gone.
+            let _unread = sender.send(Some(opened));
         });
         *state = ConnectionState::Opening(outcome.clone());
         Err(outcome)
     }
 
-    /// Has the next one who needs it open another connection than this; `false` if that has been
-    /// done.
+    /// Closes `connection`, so that the next caller opens another; false if that was done before.
     pub fn forget(&self, connection: &Arc<C>) -> bool {
         let mut state = self.state.lock();
         let is_open =

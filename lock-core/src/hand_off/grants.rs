@@ -1,4 +1,4 @@
-//! The grant of a claim, and the waiters that get it.
+//! The grant of a driver's claim, and its distribution to waiters.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,12 +10,14 @@ use super::shared::SharedGrant;
 use super::slot::{Slot, SlotState};
 use crate::{FencingToken, LockGuard, Mode};
 
-/// The number of guards of one grant that there may be beside the first.
+/// Maximum number of guards of one grant beside the first.
 const SHARERS_MAX: usize = FencingToken::HAND_OFFS;
 
 impl HandOffQueues {
-    /// Takes what the claim of `driver` was granted: makes the guard that it gets, shares the grant
-    /// with the readers behind it, and lets the next one claim if the mode admits others beside it.
+    /// Makes the driver's guard from its grant.
+    ///
+    /// It also shares the grant with the readers queued behind, and lets the next waiter claim if
+    /// the mode admits more holders.
     pub(super) fn granted(self: &Arc<Self>, driver: &Arc<Slot>, guard: LockGuard) -> LockGuard {
         let mut queues = self.by_key.lock();
         let ours = |queue: &&mut HandOffQueue<Arc<Slot>>| {
@@ -24,7 +26,7 @@ impl HandOffQueues {
                 .is_some_and(|other| Arc::ptr_eq(other, driver))
         };
         let Some(queue) = queues.get_mut(&driver.key).filter(ours) else {
-            // It has lapsed just now: a hold like any other.
+            // The driver has just lapsed, so its hold cannot be handed on.
             return guard.holding_at_most(driver.max_hold());
         };
         queue.is_silent = false;

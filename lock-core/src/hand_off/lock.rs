@@ -1,4 +1,4 @@
-//! [`HandOff`]: a backend with few claims on the store and many waiters in front of it.
+//! [`HandOff`]: a backend with one queue per key in front of it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,31 +11,29 @@ use crate::backend::{Keeper, KeeperRuntime};
 use crate::waiter::watchdog::Watchdog;
 use crate::{Capabilities, DistributedLock, LockGuard, LockRequest, Result, Wait};
 
-/// The time that a process stays away from the store after a spent budget, at most.
+/// Maximum pause of a process after a spent budget before it claims the key again.
 const REST_MAX: Duration = Duration::from_millis(10);
 
-/// Any backend, with the waiters of this process in one queue for each key, and few claims on the
-/// store.
+/// A backend whose waiters of this process wait in one queue per key.
 ///
-/// Only the first waiter of a key claims it on the store; those behind it cost the store nothing.
+/// Only the first waiter of a key, the driver, has a claim on the store; waiters behind it cost the
+/// store nothing.
 ///
-/// - **Exclusive**: a lock that is released while others of this process wait for it goes to the
-///   first of them without a round trip, with a fencing token of its own. After the budget it goes
-///   back to the store, so that other processes get their turn.
+/// - **Exclusive**: a lock that is released while other tasks of this process wait goes to the
+///   first of them. This takes no round trip, and the new guard has its own token. After the budget
+///   it is released on the store, so that other processes get their turn.
 /// - **Shared**: readers with the same ttl and lock delay that wait while one of them claims share
-///   its grant, each with a guard and a token of its own. The lock is given back when the last of
-///   these guards has ended, and its loss is the loss of them all. No reader joins what is already
-///   granted.
-/// - **Permits**: each permit is a grant of its own, and one more is claimed while a task waits.
-///   None is handed on, since its token would be less than those of permits that were granted after
-///   it.
+///   its grant, each with its own guard and token. The lock is released when the last of these
+///   guards has ended, and its loss ends all of them. No reader joins an existing grant.
+/// - **Permits**: each permit is a separate grant, and one more is claimed while a task waits.
+///   Permits are not handed on, since the token would be lower than those of permits granted later.
 ///
-/// Within a process all waiters of a key are served in order of arrival, whatever their mode:
-/// neither readers nor writers can shut each other out. Only what asks without waiting passes them
-/// by. It trades the order among processes, where the store keeps one, for speed: no process waits
-/// for longer than the others' budgets.
+/// Within a process all waiters of a key are served in order of arrival, in every mode, so neither
+/// readers nor writers starve. Only requests that do not wait bypass the queue. Where the store
+/// keeps an order among processes, this wrapper gives it up for speed: a process waits for at most
+/// the budgets of the other processes.
 ///
-/// A waiter whose future is not polled does not hold up the others, see
+/// A waiter whose future is not polled does not block other waiters, see
 /// [`DistributedLock::acquire`].
 ///
 /// ```
@@ -60,13 +58,15 @@ pub struct HandOff {
 }
 
 impl HandOff {
-    /// The budget of a client that is configured without one: 10 milliseconds.
+    /// The default budget: 10 milliseconds.
     pub const DEFAULT_BUDGET: Duration = Duration::from_millis(10);
 
-    /// Hands each hold on for at most `budget`. A budget of zero hands nothing on, but still lines
-    /// the waiters of the process up.
+    /// Creates the wrapper, which hands each hold on for at most `budget`.
+    ///
+    /// With a budget of zero it hands nothing on, but still queues the waiters of the process.
     pub fn new(locks: Arc<dyn DistributedLock>, budget: Duration) -> Self {
-        // Where the store keeps the order, asking again puts us behind the others anyway.
+        // A store that keeps the order puts a new claim of this process last anyway, so no pause is
+        // needed.
         let rest = if locks.capabilities().fair {
             Duration::ZERO
         } else {
@@ -84,8 +84,8 @@ impl HandOff {
 #[async_trait]
 impl DistributedLock for HandOff {
     fn capabilities(&self) -> Capabilities {
-        // Only the first waiter of a process is in the store's queue; the others come before
-        // waiters of other processes that came earlier.
+        // Only the first waiter of a process is in the store's queue. Waiters behind it are served
+        // before waiters of other processes that arrived earlier.
         let mut capabilities = self.queues.locks.capabilities();
         capabilities.fair = false;
         capabilities
@@ -103,14 +103,14 @@ impl DistributedLock for HandOff {
         match Waiting::arrive(&self.queues, &request).outcome().await {
             WaitOutcome::Decided(outcome) => outcome,
             WaitOutcome::TimedOut if self.queues.is_held(&request.key) => Ok(None),
-            // No guard of this process holds it: only the store can say whether it is busy or
-            // broken.
+            // No guard of this process holds the key, so only the store can tell "held" from
+            // "unreachable".
             WaitOutcome::TimedOut => locks.acquire(request).await,
         }
     }
 
     async fn shutdown(&self, within: Duration) -> Result<()> {
-        // The queue moves on as each driver in it learns that the store's client is closed.
+        // The queue empties as each driver learns that the store's client is closed.
         self.queues.locks.shutdown(within).await
     }
 }

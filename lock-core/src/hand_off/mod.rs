@@ -1,4 +1,4 @@
-//! Few claims on the store, and many waiters of the same process in front of it.
+//! The hand-off queue: many waiters of one process in front of few claims on the store.
 
 mod grants;
 mod lock;

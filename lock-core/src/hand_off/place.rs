@@ -1,4 +1,4 @@
-//! The tie between a guard and the queue of its key, by which its hold can be handed on.
+//! The link from a guard to the queue of its key, through which its hold is handed on.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,17 +10,17 @@ use super::slot::Slot;
 use crate::api::guard::{HandedOn, Successors};
 use crate::{LockGuard, LockKey};
 
-/// The tie between an exclusive hold and the queue that it came from.
+/// The link from an exclusive hold to the queue of its key.
 ///
-/// While it is there no waiter of this process claims the key on the store; dropping it lets the
-/// next waiter do so.
+/// While it exists, no waiter of this process claims the key on the store. Dropping it lets the
+/// next waiter claim.
 #[derive(Debug)]
 pub(super) struct Place {
     queues: Arc<HandOffQueues>,
     key: LockKey,
-    /// The number of the hold.
+    /// The number of the hold in [`HandOffQueues::holds`].
     number: u64,
-    /// When the hold was won.
+    /// When the hold was granted.
     since: Instant,
 }
 
@@ -34,9 +34,9 @@ impl Place {
         }
     }
 
-    /// Lets `guard` hand its hold on at this place when it is released.
+    /// Lets `guard` hand its hold on through this link when it is released.
     ///
-    /// A guard that has a place already, because one hand-off was put upon another, keeps it.
+    /// A guard that has a link already, because one `HandOff` wraps another, keeps it.
     pub(super) fn tie(self, guard: LockGuard) -> LockGuard {
         if guard.has_successors() {
             return guard;
@@ -44,7 +44,7 @@ impl Place {
         let (queues, key, number) = (Arc::clone(&self.queues), self.key.clone(), self.number);
         let forfeit = move || queues.hold_left(&key, number, Duration::ZERO);
         guard.hold().on_loss(forfeit);
-        // It may have been lost before that was listened to.
+        // The hold may have been lost before the callback was registered.
         if guard.hold().expire_if_due().is_err() {
             self.queues
                 .hold_left(&self.key, self.number, Duration::ZERO);
@@ -52,8 +52,10 @@ impl Place {
         guard.with_successors(Box::new(self))
     }
 
-    /// Finds the next waiter, if it may have the hold of `guard` as it is: within the budget, with
-    /// the ttl and the lock delay it asked for, and with most of the lease ahead.
+    /// Returns the next waiter if it may have the hold of `guard`.
+    ///
+    /// The hold must be within its budget, with most of the lease left, and mode, ttl and lock
+    /// delay must be equal.
     fn next_waiter(&self, guard: &LockGuard) -> Option<Arc<Slot>> {
         if self.since.elapsed() >= self.queues.budget || !guard.hold().is_fresh() {
             return None;
@@ -72,7 +74,7 @@ impl Successors for Place {
             return HandedOn::ToNone(guard.with_successors(self));
         };
         if !guard.begin_next_turn(waiter.max_hold()) {
-            // It was lost just now.
+            // The hold was just lost.
             self.queues.put_back(waiter);
             return HandedOn::ToNone(guard.with_successors(self));
         }

@@ -1,50 +1,50 @@
-//! Whose turn it is among the waiters of one key in this process: pure bookkeeping, no I/O.
+//! The queue of the waiters of one key in this process: pure bookkeeping, no I/O.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::{LockRequest, Mode};
 
-/// The waiters of one key, in order of arrival whatever their mode.
+/// The waiters of one key, in order of arrival, in every mode.
 ///
-/// The first of them is the driver: it claims the key on the store. The others wait until they are
-/// driver, or are given a guard by a release or a shared grant of this process. While a guard of
-/// this process holds the key exclusively there is no driver.
+/// The first waiter is the driver, which claims the key on the store. Waiters behind it wait until
+/// they are the driver, or get a guard from a release or a shared grant of this process. While a
+/// guard of this process holds the key exclusively, there is no driver.
 #[derive(Debug)]
 pub(super) struct HandOffQueue<W> {
     turn: QueueOwner<W>,
     waiters: VecDeque<W>,
-    /// The number of waiters that have lapsed since the others were looked for.
+    /// Number of lapsed waiters since the waiters behind were last woken.
     lapses: u32,
-    /// For how long this process has held the key since it last stayed away from the store for
-    /// others.
+    /// Time that this process has held the key since its last pause for other processes.
     spent: Duration,
-    /// True if the last driver met an outage until its wait ended, and so did those behind it.
+    /// True if the last driver saw an outage until its wait ended. The waiters behind it share that
+    /// outage.
     pub(super) is_silent: bool,
 }
 
 #[derive(Debug)]
 enum QueueOwner<W> {
     Driver(W),
-    /// The exclusive hold of this number, which may have ended and be on its way back to the store.
+    /// The exclusive hold with this number. It may have ended, with its release pending.
     Holder {
         number: u64,
         ended: bool,
     },
 }
 
-/// After how many lapses the waiters behind are looked for.
+/// Number of lapses after which the waiters behind are woken.
 const LAPSES: u32 = 2;
 
 /// A waiter in a queue.
 pub(super) trait Waits: Clone {
     fn wants(&self) -> Wants;
 
-    /// Returns true if it was dropped, and needs nothing any more.
+    /// Returns true if the waiter was dropped, failed or lapsed, so that the queue skips it.
     fn has_gone(&self) -> bool;
 }
 
-/// The properties in which two requests have to agree for one hold to serve both.
+/// The properties that two requests must share for one hold to serve both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Wants {
     pub(super) mode: Mode,
@@ -63,7 +63,7 @@ impl Wants {
 }
 
 impl<W: Waits> HandOffQueue<W> {
-    /// The queue of a key that `driver` is the first to want.
+    /// Creates the queue of a key whose first waiter is `driver`.
     pub(super) fn new(driver: W) -> Self {
         Self {
             turn: QueueOwner::Driver(driver),
@@ -76,15 +76,15 @@ impl<W: Waits> HandOffQueue<W> {
 
     /// Adds a waiter at the end.
     pub(super) fn push(&mut self, waiter: W) {
-        // Keeps waiters that come and give up from piling up. Looking whenever the queue would have
-        // to grow spreads the cost over the arrivals.
+        // Remove waiters that are gone, so that they do not accumulate. Doing so only when the
+        // queue would grow spreads the cost over the arrivals.
         if self.waiters.len() == self.waiters.capacity() {
             self.waiters.retain(|waiter| !waiter.has_gone());
         }
         self.waiters.push_back(waiter);
     }
 
-    /// Puts a waiter back that was taken out for nothing.
+    /// Puts a waiter back at the head, after the hold taken for it turned out unusable.
     pub(super) fn put_back(&mut self, waiter: W) {
         self.waiters.push_front(waiter);
     }
@@ -101,8 +101,7 @@ impl<W: Waits> HandOffQueue<W> {
         matches!(self.turn, QueueOwner::Holder { ended: false, .. })
     }
 
-    /// The exclusive hold that has ended and is on its way back to the store, if those here wait
-    /// for that.
+    /// Returns the exclusive hold that has ended and whose release is pending, if there is one.
     pub(super) fn ended(&self) -> Option<u64> {
         match self.turn {
             QueueOwner::Holder {
@@ -117,7 +116,7 @@ impl<W: Waits> HandOffQueue<W> {
         matches!(self.turn, QueueOwner::Holder { number: holder, .. } if holder == number)
     }
 
-    /// Says that the hold `number` has ended, although its release may take a while.
+    /// Records that the hold `number` has ended, although its release may take longer.
     pub(super) fn end(&mut self, number: u64) {
         if self.belongs_to(number) {
             self.turn = QueueOwner::Holder {
@@ -131,7 +130,7 @@ impl<W: Waits> HandOffQueue<W> {
         self.waiters.iter().any(|waiter| !waiter.has_gone())
     }
 
-    /// Returns the waiter that came first, if there is one.
+    /// Returns the waiter that arrived first, if there is one.
     pub(super) fn first(&self) -> Option<&W> {
         let behind = self.waiters.iter().find(|waiter| !waiter.has_gone());
         self.driver().or(behind)
@@ -141,7 +140,7 @@ impl<W: Waits> HandOffQueue<W> {
         self.waiters.iter()
     }
 
-    /// Says that the driver's claim was granted exclusively, to the hold of this `number`.
+    /// Records that the driver's exclusive claim was granted, as the hold `number`.
     pub(super) fn hold(&mut self, number: u64) {
         self.turn = QueueOwner::Holder {
             number,
@@ -149,8 +148,7 @@ impl<W: Waits> HandOffQueue<W> {
         };
     }
 
-    /// Counts that the key was `held` so long; returns whether that spends the `budget`, which
-    /// begins anew then.
+    /// Adds `held` to the spent time. Returns true, and starts over, if that spends the `budget`.
     pub(super) fn spend(&mut self, held: Duration, budget: Duration) -> bool {
         self.spent = self.spent.saturating_add(held);
         let is_spent = self.spent >= budget;
@@ -160,21 +158,22 @@ impl<W: Waits> HandOffQueue<W> {
         is_spent
     }
 
-    /// Makes the next waiter the driver. Without one the queue is over, and is to be removed.
+    /// Makes the next waiter the driver. `None` if there is none; the caller then removes the
+    /// queue.
     pub(super) fn pass(&mut self) -> Option<W> {
         let next = self.pop()?;
         self.turn = QueueOwner::Driver(next.clone());
         Some(next)
     }
 
-    /// Takes the first waiter out if it `wants` this.
+    /// Removes and returns the first waiter if it `wants` the same.
     pub(super) fn next_alike(&mut self, wants: Wants) -> Option<W> {
         self.forget_gone();
         self.waiters.pop_front_if(|waiter| waiter.wants() == wants)
     }
 
-    /// Takes out the readers that share a grant of what the driver `wants`, `most` at most: those
-    /// that none of another mode came before.
+    /// Removes and returns the readers that share a grant of what the driver `wants`, at most
+    /// `most`. Only readers ahead of the first waiter of another mode may share.
     pub(super) fn sharers(
         &mut self,
         wants: Wants,
@@ -205,7 +204,7 @@ impl<W: Waits> HandOffQueue<W> {
         sharers
     }
 
-    /// Counts a lapse; returns whether the others are to be looked for.
+    /// Counts a lapse; returns true if the waiters behind are to be woken.
     pub(super) fn lapsed(&mut self) -> bool {
         self.lapses = (self.lapses + 1) % LAPSES;
         self.lapses == 0

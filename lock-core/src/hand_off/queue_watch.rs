@@ -1,4 +1,4 @@
-//! Looks now and then at how long the waiters of a key have waited, and for what.
+//! Periodic checks of the waiters of a key, for long waits and stuck releases.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -9,17 +9,17 @@ use crate::LockKey;
 use crate::mutex::Mutex;
 use crate::waiter::watchdog::{self, Progress, Watched};
 
-/// One look after the other, as long as a task waits for the key.
+/// The periodic check of one key, for as long as a task waits for it.
 struct QueueWatch {
     queues: Weak<HandOffQueues>,
     key: LockKey,
     limit: Duration,
-    /// The release that they waited for at the last look.
+    /// The pending release that the waiters waited for at the last check.
     ended: Mutex<Option<u64>>,
 }
 
 impl HandOffQueues {
-    /// Begins to look after the queue that `waiter` is in, unless that has begun.
+    /// Starts the check of the queue of `waiter`, unless it is running.
     pub(super) fn watch(self: &Arc<Self>, waiter: &Slot) {
         let mut watches = self.watches.lock();
         if watches.contains_key(&waiter.key) {

@@ -1,5 +1,4 @@
-//! The queues of one client, key by key, and what passes between waiters, guards and the store's
-//! claims.
+//! The queues of one client, per key, which connect waiters, guards and claims on the store.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -23,14 +22,14 @@ pub(crate) struct HandOffQueues {
     pub(super) locks: Arc<dyn DistributedLock>,
     capabilities: Capabilities,
     pub(super) by_key: Mutex<HashMap<LockKey, HandOffQueue<Arc<Slot>>>>,
-    /// The keys that were waited for lately.
+    /// The running checks, for keys with waiters.
     pub(super) watches: Mutex<HashMap<LockKey, Arc<dyn Watched>>>,
-    /// The number of exclusive holds so far: each has a number of its own, so that one that was
-    /// lost can do nothing to a later one.
+    /// Number of exclusive holds so far. Each hold has its own number, so that the end of a lost
+    /// hold does not affect a later one.
     pub(super) holds: AtomicU64,
-    /// The time that one hold may be handed on.
+    /// Maximum time that one hold may be handed on.
     pub(super) budget: Duration,
-    /// The time to stay away from the store after a spent budget, so that others get their turn.
+    /// Pause before the next claim after a spent budget, so that other processes get their turn.
     pub(super) rest: Duration,
     pub(super) watchdog: Watchdog,
 }
@@ -54,7 +53,7 @@ impl HandOffQueues {
         }
     }
 
-    /// Enters a waiter for what `request` wants at the end of its key's queue.
+    /// Adds a waiter for `request` at the end of its key's queue.
     pub(super) fn arrive(
         self: &Arc<Self>,
         request: &LockRequest,
@@ -85,9 +84,10 @@ impl HandOffQueues {
         slot
     }
 
-    /// Looks after those who wait for `key`; returns the exclusive hold whose release they wait
-    /// for, if any. Where that is the one of the look `before`, the task that awaits the release
-    /// may not be polled, and the next one claims.
+    /// Checks the waiters of `key`; returns the exclusive hold whose release they wait for, if any.
+    ///
+    /// If that is the hold of the check `before`, the task that awaits the release may not be
+    /// polled, so the next waiter claims.
     pub(super) fn look_after(&self, key: &LockKey, before: Option<u64>) -> Option<u64> {
         let ended = self.by_key.lock().get(key).and_then(HandOffQueue::ended);
         if let Some(number) = ended.filter(|_| ended == before) {
@@ -109,7 +109,7 @@ impl HandOffQueues {
             .is_some_and(HandOffQueue::is_held)
     }
 
-    /// Lets the next waiter drive after `driver`, which does not any more.
+    /// Makes the next waiter the driver after `driver` has given up.
     pub(super) fn driver_left(&self, driver: &Slot) {
         self.pass_from(&driver.key, Duration::ZERO, |queue| {
             queue
@@ -118,13 +118,15 @@ impl HandOffQueues {
         });
     }
 
-    /// Lets the next waiter claim `key` after the exclusive hold `number`, which this process
-    /// `held` so long: after a rest when that spent the budget.
+    /// Lets the next waiter claim `key` after the exclusive hold `number`.
+    ///
+    /// The claim follows after a pause if `held`, the time that this process had the hold, spends
+    /// the budget.
     pub(super) fn hold_left(&self, key: &LockKey, number: u64, held: Duration) {
         self.pass_from(key, held, |queue| queue.belongs_to(number));
     }
 
-    /// Says that the exclusive hold `number` has ended, although its release may take a while.
+    /// Records that the exclusive hold `number` has ended, although its release may take longer.
     pub(super) fn hold_ended(&self, key: &LockKey, number: u64) {
         if let Some(queue) = self.by_key.lock().get_mut(key) {
             queue.end(number);
@@ -152,7 +154,7 @@ impl HandOffQueues {
         }
     }
 
-    /// The next waiter, if it may have the exclusive hold `number` that a guard gives up.
+    /// Returns the next waiter if it may have the exclusive hold `number` of `guard`.
     pub(super) fn next_for_hold(
         &self,
         key: &LockKey,
@@ -171,12 +173,12 @@ impl HandOffQueues {
         None
     }
 
-    /// Returns true if the store refuses such a request from every waiter: then it does so at once.
+    /// Returns true if the backend rejects the request, which then need not wait in a queue.
     pub(super) fn is_refused(&self, request: &LockRequest) -> bool {
         self.capabilities.check(request).is_err()
     }
 
-    /// Returns true if the store was away when the driver before gave up.
+    /// Returns true if the last driver gave up because the store was unreachable.
     pub(super) fn is_silent(&self, key: &LockKey) -> bool {
         self.by_key
             .lock()
@@ -184,7 +186,7 @@ impl HandOffQueues {
             .is_some_and(|queue| queue.is_silent)
     }
 
-    /// Notes whether `driver` gave up because the store was away.
+    /// Records whether `driver` gave up because the store was unreachable.
     pub(super) fn note_outage(&self, driver: &Slot, is_silent: bool) {
         if let Some(queue) = self.by_key.lock().get_mut(&driver.key) {
             queue.is_silent = is_silent;
@@ -199,7 +201,7 @@ impl HandOffQueues {
             return;
         }
         if slot.set(SlotState::Drives(None)).is_some() {
-            // It has gone meanwhile, and no other waits.
+            // The waiter is gone, and no other waits.
             return;
         }
         queues.insert(slot.key.clone(), HandOffQueue::new(Arc::clone(&slot)));
@@ -208,7 +210,7 @@ impl HandOffQueues {
     }
 }
 
-/// Makes the next waiter the driver, which is to be woken.
+/// Makes the next waiter the driver and returns it; the caller wakes it.
 pub(super) fn next_driver(
     queue: &mut HandOffQueue<Arc<Slot>>,
     rests_until: Option<Instant>,
@@ -266,7 +268,7 @@ impl SlotQueues for HandOffQueues {
         there.iter().for_each(Slot::notify);
     }
 
-    fn fail_outlasted(&self, driver: &Slot, error: &Error, heard: Moment) {
+    fn fail_outlasted(&self, driver: &Slot, error: &Error, last_reply: Moment) {
         let now = Clock::Boot.now();
         let queues = self.by_key.lock();
         let behind = queues
@@ -274,7 +276,7 @@ impl SlotQueues for HandOffQueues {
             .into_iter()
             .flat_map(HandOffQueue::waiters);
         let outlasted = |slot: &&Arc<Slot>| {
-            slot.wait == Wait::Forever && now.since(slot.arrived.max(heard)) > OUTAGE_LIMIT
+            slot.wait == Wait::Forever && now.since(slot.arrived.max(last_reply)) > OUTAGE_LIMIT
         };
         let outlasted: Vec<_> = behind.filter(outlasted).map(Arc::clone).collect();
         drop(queues);

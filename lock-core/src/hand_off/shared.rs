@@ -10,27 +10,26 @@ use crate::mutex::Mutex;
 use crate::waiter::watchdog::{self, Progress, Watchdog, Watched};
 use crate::{FencingToken, LockGuard};
 
-/// A shared grant, from which each reader that waited takes a guard when it is polled.
+/// A shared grant, from which each waiting reader takes a guard when it is polled.
 ///
-/// The hold is kept until all of them have taken theirs or have gone, and in any case as long as
-/// there are guards.
+/// The hold lasts until all readers have taken their guard or left, and as long as guards exist.
 pub(super) struct SharedGrant {
     state: Mutex<ShareState>,
-    /// Counts those that came or went, for the watchdog.
+    /// Number of readers that took their guard or left, for the watchdog.
     steps: AtomicU64,
     ttl: Duration,
 }
 
 struct ShareState {
-    /// `None` once no guard may be taken any more.
+    /// `None` once no more guards may be taken.
     hold: Option<Arc<LockGuard>>,
     token: FencingToken,
-    /// The number of readers that have not come yet.
+    /// Number of readers that have neither taken their guard nor left.
     expected: usize,
 }
 
 impl SharedGrant {
-    /// Shares what `guard` holds with this many readers; returns the first guard of it, too.
+    /// Shares the hold of `guard` with `expected` readers; returns the driver's guard, too.
     pub(super) fn new(
         guard: LockGuard,
         max_hold: Option<Duration>,
@@ -52,7 +51,7 @@ impl SharedGrant {
         (Arc::new(grant), first)
     }
 
-    /// The guard of one reader; `None` when it comes too late, or the hold was lost.
+    /// Returns the guard of one reader; `None` if the reader is too late or the hold was lost.
     pub(super) fn guard(&self, max_hold: Option<Duration>) -> Option<LockGuard> {
         let mut state = self.state.lock();
         let hold = Arc::clone(state.hold.as_ref()?);
@@ -66,14 +65,14 @@ impl SharedGrant {
         guard.is_held().then_some(guard)
     }
 
-    /// One of the readers has gone.
+    /// Records that one reader has left.
     pub(super) fn leave(&self) {
         let done = self.state.lock().count_down();
         self.steps.fetch_add(1, Ordering::SeqCst);
         drop(done);
     }
 
-    /// Has the watchdog see to it that readers that are not polled do not keep the hold.
+    /// Registers with the watchdog, so that readers that are not polled do not keep the hold.
     pub(super) fn watch(self: &Arc<Self>, watchdog: &Watchdog, runtime: Option<&Handle>) {
         let seen = self.steps.load(Ordering::SeqCst);
         watchdog.watch(self, seen, runtime);
@@ -81,7 +80,7 @@ impl SharedGrant {
 }
 
 impl ShareState {
-    /// Counts a reader that has come or gone; after the last one only guards keep the hold.
+    /// Counts a reader down. After the last one, returns the hold, which then only guards keep.
     fn count_down(&mut self) -> Option<Arc<LockGuard>> {
         self.expected = self.expected.saturating_sub(1);
         if self.expected == 0 {
@@ -100,7 +99,7 @@ impl Watched for SharedGrant {
         } else if steps == seen {
             Progress::None
         } else {
-            // A crowd that was woken together takes its time, and the hold waits for it.
+            // Readers that were woken together take a while, so any step restarts the limit.
             Progress::Since(steps)
         }
     }

@@ -1,4 +1,4 @@
-//! The place of one waiter: what it is given, and whether it is polled.
+//! The slot of one waiter: what the waiter was given, and whether it is polled.
 
 use std::mem::replace;
 use std::pin::Pin;
@@ -18,59 +18,61 @@ use crate::mutex::Mutex;
 use crate::waiter::watchdog::{self, Polling, Progress, Watchdog, Watched};
 use crate::{Error, LockGuard, LockKey, LockRequest, Result, Wait};
 
-/// A claim under way on the store.
+/// A pending claim on the store.
 pub(super) type ClaimFuture = Pin<Box<dyn Future<Output = Result<Option<LockGuard>>> + Send>>;
 
-/// The meeting place of a waiter and of the task that gives it something.
+/// The slot through which other tasks give a waiter its turn, a guard or an error.
 pub(crate) struct Slot {
     queues: Arc<dyn SlotQueues>,
     pub(super) key: LockKey,
     pub(super) wants: Wants,
     max_hold: Option<Duration>,
     pub(super) wait: Wait,
-    /// When the waiter came first, whatever has lapsed since.
+    /// The waiter's first arrival, before any lapse.
     pub(super) arrived: Moment,
     pub(super) runtime: Option<Handle>,
     state: Mutex<SlotState>,
-    /// The waiter's claim while it is the driver. Locked for the length of a poll.
+    /// The driver's claim. Locked during each poll.
     pub(super) claim: Mutex<Option<ClaimFuture>>,
     polling: Polling,
-    /// True if others wait behind this one.
+    /// True if other waiters are queued behind this one.
     pub(super) is_followed: AtomicBool,
-    /// The number of times that this waiter's claim has lapsed.
+    /// Number of times that this waiter's claim has lapsed.
     pub(super) lapses: AtomicU32,
 }
 
-/// The queues of a slot, as far as it knows them.
+/// The queues of a slot.
 pub(super) trait SlotQueues: Send + Sync {
-    /// Returns what sees to it that waiters are polled.
+    /// Returns the watchdog that detects waiters that are not polled.
     fn watchdog(&self) -> &Watchdog;
 
-    /// Tells the log if the waiters of `key` wait for too long; `false` when there are none.
+    /// Logs waiters of `key` that wait too long; false if there are none.
     fn note_wait(&self, key: &LockKey) -> bool;
 
-    /// Gives the claim of `driver` up, which is not polled, and lets the next waiter drive.
+    /// Gives up the claim of a `driver` that is not polled, and makes the next waiter the driver.
     fn driver_lapsed(&self, driver: &Slot);
 
-    /// Looks after a lapse whether others behind are polled, once in a while: where no runtime is
-    /// driven, its waiters would come to their turn and lapse one after the other.
+    /// Wakes waiters of the same runtime now and then after a lapse. If that runtime is not driven,
+    /// they lapse together rather than one after the other, each in its turn.
     fn look_for_others(&self, lapsed: &Slot);
 
-    /// Tells those that wait behind `driver` without an end of the `error` that it met, if they
-    /// have waited for as long as waits outlast an outage since the store was `heard`.
-    fn fail_outlasted(&self, driver: &Slot, error: &Error, heard: Moment);
+    /// Fails waiters behind `driver` that have outlasted an outage, with the driver's `error`.
+    ///
+    /// These are the waiters without a limit for which the store has been silent, since
+    /// `last_reply`, for longer than the outage limit.
+    fn fail_outlasted(&self, driver: &Slot, error: &Error, last_reply: Moment);
 }
 
-/// The possession of a waiter.
+/// The content of a waiter's slot.
 pub(super) enum SlotState {
     Waits,
-    /// The right to claim the key on the store, not before a moment if one is given.
+    /// The right to claim the key on the store, from a given moment on if there is one.
     Drives(Option<Instant>),
     Given(LockGuard),
-    /// A part of what another waiter has claimed.
+    /// A share of another waiter's grant.
     Shares(Arc<SharedGrant>),
     Failed(Error),
-    /// Its possession went to others because it was not polled.
+    /// The watchdog took the content away because the waiter was not polled.
     Lapsed,
     /// The waiter was dropped.
     Gone,
@@ -99,7 +101,7 @@ impl Slot {
         }
     }
 
-    /// Returns how long its guard may be held.
+    /// Returns the maximum time of the waiter's hold.
     pub(crate) fn max_hold(&self) -> Option<Duration> {
         self.max_hold
     }
@@ -108,12 +110,12 @@ impl Slot {
         self.runtime.as_ref().map(Handle::id)
     }
 
-    /// Notes a poll by the owner of `waker`.
+    /// Records a poll of the task of `waker`.
     pub(super) fn polled(&self, waker: &Waker) {
         self.polling.polled(waker);
     }
 
-    /// Wakes the waiter and has the watchdog see to it that it is polled.
+    /// Wakes the waiter, monitored by the watchdog.
     pub(super) fn notify(self: &Arc<Self>) {
         if let Some(seen) = self.polling.is_to_be_woken() {
             let watchdog = self.queues.watchdog();
@@ -122,12 +124,12 @@ impl Slot {
         self.polling.wake();
     }
 
-    /// Wakes the waiter, which holds no other up by itself.
+    /// Wakes the waiter without the watchdog, because the waiter does not block others.
     pub(super) fn notify_unwatched(&self) {
         self.polling.wake();
     }
 
-    /// Polls the claim of the driver, which `begin` makes if there is none.
+    /// Polls the driver's claim, which `begin` creates if there is none.
     pub(super) fn poll_claim(
         self: &Arc<Self>,
         begin: impl FnOnce() -> ClaimFuture,
@@ -147,12 +149,12 @@ impl Slot {
         outcome
     }
 
-    /// Takes the claim out, to be dropped.
+    /// Takes the claim out, so that the caller drops it.
     pub(super) fn take_claim(&self) -> Option<ClaimFuture> {
         self.claim.lock().take()
     }
 
-    /// Sets the state of a waiter that has not gone; returns what was to be set if it has.
+    /// Sets the slot's content; returns `new` if the waiter is gone, failed or lapsed.
     pub(super) fn set(&self, new: SlotState) -> Option<SlotState> {
         let mut state = self.state.lock();
         if matches!(
@@ -167,7 +169,7 @@ impl Slot {
         None
     }
 
-    /// Tells a waiter that only waits of an error. It counts as gone in its queue.
+    /// Fails a waiter that has nothing yet. The queue then treats it as gone.
     pub(super) fn fail(&self, error: Error) -> bool {
         let mut state = self.state.lock();
         let waits = matches!(*state, SlotState::Waits);
@@ -177,7 +179,7 @@ impl Slot {
         waits
     }
 
-    /// Returns the waiters behind this one, which it tells of each outage that it outlasts.
+    /// Returns a reference to the waiters behind this one, for reports of outages.
     pub(super) fn followers(slot: &Arc<Self>) -> Followers {
         let weak: Weak<Self> = Arc::downgrade(slot);
         Followers(weak)
@@ -191,7 +193,7 @@ impl Slot {
         self.lapses.load(Ordering::Relaxed)
     }
 
-    /// Returns what the waiter has; what can be had once is taken out.
+    /// Returns the slot's content, and takes out whatever can be used only once.
     pub(super) fn look(&self) -> SlotState {
         let mut state = self.state.lock();
         match &*state {
@@ -201,12 +203,12 @@ impl Slot {
         }
     }
 
-    /// Takes the place away for good.
+    /// Marks the waiter as gone; returns the slot's content.
     pub(super) fn leave(&self) -> SlotState {
         replace(&mut self.state.lock(), SlotState::Gone)
     }
 
-    /// Gives the waiter the held key; returns it when the waiter has gone.
+    /// Gives the waiter the guard of a hold; returns the guard if the waiter is gone.
     pub(crate) fn give(self: &Arc<Self>, guard: LockGuard) -> Option<LockGuard> {
         match self.set(SlotState::Given(guard)) {
             None => {
@@ -220,8 +222,8 @@ impl Slot {
 }
 
 impl QueuedBehind for Slot {
-    fn cut_off(&self, error: &Error, heard: Moment) {
-        self.queues.fail_outlasted(self, error, heard);
+    fn cut_off(&self, error: &Error, last_reply: Moment) {
+        self.queues.fail_outlasted(self, error, last_reply);
     }
 }
 
@@ -238,7 +240,7 @@ impl Waits for Arc<Slot> {
     }
 }
 
-/// The waker of its claim.
+/// The waker of the driver's claim.
 impl Wake for Slot {
     fn wake(self: Arc<Self>) {
         self.notify();
@@ -257,7 +259,8 @@ impl Watched for Slot {
         }
         let alone = watchdog::limit_alone(ttl, self.lapses());
         if self.is_followed.load(Ordering::Relaxed) {
-            // Those behind may be polled as rarely, and then none would ever get anything.
+            // Waiters behind may be polled as rarely; with long limits none would ever get the
+            // lock.
             alone.min(Duration::from_secs(1))
         } else {
             alone
@@ -281,10 +284,10 @@ impl Watched for Slot {
         self.lapses.fetch_add(1, Ordering::Relaxed);
         match old {
             SlotState::Drives(_) => self.queues.driver_lapsed(self),
-            // A guard is handed on, or released.
+            // The drop hands a guard on or releases it.
             other => drop(other),
         }
-        // A poll may have come in between, and nothing else would wake its task again.
+        // The waiter may have been polled meanwhile; no other event would wake its task again.
         self.polling.wake();
         self.queues.look_for_others(self);
     }
@@ -294,13 +297,13 @@ impl Watched for Slot {
     }
 
     fn probe(self: Arc<Self>) {
-        // The only waiter of its process has no other that would tell of it.
+        // Only waiters behind a driver start the periodic check, so a lone driver logs here.
         self.queues.note_wait(&self.key);
         self.notify();
     }
 }
 
-/// When a waiter that comes now has arrived.
+/// Returns the arrival time of a waiter that arrives now.
 pub(super) fn now() -> Moment {
     Clock::Boot.now()
 }

@@ -1,4 +1,4 @@
-//! The course of one waiter until it has its guard.
+//! One waiter, from its arrival until it has its guard.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -11,19 +11,19 @@ use super::queues::HandOffQueues;
 use super::slot::{self, ClaimFuture, Slot, SlotQueues, SlotState};
 use crate::{Error, LockGuard, LockRequest, Result, Wait};
 
-/// A waiter in its queue. Dropping it leaves the queue, and passes on what it has.
+/// A waiter in its queue. Dropping it leaves the queue and passes on the slot's content.
 pub(super) struct Waiting<'a> {
     queues: &'a Arc<HandOffQueues>,
     request: &'a LockRequest,
     slot: Arc<Slot>,
-    /// Only where the wait has an end, since most have none.
+    /// `None` for a wait without a limit, the most frequent case.
     timer: Option<Pin<Box<Sleep>>>,
 }
 
 /// The outcome of a wait.
 pub(super) enum WaitOutcome {
     Decided(Result<Option<LockGuard>>),
-    /// The wait ran out in the queue.
+    /// The wait ran out while the waiter was queued.
     TimedOut,
 }
 
@@ -63,7 +63,8 @@ impl<'a> Waiting<'a> {
                     if guard.is_held() {
                         return Poll::Ready(WaitOutcome::Decided(Ok(Some(guard))));
                     }
-                    // It was lost before we looked; claiming anew tells why, if it is for good.
+                    // The hold was lost before this poll. A new claim returns the reason if it is
+                    // permanent.
                     drop(guard);
                     self.arrive_again();
                 }
@@ -84,7 +85,7 @@ impl<'a> Waiting<'a> {
         }
     }
 
-    /// Enters the queue at its end.
+    /// Enters the queue again, at its end.
     fn arrive_again(&mut self) {
         let (arrived, lapses) = (self.slot.arrived, self.slot.lapses());
         let slot = self.queues.arrive(self.request, arrived, lapses);
@@ -92,7 +93,7 @@ impl<'a> Waiting<'a> {
         leave(self.queues, &old);
     }
 
-    /// Polls the claim, until it is decided or no concern of ours any more.
+    /// Polls the claim until it is decided or this waiter is no longer the driver.
     fn drive(&self, rests_until: Option<Instant>) -> Poll<Result<Option<LockGuard>>> {
         let claimed = self.slot.poll_claim(|| self.claim(rests_until));
         let Poll::Ready(claimed) = claimed else {
@@ -100,7 +101,7 @@ impl<'a> Waiting<'a> {
         };
         match claimed {
             Ok(Some(guard)) => Poll::Ready(Ok(Some(self.queues.granted(&self.slot, guard)))),
-            // What we have by now comes from elsewhere.
+            // The slot has other content by now, which the caller reads next.
             Ok(None) | Err(_) if !self.slot.is_driving() => Poll::Pending,
             Ok(None) => Poll::Ready(Ok(None)),
             Err(error) => {
@@ -116,8 +117,8 @@ impl<'a> Waiting<'a> {
         let mut request = self.request.clone();
         request.max_hold = None;
         request.followers = Some(Slot::followers(&self.slot));
-        // The store may not have been asked for long: that it is away is known only to a waiter
-        // that has asked.
+        // Only a waiter that asked the store knows of an outage. Without one, count the silence
+        // from now.
         let is_silent = self.queues.is_silent(&self.slot.key);
         request.arrived = Some(if is_silent {
             self.slot.arrived
@@ -133,8 +134,8 @@ impl<'a> Waiting<'a> {
         })
     }
 
-    /// A wait without a limit gives up only when the store has not answered for long: then those
-    /// behind that have waited for as long need not find out one by one.
+    /// Fails the waiters behind that have waited as long, so that they need not find out one by
+    /// one. A wait without a limit gives up only after the store was unreachable for long.
     fn fail_others(&self, error: &Error) {
         if self.request.wait() == Wait::Forever && error.is_retryable() {
             self.queues
@@ -149,7 +150,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// Leaves the queue, and passes on what the waiter had.
+/// Leaves the queue and passes on the slot's content.
 fn leave(queues: &HandOffQueues, slot: &Slot) {
     match slot.leave() {
         SlotState::Drives(_) => {
@@ -157,7 +158,7 @@ fn leave(queues: &HandOffQueues, slot: &Slot) {
             queues.driver_left(slot);
         }
         SlotState::Shares(grant) => grant.leave(),
-        // A guard that was not received is handed on, or released.
+        // The drop hands an unreceived guard on or releases it.
         other => {
             drop(slot.take_claim());
             drop(other);

@@ -1,4 +1,4 @@
-//! The reports of a backend about a hold.
+//! Reports of a backend about a hold.
 
 use std::sync::Weak;
 use std::time::Duration;
@@ -7,8 +7,18 @@ use crate::LossReason;
 use crate::backend::Moment;
 use crate::hold::Hold;
 
-/// By this a backend reports what it learned by itself: that a session has ended, or is shorter
-/// from now on.
+/// Reports to a hold that its session or lease has ended, or ends earlier from now on.
+///
+/// ```
+/// use lock_core::LossReason;
+/// use lock_core::backend::LossSender;
+///
+/// fn on_session_expired(holds: &[LossSender]) {
+///     for hold in holds {
+///         hold.lost(LossReason::Expired);
+///     }
+/// }
+/// ```
 #[derive(Clone, Debug)]
 pub struct LossSender {
     hold: Weak<Hold>,
@@ -19,23 +29,25 @@ impl LossSender {
         Self { hold }
     }
 
-    /// Returns true if the hold has ended, by whatever, with its lock delay, or will never begin:
-    /// then no caller needs what is left of it on the store. A backend whose store keeps things
-    /// alive by itself gives it back then, since its guard may never do.
+    /// Returns true if the hold has ended and its lock delay is over, or if it can never start.
+    ///
+    /// No caller then needs its claim on the store. A backend whose store keeps claims alive has to
+    /// remove the claim at that point, since its guard may never be dropped.
     pub fn is_over(&self) -> bool {
         self.hold.upgrade().is_none_or(|hold| hold.is_over())
     }
 
-    /// Bounds the validity of the hold: the store may keep it for no longer than `ttl` from `since`
-    /// on, lock delay included, whatever it has confirmed of requests that were sent before
-    /// `since`. It is renewed soon, and what later requests bring counts in full.
+    /// Limits the validity of the hold to `ttl` from `since` on, lock delay included.
+    ///
+    /// The limit overrides the store's answers to requests sent before `since`. The hold is renewed
+    /// soon, and answers to later requests count in full.
     pub fn limit(&self, since: Moment, ttl: Duration) {
         if let Some(hold) = self.hold.upgrade() {
             hold.count_on_at_most(since, ttl);
         }
     }
 
-    /// Declares the hold lost; does nothing when it has ended already.
+    /// Declares the hold lost; no effect if it has already ended.
     pub fn lost(&self, reason: LossReason) {
         if let Some(hold) = self.hold.upgrade() {
             hold.end(reason);

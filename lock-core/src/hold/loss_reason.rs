@@ -1,24 +1,38 @@
-//! Why a hold ended.
+//! The reason why a hold ended.
 
 use std::fmt;
 
-/// Why a hold ended.
+/// The reason why a hold ended.
+///
+/// ```
+/// use lock_core::{DistributedLockExt, LossReason, MemoryLock};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> lock_core::Result<()> {
+/// let guard = MemoryLock::new().lock("import").await?;
+/// let watch = guard.watch();
+/// drop(guard);
+/// assert_eq!(watch.lost().await, LossReason::Released);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LossReason {
-    /// It could not be renewed in time. Told before anyone else can get in.
+    /// The hold was not renewed in time. The guard learns of it before another client can get the
+    /// lock.
     Expired,
-    /// It was removed on the store: deleted, flushed, evicted, failed over, its session killed.
-    /// A removal cannot be known beforehand, so another client may have got in already; the fencing
+    /// The claim was removed on the store: deleted, flushed, evicted, failed over, session killed.
+    /// No client can foresee a removal, so another client may already hold the lock; the fencing
     /// token tells the two apart.
     Removed,
-    /// The guard was released or dropped. Only a [`HoldWatch`](crate::HoldWatch) that outlives
-    /// the guard is told so.
+    /// The guard was released or dropped. Only a [`HoldWatch`](crate::HoldWatch) that outlives the
+    /// guard sees this reason.
     Released,
-    /// It was held for as long as its request [allowed](crate::LockRequest::max_hold). It is given
-    /// back at once, or after its [lock delay](crate::LockRequest::lock_delay).
+    /// The hold reached its request's [maximum](crate::LockRequest::max_hold). The lock is released
+    /// at once, or after its [lock delay](crate::LockRequest::lock_delay).
     TooLong,
-    /// Its client was [shut down](crate::DistributedLock::shutdown), which gives the key back.
+    /// The client was [shut down](crate::DistributedLock::shutdown), which releases the lock.
     Closed,
 }
 

@@ -1,9 +1,9 @@
-//! Guards that share one hold on the store, each with an end of its own.
+//! Guards that share one hold on the store, each with its own end.
 //!
-//! To each guard its part looks like a hold of its own, a *member*: it can be released, watched and
-//! limited in time by itself. Members are not renewed and not released on the store; they follow
-//! the deadline of the hold that they are part of, and are lost with it. That is released when the
-//! last of them has ended.
+//! Each guard has a *member*, which behaves like a separate hold: it can be released, watched and
+//! limited in time. Members are not renewed or released on the store. They follow the deadline of
+//! the shared hold and are lost with it. The shared hold is released when its last member has
+//! ended.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -14,13 +14,13 @@ use crate::hold::{Hold, Part};
 use crate::mutex::Mutex;
 
 impl Hold {
-    /// Makes a member, which keeps `part` of the whole until it has ended, and may be held for
-    /// `max_hold` at most.
+    /// Makes a member, which keeps `part` of the shared hold until the member ends, for at most
+    /// `max_hold`.
     pub(crate) fn member(self: &Arc<Self>, part: Part, max_hold: Option<Duration>) -> Arc<Self> {
         let mut members = self.members.get_or_init(Mutex::default).lock();
         members.0 += 1;
         let id = self.id.member(members.0);
-        // While no renewal is told to the members, so that this one misses none.
+        // Read while the list is locked, so that this member misses no renewal.
         let confirmation = self.state.lock().confirmation();
         let validity = Validity::of_member(self.clock.now(), &id, confirmation);
         let member = Self::of(id, self.clock, Arc::clone(&self.keeper), validity);
@@ -41,13 +41,13 @@ impl Hold {
         self.part.is_some()
     }
 
-    /// Takes what a member keeps of the whole, if it has not ended.
+    /// Takes the member's part of the shared hold; `None` after the member's end.
     pub(crate) fn take_part(&self) -> Option<Part> {
         let (_, part) = self.part.as_ref()?;
         part.lock().take()
     }
 
-    /// Tells its members until when it is valid now.
+    /// Updates the deadlines of the members.
     pub(super) fn tell_members(&self) {
         let Some(members) = self.members.get() else {
             return;
@@ -62,8 +62,8 @@ impl Hold {
         }
     }
 
-    /// Ends its members, and what it has of another hold. A member that was lost alone keeps the
-    /// key closed for its lock delay.
+    /// Ends the members, and the part of a member in its shared hold. A member that was lost alone
+    /// keeps the key closed for its lock delay.
     pub(super) fn end_members(&self, reason: LossReason) {
         if let Some(members) = self.members.get() {
             let members = std::mem::take(&mut members.lock().1);

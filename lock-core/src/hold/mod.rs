@@ -23,41 +23,39 @@ use crate::hold::state::HoldState;
 use crate::hold::validity::{Check, Confirmed, GuardGeneration, Validity};
 use crate::mutex::Mutex;
 
-/// The keeper of a hold, as far as the hold knows it: it does what its changes entail.
+/// The keeper of a hold, which carries out the effects of the hold's changes.
 pub(crate) trait HoldKeeper: Send + Sync {
-    /// Has the hold looked at then.
+    /// Schedules a check of the hold at `due`.
     fn attend_at(self: Arc<Self>, hold: &Arc<Hold>, due: Moment);
 
-    /// Sees to a hold that has ended for `reason`: forgets it, and gives back what its guard may
-    /// never do.
+    /// Handles the end of a hold: removes it, and releases it if its guard may never do so.
     fn ended(&self, hold: &Hold, reason: LossReason);
 
-    /// Drops `part` then.
+    /// Drops `part` at `until`.
     fn keep_until(&self, part: Part, until: Moment);
 }
 
-/// The share of a member in the guard of the whole hold, which is released when the last one was
-/// dropped.
+/// A member's reference to the guard of the shared hold. Dropping the last one releases the hold.
 pub(crate) type Part = Arc<dyn Any + Send + Sync>;
 
-/// A hold: its validity, and those who are told when it changes.
+/// A hold: its validity, and the tasks that are notified of changes.
 pub(crate) struct Hold {
     pub(crate) id: HoldId,
     clock: Clock,
     keeper: Arc<dyn HoldKeeper>,
     state: Mutex<Validity>,
-    /// When the keeper looks at it, where its schedule has it.
+    /// The next check in the keeper's schedule, if there is one.
     scheduled: Mutex<Option<Moment>>,
     changed: Notify,
     on_loss: OnceLock<Box<dyn Fn() + Send + Sync>>,
-    /// The members that share this hold, if it is shared, and how many there were.
+    /// The members of a shared hold, and how many there ever were.
     members: OnceLock<Mutex<(u64, Vec<Weak<Self>>)>>,
-    /// The hold that this is a member of, if it is one, and its part of that until it has ended.
+    /// For a member: the shared hold, and its part of that hold until the member ends.
     part: Option<(Arc<Self>, Mutex<Option<Part>>)>,
 }
 
 impl Hold {
-    /// Makes the hold of a claim, which was not granted yet.
+    /// Creates the hold of a claim without a grant.
     pub(crate) fn new(id: HoldId, clock: Clock, keeper: Arc<dyn HoldKeeper>) -> Self {
         let validity = Validity::none(clock.now(), &id);
         Self::of(id, clock, keeper, validity)
@@ -77,35 +75,35 @@ impl Hold {
         }
     }
 
-    /// Starts the validity that a grant of `ttl` brought, whose request was `sent` then, and a turn
-    /// of `max_hold` at most.
+    /// Starts a grant of `ttl` to a request sent at `sent`, and a guard's turn of at most
+    /// `max_hold`.
     pub(crate) fn start(&self, sent: Moment, ttl: Duration, max_hold: Option<Duration>) {
         let now = self.clock.now();
         self.state.lock().start(now, (sent, ttl), max_hold);
     }
 
-    /// Returns true if its end has been told.
+    /// Returns true once the hold has ended.
     pub(crate) fn has_ended(&self) -> bool {
         self.state.lock().reason().is_some()
     }
 
-    /// Returns true if it has ended, and its lock delay is over.
+    /// Returns true once the hold has ended and its lock delay is over.
     pub(crate) fn is_over(&self) -> bool {
         self.state.lock().is_over(self.clock.now())
     }
 
-    /// Returns until when its lock delay keeps the key closed, if it was lost so: then it is given
-    /// back when that is over, and its guard does nothing about it.
+    /// Returns the end of the lock delay, if the hold was lost with one. The hold is then released
+    /// at that moment, and the guard's drop does nothing.
     pub(crate) fn closed_until(&self) -> Option<Moment> {
         self.state.lock().closed_until()
     }
 
-    /// Returns what a guard has of the `ttl` that the store granted.
+    /// Returns the guard's part of the `ttl` that the store granted.
     pub(crate) fn usable(&self, ttl: Duration) -> Duration {
         ttl.saturating_sub(self.id.lock_delay())
     }
 
-    /// Returns how long the hold stays valid without another renewal.
+    /// Returns the time that the hold stays valid without another renewal.
     pub(crate) fn remaining(&self) -> Duration {
         match self.expire_if_due() {
             Ok(deadline) => deadline.since(self.clock.now()),
@@ -113,31 +111,31 @@ impl Hold {
         }
     }
 
-    /// Returns what the guard has of the ttl that the store granted last, which may be less than
-    /// was asked for.
+    /// Returns the guard's part of the last granted ttl, which may be less than requested.
     pub(crate) fn ttl(&self) -> Duration {
         self.state.lock().granted_ttl().unwrap_or_default()
     }
 
-    /// Returns for how long the store keeps it from a request on: what it granted last, or what it
-    /// was asked for.
+    /// Returns the time that the store keeps the hold after a request: as granted last, else as
+    /// requested.
     pub(crate) fn store_ttl(&self) -> Duration {
         let granted = self.state.lock().granted_ttl();
         granted.map_or(self.id.store_ttl(), |ttl| ttl + self.id.lock_delay())
     }
 
-    /// Returns for how long its present guard has had it.
+    /// Returns the time that the present guard has had the hold.
     pub(crate) fn held_for(&self) -> Duration {
         self.state.lock().held_for(self.clock.now())
     }
 
-    /// Returns true if most of what the store granted is ahead.
+    /// Returns true if most of the granted time is left.
     pub(crate) fn is_fresh(&self) -> bool {
         self.state.lock().is_fresh(self.clock.now())
     }
 
-    /// Returns the deadline of a valid hold, or why it is none. Reading a deadline that has passed
-    /// makes the loss final: no later renewal brings the hold back.
+    /// Returns the deadline of a valid hold, else the reason of its end.
+    ///
+    /// Reading a deadline that has passed makes the loss final: no later renewal revives the hold.
     pub(crate) fn expire_if_due(&self) -> Result<Moment, LossReason> {
         self.check_generation(None)
     }
@@ -160,7 +158,7 @@ impl Hold {
         }
     }
 
-    /// Ends the hold; the first reason stays. Returns true if this has ended it.
+    /// Ends the hold and returns true, unless it has ended before, whose reason stays.
     pub(crate) fn end(&self, reason: LossReason) -> bool {
         let has_ended = self.state.lock().end(self.clock.now(), reason);
         if has_ended {
@@ -169,13 +167,13 @@ impl Hold {
         has_ended
     }
 
-    /// Has `action` done when the hold is lost, however late its guard is dropped.
+    /// Registers `action` to run when the hold is lost, even if its guard is never dropped.
     pub(crate) fn on_loss(&self, action: impl Fn() + Send + Sync + 'static) {
-        // A hold meets one queue in its life, so nothing is ever overwritten.
+        // A hold belongs to at most one hand-off queue, so this is set once.
         let _first = self.on_loss.set(Box::new(action));
     }
 
-    /// Tells its end once more if that came before the keeper knew of it.
+    /// Repeats the notification of an end that came before the keeper registered the hold.
     pub(crate) fn notify_early_end(&self) {
         let end = self.state.lock().reason();
         if let Some(reason) = end {
@@ -194,7 +192,7 @@ impl Hold {
         self.end_members(reason);
     }
 
-    /// Ends the turn of a valid hold's guard and starts the next guard's, of `max_hold` at most.
+    /// Ends the turn of a valid hold's guard and starts the next, of at most `max_hold`.
     pub(crate) fn next_turn(
         self: &Arc<Self>,
         max_hold: Option<Duration>,
@@ -208,7 +206,7 @@ impl Hold {
         Some(generation)
     }
 
-    /// Limits for how long the present guard has it, from now on.
+    /// Limits the present guard's time to `max_hold` from now on.
     pub(crate) fn hold_at_most(self: &Arc<Self>, max_hold: Option<Duration>) {
         if let Some(limit) = max_hold {
             self.state.lock().hold_at_most(self.clock.now(), limit);
@@ -221,20 +219,20 @@ impl Hold {
         self.attend_at(scheduled.unwrap_or(self.clock.now()));
     }
 
-    /// Has the keeper look at the hold then, or when its turn ends.
+    /// Schedules a check of the hold at `due`, or at the end of the guard's turn if that is
+    /// earlier.
     pub(crate) fn attend_at(self: &Arc<Self>, due: Moment) {
         let turn_ends = self.state.lock().turn_ends();
         let due = turn_ends.map_or(due, |ends| ends.min(due));
         Arc::clone(&self.keeper).attend_at(self, due);
     }
 
-    /// Notes when the schedule has it looked at; returns when that was to be before.
+    /// Records the hold's entry in the schedule; returns the previous one.
     pub(crate) fn reschedule(&self, due: Option<Moment>) -> Option<Moment> {
         std::mem::replace(&mut self.scheduled.lock(), due)
     }
 
-    /// Takes the answer to a renewal that was `sent` then; `None` if the hold has ended, before or
-    /// by this.
+    /// Applies the answer to a renewal sent at `sent`; `None` if the hold has ended.
     pub(crate) fn renewed(&self, sent: Moment, ttl: Duration) -> Option<Confirmed> {
         self.expire_if_due().ok()?;
         let confirmed = self.state.lock().renewed(self.clock.now(), sent, ttl);
@@ -245,11 +243,11 @@ impl Hold {
         self.expire_if_due().ok().map(|_| confirmed)
     }
 
-    /// Ends its validity `ttl` after `since` at the latest, lock delay included, unless a later
-    /// request is confirmed, and has it renewed soon.
+    /// Limits the validity to `ttl` from `since`, lock delay included, and requests a renewal soon.
+    /// The limit ends when a later request is confirmed.
     pub(crate) fn count_on_at_most(self: &Arc<Self>, since: Moment, ttl: Duration) {
         let is_held = self.state.lock().limit(since, self.usable(ttl));
-        // Those who sleep until its deadline have an earlier one now.
+        // Wake the tasks that sleep until the deadline, since it may be earlier now.
         self.changed.notify_waiters();
         self.tell_members();
         if is_held {
@@ -258,8 +256,7 @@ impl Hold {
         }
     }
 
-    /// Returns the state of the hold for the guard of one turn, and when it changes without an
-    /// event.
+    /// Returns the state for a guard of `generation`, and when it next changes without an event.
     pub(crate) fn state_in(&self, generation: GuardGeneration) -> (HoldState, Option<Moment>) {
         match self.check(generation) {
             Ok(deadline) => {
@@ -270,12 +267,12 @@ impl Hold {
         }
     }
 
-    /// Resolves at the next change of the state that is not due by the clock.
+    /// Resolves at the next change that is not due to the passing of time.
     pub(crate) fn changed(&self) -> Notified<'_> {
         self.changed.notified()
     }
 
-    /// Sleeps until `moment`; for ever outside of a runtime.
+    /// Sleeps until `moment`; for ever outside a runtime.
     pub(crate) async fn sleep_until(&self, moment: Moment) {
         let is_in_runtime = Handle::try_current().is_ok();
         match is_in_runtime {
@@ -284,12 +281,13 @@ impl Hold {
         }
     }
 
-    /// Begins a renewal; `false` while one is under way, and for a member, which follows the whole.
+    /// Starts a renewal; false while one is pending, and for a member, which follows its shared
+    /// hold.
     pub(crate) fn begin_renewal(&self) -> bool {
         !self.is_member() && self.state.lock().begin_renewal()
     }
 
-    /// Makes the hold due for another renewal after one with an unknown outcome.
+    /// Makes the hold due again after a renewal with an unknown outcome.
     pub(crate) fn renewal_failed(&self) {
         self.state.lock().renewal_failed();
     }
@@ -299,13 +297,13 @@ impl Hold {
         self.state.lock().was_renewed()
     }
 
-    /// Has the keeper ask soon whether it is still there, since something happened to its key.
+    /// Requests an early renewal, after a change of the key.
     pub(crate) fn recheck(self: &Arc<Self>) {
         self.state.lock().mark_recheck();
         self.attend_to_recheck();
     }
 
-    /// Has the keeper ask soon if something happened to the key since the last renewal was sent.
+    /// Requests an early renewal if the key changed since the last renewal was sent.
     pub(crate) fn recheck_if_needed(self: &Arc<Self>) {
         if self.state.lock().needs_recheck() {
             self.attend_to_recheck();
@@ -317,7 +315,7 @@ impl Hold {
         self.attend_at(soon);
     }
 
-    /// Waits for the end of the hold, or of its guard's turn.
+    /// Waits until the hold or its guard's turn ends.
     pub(crate) async fn ended(&self, generation: GuardGeneration) -> LossReason {
         loop {
             let changed = self.changed.notified();
@@ -325,8 +323,8 @@ impl Hold {
                 Ok(deadline) => deadline,
                 Err(reason) => return reason,
             };
-            // The keeper's timer ends the hold at its deadline, but the keeper may be held up or
-            // have gone with the runtime of another caller.
+            // The keeper's timer ends the hold at its deadline, but the keeper may be late, or gone
+            // with another caller's runtime.
             tokio::select! {
                 () = changed => {}
                 () = self.sleep_until(deadline) => {}

@@ -1,4 +1,4 @@
-//! The state of a hold: held, in doubt, or lost.
+//! The state of a hold: held, suspect, or lost.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,35 +7,49 @@ use crate::hold::loss_reason::LossReason;
 
 /// The state of a hold at a moment, by the local clock.
 ///
-/// Between fine and lost there is time to act: a task that sees [`Suspect`](Self::Suspect) can
-/// finish a step, put off the next one, or write down how far it is, all while the lock is still
-/// held.
+/// [`Suspect`](Self::Suspect) leaves time to act while the lock is still held: a task can finish a
+/// step, postpone the next one, or save its progress.
+///
+/// ```
+/// use lock_core::{DistributedLockExt, HoldState, MemoryLock};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> lock_core::Result<()> {
+/// let guard = MemoryLock::new().lock("import").await?;
+/// match guard.state() {
+///     HoldState::Held { .. } => {}
+///     HoldState::Suspect { remaining, .. } => println!("save within {remaining:?}"),
+///     HoldState::Lost(reason) => println!("stop: {reason}"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HoldState {
     /// Held, and renewed in time.
     Held {
-        /// The time that it stays held without another renewal.
+        /// The time that the lock stays held without another renewal.
         remaining: Duration,
     },
-    /// Held, but its renewal has had no answer for half of the ttl: the store is slow, silent or
-    /// out of reach. It is held again when a renewal is confirmed, and lost when none is.
+    /// Held, but the renewal is unanswered at half of the ttl: the store is slow or unreachable.
+    /// The next confirmed renewal leads back to `Held`; without one the lock is lost.
     Suspect {
-        /// For how long the renewal has been due, which is at a third of the ttl.
+        /// The time since the renewal was due, which is at a third of the ttl.
         overdue: Duration,
-        /// The time that it stays held without a renewal.
+        /// The time that the lock stays held without a renewal.
         remaining: Duration,
     },
-    /// Not held any more.
+    /// No longer held.
     Lost(LossReason),
 }
 
 impl HoldState {
-    /// Returns true if the lock is held, be it in doubt.
+    /// Returns true if the lock is held, including [`Suspect`](Self::Suspect).
     pub fn is_held(self) -> bool {
         !matches!(self, Self::Lost(_))
     }
 
-    /// Returns true if only the durations differ.
+    /// Returns true if the two states differ in durations only.
     pub(crate) fn is_alike(self, other: Self) -> bool {
         std::mem::discriminant(&self) == std::mem::discriminant(&other)
     }

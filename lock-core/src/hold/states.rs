@@ -1,4 +1,4 @@
-//! The changes of a hold, one after the other.
+//! A stream of a hold's states.
 
 use std::fmt;
 use std::pin::Pin;
@@ -35,11 +35,11 @@ impl Hold {
     }
 }
 
-/// The states of a hold, one after the other: first the present one, then each change, last
+/// The states of a hold as a stream: the present one, each change, and finally
 /// [`Lost`](HoldState::Lost).
 ///
-/// It outlives the guard and never keeps the lock. Changes that come and go between two calls are
-/// not remembered: what is told was so when it was asked for.
+/// It outlives the guard and does not keep the lock. It does not buffer: it skips a change that
+/// reverts between two calls.
 ///
 /// ```
 /// use lock_core::{DistributedLockExt, HoldState, MemoryLock};
@@ -59,7 +59,7 @@ pub struct HoldStates {
     hold: Arc<Hold>,
     generation: GuardGeneration,
     last: Option<HoldState>,
-    /// The wait that is under way.
+    /// The pending wait of `poll_next`.
     next: Option<Pin<Box<dyn Future<Output = Option<HoldState>> + Send + Sync>>>,
 }
 
@@ -73,11 +73,11 @@ impl HoldStates {
         }
     }
 
-    /// The next state; `None` after the end.
+    /// Returns the next state; `None` after [`Lost`](HoldState::Lost).
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: a change that was not received is told the next time.
+    /// Cancel safe: the next call returns a change that a dropped call missed.
     pub async fn next(&mut self) -> Option<HoldState> {
         let next = self.hold.next_state(self.generation, self.last).await?;
         self.last = Some(next);

@@ -1,5 +1,6 @@
-//! Until when a hold is valid, why it ended, and until when its key stays closed after that: a
-//! state machine without a clock, a lock or a store.
+//! The validity of a hold: its deadline, why it ended, and how long its key stays closed.
+//!
+//! A state machine without a clock, a lock or a store.
 
 use std::time::Duration;
 
@@ -7,52 +8,51 @@ use crate::backend::{HoldId, Moment};
 use crate::hold::loss_reason::LossReason;
 use crate::hold::state::HoldState;
 
-/// The time that a hold is left alone after it was confirmed, although its key changes: a thirtieth
-/// of its ttl within these.
+/// Bounds of the pause after a confirmation before a change of the key causes another renewal. The
+/// pause is a thirtieth of the ttl.
 const RECHECK_PAUSE_MIN: Duration = Duration::from_millis(10);
 const RECHECK_PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// The state that changes in the life of a hold. Each method is told the present moment.
+/// The variable state of a hold. Methods get the present moment as an argument.
 #[derive(Debug)]
 pub(crate) struct Validity {
-    /// The time that the key stays closed after a loss.
+    /// Time that the key stays closed after a loss.
     lock_delay: Duration,
     deadline: Moment,
-    /// When the request was sent that won or renewed it last.
+    /// When the last confirmed request was sent.
     confirmed: Moment,
-    /// The part for its guard of the ttl that the store granted then, which may be less than was
-    /// asked for.
+    /// The guard's part of the ttl granted then, which may be less than requested.
     ttl: Duration,
     /// When the next renewal is due.
     renewal_due: Moment,
     end: Option<LossReason>,
-    /// True if it has had a guard.
+    /// True once a guard existed.
     granted: bool,
-    /// Until when the store is to keep the key closed, after a loss.
+    /// After a loss: until when the store keeps the key closed.
     closed_until: Option<Moment>,
-    /// Which guard the hold belongs to: it changes when it is handed on.
+    /// The present guard's number, which changes when the hold is handed on.
     generation: GuardGeneration,
-    /// Since when that guard has it.
+    /// When that guard got the hold.
     turn_began: Moment,
-    /// When that guard has had it for as long as it may.
+    /// When that guard reaches its maximum time.
     turn_ends: Option<Moment>,
     renewing: bool,
     /// True if a renewal was ever sent.
     was_renewed: bool,
-    /// True if something happened to the key that a renewal under way may not have seen.
+    /// True if the key changed after the pending or last renewal was sent.
     recheck: bool,
-    /// A bound for the answers to requests that were sent before some moment.
+    /// A limit on the answers to requests sent before a given moment.
     limit: Option<Limit>,
 }
 
-/// The end of the validity that requests sent before `since` brought, at the latest.
+/// The latest deadline that requests sent before `since` can give.
 #[derive(Clone, Copy, Debug)]
 struct Limit {
     since: Moment,
     until: Moment,
 }
 
-/// The last grant or renewal, and when its request was sent.
+/// The last grant or renewal, with the moment its request was sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Confirmation {
     sent: Moment,
@@ -61,32 +61,31 @@ pub(crate) struct Confirmation {
     deadline: Moment,
 }
 
-/// Counts the guards that a hold belonged to, one after the other.
+/// The number of a guard in the sequence of a hold's guards.
 pub(crate) type GuardGeneration = u64;
 
-/// The answer to whether a hold is valid.
+/// The result of a validity check.
 pub(crate) enum Check {
-    /// Until then.
+    /// Valid until this moment.
     Valid(Moment),
-    /// It had ended before.
+    /// The hold had ended before.
     Ended(LossReason),
-    /// It has ended by this, and that is to be told.
+    /// This check has ended the hold; notify its waiters.
     EndsNow(LossReason),
 }
 
-/// The outcome of a confirmed renewal.
+/// The result of a confirmed renewal.
 pub(crate) struct Confirmed {
-    /// True if it was sent after what was confirmed before.
+    /// True if its request was sent after the last confirmed one.
     pub(crate) is_news: bool,
-    /// True if those who wait for a change have to look: it was overdue, or its deadline is earlier
-    /// than before.
+    /// True if waiting tasks must recheck: the renewal was overdue, or the deadline is earlier now.
     pub(crate) is_to_be_told: bool,
-    /// When the next one is due.
+    /// When the next renewal is due.
     pub(crate) renewal_due: Moment,
 }
 
 impl Validity {
-    /// Returns that of a claim, which was not granted yet.
+    /// Creates the validity of a claim without a grant.
     pub(crate) fn none(now: Moment, id: &HoldId) -> Self {
         Self {
             lock_delay: id.lock_delay(),
@@ -107,7 +106,7 @@ impl Validity {
         }
     }
 
-    /// Returns that of a member of another hold, which was granted `confirmation`.
+    /// Creates the validity of a member, whose shared hold has `confirmation`.
     pub(crate) fn of_member(now: Moment, id: &HoldId, confirmation: Confirmation) -> Self {
         let mut member = Self::none(now, id);
         member.granted = true;
@@ -115,8 +114,8 @@ impl Validity {
         member
     }
 
-    /// Starts the validity that a grant of `ttl` brought, whose request was `sent` then, and a turn
-    /// of `max_hold` at most.
+    /// Starts a grant of `ttl` to a request sent at `sent`, and a guard's turn of at most
+    /// `max_hold`.
     pub(crate) fn start(
         &mut self,
         now: Moment,
@@ -129,9 +128,9 @@ impl Validity {
         self.confirm(sent, ttl);
     }
 
-    /// Ends the hold if its time is over; it is checked for the guard of a `generation`, if one is
-    /// given. Reading a deadline that has passed makes the loss final: no later renewal brings the
-    /// hold back.
+    /// Checks the hold, for the guard of `generation` if one is given, and ends it if it is due.
+    ///
+    /// Reading a deadline that has passed makes the loss final: no later renewal revives the hold.
     pub(crate) fn check(&mut self, now: Moment, generation: Option<GuardGeneration>) -> Check {
         if generation.is_some_and(|generation| generation != self.generation) {
             return Check::Ended(LossReason::Released);
@@ -147,8 +146,10 @@ impl Validity {
         Check::EndsNow(reason)
     }
 
-    /// Ends the hold; the first reason stays. Returns true if this has ended it. A guard that was
-    /// lost, and not given back while it was valid, leaves the key closed for its lock delay.
+    /// Ends the hold and returns true, unless it has ended before, whose reason stays.
+    ///
+    /// A guard that was lost, rather than released while valid, keeps the key closed for its lock
+    /// delay.
     pub(crate) fn end(&mut self, now: Moment, reason: LossReason) -> bool {
         if self.end.is_some() {
             return false;
@@ -163,8 +164,8 @@ impl Validity {
         true
     }
 
-    /// Ends the turn of the guard and starts the next guard's, of `max_hold` at most; `None` if the
-    /// hold has ended.
+    /// Ends the guard's turn and starts the next, of at most `max_hold`; `None` if the hold has
+    /// ended.
     pub(crate) fn next_turn(
         &mut self,
         now: Moment,
@@ -183,12 +184,12 @@ impl Validity {
         self.turn_ends = max_hold.map(|limit| now.plus(limit));
     }
 
-    /// Limits for how long the present guard has it, from now on.
+    /// Limits the present guard's time to `max_hold` from now on.
     pub(crate) fn hold_at_most(&mut self, now: Moment, max_hold: Duration) {
         self.turn_ends = Some(now.plus(max_hold));
     }
 
-    /// Takes the answer to a renewal that was `sent` then.
+    /// Applies the answer to a renewal sent at `sent`.
     pub(crate) fn renewed(&mut self, now: Moment, sent: Moment, ttl: Duration) -> Confirmed {
         let (was_overdue, confirmed) = (self.overdue_from() <= now, self.confirmed);
         let deadline = self.deadline;
@@ -201,8 +202,8 @@ impl Validity {
         }
     }
 
-    /// Takes over the last confirmation of the hold that this is a member of. Returns true if those
-    /// who wait for a change have to look.
+    /// Copies the confirmation of the shared hold to this member. Returns true if waiting tasks
+    /// must recheck.
     pub(crate) fn follow(&mut self, now: Moment, whole: Confirmation) -> bool {
         let (was_overdue, deadline) = (self.overdue_from() <= now, self.deadline);
         self.take_over(whole);
@@ -216,8 +217,8 @@ impl Validity {
         self.deadline = whole.deadline;
     }
 
-    /// The latest confirmation counts, be it shorter or longer; one that was sent before what is
-    /// confirmed already changes nothing.
+    /// Applies the confirmation with the latest `sent`, even if it is shorter. An answer to an
+    /// earlier request changes nothing.
     fn confirm(&mut self, sent: Moment, ttl: Duration) {
         if sent < self.confirmed {
             return;
@@ -237,7 +238,7 @@ impl Validity {
         }
     }
 
-    /// When its guard ends by itself, and why.
+    /// Returns when the guard ends without a renewal, and for what reason.
     fn valid_until(&self) -> (Moment, LossReason) {
         match self.turn_ends {
             Some(ends) if ends < self.deadline => (ends, LossReason::TooLong),
@@ -245,11 +246,11 @@ impl Validity {
         }
     }
 
-    /// Has no request that was sent before `since` count for longer than `ttl` from then on.
-    /// Returns true if a guard has the hold.
+    /// Limits requests sent before `since` to `ttl` from then on. Returns true if a guard has the
+    /// hold.
     pub(crate) fn limit(&mut self, since: Moment, ttl: Duration) -> bool {
         let until = deadline(since, ttl);
-        // An earlier limit stays until a later request was answered: the store may have acted on
+        // Keep an earlier limit until a later request is answered: the store may have acted on
         // either.
         let until = self.limit.map_or(until, |limit| limit.until.min(until));
         self.limit = Some(Limit { since, until });
@@ -257,7 +258,7 @@ impl Validity {
         self.granted && self.end.is_none()
     }
 
-    /// Returns `deadline`, or the limit of a request that was `sent` before it was set.
+    /// Returns `deadline`, capped by the limit if the request was sent before it.
     fn limited(&mut self, sent: Moment, deadline: Moment) -> Moment {
         match self.limit {
             Some(limit) if sent < limit.since => deadline.min(limit.until),
@@ -269,7 +270,7 @@ impl Validity {
         }
     }
 
-    /// Begins a renewal; `false` while one is under way.
+    /// Starts a renewal; false while one is pending.
     pub(crate) fn begin_renewal(&mut self) -> bool {
         if self.renewing {
             return false;
@@ -278,36 +279,35 @@ impl Validity {
         true
     }
 
-    /// Makes the hold due for another renewal after one with an unknown outcome.
+    /// Makes the hold due again after a renewal with an unknown outcome.
     pub(crate) fn renewal_failed(&mut self) {
         self.renewing = false;
     }
 
-    /// Returns true if a renewal was ever sent; the first one may be unanswered when its key
-    /// changes.
+    /// Returns true if a renewal was ever sent, even if it is still unanswered.
     pub(crate) fn was_renewed(&self) -> bool {
         self.was_renewed
     }
 
-    /// Notes that something happened to the key on the store.
+    /// Records a change of the key on the store.
     pub(crate) fn mark_recheck(&mut self) {
         self.recheck = true;
     }
 
-    /// Returns true if something happened since the last renewal was sent.
+    /// Returns true if the key changed since the last renewal was sent.
     pub(crate) fn needs_recheck(&self) -> bool {
         self.recheck
     }
 
-    /// Returns when to ask the store whether it is still there, once something has happened to its
-    /// key: at once, but not again and again for a key that changes all the time.
+    /// Returns when to renew after a change of the key. A pause after the last confirmation keeps a
+    /// key that keeps changing from being renewed all the time.
     pub(crate) fn next_recheck(&self, now: Moment) -> Moment {
         let shortest = RECHECK_PAUSE_MIN.min(self.ttl / 4);
         let pause = (self.ttl / 30).clamp(shortest, RECHECK_PAUSE_MAX);
         now.max(self.confirmed.plus(pause))
     }
 
-    /// Returns the state of a hold that is valid until `deadline`, and when it changes without an
+    /// Returns the state of a hold valid until `deadline`, and when it next changes without an
     /// event.
     pub(crate) fn state(&self, now: Moment, deadline: Moment) -> (HoldState, Moment) {
         let remaining = deadline.since(now);
@@ -319,64 +319,62 @@ impl Validity {
         (HoldState::Suspect { overdue, remaining }, deadline)
     }
 
-    /// From when on a renewal has had half of the time again that it was waited for: it is sent at
-    /// a third of the ttl, and should be answered by its half.
+    /// Returns when the renewal is overdue: at half of the ttl, after it was sent at a third.
     fn overdue_from(&self) -> Moment {
         self.renewal_due
             .plus(self.renewal_due.since(self.confirmed) / 2)
     }
 
-    /// Returns why it ended, if it has.
+    /// Returns the reason of the end; `None` while the hold is valid.
     pub(crate) fn reason(&self) -> Option<LossReason> {
         self.end
     }
 
-    /// Until when its lock delay keeps the key closed, if it has ended so.
+    /// Returns the end of the lock delay, if the hold was lost with one.
     pub(crate) fn closed_until(&self) -> Option<Moment> {
         self.closed_until
     }
 
-    /// Returns true if it has ended, and its lock delay is over.
+    /// Returns true once the hold has ended and its lock delay is over.
     pub(crate) fn is_over(&self, now: Moment) -> bool {
         self.end.is_some() && self.closed_until.is_none_or(|until| now >= until)
     }
 
-    /// Returns what the guard has of the ttl that the store granted last, if it has granted any.
+    /// Returns the guard's part of the last granted ttl; `None` before a grant.
     pub(crate) fn granted_ttl(&self) -> Option<Duration> {
         self.granted.then_some(self.ttl)
     }
 
-    /// Returns when its guard will have had it for as long as it may.
+    /// Returns when the present guard reaches its maximum time.
     pub(crate) fn turn_ends(&self) -> Option<Moment> {
         self.turn_ends
     }
 
-    /// Returns for how long its present guard has had it.
+    /// Returns the time that the present guard has had the hold.
     pub(crate) fn held_for(&self, now: Moment) -> Duration {
         now.since(self.turn_began)
     }
 
-    /// Returns true if it was granted or renewed so lately that no renewal is due: most of what the
-    /// store granted is ahead.
+    /// Returns true if no renewal is due, so that most of the granted time is left.
     pub(crate) fn is_fresh(&self, now: Moment) -> bool {
         self.deadline.since(now) >= self.ttl * 2 / 3
     }
 }
 
-/// The time by which a hold ends before the store's expiry, so that its end is told by then: timers
-/// have steps of 1 ms, and a busy machine lets them and the tasks that they wake run late.
+/// Bounds of the margin for late timers. Timers have a resolution of 1 ms, and a busy machine runs
+/// them and the tasks that they wake late.
 const LATENESS_MIN: Duration = Duration::from_millis(10);
 const LATENESS_MAX: Duration = Duration::from_millis(50);
 
-/// Returns when a hold for `ttl` from `sent` on stops being valid: a margin before the store's own
-/// expiry, for clocks that run at rates up to 1 % apart, and for what comes late.
+/// Returns the deadline of a hold for `ttl` from `sent`. A margin before the store's expiry covers
+/// clock rates that differ by up to 1 %, and late timers.
 fn deadline(sent: Moment, ttl: Duration) -> Moment {
     let drift = ttl / 100;
     let lateness = (ttl / 20).clamp(LATENESS_MIN, LATENESS_MAX).min(ttl / 2);
     sent.plus(ttl - drift - lateness)
 }
 
-/// Returns when a hold for `ttl` from `sent` on is renewed: a third of the ttl leaves room for two
+/// Returns when to renew a hold for `ttl` from `sent`. A third of the ttl leaves time for two
 /// failures.
 pub(crate) fn renewal_due(sent: Moment, ttl: Duration) -> Moment {
     sent.plus(ttl / 3)

@@ -1,4 +1,4 @@
-//! A look at a hold from anywhere.
+//! A view of a hold that is independent of its guard.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,10 +7,10 @@ use crate::hold::Hold;
 use crate::hold::validity::GuardGeneration;
 use crate::{FencingToken, HoldState, HoldStates, LockKey, LossReason};
 
-/// A view of a hold that can be cloned and sent anywhere, also into blocking work.
+/// A view of a hold that can be cloned and moved anywhere, for example into blocking work.
 ///
-/// It outlives the guard and never keeps the lock: once the guard is released or dropped it says
-/// that the lock is not held any more.
+/// It outlives the guard and does not keep the lock: once the guard is released or dropped, it
+/// reports that the lock is not held.
 ///
 /// ```
 /// use lock_core::{DistributedLockExt, MemoryLock};
@@ -42,22 +42,22 @@ impl HoldWatch {
         }
     }
 
-    /// The locked resource.
+    /// Returns the locked key.
     pub fn key(&self) -> &LockKey {
         self.hold.id.key()
     }
 
-    /// The fencing token of the guard: greater for every later grant of this key.
+    /// Returns the guard's fencing token, which is greater for every later grant of this key.
     pub fn token(&self) -> FencingToken {
         self.token
     }
 
-    /// Returns true if the lock is held at this very moment, by the local clock alone.
+    /// Returns true if the lock is held at this moment, by the local clock.
     pub fn is_held(&self) -> bool {
         self.hold.check(self.generation).is_ok()
     }
 
-    /// Returns how long it stays held without another renewal; zero when it is not held.
+    /// Returns the time until the hold expires without another renewal; zero if it is not held.
     pub fn remaining(&self) -> Duration {
         if self.is_held() {
             self.hold.remaining()
@@ -66,22 +66,21 @@ impl HoldWatch {
         }
     }
 
-    /// Returns the state of the hold at this moment, by the local clock alone: held, held with a
-    /// renewal that is overdue, or lost.
+    /// Returns the state of the hold, by the local clock: held, renewal overdue, or lost.
     pub fn state(&self) -> HoldState {
         self.hold.state_in(self.generation).0
     }
 
-    /// Returns the state of the hold now, and then each change, until the hold is lost.
+    /// Returns a stream of the present state and each change, until the hold is lost.
     pub fn states(&self) -> HoldStates {
         HoldStates::new(Arc::clone(&self.hold), self.generation)
     }
 
-    /// Waits until the lock is not held any more, and says why.
+    /// Waits until the lock is no longer held and returns the reason.
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe, and any number of callers may wait.
+    /// Cancel safe. Any number of callers may wait.
     pub async fn lost(&self) -> LossReason {
         self.hold.ended(self.generation).await
     }

@@ -16,26 +16,25 @@ use crate::keeper::schedule::RenewalSchedule;
 use crate::mutex::Mutex;
 use crate::{LossReason, Result};
 
-/// The part of a keeper that lives on one runtime, with the schedule of the holds that are kept
-/// there.
+/// The part of a keeper on one runtime, with the schedule of the holds kept there.
 pub(crate) struct RuntimeKeeper {
     pub(crate) client: Arc<KeeperInner>,
     schedule: Arc<RenewalSchedule>,
-    /// Where holds are renewed, and released when no caller waits for that.
+    /// The runtime that renews the holds and releases those without a waiting caller.
     pub(crate) handle: Handle,
 }
 
-/// The parts of a keeper, as long as they have holds.
+/// The parts of a keeper, one per runtime, while they have holds.
 #[derive(Default)]
 pub(crate) struct RuntimeKeepers(Mutex<HashMap<Id, Weak<RuntimeKeeper>>>);
 
 impl RuntimeKeepers {
-    /// Returns the part for holds of `client` that are claimed here.
+    /// Returns the part for holds of `client` that are claimed on the present runtime.
     ///
     /// # Errors
     ///
-    /// [`Config`](crate::ErrorKind::Config) outside of a runtime, where holds are kept by the
-    /// caller.
+    /// [`Config`](crate::ErrorKind::Config) outside a runtime, if the keeper is on the caller's
+    /// runtime.
     pub(crate) fn here(&self, client: &Arc<KeeperInner>) -> Result<Arc<RuntimeKeeper>> {
         let handle = client.keeper_runtime.handle()?;
         let mut all = self.0.lock();
@@ -54,8 +53,7 @@ impl RuntimeKeepers {
 }
 
 impl RuntimeKeeper {
-    /// Keeps a hold that was granted for `ttl` by a request that was `sent` then, for `max_hold` at
-    /// most.
+    /// Keeps a hold that was granted for `ttl` to a request sent at `sent`, for at most `max_hold`.
     pub(crate) fn keep(
         &self,
         hold: &Arc<Hold>,
@@ -79,7 +77,7 @@ impl HoldKeeper for RuntimeKeeper {
             self.handle
                 .spawn(keep(schedule, client, self.client.clock, attendance));
         }
-        // It may have ended just before it was entered, and its end has taken it out.
+        // The hold may have ended just before it was entered, when its end removed no entry.
         if hold.has_ended() {
             self.schedule.remove(hold);
         }
@@ -88,14 +86,14 @@ impl HoldKeeper for RuntimeKeeper {
     fn ended(&self, hold: &Hold, reason: LossReason) {
         self.schedule.remove(hold);
         let closed_until = hold.closed_until();
-        // From before it leaves the registry, so that no shutdown finds it neither held nor under
-        // way.
+        // Created before the hold leaves the registry, so that a shutdown always sees the hold or
+        // its release.
         let is_free_at_once =
             reason == LossReason::TooLong && closed_until.is_none() && !hold.is_member();
         let releasing = is_free_at_once.then(|| self.client.releasing(hold));
         if let Some(hold) = self.client.registry.leave(hold) {
-            // Its guard may be stuck or leaked, and the store knows of no limit, nor always of the
-            // loss.
+            // The guard may be stuck or leaked. The store knows no maximum hold, and may not know
+            // of the loss.
             match (releasing, closed_until) {
                 (Some(releasing), _) => self.release_in_background(&hold, releasing, None::<()>),
                 (None, Some(until)) => self.release_after(&hold, until),

@@ -15,22 +15,21 @@ use crate::keeper::inner::KeeperInner;
 use crate::keeper::shutdown_gate::ReleaseGuard;
 
 impl KeeperInner {
-    /// Notes that a release is under way: the store ends the hold after one ttl of its own without
-    /// it.
+    /// Registers a release in progress. Without it, the store ends the hold after the store's ttl.
     pub(crate) fn releasing(&self, hold: &Hold) -> ReleaseGuard {
         let now = self.clock.now();
         let of_key = self.releases.begin(&hold.id);
         self.gate.release(of_key, now, now.plus(hold.store_ttl()))
     }
 
-    /// Releases from `runtime`.
+    /// Releases `hold` in a task on `runtime`.
     pub(crate) fn release_from(self: &Arc<Self>, runtime: &Handle, hold: &Arc<Hold>) {
         let (keeper, hold, releasing) = (Arc::clone(self), Arc::clone(hold), self.releasing(hold));
         runtime.spawn(keeper.release_until_confirmed(hold, None::<()>, releasing));
     }
 
-    /// Repeats the release until the store has answered, at most for one ttl of the store: by then
-    /// it has ended the hold by itself. Drops `place` after that.
+    /// Repeats the release until the store confirms it, at most for the store's ttl. After that the
+    /// store itself has ended the hold. Drops `place` afterwards.
     async fn release_until_confirmed<P: Send>(
         self: Arc<Self>,
         hold: Arc<Hold>,
@@ -47,7 +46,7 @@ impl KeeperInner {
             }
             let pause = backoff.next_pause().min(left);
             if !error.is_retryable() {
-                // The next waiter gets the error of the store now instead of after a ttl.
+                // Let the next waiter get the store's error now instead of after a ttl.
                 place = None;
             }
             tokio::time::sleep(pause).await;
@@ -58,9 +57,10 @@ impl KeeperInner {
 }
 
 impl RuntimeKeeper {
-    /// Releases when the lock delay of a hold is over, `until` then. A store that has ended the
-    /// hold by itself is asked in vain; one whose holds share a lease may not have. Until then
-    /// nothing is under way that a shutdown would wait for.
+    /// Releases a hold at `until`, when its lock delay is over.
+    ///
+    /// Most stores have ended the hold by then, but a store whose holds share a lease may not have.
+    /// Until then no release is registered, so a shutdown does not wait for it.
     pub(crate) fn release_after(&self, hold: &Arc<Hold>, until: Moment) {
         let (keeper, hold) = (Arc::clone(&self.client), Arc::clone(hold));
         self.handle.spawn(async move {
@@ -72,8 +72,8 @@ impl RuntimeKeeper {
         });
     }
 
-    /// Releases from any thread, also in `Drop`. Only when that is confirmed `place` is dropped,
-    /// which lets the next waiter of this process claim.
+    /// Releases a hold from any thread, also in `Drop`. Drops `place` after the confirmation, so
+    /// that the next waiter of this process claims only then.
     pub(crate) fn release_in_background<P: Send + 'static>(
         &self,
         hold: &Arc<Hold>,
@@ -86,11 +86,11 @@ impl RuntimeKeeper {
             self.handle.spawn(release);
             return;
         }
-        // The caller's runtime may be shutting down, and would drop a new task silently. A backend
-        // without I/O is done at the first poll.
+        // The caller's runtime may be shutting down, and would drop a new task silently. The
+        // release of a backend without I/O completes at the first poll.
         let _runtime = self.handle.enter();
-        // A release that needs a timer or a socket of a runtime that is gone panics, and a panic in
-        // `Drop` may end the process: then the ttl ends the hold.
+        // A release that needs a timer or socket of a runtime that is gone panics, and a panic in
+        // `Drop` may abort the process. Catch it; the ttl then ends the hold.
         let first_poll = AssertUnwindSafe(|| {
             Pin::new(&mut release).poll(&mut Context::from_waker(Waker::noop()))
         });

@@ -1,4 +1,4 @@
-//! The state of a client's keeper, wherever its holds are kept.
+//! The state of a client's keeper, shared by its parts on all runtimes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::waiter::slow_waits::SlowWaits;
 use crate::waiter::watchdog::Watchdog;
 use crate::{Capabilities, Result};
 
-/// The store of a client, its holds, and what is under way for it.
+/// A client's store, holds, and pending releases.
 pub(crate) struct KeeperInner {
     pub(crate) store: Arc<dyn LeaseStore>,
     pub(crate) capabilities: Capabilities,
@@ -20,7 +20,7 @@ pub(crate) struct KeeperInner {
     pub(crate) keeper_runtime: KeeperRuntime,
     pub(crate) gate: Arc<ShutdownGate>,
     pub(crate) registry: HoldRegistry,
-    /// When holds are renewed for the first time at the latest, counted from their grant.
+    /// Latest time of the first renewal, from the grant.
     pub(crate) first_renewal: Option<Duration>,
     pub(crate) releases: Arc<Releases>,
     pub(crate) watchdog: Watchdog,

@@ -1,4 +1,4 @@
-//! The only place that knows holds, their store and the runtimes that they are kept on.
+//! The keeper: the only module that knows holds, their store and their runtimes.
 
 pub(crate) mod at_runtime;
 mod background_release;
@@ -24,20 +24,30 @@ use crate::waiter::slow_waits::SlowWaits;
 use crate::waiter::watchdog::Watchdog;
 use crate::{Capabilities, LockKey};
 
-/// The keeper of one client's holds: makes claims, renews what they win, declares what is lost.
+/// The keeper of one client's holds: makes claims, renews holds, declares losses.
 ///
-/// It renews each hold at a third of its ttl, repeats a renewal with an unknown outcome until the
-/// hold's deadline, and ends the hold at the deadline exactly, whatever a renewal may be doing.
-/// There is one task and one timer for all holds of a client.
+/// It renews each hold at a third of its ttl and repeats a renewal with an unknown outcome until
+/// the hold's deadline. It ends the hold exactly at the deadline, even during a renewal. All holds
+/// of a client share one task and one timer.
+///
+/// ```
+/// use std::sync::Arc;
+/// use lock_core::Capabilities;
+/// use lock_core::backend::{Keeper, KeeperRuntime, LeaseStore};
+///
+/// fn connect(store: Arc<dyn LeaseStore>) -> lock_core::Result<Keeper> {
+///     Ok(Keeper::new(Capabilities::new("filesystem"), store, KeeperRuntime::thread()?))
+/// }
+/// ```
 #[derive(Clone)]
 pub struct Keeper {
     pub(crate) inner: Arc<KeeperInner>,
-    /// One for each runtime that holds are kept on: one with the keeper thread.
+    /// The keeper's parts, one per runtime; a single one with the keeper thread.
     pub(crate) at_runtimes: Arc<RuntimeKeepers>,
 }
 
 impl Keeper {
-    /// A keeper for a backend with I/O: it lives on `keeper_runtime`, and its deadlines are read on
+    /// Creates a keeper for a backend with I/O, on `keeper_runtime`, with deadlines on
     /// [`Clock::Boot`].
     pub fn new(
         capabilities: Capabilities,
@@ -47,8 +57,10 @@ impl Keeper {
         Self::with_clock(capabilities, store, keeper_runtime, Clock::Boot)
     }
 
-    /// A keeper for a backend inside this process: it lives on the acquiring runtime, and its
-    /// deadlines are read on tokio's clock, so that paused time reaches them.
+    /// Creates a keeper for a backend inside this process.
+    ///
+    /// It runs on the runtime that acquires, with deadlines on tokio's clock, so that paused time
+    /// applies.
     pub fn in_process(capabilities: Capabilities, store: Arc<dyn LeaseStore>) -> Self {
         Self::with_clock(capabilities, store, KeeperRuntime::caller(), Clock::Runtime)
     }
@@ -77,13 +89,14 @@ impl Keeper {
         }
     }
 
-    /// Renews each hold for the first time `after` its grant, if that is before a third of its ttl:
-    /// for stores that tell of a removal only what a renewal has read. Default: at a third of the
+    /// Sets the latest time of each hold's first renewal, from its grant. Default: a third of the
     /// ttl.
+    ///
+    /// For stores that report the removal of a key only after a renewal has read that key.
     ///
     /// # Panics
     ///
-    /// When the keeper was cloned before.
+    /// If the keeper was cloned before.
     #[must_use]
     pub fn with_first_renewal(mut self, after: Duration) -> Self {
         let inner = Arc::get_mut(&mut self.inner).expect("a keeper is set up before it is cloned");
@@ -91,23 +104,22 @@ impl Keeper {
         self
     }
 
-    /// Returns what the backend declares.
+    /// Returns the capabilities of the backend.
     pub fn capabilities(&self) -> Capabilities {
         self.inner.capabilities.clone()
     }
 
-    /// The clock of its holds' deadlines.
+    /// Returns the clock of the holds' deadlines.
     pub fn clock(&self) -> Clock {
         self.inner.clock
     }
 
-    /// The watchdog of its waiters.
+    /// Returns the watchdog of this client's waiters.
     pub(crate) fn watchdog(&self) -> Watchdog {
         self.inner.watchdog.clone()
     }
 
-    /// Looks at a waiter for `key` that came at `arrived`, and tells the log if it waits for too
-    /// long.
+    /// Logs a waiter for `key` that has waited too long since `arrived`.
     pub(crate) fn note_wait(&self, key: &LockKey, arrived: Moment) {
         let (keeper, now) = (&self.inner, Clock::Boot.now());
         let held_for = || {

@@ -1,4 +1,4 @@
-//! By this a backend says that something happened to a key, without knowing what.
+//! Reports of a backend that a key has changed in an unknown way.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -8,18 +8,31 @@ use crate::hold::Hold;
 use crate::keeper::inner::KeeperInner;
 use crate::{LockKey, Mode};
 
-/// Has the keeper ask soon whether holds are still there, for stores that tell when a key changes:
-/// so a removal is noticed long before the next renewal.
+/// Requests an early check of holds, for stores that report changes of a key.
 ///
-/// A hold is asked for at once, but not again within a thirtieth of its ttl (10 milliseconds to 1
-/// second) after its last renewal, however often its key changes.
+/// The keeper then notices a removal long before the next renewal. It checks a hold at once, unless
+/// its last renewal is less than a thirtieth of its ttl ago (10 ms to 1 s), even if its key keeps
+/// changing.
+///
+/// ```
+/// use lock_core::LockKey;
+/// use lock_core::backend::RecheckHandle;
+///
+/// fn on_notification(holds: &RecheckHandle, changed: Option<&LockKey>) {
+///     match changed {
+///         Some(key) => holds.changed(key),
+///         None => holds.all_changed(),
+///     }
+/// }
+/// ```
 #[derive(Clone)]
 pub struct RecheckHandle {
     keeper: Weak<KeeperInner>,
 }
 
 impl Keeper {
-    /// Returns what has this client's holds asked about again. It does not keep the client alive.
+    /// Returns a handle that requests checks of this client's holds, without keeping the client
+    /// alive.
     pub fn recheck_handle(&self) -> RecheckHandle {
         RecheckHandle {
             keeper: Arc::downgrade(&self.inner),
@@ -28,9 +41,10 @@ impl Keeper {
 }
 
 impl RecheckHandle {
-    /// Renews the exclusive hold of `key` soon, if this client has it and has begun to renew it:
-    /// what is told of a fresh hold is nearly always its own take. Keys that are held together
-    /// change whenever a holder comes or goes, so those holds wait for their next renewal.
+    /// Checks this client's exclusive hold of `key` soon, if a renewal of it was ever sent.
+    ///
+    /// Before the first renewal, a change is nearly always the hold's own take. A key with shared
+    /// holders or permits changes with every holder, so those holds wait for their next renewal.
     pub fn changed(&self, key: &LockKey) {
         let Some(keeper) = self.keeper.upgrade() else {
             return;
@@ -45,7 +59,7 @@ impl RecheckHandle {
             .for_each(Hold::recheck);
     }
 
-    /// Renews every hold of this client soon, because any key may have changed.
+    /// Checks every hold of this client soon, because any key may have changed.
     pub fn all_changed(&self) {
         if let Some(keeper) = self.keeper.upgrade() {
             keeper.registry.all().iter().for_each(Hold::recheck);

@@ -1,4 +1,4 @@
-//! Every hold that a client has.
+//! All holds of a client.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -9,9 +9,9 @@ use crate::backend::ClaimId;
 use crate::hold::Hold;
 use crate::mutex::Mutex;
 
-/// The holds of a client, from their grant until their end is told.
+/// The holds of a client, from their grant until their end.
 ///
-/// The schedule does not list them all: a hold that the task attends to is taken out for a moment.
+/// The schedule is not complete: the keeper task takes a hold out while it attends to it.
 #[derive(Debug, Default)]
 pub(crate) struct HoldRegistry {
     holds: Mutex<BTreeMap<(LockKey, ClaimId), Arc<Hold>>>,
@@ -22,7 +22,7 @@ impl HoldRegistry {
         self.holds.lock().insert(name(hold), Arc::clone(hold));
     }
 
-    /// Returns what has left, if it was there.
+    /// Removes `hold` and returns it, if it was registered.
     pub(crate) fn leave(&self, hold: &Hold) -> Option<Arc<Hold>> {
         self.holds.lock().remove(&name(hold))
     }
@@ -31,7 +31,7 @@ impl HoldRegistry {
         self.holds.lock().values().cloned().collect()
     }
 
-    /// The holds of one key.
+    /// Returns the holds of one key.
     pub(crate) fn of(&self, key: &LockKey) -> Vec<Arc<Hold>> {
         let from = Bound::Included((key.clone(), ClaimId::FIRST));
         let holds = self.holds.lock();

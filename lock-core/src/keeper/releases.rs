@@ -1,4 +1,4 @@
-//! The releases of a client that are under way, key by key.
+//! The pending releases of a client, per key.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::backend::HoldId;
 use crate::mutex::Mutex;
 use crate::{LockKey, Mode};
 
-/// Tells tries which keys their own client is about to free.
+/// The pending releases by which tries know the keys that their own client is about to free.
 #[derive(Debug, Default)]
 pub(crate) struct Releases(Mutex<HashMap<LockKey, OfKey>>);
 
@@ -17,11 +17,11 @@ pub(crate) struct Releases(Mutex<HashMap<LockKey, OfKey>>);
 struct OfKey {
     shared: usize,
     others: usize,
-    /// Told when one of the two has become zero; there once a try waits for that.
+    /// Notified when either count becomes zero; created by the first try that waits.
     changed: Option<Arc<Notify>>,
 }
 
-/// One release under way; dropping it says that it has ended, whatever came of it.
+/// One pending release, until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct OneRelease {
     releases: Arc<Releases>,
@@ -45,17 +45,16 @@ impl Releases {
         }
     }
 
-    /// Returns true if a release is under way that may be in the way of a claim for `key` in
-    /// `mode`.
+    /// Returns true if a pending release may block a claim for `key` in `mode`.
     pub(crate) fn may_free(&self, key: &LockKey, mode: Mode) -> bool {
         let releases = self.0.lock();
         releases.get(key).is_some_and(|of_key| of_key.blocks(mode))
     }
 
-    /// Waits until there is none.
+    /// Waits until no pending release may block a claim for `key` in `mode`.
     pub(crate) async fn none_may_free(&self, key: &LockKey, mode: Mode) {
         loop {
-            // Begins to listen before it lets others change anything.
+            // Register for notifications while the counts are locked, so that none is missed.
             let changed = match self.0.lock().get_mut(key) {
                 Some(of_key) if of_key.blocks(mode) => {
                     let changed = of_key.changed.get_or_insert_default();
@@ -77,7 +76,7 @@ impl OfKey {
         }
     }
 
-    /// Readers are in each other's way at no time.
+    /// Shared holds never block each other.
     fn blocks(&self, mode: Mode) -> bool {
         self.others > 0 || (self.shared > 0 && mode != Mode::Shared)
     }

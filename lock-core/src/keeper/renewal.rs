@@ -1,4 +1,4 @@
-//! The task that renews the holds of one runtime and declares their loss.
+//! The keeper task: renews the holds of one runtime and declares their loss.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -10,8 +10,8 @@ use crate::hold::Hold;
 use crate::keeper::inner::KeeperInner;
 use crate::keeper::schedule::{NextWakeUp, RenewalSchedule};
 
-/// Attends to the holds of a schedule until there are none. It does not keep the client: that goes
-/// with its last hold, also while the task sleeps.
+/// Attends to the holds of a schedule until none is left. It does not keep the client alive, which
+/// ends with its last hold, even while this task sleeps.
 pub(crate) async fn keep(
     schedule: Arc<RenewalSchedule>,
     keeper: Weak<KeeperInner>,
@@ -21,7 +21,7 @@ pub(crate) async fn keep(
     let mut renewals = JoinSet::new();
     loop {
         let batch = attend(&schedule, clock);
-        // Each hold keeps the client.
+        // A hold keeps its client alive, so this upgrade succeeds.
         if !batch.is_empty()
             && let Some(keeper) = keeper.upgrade()
         {
@@ -32,8 +32,8 @@ pub(crate) async fn keep(
             NextWakeUp::FinishWork => None,
             NextWakeUp::Stop => return,
         };
-        // Each arm is cancel safe: a notification that is not consumed stays, a timer and a
-        // finished renewal are looked at again in the next turn.
+        // All branches are cancel safe: an unconsumed notification stays, and the next iteration
+        // checks timer and renewals again.
         tokio::select! {
             () = schedule.changed() => {}
             () = clock.sleep_until(appointment.unwrap_or(clock.now())), if appointment.is_some() => {}
@@ -42,14 +42,14 @@ pub(crate) async fn keep(
     }
 }
 
-/// Ends what has expired and returns the holds to be renewed now.
+/// Ends expired holds and returns the holds to renew now.
 fn attend(schedule: &RenewalSchedule, clock: Clock) -> Vec<Arc<Hold>> {
     let mut batch = Vec::new();
     for hold in schedule.take_due(clock.now()) {
         let Ok(deadline) = hold.expire_if_due() else {
             continue;
         };
-        // The task is running, so entering starts none.
+        // This task is running, so the entry starts no other.
         let is_due = hold.begin_renewal();
         let _running = schedule.enter(&hold, deadline);
         if is_due {
@@ -59,8 +59,8 @@ fn attend(schedule: &RenewalSchedule, clock: Clock) -> Vec<Arc<Hold>> {
     batch
 }
 
-/// Renews several holds at once, within half the time that the first of them has left, so that
-/// there is time for another attempt.
+/// Renews several holds at once, within half the shortest remaining time. The other half is for
+/// another attempt.
 async fn renew(keeper: Arc<KeeperInner>, holds: Vec<Arc<Hold>>) {
     let ids: Vec<HoldId> = holds.iter().map(|hold| hold.id.clone()).collect();
     let left = holds.iter().map(|hold| hold.remaining()).min();
@@ -91,7 +91,8 @@ fn apply(hold: &Arc<Hold>, renewal: Renewal, clock: Clock) {
         Renewal::Held { sent, ttl } => match hold.renewed(sent, hold.usable(ttl)) {
             Some(confirmed) if confirmed.is_news => {
                 hold.attend_at(confirmed.renewal_due);
-                // Asked after the appointment is made, so that no change falls in between.
+                // Check only after the hold is back in the schedule, so that no change in between
+                // is missed.
                 hold.recheck_if_needed();
             }
             Some(_) => renew_again(hold, clock),
@@ -104,7 +105,7 @@ fn apply(hold: &Arc<Hold>, renewal: Renewal, clock: Clock) {
     }
 }
 
-/// Tries again after a pause, and looks at the hold at its deadline at the latest.
+/// Schedules another renewal after a pause, at the latest at the hold's deadline.
 fn renew_again(hold: &Arc<Hold>, clock: Clock) {
     hold.renewal_failed();
     let Ok(deadline) = hold.expire_if_due() else {

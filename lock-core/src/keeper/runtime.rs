@@ -1,4 +1,4 @@
-//! Where a client's background work runs.
+//! The runtime of a client's background work.
 
 use std::fmt;
 use std::future::Future;
@@ -9,14 +9,25 @@ use tokio::task::JoinHandle;
 use crate::mutex::Mutex;
 use crate::{Error, ErrorKind, Result};
 
-/// Where renewals, clean-ups and connections in the background run.
+/// The runtime of renewals, clean-ups and background connections.
 ///
-/// - On the process's keeper thread ([`thread`](Self::thread)), which has a runtime of its own: an
-///   application that blocks its workers or drops its runtime stops neither renewals nor releases.
-/// - On the runtime of the caller that acquires ([`caller`](Self::caller)): no extra thread, but a
-///   blocked runtime renews nothing (the holder is told in time), what is dropped together with its
-///   runtime is freed by the ttl, and a waiter on a runtime that is not driven may keep others of
-///   its client waiting.
+/// - The process's keeper thread ([`thread`](Self::thread)), with its own runtime: an application
+///   that blocks its workers or drops its runtime stops neither renewals nor releases.
+/// - The runtime of the acquiring caller ([`caller`](Self::caller)): no extra thread. While that
+///   runtime is blocked, nothing is renewed, and a holder still learns of its loss in time. Holds
+///   dropped together with their runtime are freed by the ttl. A waiter on a runtime that is not
+///   driven may block other waiters of its client.
+///
+/// ```
+/// use lock_core::KeeperMode;
+/// use lock_core::backend::KeeperRuntime;
+///
+/// # fn main() -> lock_core::Result<()> {
+/// let keeper = KeeperRuntime::at(KeeperMode::Thread)?;
+/// keeper.spawn(async { println!("on the keeper thread") })?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct KeeperRuntime(Home);
 
@@ -26,14 +37,18 @@ enum Home {
     Caller,
 }
 
-/// The keeper thread, and the process that it runs in.
+/// The keeper thread's runtime and the process that started it.
 #[derive(Clone)]
 struct KeeperThread {
     handle: Handle,
     process: u32,
 }
 
-/// Which [`KeeperRuntime`] a client is configured to have. Default: the keeper thread.
+/// The configured [`KeeperRuntime`] of a client. Default: the keeper thread.
+///
+/// ```
+/// assert_eq!(lock_core::KeeperMode::default(), lock_core::KeeperMode::Thread);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KeeperMode {
@@ -45,11 +60,11 @@ pub enum KeeperMode {
 }
 
 impl KeeperRuntime {
-    /// The runtime of `mode`.
+    /// Returns the runtime of `mode`.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Backend`] when the operating system gives no keeper thread.
+    /// [`ErrorKind::Backend`] if the operating system cannot start the keeper thread.
     pub fn at(place: KeeperMode) -> Result<Self> {
         match place {
             KeeperMode::Thread => Self::thread(),
@@ -57,14 +72,14 @@ impl KeeperRuntime {
         }
     }
 
-    /// The process's keeper thread; the first call starts it.
+    /// Returns the process's keeper thread; the first call starts it.
     ///
-    /// A forked process has none of its parent's threads, so it gets a keeper thread of its own,
-    /// for clients that it connects itself. With those of its parent it can take no lock.
+    /// A forked process has none of its parent's threads. It gets its own keeper thread for clients
+    /// that it connects itself, and cannot take locks with its parent's clients.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Backend`] when the operating system gives no thread.
+    /// [`ErrorKind::Backend`] if the operating system cannot start the thread.
     pub fn thread() -> Result<Self> {
         static KEEPER_THREAD: Mutex<Option<KeeperThread>> = Mutex::new(None);
 
@@ -80,17 +95,17 @@ impl KeeperRuntime {
         Ok(Self(Home::Thread(thread.clone())))
     }
 
-    /// The runtime of the caller that acquires.
+    /// Returns the runtime of the acquiring caller.
     pub fn caller() -> Self {
         Self(Home::Caller)
     }
 
-    /// Runs `future` there and returns its handle; dropping the handle does not stop it.
+    /// Spawns `future` on this runtime. Dropping the join handle does not stop it.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Config`] on the caller's runtime when the caller is in no runtime, and on the
-    /// keeper thread in a process that was forked since.
+    /// [`ErrorKind::Config`] with the caller's runtime if there is none, and with the keeper thread
+    /// in a process forked since.
     pub fn spawn<F>(&self, future: F) -> Result<JoinHandle<F::Output>>
     where
         F: Future + Send + 'static,
@@ -99,12 +114,12 @@ impl KeeperRuntime {
         Ok(self.handle()?.spawn(future))
     }
 
-    /// Returns the runtime that holds are kept on.
+    /// Returns the handle of this runtime.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Config`] on the caller's runtime when the caller is in no runtime, and on the
-    /// keeper thread in a process that was forked since.
+    /// [`ErrorKind::Config`] with the caller's runtime if there is none, and with the keeper thread
+    /// in a process forked since.
     pub fn handle(&self) -> Result<Handle> {
         match &self.0 {
             Home::Thread(thread) if thread.is_ours() => Ok(thread.handle.clone()),
@@ -122,7 +137,7 @@ impl KeeperRuntime {
         }
     }
 
-    /// Returns true if it goes on when the runtime of a caller is blocked or gone.
+    /// Returns true if this runtime keeps running while a caller's runtime is blocked or gone.
     pub(crate) fn outlives_callers(&self) -> bool {
         matches!(self.0, Home::Thread(_))
     }
@@ -143,7 +158,7 @@ impl fmt::Debug for KeeperRuntime {
     }
 }
 
-/// Starts a thread that drives a runtime for the rest of the process's life.
+/// Starts a thread that drives a runtime until the process ends.
 fn start_thread() -> std::io::Result<Handle> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let handle = runtime.handle().clone();

@@ -1,4 +1,4 @@
-//! Which hold needs attention when: the one timetable of a keeper.
+//! The schedule of the keeper task: which hold needs attention when.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use crate::backend::{Attendance, ClaimId, Moment, OnDemand};
 use crate::hold::Hold;
 use crate::mutex::Mutex;
 
-/// The longest time by which a hold is attended to before its time.
+/// Maximum time by which a hold is attended to early.
 const EARLY_MAX: Duration = Duration::from_millis(400);
 
-/// The timetable of the holds that one keeper task looks after.
+/// The schedule of the holds that one keeper task attends to.
 ///
-/// Taking and releasing a lock changes the timetable but does not wake the task: its next
-/// appointment is nearly always earlier than that of a new hold.
+/// Taking and releasing a lock changes the schedule but does not wake the task. Its next wake-up is
+/// nearly always earlier than the first renewal of a new hold.
 #[derive(Debug, Default)]
 pub(crate) struct RenewalSchedule {
     timetable: Mutex<Timetable>,
@@ -35,13 +35,13 @@ enum Task {
     #[default]
     Working,
     SleepsUntil(Moment),
-    /// Without an appointment, while renewals are under way.
+    /// Nothing is scheduled, but renewals are pending.
     FinishesWork,
 }
 
 impl RenewalSchedule {
-    /// Enters `hold` at `due`, moving it there when it is entered already. Returns the attendance
-    /// of the keeper task, if the caller has to start one.
+    /// Schedules `hold` at `due`, replacing its earlier entry. Returns the attendance of the keeper
+    /// task if the caller has to start one.
     #[must_use]
     pub(crate) fn enter(&self, hold: &Arc<Hold>, due: Moment) -> Option<Attendance> {
         let mut timetable = self.timetable.lock();
@@ -70,9 +70,10 @@ impl RenewalSchedule {
         self.timetable.lock().remove(hold);
     }
 
-    /// Takes out every hold whose time has come, and with it those whose time comes in a moment: a
-    /// renewal of many costs hardly more than one of a few, and what was granted at different times
-    /// comes together.
+    /// Removes and returns every due hold, and with it the holds that are due soon.
+    ///
+    /// Renewing many holds at once costs hardly more than renewing few, and batches of holds
+    /// granted at different times merge.
     pub(crate) fn take_due(&self, now: Moment) -> Vec<Arc<Hold>> {
         let mut timetable = self.timetable.lock();
         let mut taken = Vec::new();
@@ -92,7 +93,7 @@ impl RenewalSchedule {
         taken
     }
 
-    /// The keeper task's next appointment; `None` ends the task, unless it is `busy`.
+    /// Returns the keeper task's next wake-up; it ends with an empty schedule, unless it is `busy`.
     pub(crate) fn plan(&self, busy: bool) -> NextWakeUp {
         let mut timetable = self.timetable.lock();
         let first = timetable.due.keys().next().map(|(due, _)| *due);

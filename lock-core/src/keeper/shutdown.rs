@@ -1,4 +1,4 @@
-//! The end of a client: what is held is given back, what waits is cut off.
+//! The shutdown of a client: releases its holds and ends its acquisitions.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -11,21 +11,19 @@ use crate::keeper::inner::KeeperInner;
 use crate::waiter::driven::{Acquiring, Driven};
 use crate::{Error, ErrorKind, LockGuard, LockKey, LockRequest, LossReason, Result};
 
-/// The time that a try waits for a release of its own client, as long as for an answer of a store.
+/// Maximum time that a try waits for its own client's release; the same as for a store's answer.
 const RELEASE_LIMIT: Duration = Duration::from_secs(2);
 
 impl Keeper {
-    /// Runs the acquisition that `take` makes for `request`: cuts it off when the client is shut
-    /// down, gives it up while it is not polled, and tells in errors what it was about. Backends do
-    /// nothing else in their
+    /// Runs the acquisition that `take` makes for `request`. Backends call it in
     /// [`acquire`](crate::DistributedLock::acquire).
     ///
-    /// One that does not wait for others begins when no release of that key by this client is under
-    /// way any more, so that it is not refused by what its own client is giving back; after 2
-    /// seconds it begins nevertheless.
+    /// It ends the acquisition when the client is shut down, gives it up while the waiter is not
+    /// polled, and adds operation, key and backend to errors. After an acquisition was given up,
+    /// the waiter's next poll calls `take` again.
     ///
-    /// `take` is called again after its future was given up, when the waiter is polled the next
-    /// time.
+    /// A request that does not wait starts once this client has no pending release of its key. So
+    /// its own client is not the reason of a refusal. It starts after 2 seconds at the latest.
     ///
     /// ```
     /// use lock_core::backend::Keeper;
@@ -58,7 +56,7 @@ impl Keeper {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops that of `take`.
+    /// Dropping the future drops the future of `take`.
     pub async fn acquire<F>(
         &self,
         request: LockRequest,
@@ -68,7 +66,7 @@ impl Keeper {
         F: Future<Output = Result<Option<LockGuard>>> + Send + 'static,
     {
         if request.arrived.is_some() {
-            // The hand-off in front looks after what is not polled.
+            // The hand-off in front of this keeper monitors its waiters itself.
             let work = Box::pin(take(request.clone()));
             return self.acquiring(&request, work).await;
         }
@@ -86,8 +84,9 @@ impl Keeper {
         outcome.map_err(|error| self.about(error, &request.key))
     }
 
-    /// Like [`acquire`](Self::acquire), for work that cannot be begun anew: while it is not polled,
-    /// it may keep the lock from others.
+    /// Like [`acquire`](Self::acquire), for work that cannot be restarted.
+    ///
+    /// While the work is not polled, it may block other waiters.
     ///
     /// # Errors
     ///
@@ -112,20 +111,21 @@ impl Keeper {
             .with_backend(self.inner.capabilities.backend)
     }
 
-    /// Ends every hold and every acquisition of this client, and waits at most `within` until the
-    /// store has confirmed that nothing of them is left; see
-    /// [`DistributedLock::shutdown`](crate::DistributedLock::shutdown). Holds that were lost before
-    /// stay where they are for their [lock delay](LockRequest::lock_delay).
+    /// Ends all holds and acquisitions of this client and waits at most `within` for confirmation.
+    ///
+    /// See [`DistributedLock::shutdown`](crate::DistributedLock::shutdown). Holds lost earlier keep
+    /// their keys closed for their [lock delay](LockRequest::lock_delay).
     ///
     /// # Errors
     ///
-    /// [`Unavailable`](ErrorKind::Unavailable) when something is unconfirmed by then: it goes on in
-    /// the background, and at the latest the ttl ends it. [`Config`](ErrorKind::Config) outside a
-    /// Tokio runtime where holds are kept by the caller; nothing is done then.
+    /// - [`Unavailable`](ErrorKind::Unavailable) if a release is unconfirmed by then: it continues
+    ///   in the background, and the ttl ends the hold at the latest.
+    /// - [`Config`](ErrorKind::Config) outside a Tokio runtime with the keeper on the caller's
+    ///   runtime. The client then stays open.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future stops the waiting only.
+    /// Dropping the future stops only the wait.
     pub async fn shutdown(&self, within: Duration) -> Result<()> {
         let keeper = &self.inner;
         let begun = keeper.clock.now();
@@ -137,9 +137,9 @@ impl Keeper {
             }
         }
         let under_way = tokio::select! {
-            // First, so that a shutdown that has nothing to wait for succeeds within no time.
+            // First, so that a shutdown without pending work succeeds even with a `within` of zero.
             biased;
-            // What is counted after that has only met the closed gate.
+            // Work counted after this has only met the closed gate.
             () = keeper.gate.drained() => 0,
             () = keeper.clock.sleep_until(begun.plus(within)) => keeper.gate.how_many(),
         };
@@ -160,8 +160,8 @@ impl Keeper {
 }
 
 impl KeeperInner {
-    /// Runs `work`, a try as soon as nothing of its own client is in its way, as long as the client
-    /// is open.
+    /// Runs `work` while the client is open. A try starts once no release of its own client can
+    /// block it.
     async fn pass<T>(
         &self,
         request: &LockRequest,
@@ -174,8 +174,7 @@ impl KeeperInner {
         self.gate.pass(work).await
     }
 
-    /// Waits for what this client gives back of the key, if the request does not wait for anything
-    /// else.
+    /// Waits for this client's pending releases of the key, if the request itself does not wait.
     async fn await_own_releases(&self, request: &LockRequest) {
         let (key, mode) = (&request.key, request.mode);
         let is_try = || {

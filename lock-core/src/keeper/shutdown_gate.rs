@@ -1,5 +1,4 @@
-//! The gate of a client: open until it is shut down, and then a place to wait for what is under
-//! way.
+//! The gate of a client: open until the shutdown, which then waits for pending work.
 
 use std::future::Future;
 use std::pin::pin;
@@ -14,7 +13,7 @@ use crate::keeper::releases::OneRelease;
 use crate::mutex::Mutex;
 use crate::{Error, ErrorKind, Result};
 
-/// Counts what is under way for one client, and cuts acquisitions off when it is closed.
+/// Counts the pending work of one client, and ends acquisitions when it is closed.
 #[derive(Debug, Default)]
 pub(crate) struct ShutdownGate {
     closed: AtomicBool,
@@ -27,16 +26,16 @@ pub(crate) struct ShutdownGate {
 #[derive(Debug, Default)]
 struct Unconfirmed {
     releases: usize,
-    /// When the ttl has ended the last of them.
+    /// When the ttl has ended the last of these holds.
     until: Option<Moment>,
 }
 
-/// Something under way; dropping it says that it has ended.
+/// Pending work, until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct WorkGuard(Arc<ShutdownGate>);
 
-/// A release under way. Dropping it before the store has confirmed it, perhaps together with its
-/// runtime, says that its outcome is unknown.
+/// A pending release. Dropping it before the store's confirmation, for example together with its
+/// runtime, records an unknown outcome.
 #[derive(Debug)]
 pub(crate) struct ReleaseGuard {
     under_way: WorkGuard,
@@ -56,7 +55,7 @@ impl ShutdownGate {
         self.closed.load(Ordering::SeqCst)
     }
 
-    /// Begins a release now of something that the store ends by itself at `expires`, at the latest.
+    /// Starts a release of a hold that the store itself ends at `expires` at the latest.
     pub(crate) fn release(
         self: &Arc<Self>,
         of_key: OneRelease,
@@ -72,7 +71,7 @@ impl ShutdownGate {
         }
     }
 
-    /// An error once the gate is closed.
+    /// Returns an error once the gate is closed.
     pub(crate) fn check(&self) -> Result<()> {
         if self.is_closed() {
             Err(shut_down())
@@ -81,13 +80,13 @@ impl ShutdownGate {
         }
     }
 
-    /// Runs `work` as long as the gate is open. Once it is closed the work is dropped where it
-    /// stands, and even an answer that it had found is an error.
+    /// Runs `work` while the gate is open. Closing the gate drops the work, and turns even a result
+    /// that it just returned into an error.
     pub(crate) async fn pass<T>(
         self: &Arc<Self>,
         work: impl Future<Output = Result<T>>,
     ) -> Result<T> {
-        // So that work that only meets the closed gate keeps no shutdown waiting.
+        // Rejected before it is counted, so that a shutdown does not wait for it.
         self.check()?;
         let _under_way = self.enter();
         let outcome = {
@@ -100,7 +99,8 @@ impl ShutdownGate {
                 if let Poll::Ready(outcome) = work.as_mut().poll(context) {
                     return Poll::Ready(Some(outcome));
                 }
-                // Woken by whatever ends while the gate closes; it stays closed.
+                // Any work that ends during the shutdown also wakes this waiter; the gate stays
+                // closed.
                 closing.as_mut().poll(context).map(|()| None)
             })
             .await
@@ -111,13 +111,13 @@ impl ShutdownGate {
         }
     }
 
-    /// Lets nothing new pass, and drops what is passing.
+    /// Rejects new work and drops the pending work.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
         self.changed.notify_waiters();
     }
 
-    /// Waits until nothing is under way. Meant for a closed gate.
+    /// Waits until no work is pending. Call it on a closed gate.
     pub(crate) async fn drained(&self) {
         loop {
             let changed = self.changed.notified();
@@ -132,8 +132,7 @@ impl ShutdownGate {
         self.under_way.load(Ordering::SeqCst)
     }
 
-    /// Returns how many releases were given up without being confirmed, as far as they matter
-    /// `since` then.
+    /// Returns the number of unconfirmed releases whose holds may have lasted beyond `since`.
     pub(crate) fn how_many_unconfirmed(&self, since: Moment) -> usize {
         let unconfirmed = self.unconfirmed.lock();
         match unconfirmed.until {
@@ -144,7 +143,7 @@ impl ShutdownGate {
 }
 
 impl ReleaseGuard {
-    /// Says that the store has answered.
+    /// Records that the store has answered.
     pub(crate) fn confirmed(mut self) {
         self.confirmed = true;
     }
@@ -155,10 +154,11 @@ impl Drop for ReleaseGuard {
         if self.confirmed {
             return;
         }
-        // Before the release counts as ended, which is when a shutdown may ask.
+        // Recorded before the release counts as ended, because a shutdown reads it right after
+        // that.
         let mut unconfirmed = self.under_way.0.unconfirmed.lock();
         if unconfirmed.until.is_some_and(|until| until < self.begun) {
-            // The ttl has ended those of before.
+            // The ttl has ended the holds of all earlier releases.
             unconfirmed.releases = 0;
         }
         unconfirmed.releases += 1;

@@ -16,13 +16,14 @@ use crate::{
     Capabilities, DistributedLock, LockGuard, LockKey, LockRequest, Result, TTL_RANGE, TokenOrder,
 };
 
-/// The time that the store has to answer, which it does at once.
+/// Maximum time for the store's answer, which comes at once.
 const REPLY_LIMIT: Duration = Duration::from_secs(1);
 
 /// Locks inside this process: for tests, examples and services with a single instance.
 ///
-/// All three modes, in order of arrival, with leases that expire on tokio's clock: a test that
-/// pauses time can watch a lock get lost. Holds are renewed on the runtime that acquired them.
+/// It supports all three modes, in order of arrival, with leases that expire on tokio's clock: a
+/// test with paused time can make a lock get lost. Holds are renewed on the runtime that acquired
+/// them.
 ///
 /// ```
 /// use std::time::Duration;
@@ -49,8 +50,8 @@ pub struct MemoryLock {
 }
 
 impl MemoryLock {
-    /// A store of its own: only clones of this value and its [`new_client`](Self::new_client)s
-    /// share its locks.
+    /// Creates a store of its own, shared only by clones and [`new_client`](Self::new_client)s of
+    /// this value.
     #[expect(
         clippy::new_without_default,
         reason = "a default that shares nothing would surprise"
@@ -59,14 +60,16 @@ impl MemoryLock {
         Self::on(Arc::default())
     }
 
-    /// Another client of the same store, as another process would be: it can be
-    /// [shut down](DistributedLock::shutdown) by itself, while clones are one client.
+    /// Creates another client of the same store, which stands for another process.
+    ///
+    /// It can be [shut down](DistributedLock::shutdown) separately, while clones are one client.
     #[must_use]
     pub fn new_client(&self) -> Self {
         Self::on(Arc::clone(&self.store))
     }
 
-    /// The store of `namespace` in this process: all values of one namespace exclude each other.
+    /// Returns a client of `namespace` in this process. Clients of one namespace exclude each
+    /// other.
     pub fn shared(namespace: &str) -> Self {
         Self::on(Store::shared(namespace))
     }
@@ -88,13 +91,16 @@ impl MemoryLock {
         }
     }
 
-    /// Takes `key` away from its holders, as an operator would on a real store. Returns
-    /// whether there was a holder. For tests of what an application does about a loss.
+    /// Removes the holders of `key`, as an operator could on a real store; returns true if there
+    /// was one.
+    ///
+    /// For tests of an application's reaction to a loss.
     pub fn evict(&self, key: &LockKey) -> bool {
         self.store.evict(key)
     }
 
-    /// Every claim in the store, as `key claim`: holders and waiters. Empty when all is released.
+    /// Returns every claim in the store, holders and waiters, as `key claim`. Empty once all is
+    /// released.
     pub fn claims(&self) -> Vec<String> {
         let claims = self.store.claims();
         claims
@@ -139,7 +145,7 @@ struct MemoryAttempt<'a> {
     store: &'a Store,
     /// True if the claim is in the queue.
     is_queued: bool,
-    /// Tells when the claim is granted.
+    /// Notified when the claim is granted.
     changed: Arc<Notify>,
 }
 
@@ -173,7 +179,7 @@ impl Attempt for MemoryAttempt<'_> {
                             .map_or(*TTL_RANGE.end(), |moment| moment.since(CLOCK.now())),
                     });
                 }
-                // Granted and expired before anyone looked: the runtime stood still.
+                // The claim was granted and expired before this look: the runtime was not driven.
                 ClaimPosition::Absent => {}
             }
         }

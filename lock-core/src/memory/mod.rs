@@ -1,4 +1,4 @@
-//! A lock inside one process: the contract in executable form.
+//! A lock inside one process, without a server.
 
 mod lock;
 mod store;

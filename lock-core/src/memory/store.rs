@@ -1,4 +1,4 @@
-//! The store behind [`MemoryLock`](super::MemoryLock): a queue of claims for each key.
+//! The store of [`MemoryLock`](super::MemoryLock): a queue of claims for each key.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,8 +13,8 @@ use crate::{LockKey, LossReason};
 
 pub(super) const CLOCK: Clock = Clock::Runtime;
 
-/// The grants of all stores, so that tokens also grow over the end of a store that was not used any
-/// more.
+/// Number of grants of all stores. It is global so that tokens grow beyond the end of an unused
+/// store.
 static GRANTS: AtomicU64 = AtomicU64::new(0);
 
 #[derive(Debug, Default)]
@@ -36,7 +36,7 @@ struct MemoryClaim {
     changed: Arc<Notify>,
 }
 
-/// The number of a grant, and when it was made.
+/// The number and time of a grant.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Grant {
     pub(super) number: u64,
@@ -47,7 +47,7 @@ pub(super) struct Grant {
 #[derive(Debug)]
 pub(super) enum ClaimPosition {
     Granted(Grant),
-    /// In the queue; `look_again` is when the first holder in its way expires.
+    /// In the queue; `look_again` is when the first holder expires.
     Waiting {
         changed: Arc<Notify>,
         look_again: Option<Moment>,
@@ -57,7 +57,7 @@ pub(super) enum ClaimPosition {
 }
 
 impl Store {
-    /// The one store of `namespace` in this process, for as long as a client uses it.
+    /// Returns the store of `namespace`, which exists while a client uses it.
     pub(super) fn shared(namespace: &str) -> Arc<Self> {
         static STORES: Mutex<Option<HashMap<String, Weak<Store>>>> = Mutex::new(None);
 
@@ -72,7 +72,7 @@ impl Store {
         store
     }
 
-    /// Puts a claim at the end of its key's queue.
+    /// Adds a claim at the end of its key's queue.
     pub(super) fn enter(&self, id: &HoldId) -> ClaimPosition {
         let now = CLOCK.now();
         let mut state = self.state.lock();
@@ -90,7 +90,7 @@ impl Store {
         state.position(id)
     }
 
-    /// Returns the position of a claim now.
+    /// Returns the present position of a claim.
     pub(super) fn look(&self, id: &HoldId) -> ClaimPosition {
         let mut state = self.state.lock();
         state.settle(id.key(), CLOCK.now());
@@ -129,7 +129,7 @@ impl Store {
         }
     }
 
-    /// Takes `key` away from its holders; the waiters keep their places.
+    /// Removes the holders of `key`; the waiters keep their places.
     pub(super) fn evict(&self, key: &LockKey) -> bool {
         let mut state = self.state.lock();
         let removed = state.remove(key, |entry| entry.granted.is_some());
@@ -137,7 +137,7 @@ impl Store {
         removed
     }
 
-    /// The claims of every claim in the store, holders and waiters.
+    /// Returns the ids of all claims, holders and waiters.
     pub(super) fn claims(&self) -> Vec<(LockKey, ClaimId)> {
         let state = self.state.lock();
         let entries = state.queues.values().flatten();
@@ -148,7 +148,7 @@ impl Store {
 }
 
 impl MemoryQueues {
-    /// Drops expired holders, then grants every claim that waits for no other.
+    /// Removes expired holders, then grants every claim that waits for no other.
     fn settle(&mut self, key: &LockKey, now: Moment) {
         self.remove(key, |entry| entry.granted.is_some() && entry.expires <= now);
         let Some(queue) = self.queues.get_mut(key) else {
@@ -194,7 +194,8 @@ impl MemoryQueues {
             .find(|entry| entry.id.claim() == id.claim())
     }
 
-    /// Removes what `matches`; returns whether there was any. A key without claims is forgotten.
+    /// Removes the claims that match; returns true if there was one. Drops the queue of a key
+    /// without claims.
     fn remove(&mut self, key: &LockKey, matches: impl Fn(&MemoryClaim) -> bool) -> bool {
         let Some(queue) = self.queues.get_mut(key) else {
             return false;

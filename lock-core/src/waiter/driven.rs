@@ -1,4 +1,4 @@
-//! An acquisition that lapses when its waiter does not poll it, and begins anew when it does.
+//! An acquisition that lapses while its waiter is not polled, and restarts at the next poll.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -14,10 +14,10 @@ use crate::mutex::Mutex;
 use crate::waiter::watchdog::{self, Polling, Progress, Watched};
 use crate::{LockGuard, LockKey, LockRequest, Result};
 
-/// An acquisition under way.
+/// An acquisition in progress.
 pub(crate) type Acquiring = Pin<Box<dyn Future<Output = Result<Option<LockGuard>>> + Send>>;
 
-/// An acquisition under way, where the watchdog finds it.
+/// An acquisition in progress, registered with the watchdog.
 pub(crate) struct Driven {
     work: Mutex<Option<Acquiring>>,
     polling: Polling,
@@ -30,7 +30,7 @@ pub(crate) struct Driven {
 }
 
 impl Driven {
-    /// For a waiter that came at `arrived`.
+    /// Creates the acquisition of a waiter that arrived at `arrived`.
     pub(crate) fn new(keeper: &Keeper, request: &LockRequest, arrived: Moment) -> Self {
         Self {
             work: Mutex::default(),
@@ -44,7 +44,7 @@ impl Driven {
         }
     }
 
-    /// Does what `begin` begins, and again after a lapse.
+    /// Runs the future of `begin`, and starts another one after each lapse.
     pub(crate) async fn run(self, begin: impl Fn() -> Acquiring) -> Result<Option<LockGuard>> {
         let driving = Driving(Arc::new(self));
         poll_fn(|context| driving.0.poll(context, &begin)).await
@@ -77,7 +77,7 @@ impl Driven {
     }
 }
 
-/// Drops the work together with its future: the waker inside of the work keeps the rest.
+/// Drops the work with its future. The waker inside the work keeps the `Driven` itself alive.
 struct Driving(Arc<Driven>);
 
 impl Drop for Driving {
@@ -109,13 +109,13 @@ impl Watched for Driven {
         if matches!(self.polling.progress(seen), Progress::None) {
             self.lapses.fetch_add(1, Ordering::Relaxed);
             self.give_up();
-            // A poll may have come in between, and nothing else would wake its task again.
+            // The waiter may have been polled meanwhile; no other event would wake its task again.
             self.polling.wake();
         }
     }
 
     fn is_under_way(&self) -> bool {
-        // While it is locked it is being polled.
+        // A locked mutex means that the work is being polled.
         self.work.try_lock().is_none_or(|work| work.is_some())
     }
 

@@ -1,4 +1,4 @@
-//! Waiters whose tasks do not poll them.
+//! Waiters, and the watchdog that detects those that are not polled.
 
 pub(crate) mod driven;
 pub(crate) mod slow_waits;

@@ -1,4 +1,4 @@
-//! Tells the log of waits that take long, and of those that one of our own guards is in the way of.
+//! Log lines for long waits, and for waits behind a guard of the same client.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -7,36 +7,37 @@ use crate::LockKey;
 use crate::backend::{HumanDuration, Moment};
 use crate::mutex::Mutex;
 
-/// After which time a wait is told of.
+/// Duration after which a wait is logged.
 const LONG: Duration = Duration::from_secs(30);
 
-/// The shorter limit where one guard of the same client has held the key for the whole of the wait:
-/// perhaps it belongs to the task that waits.
+/// Shorter duration for waits behind a guard of the same client, which held the key all the time.
+/// The waiting task itself may hold that guard.
 const BEHIND_OURSELVES: Duration = Duration::from_secs(5);
 
-/// The shortest time between two log lines about one key.
+/// Minimum time between two log lines about one key.
 const PAUSE: Duration = Duration::from_secs(60);
 
-/// When the waits for a key were told of last.
+/// The time of the last log line about each key.
 #[derive(Debug, Default)]
 pub(crate) struct SlowWaits(Mutex<HashMap<LockKey, Moment>>);
 
 impl SlowWaits {
-    /// Returns true if the waits for `key` may be told of `now`; then they may not for a while.
+    /// Returns true if a wait for `key` may be logged at `now`, and records that it was.
     fn may_tell(&self, key: &LockKey, now: Moment) -> bool {
         let mut told = self.0.lock();
         let is_recent = |at: &Moment| now.since(*at) < PAUSE;
         if told.get(key).is_some_and(is_recent) {
             return false;
         }
-        // Only then, since a crowd of waiters asks twice a second each.
+        // Pruned only here, because each waiter of a crowd calls this method twice a second.
         told.retain(|_, at| is_recent(at));
         told.insert(key.clone(), now);
         true
     }
 
-    /// Tells the log of a waiter for `key` that has `waited` so long by `now`, if that is too long.
-    /// `held_for` returns for how long a guard of the same client has held the key.
+    /// Logs a waiter for `key` that has `waited` too long by `now`.
+    ///
+    /// `held_for` returns how long a guard of the same client has held the key.
     pub(crate) fn note(
         &self,
         key: &LockKey,

@@ -1,4 +1,4 @@
-//! Notices waiters that were woken and are not polled, so that they hold no other waiter up.
+//! Detects waiters that were woken but not polled, so that they do not block other waiters.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -11,72 +11,73 @@ use tokio::sync::Notify;
 use crate::backend::{Attendance, KeeperRuntime, OnDemand};
 use crate::mutex::Mutex;
 
-/// The time that a waiter that was woken may stay without a poll, at most.
+/// Maximum time that a woken waiter may stay unpolled.
 const UNPOLLED_MAX: Duration = Duration::from_millis(100);
 
-/// After how many limits a waiter whose claim is under way is woken, to see whether it is polled:
-/// one whose runtime is not driven is not even woken by the store's answer.
+/// Number of limits after which an unfinished waiter is woken as a probe. The store's answer does
+/// not wake a waiter whose runtime is not driven.
 const PROBE: u32 = 5;
 
-/// The number of entries that are kept before those that need no watching any more are looked for.
+/// Minimum number of entries before settled ones are removed.
 const PRUNE_MIN: usize = 64;
 
-/// A waiter that the watchdog looks after.
+/// A waiter that the watchdog monitors.
 pub(crate) trait Watched: Send + Sync + 'static {
-    /// Says what has happened since the progress was `seen`.
+    /// Returns the waiter's progress since `seen`.
     fn progress(&self, seen: u64) -> Progress;
 
-    /// For how long there may be no progress.
+    /// Returns the maximum time without progress.
     fn limit(&self) -> Duration;
 
-    /// Ends what it holds others up with. Called once, and from the watchdog's task.
+    /// Gives up the hold or claim by which this waiter blocks others. Called once, from the
+    /// watchdog's task.
     fn lapse(&self, seen: u64);
 
-    /// Returns true if it holds anything up although it was not woken.
+    /// Returns true if the waiter may block others although it was not woken.
     fn is_under_way(&self) -> bool {
         false
     }
 
-    /// Wakes it, to see whether it is polled.
+    /// Wakes the waiter, to check that it is polled.
     fn probe(self: Arc<Self>) {}
 }
 
 /// The progress of a watched waiter.
 pub(crate) enum Progress {
-    /// It need not be watched any more.
+    /// The waiter needs no more monitoring.
     Settled,
-    /// It has gone on, and is to be watched from here.
+    /// The waiter has progressed; monitor it from this count on.
     Since(u64),
     None,
 }
 
-/// The limit of a waiter that asks for `ttl`: 100 ms, or a tenth of the ttl if that is less.
+/// Returns the limit of a waiter with `ttl`: 100 ms, or a tenth of the ttl if that is less.
 pub(crate) fn limit(ttl: Duration) -> Duration {
     UNPOLLED_MAX.min(ttl / 10)
 }
 
-/// The limit of a waiter that keeps no other of its process waiting. One that is polled rarely
-/// would never get anything: it has more time after each lapse, until a grant would be of no use
-/// any more.
+/// Returns the limit of a waiter that blocks no other waiter of its process.
+///
+/// The limit doubles with each lapse, up to a third of the ttl, after which a grant would be
+/// useless. With a constant limit, a rarely polled waiter would never get the lock.
 pub(crate) fn limit_alone(ttl: Duration, lapses: u32) -> Duration {
     let limit = limit(ttl);
     let longer = limit.saturating_mul(1 << lapses.min(16));
     longer.min((ttl / 3).max(limit))
 }
 
-/// The waker of a waiter, and whether the waiter was polled since it was woken.
+/// The waker of a waiter, and whether it was polled since the last wake.
 #[derive(Default)]
 pub(crate) struct Polling {
     waker: Mutex<Option<Waker>>,
-    /// Counts wakes and polls in turns; odd while the waiter was woken and has not been polled
-    /// since.
+    /// Number of wakes and polls, counted alternately; odd between a wake and the next poll.
     turns: AtomicU64,
 }
 
 impl Polling {
-    /// Notes a poll by the owner of `waker`.
+    /// Records a poll of the task of `waker`.
     pub(crate) fn polled(&self, waker: &Waker) {
-        // The waker first: a wake in between finds it, and has the waiter polled again.
+        // Store the waker first: a wake in between then finds it and has the task polled again.
         *self.waker.lock() = Some(waker.clone());
         let turns = self.turns.load(Ordering::SeqCst);
         if !turns.is_multiple_of(2) {
@@ -84,8 +85,7 @@ impl Polling {
         }
     }
 
-    /// Notes that the waiter is about to be woken; returns what to watch from, unless it is
-    /// watched.
+    /// Records an imminent wake; returns the count to monitor from, unless the waiter is monitored.
     pub(crate) fn is_to_be_woken(&self) -> Option<u64> {
         let before = self.turns.fetch_or(1, Ordering::SeqCst);
         before.is_multiple_of(2).then_some(before + 1)
@@ -99,7 +99,7 @@ impl Polling {
         }
     }
 
-    /// Says whether the waiter was polled since it was `seen`.
+    /// Returns the waiter's progress since the count `seen`.
     pub(crate) fn progress(&self, seen: u64) -> Progress {
         if self.turns.load(Ordering::SeqCst) == seen {
             Progress::None
@@ -109,11 +109,11 @@ impl Polling {
     }
 }
 
-/// Watches the waiters of one client, with one sleeper for all of them.
+/// Monitors the waiters of one client with a single sleeping task.
 ///
-/// Its time is that of its own runtime, and it counts what it has slept: where the whole machine
-/// stood still, nothing lapses for that. The sleeper stays while there is something to watch and is
-/// gone in between, so that waiting costs no timer.
+/// The task counts the time that it slept on its own runtime, so nothing lapses because the whole
+/// machine was suspended. It runs only while waiters are monitored, so that idle clients have no
+/// timer.
 #[derive(Clone)]
 pub(crate) struct Watchdog {
     keeper_runtime: KeeperRuntime,
@@ -124,7 +124,7 @@ pub(crate) struct Watchdog {
 struct WatchedWaiters {
     state: Mutex<WatchList>,
     attended: OnDemand,
-    /// Something has to be looked at sooner than planned.
+    /// Wakes the task when an entry is due before its planned round.
     sooner: Notify,
 }
 
@@ -132,17 +132,16 @@ struct WatchedWaiters {
 struct WatchList {
     entries: Vec<WatchEntry>,
     prune_at: usize,
-    /// For how long the sleeper sleeps before its next round.
+    /// Duration of the task's present sleep.
     sleeps_for: Duration,
 }
 
 struct WatchEntry {
-    /// Not kept: a waiter knows its client, whose watchdog this is.
+    /// Weak, because the waiter owns its client, which owns this watchdog.
     watched: Weak<dyn Watched>,
-    /// The progress from which it is watched; `None` to wake it now and then, while it is under
-    /// way.
+    /// The count from which the waiter is monitored; `None` for one that is probed periodically.
     seen: Option<u64>,
-    /// For how long it was watched without progress; `None` before the first whole sleep.
+    /// Time without progress so far; `None` before the first whole sleep.
     unpolled: Option<Duration>,
 }
 
@@ -154,14 +153,14 @@ impl Watchdog {
         }
     }
 
-    /// Watches `watched` from the progress `seen` on. on the caller's runtime the sleeper runs on
-    /// `runtime`, that of the waiter.
+    /// Monitors `watched` from the count `seen` on.
+    ///
+    /// With the keeper on the caller's runtime, the task runs on `runtime`, the waiter's.
     pub(crate) fn watch<W: Watched>(&self, watched: &Arc<W>, seen: u64, runtime: Option<&Handle>) {
         self.enter(watched, Some(seen), runtime);
     }
 
-    /// Wakes `watched` now and then as long as it is under way, and watches whether it is polled
-    /// then.
+    /// Probes `watched` periodically while its acquisition is unfinished.
     pub(crate) fn probe<W: Watched>(&self, watched: &Arc<W>, runtime: Option<&Handle>) {
         self.enter(watched, None, runtime);
     }
@@ -201,7 +200,7 @@ impl Watchdog {
     }
 }
 
-/// Returns how long to sleep for one entry.
+/// Returns the sleep that one entry needs.
 fn pause(seen: Option<u64>, limit: Duration) -> Duration {
     match seen {
         Some(_) => limit / 2,
@@ -210,7 +209,7 @@ fn pause(seen: Option<u64>, limit: Duration) -> Duration {
 }
 
 impl WatchEntry {
-    /// Returns what is watched, unless it is gone or has been polled. Notes its progress.
+    /// Records the waiter's progress; returns the waiter unless it is gone or settled.
     fn unsettled(&mut self) -> Option<Arc<dyn Watched>> {
         let watched = self.watched.upgrade()?;
         let Some(seen) = self.seen else {
@@ -227,8 +226,7 @@ impl WatchEntry {
         Some(watched)
     }
 
-    /// Returns true if its time has come, after a sleep of `slept`. What is only woken now and then
-    /// goes on.
+    /// Returns true if the entry is due after a sleep of `slept`. An entry that is probed stays.
     fn is_over(&mut self, slept: Duration, limit: Duration) -> bool {
         let Some(unpolled) = &mut self.unpolled else {
             return false;
@@ -246,14 +244,14 @@ impl WatchEntry {
 }
 
 impl WatchList {
-    /// Takes out what needs no watching any more, now and then, so that entries are as many as
+    /// Removes settled entries once their number has doubled, so that entries stay proportional to
     /// waiters.
     fn prune(&mut self) -> Vec<Arc<dyn Watched>> {
         if self.entries.len() < self.prune_at.max(PRUNE_MIN) {
             return Vec::new();
         }
-        // Dropped when nothing is locked any more, since the last to know a waiter drops what it
-        // has.
+        // The caller drops these after it unlocked the state: dropping the last reference drops a
+        // claim.
         let mut kept = Vec::new();
         self.entries.retain_mut(|entry| {
             let unsettled = entry.unsettled();
@@ -267,7 +265,7 @@ impl WatchList {
 }
 
 impl WatchedWaiters {
-    /// Returns how long to sleep before the next round; `None` ends the sleeper.
+    /// Returns the sleep until the next round; `None` ends the task.
     fn plan(&self) -> Option<Duration> {
         let mut state = self.state.lock();
         state.entries.retain_mut(|entry| {
@@ -288,8 +286,7 @@ impl WatchedWaiters {
         pause
     }
 
-    /// Looks at everything after a sleep of `slept`, and lets lapse what has not gone on for too
-    /// long.
+    /// Checks every entry after a sleep of `slept`: lapses stuck waiters and wakes those to probe.
     fn look(&self, slept: Duration) {
         let mut looked_at = Vec::new();
         let mut state = self.state.lock();
@@ -312,10 +309,10 @@ impl WatchedWaiters {
     }
 }
 
-/// The sleeper: looks at what is watched until there is nothing.
+/// The watchdog's task: monitors entries until none is left.
 async fn sleep_and_look(rounds: Arc<WatchedWaiters>, _attendance: Attendance) {
     while let Some(pause) = rounds.plan() {
-        // Both are cancel safe: a notification that is not consumed stays for the next turn.
+        // Both branches are cancel safe: an unconsumed notification stays for the next iteration.
         tokio::select! {
             biased;
             () = tokio::time::sleep(pause) => rounds.look(pause),

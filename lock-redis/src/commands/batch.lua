@@ -1,21 +1,23 @@
 -- Takes and releases many exclusive locks, one after the other.
--- KEYS: locks, then the waits of each, then the counter if one of them is taken
--- ARGV: for each lock the owner mark, and the ttl in ms to take it or nothing to release it; then the client
--- Answers a list: for each what it would be answered alone, or nil instead of an error, which whoever asks alone will
--- hear in full. Since each call costs, it looks at all locks in one, mints all grants in one, and deletes in one.
+-- KEYS: locks, then the queue of each, then the counter if one of them is taken
+-- ARGV: for each lock the owner mark, and the ttl in ms to take it or nothing to release it; then
+-- the client
+-- Returns a list: for each lock the answer of a single call, or nil instead of an error, which the
+-- client then gets by a call of its own. Each server call is expensive, so all locks are read by
+-- one, all grants minted by one, and all released locks deleted by one.
 local values, released, waits_of, takes = {}, {}, {}, 0
 local locks = (#ARGV - 1) / 2
-local counter, who = KEYS[2 * locks + 1], 'x' .. ARGV[#ARGV]
-local found, lines = redis.call('MGET', unpack(KEYS, 1, 2 * locks)), {}
+local counter, waiter = KEYS[2 * locks + 1], 'x' .. ARGV[#ARGV]
+local found, queues = redis.call('MGET', unpack(KEYS, 1, 2 * locks)), {}
 for place = 1, locks do
-  values[KEYS[place]], lines[KEYS[place]] = found[place], found[locks + place]
+  values[KEYS[place]], queues[KEYS[place]] = found[place], found[locks + place]
   waits_of[KEYS[place]] = KEYS[locks + place]
   if ARGV[2 * place] ~= '' then
     takes = takes + 1
   end
 end
 
--- Minted for all takes that are left when one of them needs one.
+-- Mints for all remaining takes when the first of them needs a grant.
 local next_grant, grants = 0, 0
 local function draw()
   if grants == 0 then
@@ -39,27 +41,27 @@ local function take_what_seems_free(lock, mark, ttl)
     values[lock] = value
     return grant
   end
-  -- Something that is no string stands there.
+  -- The key holds something other than a string.
   next_grant, grants = grant, grants + 1
-  return take(lock, waits_of[lock], mark, ttl, who, draw)
+  return take(lock, waits_of[lock], mark, ttl, waiter, draw)
 end
 
 local function ask(lock, mark, ttl)
   local value = values[lock]
   if ttl ~= '' then
     delete_what_was_released(lock)
-    if not value and not lines[lock] then
+    if not value and not queues[lock] then
       return take_what_seems_free(lock, mark, ttl)
     end
-    local answer = take(lock, waits_of[lock], mark, ttl, who, draw)
+    local answer = take(lock, waits_of[lock], mark, ttl, waiter, draw)
     if type(answer) == 'number' and answer > 0 then
       values[lock] = redis.call('GET', lock)
     end
     return answer
   end
   if value and string.sub(value, 1, #mark) == mark then
-    if lines[lock] then
-      pass_on(waits_of[lock], lines[lock], who)
+    if queues[lock] then
+      reserve_for_next(waits_of[lock], queues[lock], waiter)
     end
     values[lock], released[lock] = false, true
     return 1
@@ -84,7 +86,7 @@ if #gone > 0 then
   redis.call('DEL', unpack(gone))
 end
 if grants > 0 then
-  -- Nobody has seen them. It cannot matter if that is not allowed.
+  -- Give back unused numbers, which no client has seen. Harmless if it is denied.
   redis.pcall('INCRBY', counter, -grants)
 end
 return answers

@@ -1,4 +1,4 @@
-//! The scripts' calls: which keys and arguments each takes.
+//! The calls of the scripts, with their keys and arguments.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use crate::commands::script::{
 };
 use crate::keys::{Keys, owner_mark};
 
-/// The purpose of a take.
+/// The way in which a take asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asks {
-    /// Once.
+    /// A single request.
     Once,
-    /// For a waiter that will ask again.
+    /// A request of a waiter that polls.
     Waiting,
-    /// For a waiter that is told of the key's next change.
+    /// A request of a waiter to which the server pushes the key's next change.
     Listening,
 }
 
@@ -81,7 +81,7 @@ impl Keys {
     }
 }
 
-/// Rounded up, so that the server never expires a hold before we do.
+/// Rounds up, so that the server never expires a hold before the client does.
 fn milliseconds(ttl: Duration) -> String {
     ttl.as_nanos().div_ceil(1_000_000).to_string()
 }

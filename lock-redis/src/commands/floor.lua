@@ -1,6 +1,6 @@
 -- Raises the namespace's counter to the server's clock, in units of 4 microseconds since
--- 2025-01-01. Run on every new connection: a server that lost its memory, or a replica that took
--- over, then grants numbers above all that were granted before.
+-- 2025-01-01. Run on every new connection, so that a server that lost its memory, or a replica that
+-- took over, grants numbers above all that were granted before.
 -- KEYS: counter
 local now = redis.call('TIME')
 local floor = (now[1] - 1735689600) * 250000 + math.floor(now[2] / 4)

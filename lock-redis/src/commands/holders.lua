@@ -1,4 +1,4 @@
--- Forgets the holders whose time is over, each by its own expiry.
+-- Removes expired holders, each by its own expiry.
 local function drop_expired(now_ms)
   local gone = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now_ms)
   for _, mark in ipairs(gone) do

@@ -1,5 +1,6 @@
--- The first of so many grant numbers in a row, the next ones of the namespace. A counter that was lost, or restored
--- from before its time, starts again from the server's clock (see floor.lua), so that numbers only jump forward.
+-- Returns the first of count consecutive grant numbers of the namespace. A counter that was lost,
+-- or restored from an old copy, restarts at the server's clock (see floor.lua), so numbers only
+-- jump forward.
 local function mint(counter, count)
   local last = redis.call('INCRBY', counter, count)
   if last < 1099511627776 then

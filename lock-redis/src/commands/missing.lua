@@ -1,5 +1,6 @@
 -- ARGV: names of commands
--- Answers those that the server does not have. None has all its arguments here, but TIME, so none does anything.
+-- Returns those that the server does not have. All but TIME lack arguments here, so none has an
+-- effect.
 local missing = {}
 for _, name in ipairs(ARGV) do
   local answer = redis.pcall(name)

@@ -36,45 +36,45 @@ pub(crate) static BATCH: LazyLock<Script> = LazyLock::new(|| {
 pub(crate) static RELEASE_MANY: LazyLock<Script> =
     LazyLock::new(|| Script::new(&[WAITS, HOLDERS, include_str!("release_many.lua")]));
 
-/// The number of keys and arguments that a call has at most.
+/// Maximum number of keys and arguments of a call.
 const PARTS_MAX: usize = 9;
 
-/// A script by its source and hash.
+/// A script with its source and hash.
 pub(crate) struct Script {
     source: String,
     hash: String,
-    /// One bit, another one for each script.
+    /// A bit that is unique among the scripts.
     mark: u32,
-    /// True if a [`BATCH`] can do it, too.
+    /// True if a [`BATCH`] can contain its calls.
     in_batches: bool,
 }
 
-/// Which scripts were sent over a connection with their source: for those the hash will do. So the
-/// first call, too, takes one round trip.
+/// The scripts whose source was sent over a connection, for which the hash suffices. A script's
+/// first call sends the source, so it takes one round trip, too.
 #[derive(Clone, Debug, Default)]
 struct Known(Arc<AtomicU32>);
 
-/// The channel that scripts are called on.
+/// The connection on which scripts are called.
 #[derive(Clone)]
 pub(crate) struct Channel {
     pub(crate) redis: MultiplexedConnection,
     known: Known,
 }
 
-/// One call of a script, ready to be sent by its hash, or with its source where the server does not
-/// know the hash: at first, and after a restart, a promotion or `SCRIPT FLUSH`.
+/// One call of a script, sent by its hash if the server knows it, else with its source. The server
+/// does not know it at first, and after a restart, a promotion or `SCRIPT FLUSH`.
 #[derive(Clone)]
 pub(crate) struct Call {
     script: &'static Script,
-    /// Keys, then arguments, one behind the other.
+    /// Keys, then arguments, concatenated.
     bytes: Vec<u8>,
-    /// Where each of them ends.
+    /// The end of each part in `bytes`.
     ends: [usize; PARTS_MAX],
     keys: usize,
     parts: usize,
-    /// True if the server is to tell the connection of the next change of what is read.
+    /// True if the server has to push the next change of the keys that the script reads.
     listens: bool,
-    /// True if it may not travel together with others, which has room for less.
+    /// True if it must not be in a batch, which has no argument for waiters.
     is_alone: bool,
 }
 
@@ -110,7 +110,7 @@ impl Script {
         }
     }
 
-    /// Returns what calls it for all of `parts`, of which the first `keys` are keys.
+    /// Returns the command for `parts`, of which the first `keys` are keys.
     pub(crate) fn command<'a>(
         &self,
         channel: &Channel,
@@ -125,7 +125,7 @@ impl Script {
 }
 
 impl Call {
-    /// Adds a key; all of them come before the arguments.
+    /// Adds a key. Add all keys before the arguments.
     pub(crate) fn key(mut self, key: &[u8]) -> Self {
         self.keys += 1;
         self.argument(key)
@@ -138,29 +138,29 @@ impl Call {
         self
     }
 
-    /// Has the server tell the connection of the next change of what the script reads.
+    /// Has the server push the next change of the keys that the script reads.
     pub(crate) fn listening(mut self) -> Self {
         self.listens = true;
         self
     }
 
-    /// Keeps it out of batches, which know nothing of those who wait.
+    /// Keeps the call out of batches, which do not enter waiters into the queue.
     pub(crate) fn alone(mut self) -> Self {
         self.is_alone = true;
         self
     }
 
-    /// Returns true if it may travel together with others.
+    /// Returns true if the call may be in a batch.
     pub(crate) fn goes_in_batches(&self) -> bool {
         self.script.in_batches && !self.listens && !self.is_alone
     }
 
-    /// Keys, then arguments.
+    /// Returns the keys, then the arguments.
     fn parts(&self) -> impl ExactSizeIterator<Item = &[u8]> + Clone {
         (0..self.parts).map(|part| self.part(part))
     }
 
-    /// One of its keys and arguments; nothing where it has none.
+    /// Returns the key or argument at this index; empty if there is none.
     fn part(&self, part: usize) -> &[u8] {
         if part >= self.parts {
             return &[];
@@ -169,7 +169,7 @@ impl Call {
         &self.bytes[begin..self.ends[part]]
     }
 
-    /// The key of a call that may travel in a batch.
+    /// Returns the lock's key, for a call that may be in a batch.
     pub(crate) fn lock(&self) -> &[u8] {
         self.part(0)
     }
@@ -178,7 +178,7 @@ impl Call {
         self.part(1)
     }
 
-    /// The counter of grants, which only a take has.
+    /// Returns the key of the grant counter, for a take.
     pub(crate) fn counter(&self) -> Option<&[u8]> {
         self.is_take().then(|| self.part(2))
     }
@@ -187,7 +187,7 @@ impl Call {
         self.part(self.keys)
     }
 
-    /// The ttl of a take; nothing of a release.
+    /// Returns the ttl of a take; empty for a release.
     pub(crate) fn ttl(&self) -> &[u8] {
         match self.is_take() {
             true => self.part(self.keys + 1),
@@ -229,7 +229,7 @@ impl Call {
         Ok(last)
     }
 
-    /// By the hash where the connection has seen the source.
+    /// Returns the command by hash, or with the source if this connection has not sent it.
     pub(crate) fn shortest(&self, channel: &Channel) -> Cmd {
         self.script.command(channel, self.keys, self.parts())
     }
@@ -245,20 +245,20 @@ impl Channel {
         Self { redis, known }
     }
 
-    /// Has the source of `script` sent again, since the server may have forgotten it.
+    /// Has the source of `script` sent again, since the server may have lost it.
     pub(crate) fn forget(&self, script: &Script) {
         self.known.0.fetch_and(!script.mark, Ordering::Relaxed);
     }
 }
 
 impl Known {
-    /// Returns true if the source of `script` was sent before; it counts as sent from now on.
+    /// Returns true if the source of `script` was sent before, and records it as sent.
     fn knows(&self, script: &Script) -> bool {
         self.0.fetch_or(script.mark, Ordering::Relaxed) & script.mark != 0
     }
 }
 
-/// In a buffer that need not grow.
+/// Builds a command in a buffer of the right size.
 fn command<'a>(
     name: &str,
     script: &str,
@@ -274,21 +274,20 @@ fn command<'a>(
     command
 }
 
-/// Returns what has the server tell the connection of the next change of what the next command
-/// reads, if that is what the connection is for.
+/// Returns `CLIENT CACHING YES`. On a connection with `OPTIN`, the server then pushes the next
+/// change of the keys that the next command reads.
 pub(crate) fn listening_next() -> Cmd {
     cmd("CLIENT").arg("CACHING").arg("YES").take()
 }
 
-/// The number of calls that are sent in one go at most, and how large they may be together. Servers
-/// close connections that have sent them more than `client-query-buffer-limit`, 1 MB or more, which
-/// they have not got to yet.
+/// Maximum number and total size of the calls in one pipeline. Servers close a connection whose
+/// unread input exceeds `client-query-buffer-limit`, which is 1 MB or more.
 const GO_MAX: usize = 1024;
 const GO_BYTES_MAX: usize = 256 * 1024;
 
-/// Returns how many of the first of `calls` are to be sent in one go.
+/// Returns how many of the first `calls` to send in one pipeline.
 pub(crate) fn one_go(calls: &[Call]) -> usize {
-    // Each word is sent with its length, beside the name and the hash of its script.
+    // Each part is sent with its length, after the name and hash of the script.
     let size = |call: &Call| call.bytes.len() + 100 + 12 * call.parts;
     let mut bytes = 0;
     let fits = calls.iter().take(GO_MAX).take_while(|call| {
@@ -298,7 +297,7 @@ pub(crate) fn one_go(calls: &[Call]) -> usize {
     fits.count().max(1)
 }
 
-/// Sends calls in one go and answers for each of them.
+/// Sends calls in one pipeline and returns the answer of each.
 pub(crate) async fn send_all(
     calls: &[Call],
     channel: &Channel,

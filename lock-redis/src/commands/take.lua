@@ -1,17 +1,17 @@
--- Takes the key as a plain string, the layout that other lock clients use too.
--- Answers the grant number, drawn from draw, or what busy says while somebody else holds the key.
-local function take(lock, waits, mark, ttl, who, draw)
+-- Takes the key as a plain string, the layout of other lock clients. Returns the grant number, from
+-- draw, or the answer of busy while another client holds the key.
+local function take(lock, waits, mark, ttl, waiter, draw)
   local held = redis.pcall('GET', lock)
   if held == false then
-    local line = redis.call('GET', waits)
-    local kept = line and kept_for_others(line, who) or 0
+    local queue = redis.call('GET', waits)
+    local kept = queue and kept_for_others(queue, waiter) or 0
     if kept > 0 then
       return -2 - kept
     end
     local grant = draw()
     redis.call('SET', lock, mark .. string.format('%.0f', grant), 'PX', ttl)
-    if line then
-      leave_line(waits, line, who)
+    if queue then
+      leave_queue(waits, queue, waiter)
     end
     return grant
   end

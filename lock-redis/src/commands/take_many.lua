@@ -1,11 +1,12 @@
--- Takes the key together with others of the same kind: a sorted set of holders by expiry.
--- KEYS: lock, tokens, waits, counter   ARGV: owner mark, ttl in ms, client, 1 if it waits, limit (0: none)
--- The first character of the owner mark tells shared from permit claims.
--- Answers the grant number, or what busy says while the key is held otherwise or the limit is reached.
-local who = string.sub(ARGV[1], 1, 1) .. ARGV[3]
+-- Takes the key together with other holders of the same mode: a sorted set of holders by expiry.
+-- KEYS: lock, tokens, queue, counter   ARGV: owner mark, ttl in ms, client, 1 if it waits, limit
+-- (0: none)
+-- The first character of the owner mark is the mode, shared or permit. Returns the grant number, or
+-- the answer of busy while the key is held in another mode or the limit is reached.
+local waiter = string.sub(ARGV[1], 1, 1) .. ARGV[3]
 local function refuse(answer)
   if ARGV[4] == '1' then
-    line_up(KEYS[3], who)
+    enter_queue(KEYS[3], waiter)
   end
   return answer
 end
@@ -21,7 +22,7 @@ end
 local now = redis.call('TIME')
 local now_ms = now[1] * 1000 + math.floor(now[2] / 1000)
 local expires = now_ms + tonumber(ARGV[2])
-local line = redis.call('GET', KEYS[3])
+local queue = redis.call('GET', KEYS[3])
 local grant, first
 if kind == 'zset' then
   drop_expired(now_ms)
@@ -33,19 +34,19 @@ if kind == 'zset' then
     return refuse(busy(KEYS[1]))
   elseif tonumber(ARGV[5]) > 0 and redis.call('ZCARD', KEYS[1]) >= tonumber(ARGV[5]) then
     return refuse(busy(KEYS[1]))
-  elseif first and line and is_behind_others(line, who) then
+  elseif first and queue and is_behind_others(queue, waiter) then
     return refuse(busy(KEYS[1]))
   end
 end
 if not grant then
-  local kept = not first and line and kept_for_others(line, who) or 0
+  local kept = not first and queue and kept_for_others(queue, waiter) or 0
   if kept > 0 then
     return refuse(-2 - kept)
   end
   grant = mint(KEYS[4], 1)
   redis.call('HSET', KEYS[2], ARGV[1], string.format('%.0f', grant))
-  if line then
-    leave_line(KEYS[3], line, who)
+  if queue then
+    leave_queue(KEYS[3], queue, waiter)
   end
 end
 redis.call('ZADD', KEYS[1], expires, ARGV[1])

@@ -1,9 +1,11 @@
--- Beside a lock that is waited for stands who waits, in the order in which they came: until when the first of them has its
--- turn (0: it has none), when it is to be given one, then the kind (x, s, p) and client of each. Nothing but the order goes by
--- it. It may be lost at any time, and clients that know nothing of it do no harm.
+-- The queue of a lock's waiters is a string at a key of its own. It starts with the end of the
+-- first waiter's turn (0: no turn) and the time from which a turn is due. Mode (x, s, p) and client
+-- of each waiter follow, in order of arrival. It decides order only, never exclusion. It may be lost at any
+-- time, and clients that ignore it do no harm.
 
--- How long others may go first, since a lock that stays in one process passes faster; how long a turn lasts, which who waits
--- needs to hear of it and ask; and how long all of this is kept, a little longer than the second after which waiters ask again.
+-- PATIENCE_MS: time before a turn is due. A lock that stays in one process passes faster. TURN_MS:
+-- length of a turn, in which the waiter gets the push and asks. KEPT_MS: expiry of the queue, a
+-- little more than the second after which waiters ask again.
 local PATIENCE_MS, TURN_MS, KEPT_MS = 5, 10, 1100
 
 local function server_ms()
@@ -11,16 +13,16 @@ local function server_ms()
   return now[1] * 1000 + math.floor(now[2] / 1000)
 end
 
--- Who waits, until when the first has its turn, and when it is to be given one. One that has let it pass is forgotten, and
--- so is one that has not asked for long: others who ask do not keep its place.
+-- Returns the waiters, the end of the first waiter's turn, and when a turn is due. A waiter that
+-- missed its turn is removed, and so is one that has not asked for long, even if other waiters ask.
 local function waiting(text)
-  local words, line = {}, { asked = {} }
+  local words, queue = {}, { asked = {} }
   for word in string.gmatch(text or '', '%S+') do
     words[#words + 1] = word
   end
   local turn_ends = tonumber(table.remove(words, 1) or 0) or 0
   local due = tonumber(table.remove(words, 1) or 0) or 0
-  if #words == 0 then return line, 0, due end
+  if #words == 0 then return queue, 0, due end
   local now = server_ms()
   -- A turn that ends far ahead was given before the clock was set back.
   if turn_ends > 0 and (turn_ends <= now or turn_ends > now + KEPT_MS) then
@@ -28,94 +30,95 @@ local function waiting(text)
     turn_ends = 0
   end
   for place, word in ipairs(words) do
-    local who, asked = string.match(word, '^([^@]+)@(%d+)$')
-    if who and math.abs(now - tonumber(asked)) < KEPT_MS then
-      line[#line + 1] = who
-      line.asked[who] = asked
+    local waiter, asked = string.match(word, '^([^@]+)@(%d+)$')
+    if waiter and math.abs(now - tonumber(asked)) < KEPT_MS then
+      queue[#queue + 1] = waiter
+      queue.asked[waiter] = asked
     elseif place == 1 then
       turn_ends = 0
     end
   end
-  return line, turn_ends, due
+  return queue, turn_ends, due
 end
 
--- A server that is out of memory may refuse it.
-local function note_waiting(waits, line, turn_ends, due)
-  if #line == 0 then
+-- A server that is out of memory may reject the SET.
+local function note_waiting(waits, queue, turn_ends, due)
+  if #queue == 0 then
     redis.call('DEL', waits)
   else
     local words = { string.format('%.0f %.0f', turn_ends, due) }
-    for _, who in ipairs(line) do
-      words[#words + 1] = who .. '@' .. line.asked[who]
+    for _, waiter in ipairs(queue) do
+      words[#words + 1] = waiter .. '@' .. queue.asked[waiter]
     end
     redis.pcall('SET', waits, table.concat(words, ' '), 'PX', KEPT_MS)
   end
 end
 
-local function place_of(line, who)
-  for place, one in ipairs(line) do
-    if one == who then return place end
+local function place_of(queue, waiter)
+  for place, one in ipairs(queue) do
+    if one == waiter then return place end
   end
 end
 
-local function kind_of(who)
-  return string.sub(who, 1, 1)
+local function kind_of(waiter)
+  return string.sub(waiter, 1, 1)
 end
 
--- For how many milliseconds a key that is free is kept for somebody else.
-local function kept_for_others(text, who)
-  local line, turn_ends = waiting(text)
-  if turn_ends == 0 or not line[1] or line[1] == who or (kind_of(who) ~= 'x' and kind_of(line[1]) == kind_of(who)) then
+-- Returns the milliseconds for which a free key is reserved for another waiter.
+local function kept_for_others(text, waiter)
+  local queue, turn_ends = waiting(text)
+  if turn_ends == 0 or not queue[1] or queue[1] == waiter or (kind_of(waiter) ~= 'x' and kind_of(queue[1]) == kind_of(waiter)) then
     return 0
   end
   return math.max(turn_ends - server_ms(), 1)
 end
 
--- Whether somebody of another kind came first, and has waited for long enough: it is not to wait until all of this kind have
--- gone by themselves.
-local function is_behind_others(text, who)
-  local line, _, due = waiting(text)
-  for _, one in ipairs(line) do
-    if one == who then return false end
-    if kind_of(one) ~= kind_of(who) then return due <= server_ms() end
+-- Returns true if a waiter of another mode came first and its turn is due. It need not wait until
+-- all holders of this mode have left by themselves.
+local function is_behind_others(text, waiter)
+  local queue, _, due = waiting(text)
+  for _, one in ipairs(queue) do
+    if one == waiter then return false end
+    if kind_of(one) ~= kind_of(waiter) then return due <= server_ms() end
   end
   return false
 end
 
--- Enters who was refused and waits. No more than some come to stand there, whatever clients do.
-local function line_up(waits, who)
-  local line, turn_ends, due = waiting(redis.call('GET', waits))
-  if #line == 0 then
+-- Enters a refused waiter. The queue has at most 64 entries.
+local function enter_queue(waits, waiter)
+  local queue, turn_ends, due = waiting(redis.call('GET', waits))
+  if #queue == 0 then
     due = server_ms() + PATIENCE_MS
   end
-  if not place_of(line, who) and #line < 64 then
-    line[#line + 1] = who
+  if not place_of(queue, waiter) and #queue < 64 then
+    queue[#queue + 1] = waiter
   end
-  line.asked[who] = string.format('%.0f', server_ms())
-  note_waiting(waits, line, turn_ends, due)
+  queue.asked[waiter] = string.format('%.0f', server_ms())
+  note_waiting(waits, queue, turn_ends, due)
 end
 
--- Takes out who was granted, if anybody waits.
-local function leave_line(waits, text, who)
-  local line, _, due = waiting(text)
-  local place = place_of(line, who)
+-- Removes a waiter that was granted the lock.
+local function leave_queue(waits, text, waiter)
+  local queue, _, due = waiting(text)
+  local place = place_of(queue, waiter)
   if place then
-    table.remove(line, place)
+    table.remove(queue, place)
     due = server_ms() + PATIENCE_MS
-    note_waiting(waits, line, 0, due)
+    note_waiting(waits, queue, 0, due)
   end
 end
 
--- Keeps the key for a moment, which who has given back, for whoever else has waited longest.
-local function pass_on(waits, text, who)
-  local line, _, due = waiting(text)
-  for place, one in ipairs(line) do
-    if one ~= who then
+-- After a release by waiter, reserves the key for the other waiter that has waited longest, if a
+-- turn is due.
+local function reserve_for_next(waits, text, waiter)
+  local queue, _, due = waiting(text)
+  for place, one in ipairs(queue) do
+    if one ~= waiter then
       local now = server_ms()
       if due <= now then
-        table.remove(line, place)
-        table.insert(line, 1, one)
-        note_waiting(waits, line, now + TURN_MS, due)
+        table.remove(queue, place)
+        table.insert(queue, 1, one)
+        note_waiting(waits, queue, now + TURN_MS, due)
       end
       return
     end

@@ -8,14 +8,14 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// A stream that [`abort`](Self::abort) closes, whichever runtime reads and writes it.
+/// A stream that [`Abort`] closes from any runtime.
 pub(crate) struct Abortable<S>(Arc<Mutex<Option<S>>>);
 
-/// Closes a stream at once. What was written to it and has not arrived yet never will.
+/// Closes a stream at once. Data that was written but has not arrived is never sent.
 pub(crate) type Abort = Box<dyn Fn() + Send + Sync>;
 
 impl<S: Send + Unpin + 'static> Abortable<S> {
-    /// Makes `stream` abortable; `discard` has its end throw away what was not sent yet.
+    /// Wraps `stream`; `discard` has the close drop data that was not sent yet.
     pub(crate) fn new(stream: S, discard: fn(&S)) -> (Self, Abort) {
         let shared = Arc::new(Mutex::new(Some(stream)));
         let aborted = Arc::clone(&shared);

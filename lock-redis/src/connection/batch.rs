@@ -1,8 +1,8 @@
-//! Calls that travel together.
+//! Batches of calls.
 //!
-//! Sending a request, reading it and answering it costs client and server more than what it asks
-//! for. So while a call is under way, those that come gather until the tasks that are ready have
-//! had a turn, and go as one script.
+//! Sending, reading and answering a request costs client and server more than the call itself. So
+//! while a call is pending, further calls gather until the ready tasks have run, and travel as one
+//! script.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -19,39 +19,38 @@ use tokio::task::coop::unconstrained;
 use crate::commands::script::{BATCH, Call, Channel, is_unknown_script};
 use crate::error::translate;
 
-/// The number of calls that travel together at most: the server does nothing else meanwhile.
+/// Maximum number of calls in one batch, which blocks the server while it runs.
 pub(crate) const BATCH_MAX: usize = 64;
 
-/// Where the calls of one connection gather.
+/// The queue in which the calls of one connection gather.
 ///
-/// They are sent in the order in which they came, which is what lets a clean-up travel behind the
-/// take that it cleans up: a call is sent alone only when none that came before it is waiting to be
-/// sent.
+/// Invariant: calls are sent in order of arrival. Why: a clean-up must not overtake the take that
+/// it cleans up. Breaks if: a call is sent directly while an earlier one is still queued.
 pub(crate) struct Batches {
     gathering: mpsc::UnboundedSender<Member>,
     in_flight: InFlight,
 }
 
-/// A call that waits to be sent, or for its answer, also after its caller has given it up.
+/// A call that waits to be sent or answered, even if its caller has given up.
 struct Member {
     call: Call,
     answer: oneshot::Sender<BatchReply>,
     in_flight: OneInFlight,
 }
 
-/// `None` is for a caller that had better ask alone.
+/// The answer; `None` if the caller has to send the call alone.
 type BatchReply = Option<RedisResult<Value>>;
 
-/// The way in which a call is to be sent.
+/// The way in which a call is sent.
 pub(crate) enum Route {
-    /// By the task that makes it.
+    /// The calling task sends it.
     Direct(OneInFlight),
-    /// It has been taken along. No answer comes from a connection that has ended.
+    /// The call is in a batch. The channel closes without an answer if the connection has ended.
     Batched(oneshot::Receiver<BatchReply>),
 }
 
 impl Batches {
-    /// Sends on `channel`, from `runtime`.
+    /// Starts the task that sends batches on `channel`, on `runtime`.
     pub(crate) fn start(runtime: &Handle, channel: Channel, max: &BatchSize) -> Self {
         let (gathering, gathered) = mpsc::unbounded_channel();
         runtime.spawn(deliver(gathered, channel, max.clone()));
@@ -61,14 +60,14 @@ impl Batches {
         }
     }
 
-    /// Takes `call` along where others are under way.
+    /// Adds `call` to the next batch if other calls are pending.
     pub(crate) fn join(&self, call: &Call) -> Route {
         let (others, in_flight) = self.in_flight.enter();
         if others == 0 {
             return Route::Direct(in_flight);
         }
         let (answer, answered) = oneshot::channel();
-        // It fails together with the connection, and drops what would answer.
+        // Fails only if the connection has ended, which closes `answered`, too.
         let _ = self.gathering.send(Member {
             call: call.clone(),
             answer,
@@ -78,11 +77,11 @@ impl Batches {
     }
 }
 
-/// Sends what gathers, as long as the connection is in use.
+/// Sends batches until the connection is dropped.
 async fn deliver(mut gathered: mpsc::UnboundedReceiver<Member>, channel: Channel, max: BatchSize) {
     let mut answering = JoinSet::new();
     while let Some(first) = gathered.recv().await {
-        // Other tasks that are ready may have something to ask, too.
+        // Let other ready tasks add their calls first.
         tokio::task::yield_now().await;
         let mut members = vec![first];
         while members.len() < max.get()
@@ -98,14 +97,14 @@ async fn deliver(mut gathered: mpsc::UnboundedReceiver<Member>, channel: Channel
     }
 }
 
-/// Polls `request` once, which gives it to the driver. That has room for it (`ROOM`), so that none
-/// that comes later is before it. Tokio's budget for a task must not put it off.
+/// Polls `request` once, which queues it in the driver before any later request. The driver has
+/// room for it (`ROOM`). Tokio's cooperative budget must not postpone this poll.
 async fn first_poll<F: Future>(mut request: Pin<&mut F>) -> Poll<F::Output> {
     let poll = poll_fn(|context| Poll::Ready(request.as_mut().poll(context)));
     unconstrained(poll).await
 }
 
-/// Asks for all `members` in one request, and tells each its answer.
+/// Sends all `members` in one request, and passes each its answer.
 async fn ask(members: Vec<Member>, mut channel: Channel, max: BatchSize) {
     let (calls, waiting): (Vec<_>, Vec<_>) = members
         .into_iter()
@@ -121,8 +120,8 @@ async fn ask(members: Vec<Member>, mut channel: Channel, max: BatchSize) {
             let alone = |answer| (answer != Value::Nil).then_some(Ok(answer));
             answers.into_iter().map(alone).collect()
         }
-        // Each has to find out by itself: the script may be unknown, or refused because of one of
-        // them.
+        // Each caller has to retry alone: the script may be unknown, or refused because of one
+        // member.
         Err(error) if is_unknown_script(&error) => {
             channel.forget(&BATCH);
             vec![None; calls.len()]
@@ -137,18 +136,18 @@ async fn ask(members: Vec<Member>, mut channel: Channel, max: BatchSize) {
         answer => vec![Some(answer); calls.len()],
     };
     for ((member, _in_flight), answer) in waiting.into_iter().zip(answers) {
-        // The caller may have gone.
+        // The caller may be gone.
         let _ = member.send(answer);
     }
 }
 
-/// Returns true if it may be that calls are refused because they travel together: nothing is known
-/// that would refuse each of them.
+/// Returns true if the batch may be the reason of the refusal: no known error refuses each call
+/// alone.
 fn refuses_the_batch(error: &RedisError) -> bool {
     translate(error.clone()).kind() == ErrorKind::Backend
 }
 
-/// All `calls` as one.
+/// Combines `calls` into one command.
 fn combined(calls: &[Call], channel: &Channel) -> Cmd {
     let mut parts: Vec<&[u8]> = Vec::with_capacity(calls.len() * 4 + 2);
     parts.extend(calls.iter().map(Call::lock));
@@ -158,7 +157,7 @@ fn combined(calls: &[Call], channel: &Channel) -> Cmd {
     for call in calls {
         parts.extend([call.mark(), call.ttl()]);
     }
-    // All of one connection are of one client.
+    // All calls of one connection belong to one client.
     parts.extend(calls.first().map(Call::client));
     BATCH.command(channel, keys, parts.iter().copied())
 }

@@ -1,4 +1,4 @@
-//! From a url to an open connection: over TCP, over TLS or through a Unix socket.
+//! Opening a connection: over TCP, over TLS, or through a Unix socket.
 
 use std::fmt;
 use std::io;
@@ -24,14 +24,13 @@ use crate::connection::preflight::preflight;
 use crate::error::{BACKEND, explain};
 use crate::error::{broken, config_error, no_answer, translate};
 
-/// The time that a connection may be idle before it is shown to be in use, so that no firewall on
-/// the way forgets it.
+/// Idle time of a connection before a keep-alive probe, so that firewalls do not forget it.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
-/// The time that one address of a host is tried before the next one is.
+/// Time that one address of a host is tried before the next.
 const ADDRESS_LIMIT: Duration = Duration::from_millis(500);
 
-/// Runs the connection's input and output; dropping it stops them.
+/// The task that runs a connection's I/O, until this value is dropped.
 pub(crate) struct Driver {
     _tasks: JoinSet<()>,
     task: AbortHandle,
@@ -39,9 +38,8 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
-    /// Closes the connection so that nothing arrives any more of what was sent on it and is still
-    /// on its way from here. Over TCP it is reset: closed in order, the system would go on sending
-    /// that for many minutes.
+    /// Closes the connection and discards data that has not left this machine. TCP connections are
+    /// reset: after a regular close, the kernel would keep sending that data for many minutes.
     pub(crate) fn abort(&self) {
         (self.abort)();
         self.task.abort();
@@ -56,12 +54,12 @@ pub(crate) struct Connector {
 }
 
 impl Connector {
-    /// Reads the url and checks that the other settings fit it; nothing is opened.
+    /// Parses the URL and checks that the other settings fit it; opens nothing.
     pub(crate) fn new(config: &RedisConfig) -> Result<Self> {
         let is_secure = check(config)?;
         let mut url = config.url.clone();
         if is_secure && let Some(end) = url.find("s://") {
-            // The driver accepts the name for TLS only where it brings the TLS as well.
+            // The driver accepts `rediss` only if it is built with its own TLS.
             url.remove(end);
         }
         let info = url.as_str().into_connection_info().map_err(translate)?;
@@ -74,7 +72,7 @@ impl Connector {
         })
     }
 
-    /// Where connections go, as `host:port`.
+    /// Returns the server as `host:port`.
     pub(crate) fn server(&self) -> String {
         match self.info.addr() {
             ConnectionAddr::Tcp(host, port) if host.contains(':') => format!("[{host}]:{port}"),
@@ -82,7 +80,7 @@ impl Connector {
         }
     }
 
-    /// Opens a connection on the runtime of the caller, which has to outlive it.
+    /// Opens a connection on the caller's runtime, with which it ends.
     pub(crate) async fn open(
         &self,
         options: &AsyncConnectionConfig,
@@ -105,7 +103,7 @@ impl Connector {
             #[cfg(unix)]
             ConnectionAddr::Unix(path) => {
                 let stream = tokio::net::UnixStream::connect(path).await;
-                // What was written has arrived.
+                // Written data has arrived already.
                 self.hand_over(stream.map_err(broken)?, |_| (), options)
                     .await
             }
@@ -115,16 +113,16 @@ impl Connector {
         }
     }
 
-    /// Says which server an error is about, without a password.
+    /// Adds the server to `error`.
     pub(crate) fn at(&self, error: Error) -> Error {
         error.with_server(self.server())
     }
 
-    /// Nothing was opened in time.
+    /// Returns the error of a connection that was not opened in time.
     pub(crate) fn not_opened(&self, limit: Duration) -> Error {
         #[cfg(feature = "tls")]
         if self.security.is_some() {
-            // A Redis server that expects plain text waits for the end of the first line.
+            // A Redis server without TLS waits for the end of the first line.
             return Error::new(
                 ErrorKind::Unavailable,
                 format!(
@@ -137,7 +135,7 @@ impl Connector {
         no_answer(limit)
     }
 
-    /// Lets the driver run its protocol over `stream`.
+    /// Starts the driver's protocol on `stream`.
     async fn hand_over<S>(
         &self,
         mut stream: S,
@@ -167,10 +165,10 @@ impl Connector {
     }
 }
 
-/// Returns true if the url asks for TLS; an error when the settings say otherwise.
+/// Returns true if the URL requires TLS; an error if other settings contradict it.
 fn check(config: &RedisConfig) -> Result<bool> {
     if config.url.contains('#') {
-        // It cuts a password short, and to other clients it means not to verify the server.
+        // A `#` cuts off the password, and other clients read it as "do not verify the server".
         return Err(config_error(
             "the url has a #: write it as %23 in passwords; the server's certificate is always verified",
         ));
@@ -223,12 +221,12 @@ fn check(config: &RedisConfig) -> Result<bool> {
     Ok(is_secure)
 }
 
-/// Connects to the first address of the host that answers, in the resolver's order: with several
-/// servers behind one name, whichever is quickest would be another one each time.
+/// Connects to the host's first address that answers, in the resolver's order. Racing the addresses
+/// could reach a different server each time if the name has several.
 async fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
     let mut failure = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
     for address in tokio::net::lookup_host((host, port)).await? {
-        // In real time, also on a runtime whose time is paused.
+        // Real time, even on a runtime with paused time.
         let limit = Clock::Boot.now().plus(ADDRESS_LIMIT);
         let attempt = tokio::select! {
             attempt = TcpStream::connect(address) => attempt,
@@ -236,7 +234,7 @@ async fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
         };
         match attempt {
             Ok(stream) => {
-                // Requests are small, and each is waited for.
+                // Requests are small, and each is awaited.
                 stream.set_nodelay(true)?;
                 let keep_alive = TcpKeepalive::new().with_time(KEEP_ALIVE);
                 SockRef::from(&stream).set_tcp_keepalive(&keep_alive)?;
@@ -248,15 +246,15 @@ async fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
     Err(failure)
 }
 
-/// Has the end of `stream` throw away what was not sent yet, and reset the connection.
+/// Makes the close of `stream` discard unsent data and reset the connection.
 fn discard_unsent(stream: &TcpStream) {
-    // It fails where the connection has broken already.
+    // Fails only if the connection is broken already.
     let _broken = stream.set_zero_linger();
 }
 
 impl fmt::Debug for Connector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Nothing else of it, since it holds the password.
+        // The address only, since the rest holds the password.
         self.server().fmt(f)
     }
 }

@@ -1,4 +1,4 @@
-//! One connection to the server, shared by all who ask something on it.
+//! Connections to the server, each shared by many requests.
 
 pub(crate) mod abortable;
 pub(crate) mod batch;

@@ -15,32 +15,31 @@ use crate::connection::connect::Driver;
 use crate::error::translate;
 use crate::server_checks;
 
-/// A connection to the server, shared by all that ask something on it.
+/// An open connection to the server, shared by many requests.
 pub(crate) struct Connection {
     pub(crate) channel: Channel,
     batches: Batches,
-    /// True if the server tells it of changes; some have no `CLIENT TRACKING`, or do not let us use
-    /// it.
+    /// True if the server pushes changes. Some servers lack `CLIENT TRACKING` or deny it.
     pub(crate) pushes: bool,
-    /// The version of the server, if it tells.
+    /// The server's version, if it reports one.
     pub(crate) version: Option<String>,
-    /// True if it is being asked for a sign of life.
+    /// True while a probe of this connection is pending.
     pub(crate) probed: AtomicBool,
-    /// Runs as long as the connection is in use.
+    /// Runs the connection's I/O until it is dropped.
     driver: Driver,
 }
 
-/// The keys of which the server tells a connection when another client changes them.
+/// The keys whose changes by other connections the server pushes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Tracking {
-    /// All that were read on it.
+    /// All keys that were read on the connection.
     All,
     /// The keys that a [listening](crate::commands::script::Call::listening) call has read.
     Asked,
 }
 
 impl Connection {
-    /// Sends from `runtime`, where `driver` runs.
+    /// Creates a connection that sends from `runtime`, where `driver` runs.
     pub(crate) fn new(
         redis: MultiplexedConnection,
         driver: Driver,
@@ -58,7 +57,7 @@ impl Connection {
         }
     }
 
-    /// Returns what is said on a new connection before it is used.
+    /// Sends the first requests of a new connection: checks, `greeting` and tracking.
     pub(crate) async fn greet(
         &mut self,
         greeting: Option<&Call>,
@@ -72,14 +71,15 @@ impl Connection {
         Ok(())
     }
 
-    /// Has the server tell of changes. Answers whether it does.
+    /// Enables tracking; returns true if the server supports it.
     async fn track(&self, tracking: Tracking) -> RedisResult<bool> {
         let mut requests = Pipeline::new();
         requests.ignore_errors();
         requests.cmd("CLIENT").arg("TRACKING").arg("ON");
         match tracking {
             Tracking::All => requests.arg("NOLOOP"),
-            // Whether we may listen shows before the first wait; nothing is listened to yet.
+            // `CLIENT CACHING` shows whether tracking works before the first wait; `PING` tracks no
+            // key.
             Tracking::Asked => requests
                 .arg("OPTIN")
                 .arg("NOLOOP")
@@ -95,12 +95,12 @@ impl Connection {
         Ok(refused.is_none())
     }
 
-    /// Closes it so that what was sent on it, and is still on its way from here, never arrives.
+    /// Closes the connection so that data still on this machine never arrives.
     pub(crate) fn abort(&self) {
         self.driver.abort();
     }
 
-    /// Sends the call, perhaps together with others, and waits for its answer.
+    /// Sends the call, alone or in a batch, and waits for its answer.
     pub(crate) async fn send(&self, call: &Call) -> RedisResult<Value> {
         if !call.goes_in_batches() {
             return call.send(&self.channel).await;

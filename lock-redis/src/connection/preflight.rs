@@ -1,4 +1,4 @@
-//! The first words of a server, which tell a closed door from a broken one.
+//! The first answer of a server, which shows why it refuses a connection.
 
 use std::io;
 
@@ -9,26 +9,26 @@ use crate::error::{BACKEND, explain};
 
 const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
 
-/// No first word is longer, of a server that is worth talking to.
+/// Maximum length of the first line, above which no known server answers.
 const LENGTH_MAX: u64 = 2048;
 
-/// The first bytes of the answer of a TLS server to anything but TLS.
+/// First byte of a TLS server's answer to plain text.
 const TLS_ALERT: u8 = 0x15;
 
-/// Asks the server for a sign of life, before the driver takes the connection over.
+/// Sends a `PING` before the driver takes the connection over.
 ///
-/// A server that does not want us says so unasked and closes: there the driver knows no more than
-/// that the connection broke, which would be tried again. A client that has to give a password is
-/// refused here too, and goes on to give it.
+/// A server that refuses a client writes the reason and closes. The driver would report a broken
+/// connection only, which is retried. A server that needs a password refuses the `PING`, too; the
+/// driver then authenticates.
 pub(crate) async fn preflight<S>(stream: &mut S) -> Result<()>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    // The server may have closed already; what it said before that is still there to be read.
+    // The server may have closed already; its last line can still be read.
     let asked = ask(stream).await;
     let mut word = Vec::new();
     let mut reading = stream.take(LENGTH_MAX);
-    // What begins otherwise is no Redis server, and may never end a line.
+    // Another first byte is no Redis server, which may never end a line.
     while !word.ends_with(b"\n") && word.first().is_none_or(|first| b"+-".contains(first)) {
         match reading.read_buf(&mut word).await {
             Ok(0) => break,

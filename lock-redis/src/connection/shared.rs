@@ -1,4 +1,4 @@
-//! A connection that is opened again when it breaks.
+//! A shared connection that is reopened after it breaks.
 
 use std::fmt;
 use std::future::Future;
@@ -20,47 +20,45 @@ use crate::connection::connect::Connector;
 use crate::connection::multiplexed::{Connection, Tracking};
 use crate::error::{no_answer, translate};
 
-/// The time that opening a connection may take.
+/// Maximum time to open a connection.
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 
-/// The time that a silent connection is given before it counts as dead.
+/// Maximum time for the answer of a silent connection to a probe.
 const PROBE_LIMIT: Duration = Duration::from_secs(2);
 
-/// The number of requests that may wait for the driver to send them. With fewer, those that do not
-/// find a place are sent in any order, and a clean-up might overtake the take that it cleans up.
-/// Nothing is set aside for them.
+/// Number of requests that may wait for the driver. Above it, requests would be sent in any order,
+/// and a clean-up might overtake its take. No memory is allocated in advance.
 pub(crate) const ROOM: usize = 1 << 30;
 
-/// One connection to the server: opened at the first use, and again after it broke.
+/// A connection to the server, opened at first use and reopened after it broke.
 ///
-/// Many requests share it at once, and the server answers them in the order they were sent. That is
-/// what lets a clean-up travel behind the take that it cleans up.
+/// Many requests share it, and the server answers them in order. So a clean-up on it cannot
+/// overtake its take.
 pub(crate) struct SharedConnection {
     options: ConnectOptions,
     open: Reconnecting<Connection>,
     replies: ReplyStats,
-    /// The number of calls that may travel together. A proxy on the way may allow fewer than a
-    /// server.
+    /// Maximum number of calls in a batch. A proxy on the way may allow fewer than the server.
     batch_max: BatchSize,
 }
 
-/// The options with which a connection is opened.
+/// The options of new connections.
 #[derive(Clone)]
 pub(crate) struct ConnectOptions {
     pub(crate) connector: Arc<Connector>,
     pub(crate) options: AsyncConnectionConfig,
-    /// The keys of whose changes the connection is told (`CLIENT TRACKING`).
+    /// The keys whose changes the server pushes (`CLIENT TRACKING`).
     pub(crate) tracking: Tracking,
     /// The call that is sent first on every new connection.
     pub(crate) greeting: Option<Call>,
-    /// Where a silent connection is asked for a sign of life.
+    /// The runtime that probes silent connections.
     pub(crate) keeper_runtime: KeeperRuntime,
     pub(crate) deadlines: Deadlines,
 }
 
 impl SharedConnection {
     pub(crate) fn new(mut options: ConnectOptions, runtime: Handle) -> Arc<Self> {
-        // Each call has its own limit; the driver's would cut across it.
+        // Each call has its own limit, which the driver's would cut short.
         options.options = options
             .options
             .set_connection_timeout(None)
@@ -74,12 +72,12 @@ impl SharedConnection {
         })
     }
 
-    /// The open connection, if there is one.
+    /// Returns the open connection, if there is one.
     pub(crate) fn current(&self) -> Option<Arc<Connection>> {
         self.open.current()
     }
 
-    /// The open connection, opened now if there is none.
+    /// Returns the open connection, or opens one.
     pub(crate) async fn connection(self: &Arc<Self>) -> Result<Arc<Connection>> {
         let open = || {
             let shared = Arc::clone(self);
@@ -88,7 +86,7 @@ impl SharedConnection {
         self.open.get(open).await
     }
 
-    /// The open connection, opened within `limit` if there is none.
+    /// Returns the open connection, or opens one within `limit`.
     pub(crate) async fn connection_within(
         self: &Arc<Self>,
         limit: Duration,
@@ -104,13 +102,14 @@ impl SharedConnection {
         }
     }
 
-    /// The server did not answer in time.
+    /// Returns the error of a request that was not answered within `limit`.
     pub(crate) fn no_answer(&self, limit: Duration) -> Error {
         self.options.connector.at(no_answer(limit))
     }
 
-    /// Sends one call on `connection` and waits at most `limit` for its answer. The driver sends
-    /// nothing any more for callers who have gone by the time it gets to their request.
+    /// Sends one call on `connection` and waits at most `limit` for its answer.
+    ///
+    /// If the caller is dropped before the driver gets to the request, it is not sent.
     pub(crate) async fn call(
         self: &Arc<Self>,
         connection: &Arc<Connection>,
@@ -120,7 +119,7 @@ impl SharedConnection {
         self.ask(connection, connection.send(call), limit).await
     }
 
-    /// Like [`call`](Self::call), but the call is sent also when its caller goes before.
+    /// Like [`call`](Self::call), but the call is sent even if the caller is dropped.
     pub(crate) async fn deliver(
         self: &Arc<Self>,
         connection: &Arc<Connection>,
@@ -128,7 +127,7 @@ impl SharedConnection {
         limit: Duration,
     ) -> Result<Value> {
         let (to, call) = (Arc::clone(connection), call.clone());
-        // It ends with its connection at the latest.
+        // The delivery ends with its connection at the latest.
         let delivery = Detached::new(self.open.runtime(), async move { to.send(&call).await });
         self.ask(connection, delivery, limit).await
     }
@@ -154,12 +153,12 @@ impl SharedConnection {
         }
     }
 
-    /// Returns what is known of the server's last answer.
+    /// Returns time and latency of the server's last answer.
     pub(crate) fn replies(&self) -> LastReply {
         self.replies.last()
     }
 
-    /// Notes what an error says about the connection, and translates it.
+    /// Translates `error`, and forgets the connection if the error shows that it is unusable.
     pub(crate) fn failed(&self, connection: &Arc<Connection>, error: RedisError) -> Error {
         if error.is_unrecoverable_error() || error.is_io_error() || is_demoted(&error) {
             self.forget(connection);
@@ -167,20 +166,20 @@ impl SharedConnection {
         self.options.connector.at(translate(error))
     }
 
-    /// Lets the next user open a new connection, unless that has been done.
+    /// Has the next request open a new connection, unless one was opened already.
     pub(crate) fn forget(&self, connection: &Arc<Connection>) {
         self.open.forget(connection);
     }
 
-    /// Forgets a connection that does not answer. What was sent on it must not arrive when
-    /// something else has been asked on the next one.
+    /// Forgets and aborts a connection that does not answer. Its requests must not arrive after a
+    /// request on the next connection.
     pub(crate) fn give_up(&self, connection: &Arc<Connection>) {
         self.forget(connection);
         connection.abort();
     }
 
-    /// Asks a connection that did not answer in time once more, with patience, and forgets it if it
-    /// stays silent. Its clean-ups have to travel on it, so it is not given up lightly.
+    /// Probes a connection that missed a limit, and gives it up if the probe fails, too. Clean-ups
+    /// depend on the connection of their take, so it is not replaced at the first silence.
     pub(crate) fn probe(self: &Arc<Self>, connection: Arc<Connection>) {
         if connection.probed.swap(true, Ordering::Relaxed) {
             return;
@@ -214,7 +213,7 @@ impl SharedConnection {
             self.replies.note(sent);
             Ok(connection)
         };
-        // The driver's futures are large.
+        // Boxed because the driver's futures are large.
         match options
             .deadlines
             .timeout(CONNECT_LIMIT, Box::pin(opening))
@@ -227,7 +226,7 @@ impl SharedConnection {
     }
 }
 
-/// A master that became a replica keeps its connections, but takes no more writes.
+/// Returns true if a master became a replica, which keeps its connections but rejects writes.
 fn is_demoted(error: &RedisError) -> bool {
     error.code() == Some("READONLY")
 }

@@ -1,12 +1,12 @@
-//! Waiters that go while something is on its way to them.
+//! Waiters that are dropped while another task serves them.
 
 use super::*;
 use crate::MemoryLock;
 use crate::backend::KeeperRuntime;
 use crate::hand_off::slot::now;
 
-/// `hand_on` takes a waiter out, sees that its hold was lost just now, by which the queue is over,
-/// and puts the waiter back, which has been dropped meanwhile.
+/// The waiter is dropped while `hand_on` has it. `hand_on` takes a waiter out, finds the hold lost,
+/// which ends the queue, and puts the waiter back.
 #[tokio::test]
 async fn a_waiter_that_has_gone_is_not_put_back_as_the_driver() {
     let watchdog = Watchdog::new(KeeperRuntime::caller());
