@@ -4,10 +4,8 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::OptionFuture;
 use lock_core::backend::{Answer, Ask, Attempt, Claim, Clock, LastReply, LeaseStore, Moment};
 use lock_core::{LockRequest, Result};
-use tokio::time::{Instant, sleep_until};
 
 use crate::claim_key::ClaimKey;
 use crate::client::{Client, Take};
@@ -16,10 +14,6 @@ use crate::error::{Failure, lease_ended, no_answer, unexpected};
 use crate::queue::QueueSnapshot;
 use crate::wait::shared_wait::TurnNews;
 use crate::wait::ticket::Ticket;
-
-/// The time before the end of a wait at which the client asks the servers once more. Without this
-/// last check, servers that are slow at the end of the wait would be reported as unreachable.
-const BEFORE_THE_END: Duration = Duration::from_millis(240);
 
 /// The number of claims that a take without a wait lists: usually enough to see that the key is
 /// held.
@@ -36,17 +30,9 @@ pub(crate) struct EtcdAttempt<'a> {
     /// The claim, kept over attempts without a definite answer: the servers then recognize a
     /// repeated take, and the claim keeps its position in the queue.
     claim_key: Option<Arc<ClaimKey>>,
-    wait: Option<TurnWait>,
+    ticket: Option<Ticket>,
     /// The create revision of the claim if it is the next one: the claims that blocked it are gone.
     next: Option<i64>,
-}
-
-/// The wait of a claim in the queue for its turn.
-struct TurnWait {
-    claim_key: Arc<ClaimKey>,
-    ticket: Ticket,
-    /// When to ask the servers for the state of the queue.
-    check_at: Option<Instant>,
 }
 
 impl<'a> EtcdAttempt<'a> {
@@ -56,7 +42,7 @@ impl<'a> EtcdAttempt<'a> {
             request,
             command: client.command()?,
             claim_key: None,
-            wait: None,
+            ticket: None,
             next: None,
         })
     }
@@ -100,13 +86,21 @@ impl<'a> EtcdAttempt<'a> {
             retry,
             ..
         } = ask;
-        if let Some(wait) = self.wait.take()
-            && let Some(checked) = wait.ticket.wait.checked()
+        if let Some(ticket) = self.ticket.take()
+            && let Some(checked) = ticket.wait.checked()
             && self.next.is_none()
         {
             retry.refused(checked);
         }
-        let take = self.way_in()?;
+        let waits = &self.client.background()?.waits;
+        let queue = self.client.keys.queue(&self.request.key);
+        // A claim that is next, or that comes behind other waiters of this client, need not read
+        // the whole queue.
+        let is_known = self.next.is_some() || waits.has_waiter(&queue);
+        let take = match is_known {
+            true => Take::KeepPlace,
+            false => Take::Enqueue,
+        };
         let sent = Clock::Boot.now();
         let queue = match self.take(claim, take, sent.plus(limit)).await? {
             Ok(queue) => queue,
@@ -117,40 +111,14 @@ impl<'a> EtcdAttempt<'a> {
             return Err(unexpected("a claim that is not in its queue"));
         };
         if !retry.is_over() {
-            let ends = retry.ends();
-            self.wait = Some(TurnWait {
-                claim_key: Arc::clone(claim_key),
-                ticket: self.ticket(claim_key, created, Some(queue))?,
-                check_at: ends.and_then(|ends| ends.checked_sub(BEFORE_THE_END)),
-            });
+            let claim_key = Arc::clone(claim_key);
+            let ticket = waits.enter(claim_key, created, retry.ends(), Some(queue));
+            self.ticket = Some(ticket);
         }
         Ok(Answer::Queued {
             sent,
             next_ask: ASK_AGAIN,
         })
-    }
-
-    /// Returns how to enter the queue: a claim that is next, or that comes behind other waiters of
-    /// this client, need not read the whole queue.
-    fn way_in(&self) -> Result<Take> {
-        let waits = &self.client.background()?.waits;
-        let queue = self.client.keys.queue(&self.request.key);
-        let is_known = self.next.is_some() || waits.has_waiter(&queue);
-        Ok(if is_known {
-            Take::KeepPlace
-        } else {
-            Take::Enqueue
-        })
-    }
-
-    fn ticket(
-        &self,
-        claim_key: &ClaimKey,
-        created: i64,
-        seen: Option<QueueSnapshot>,
-    ) -> Result<Ticket> {
-        let waits = &self.client.background()?.waits;
-        Ok(waits.enter(&claim_key.queue, (&claim_key.key, created), seen))
     }
 
     /// Sends one take. Returns the queue if other claims block this one, else the answer of the
@@ -228,61 +196,38 @@ impl Attempt for EtcdAttempt<'_> {
     }
 
     fn last_reply(&self) -> LastReply {
-        self.command.last_reply()
+        self.command.replies.last()
     }
 
     async fn changed(&mut self) -> Result<()> {
-        let Some(wait) = &mut self.wait else {
+        let Some(ticket) = &mut self.ticket else {
             return pending().await;
         };
-        let error = match wait.told().await {
+        match ticket.told().await {
             Some(TurnNews::Next) => {
-                self.next = Some(wait.ticket.created);
-                return Ok(());
+                self.next = Some(ticket.created);
+                Ok(())
             }
-            Some(TurnNews::Gone) | None => return Ok(()),
-            Some(TurnNews::Failed(error)) => error,
-        };
-        if let Some(TurnWait {
-            claim_key,
-            ticket,
-            check_at,
-        }) = self.wait.take()
-        {
-            let created = ticket.created;
-            // Before the claim waits again: this ends the wait of the claim.
-            drop(ticket);
-            self.wait = Some(TurnWait {
-                ticket: self.ticket(&claim_key, created, None)?,
-                claim_key,
-                check_at,
-            });
+            Some(TurnNews::Gone) | None => Ok(()),
+            Some(TurnNews::Failed(error)) => {
+                let (claim_key, created) = (Arc::clone(&ticket.claim_key), ticket.created);
+                let ends = ticket.ends;
+                // Before the claim waits again: dropping the ticket ends the wait of the claim.
+                self.ticket = None;
+                let waits = &self.client.background()?.waits;
+                self.ticket = Some(waits.enter(claim_key, created, ends, None));
+                Err(error)
+            }
         }
-        Err(error)
     }
 
     /// Leaves the queue, so that no later waiter waits for this claim.
     async fn leave(&mut self, claim: &mut Claim, _limit: Duration) {
-        self.wait = None;
+        self.ticket = None;
         match self.client.release(claim.id()).await {
             Ok(_) => claim.refused(),
-            Err(error) => tracing::debug!(%error, "leaving the queue goes on in the background"),
-        }
-    }
-}
-
-impl TurnWait {
-    /// Waits for news about the claim; `None` if its lease has ended.
-    async fn told(&mut self) -> Option<TurnNews> {
-        loop {
-            // All branches are cancel safe: what was not received stays for the next iteration.
-            tokio::select! {
-                told = self.ticket.told() => return Some(told),
-                () = self.claim_key.lease.ended() => return None,
-                Some(()) = OptionFuture::from(self.check_at.map(sleep_until)) => {
-                    self.check_at = None;
-                    self.ticket.wait.check(BEFORE_THE_END);
-                }
+            Err(error) => {
+                tracing::debug!(%error, "etcd: claim was not removed from its queue, removing it in the background")
             }
         }
     }

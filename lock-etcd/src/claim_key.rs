@@ -96,7 +96,7 @@ impl ClaimKey {
 
     /// Notes that a delete of the key is about to be sent. If another one was sent before, either
     /// of them may arrive after the other was answered.
-    pub(crate) fn release(&self) {
+    pub(crate) fn mark_released(&self) {
         let mut state = self.state.lock();
         state.reuse_forbidden |= state.is_released;
         state.is_released = true;

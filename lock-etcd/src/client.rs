@@ -204,7 +204,7 @@ impl Client {
     pub(crate) fn begin_release(&self, hold: &HoldId) -> Option<Arc<ClaimKey>> {
         let claims = self.claims.lock();
         let claim_key = claims.get(&hold.claim())?;
-        claim_key.release();
+        claim_key.mark_released();
         Some(Arc::clone(claim_key))
     }
 

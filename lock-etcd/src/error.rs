@@ -20,7 +20,7 @@ pub(crate) fn no_answer(limit: Duration) -> Error {
 
 /// Creates the error for a runtime that ended before the answer.
 pub(crate) fn runtime_gone() -> Error {
-    unavailable("the runtime that asked was shut down before there was an answer")
+    unavailable("the runtime of the request was shut down before the answer came: try again")
 }
 
 /// Creates the error for a claim whose lease has ended.
@@ -32,7 +32,7 @@ pub(crate) fn lease_ended() -> Error {
 
 /// Creates the error for a cluster that has come to another term.
 pub(crate) fn leader_changed() -> Error {
-    unavailable("the cluster has changed its leader meanwhile; it is asked again")
+    unavailable("the cluster has elected another leader since the request: try again")
 }
 
 pub(crate) fn unavailable(message: impl Into<Cow<'static, str>>) -> Error {

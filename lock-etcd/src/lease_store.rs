@@ -56,7 +56,14 @@ impl LeaseStore for Client {
             return Ok(Released::AlreadyLost);
         };
         claim_key.keep_watch(None);
-        if !self.is_settled(&claim_key).await {
+        let settled = match self.background() {
+            Ok(background) => {
+                let settled = claim_key.settled();
+                background.connection.within(SETTLING_LIMIT, settled).await
+            }
+            Err(_) => None,
+        };
+        if settled.is_none() {
             // The take may arrive after the delete.
             claim_key.mark_in_doubt();
         }
@@ -132,16 +139,6 @@ impl Client {
         claim_key.keep_watch(background.watches.watch_from(stood + 1, watched, tell).ok());
     }
 
-    /// Waits for the end of a take of this claim. Returns false if it did not end in time.
-    async fn is_settled(&self, claim_key: &ClaimKey) -> bool {
-        let Ok(background) = self.background() else {
-            return false;
-        };
-        let settled = claim_key.settled();
-        let settled = background.connection.within(SETTLING_LIMIT, settled);
-        settled.await.is_some()
-    }
-
     async fn delete(
         &self,
         hold: &HoldId,
@@ -163,7 +160,7 @@ impl Client {
         let patience = match claim_key.is_in_doubt() || is_at_home {
             true => RELEASE_LIMIT,
             // No request of the claim is on its way on that runtime, which may not be driven.
-            false => (command.last_reply().latency * 4).clamp(HEAD_START, RELEASE_LIMIT),
+            false => (command.replies.last().latency * 4).clamp(HEAD_START, RELEASE_LIMIT),
         };
         match command.within(patience, asking.as_mut()).await {
             Some(Err(failure)) if failure.is_retryable() => {
@@ -213,7 +210,7 @@ async fn confirm_all(claims: &[&Arc<ClaimKey>]) -> HashMap<i64, bool> {
     let asking = leases.into_iter().map(|(id, lease)| async move {
         let outcome = lease.confirm().await;
         if let Err(error) = &outcome {
-            tracing::debug!(%error, "a lease was not kept alive; trying again");
+            tracing::debug!(%error, "etcd: lease was not kept alive, trying again");
         }
         (id, outcome.is_ok())
     });

@@ -3,8 +3,8 @@
 //!
 //! A claim on a lock is a key directly below the lock's name, `name/<lease>-<claim>`. Its create
 //! revision is its position in the queue, and also its fencing token. `etcdctl lock` and the
-//! mutexes of the Go client use the same layout, so all of them exclude each other and are served
-//! in one order of arrival. A key of another client counts as an exclusive claim. If it has no
+//! mutexes of the Go client use the same layout. So all these clients exclude each other and are
+//! served in one order of arrival. A key of another client counts as an exclusive claim. If it has no
 //! lease, it never ends, and acquiring fails with an error that names it.
 //!
 //! Names nest by `/` for `etcdctl get --prefix`. Here `a` and `a/b` are two independent locks;

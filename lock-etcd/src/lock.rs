@@ -43,10 +43,12 @@ impl EtcdLock {
     ///
     /// # Errors
     ///
-    /// [`Config`](lock_core::ErrorKind::Config) for a malformed URL or certificate file, or a user where the servers
-    /// know none, [`Unavailable`](lock_core::ErrorKind::Unavailable) when no server answers in time, or none has a
-    /// leader, [`Denied`](lock_core::ErrorKind::Denied) when they refuse user, password or client certificate, or
-    /// their own certificate is not to be trusted.
+    /// - [`Config`](lock_core::ErrorKind::Config) for a malformed URL or certificate file, or a user
+    ///   where the servers know none.
+    /// - [`Unavailable`](lock_core::ErrorKind::Unavailable) when no server answers in time, or none
+    ///   has a leader.
+    /// - [`Denied`](lock_core::ErrorKind::Denied) when the servers refuse user, password or client
+    ///   certificate, or their own certificate is not to be trusted.
     ///
     /// # Cancel safety
     ///

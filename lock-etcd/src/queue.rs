@@ -68,22 +68,6 @@ impl QueueSnapshot {
         })
     }
 
-    /// Makes a queue of claims in this revision, from their create revisions, keys and modes.
-    #[cfg(test)]
-    pub(crate) fn of(revision: i64, claims: &[(i64, &str, Mode)]) -> Self {
-        let entry = |(created, key, mode): &(i64, &str, Mode)| ListedClaim {
-            key: key.as_bytes().to_vec(),
-            mode: *mode,
-            created: *created,
-            lease: 1,
-        };
-        Self {
-            revision,
-            claims: claims.iter().map(entry).collect(),
-            ..Self::default()
-        }
-    }
-
     /// Returns the create revision of the client's own claim, if it is there.
     pub(crate) fn created(&self) -> Option<i64> {
         self.own.map(|own| self.claims[own].created)
@@ -189,5 +173,27 @@ impl ListedClaim {
             created: found.create_revision(),
             lease: found.lease(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl QueueSnapshot {
+        /// Makes a queue of claims in this revision, from their create revisions, keys and modes.
+        pub(crate) fn of(revision: i64, claims: &[(i64, &str, Mode)]) -> Self {
+            let claim = |(created, key, mode): &(i64, &str, Mode)| ListedClaim {
+                key: key.as_bytes().to_vec(),
+                mode: *mode,
+                created: *created,
+                lease: 1,
+            };
+            Self {
+                revision,
+                claims: claims.iter().map(claim).collect(),
+                ..Self::default()
+            }
+        }
     }
 }

@@ -88,7 +88,7 @@ impl Connector {
         let stream = open_stream(host).await.map_err(broken)?;
         let (stream, record) = ErrorKeeper::of(stream);
         let greeting = self.greet(host, stream).await;
-        greeting.map_err(|error| explain_plain(error, &record.beginning()))
+        greeting.map_err(|error| explain_plain(error, &record.lock().beginning))
     }
 
     #[cfg(feature = "tls")]
@@ -103,9 +103,9 @@ impl Connector {
             first_word = stream.listen() => first_word,
             () = Clock::Boot.sleep_until(limit) => Ok(()),
         };
-        first_word.map_err(|error| explain(record.take_failure().unwrap_or(error)))?;
+        first_word.map_err(|error| explain(record.lock().failure.take().unwrap_or(error)))?;
         let greeting = self.greet(host, stream).await;
-        greeting.map_err(|error| match record.take_failure() {
+        greeting.map_err(|error| match record.lock().failure.take() {
             Some(failure) => explain(failure),
             None => translate(error),
         })

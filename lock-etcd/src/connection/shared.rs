@@ -6,9 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use etcd_client::{Client, Error as EtcdError, Txn, TxnOp, TxnOpResponse, TxnResponse};
-use lock_core::backend::{
-    BatchSize, Clock, Deadlines, LastReply, Moment, Reconnecting, ReplyStats,
-};
+use lock_core::backend::{BatchSize, Clock, Deadlines, Reconnecting, ReplyStats};
 use lock_core::{Error, Result};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -45,7 +43,8 @@ pub(crate) struct SharedConnection {
     open: Reconnecting<Connection>,
     /// The member to try next.
     next: AtomicUsize,
-    replies: ReplyStats,
+    /// When the servers answered last, and how fast.
+    pub(crate) replies: ReplyStats,
     /// The number of operations that the servers take in one transaction.
     batch_size: BatchSize,
 }
@@ -92,16 +91,6 @@ impl SharedConnection {
     /// Returns the runtime that drives the connection.
     pub(crate) fn runtime(&self) -> &Handle {
         self.open.runtime()
-    }
-
-    /// Returns when the servers answered last, and how fast.
-    pub(crate) fn last_reply(&self) -> LastReply {
-        self.replies.last()
-    }
-
-    /// Notes an answer to a request that was sent at `sent`.
-    pub(crate) fn note(&self, sent: Moment) {
-        self.replies.note(sent);
     }
 
     /// Waits for `request`, at most for `limit`.
@@ -187,7 +176,7 @@ impl SharedConnection {
         let asking = Box::pin(request(Arc::clone(&connection.client)));
         match self.within(limit, asking).await {
             Some(Ok(answer)) => {
-                self.note(sent);
+                self.replies.note(sent);
                 Ok(answer)
             }
             Some(Err(error)) => Err(self.failed(&connection, error)),
@@ -202,8 +191,8 @@ impl SharedConnection {
         Failure::NotSent(no_answer_of(&self.connector.servers(), limit))
     }
 
-    /// Sends an `operation` for each of `items`, as many in one transaction as the servers take,
-    /// and reads each outcome together with the revision of its transaction. Each request may take
+    /// Sends an `operation` for each of `items`, as many in one transaction as the servers take.
+    /// Reads each outcome together with the revision of its transaction. Each request may take
     /// `limit`, and may be repeated.
     ///
     /// # Errors

@@ -12,58 +12,39 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 const BEGINNING: usize = 256;
 
 /// The record of a stream.
-#[derive(Clone, Default)]
-pub(crate) struct Record(Arc<Mutex<Recorded>>);
-
 #[derive(Default)]
-struct Recorded {
-    beginning: Vec<u8>,
-    failure: Option<io::Error>,
-}
-
-impl Record {
-    /// Takes the error that broke the stream, if it is broken.
-    #[cfg(feature = "tls")]
-    pub(crate) fn take_failure(&self) -> Option<io::Error> {
-        self.0.lock().failure.take()
-    }
-
-    /// Returns the first bytes that the other end sent.
-    pub(crate) fn beginning(&self) -> Vec<u8> {
-        self.0.lock().beginning.clone()
-    }
-
-    fn note(&self, read: &[u8]) {
-        let beginning = &mut self.0.lock().beginning;
-        let left = BEGINNING.saturating_sub(beginning.len());
-        beginning.extend_from_slice(&read[..read.len().min(left)]);
-    }
+pub(crate) struct StreamRecord {
+    /// The first bytes that the other end sent.
+    pub(crate) beginning: Vec<u8>,
+    /// The error that broke the stream, if it is broken.
+    pub(crate) failure: Option<io::Error>,
 }
 
 /// Records the first bytes and the first error of reading, which carries the reason of the other
 /// end.
 pub(crate) struct ErrorKeeper<S> {
     stream: S,
-    record: Record,
+    record: Arc<Mutex<StreamRecord>>,
     /// Bytes that were read before the driver asked for them.
     read_ahead: Vec<u8>,
 }
 
 impl<S: AsyncRead + Unpin> ErrorKeeper<S> {
     /// Wraps `stream`; returns the wrapper and its record.
-    pub(crate) fn of(stream: S) -> (Self, Record) {
-        let record = Record::default();
+    pub(crate) fn of(stream: S) -> (Self, Arc<Mutex<StreamRecord>>) {
+        let record = Arc::<Mutex<StreamRecord>>::default();
         let keeper = Self {
             stream,
-            record: record.clone(),
+            record: Arc::clone(&record),
             read_ahead: Vec::new(),
         };
         (keeper, record)
     }
 
-    /// Waits for the first bytes of the other end. With TLS they come unasked, or the reason why
-    /// there are none: a server that does not trust the client says so after the client's handshake
-    /// has ended, and the reason is lost if the client sends anything before it has read that.
+    /// Waits for the first bytes of the other end, which come unasked with TLS.
+    ///
+    /// A server that does not trust the client says so after the client's handshake has ended. The
+    /// reason is lost if the client sends anything before it has read that.
     #[cfg(feature = "tls")]
     pub(crate) async fn listen(&mut self) -> io::Result<()> {
         let mut word = [0; 1024];
@@ -91,12 +72,15 @@ impl<S: AsyncRead + Unpin> AsyncRead for ErrorKeeper<S> {
         let outcome = ready!(Pin::new(&mut self.stream).poll_read(context, buffer));
         Poll::Ready(match outcome {
             Ok(()) => {
-                self.record.note(&buffer.filled()[before..]);
+                let read = &buffer.filled()[before..];
+                let beginning = &mut self.record.lock().beginning;
+                let left = BEGINNING.saturating_sub(beginning.len());
+                beginning.extend_from_slice(&read[..read.len().min(left)]);
                 Ok(())
             }
             Err(error) => {
                 let kind = error.kind();
-                self.record.0.lock().failure.get_or_insert(error);
+                self.record.lock().failure.get_or_insert(error);
                 Err(kind.into())
             }
         })

@@ -49,10 +49,6 @@ impl Granting {
         self.term.fetch_max(term, Ordering::SeqCst);
     }
 
-    fn note(&self, header: Option<&ResponseHeader>) {
-        self.note_term(header.map_or(0, ResponseHeader::raft_term));
-    }
-
     /// Returns the shortest ttl that the servers grant, in whole seconds. It is found by asking for
     /// less.
     pub(crate) async fn shortest(&self) -> Result<Duration> {
@@ -60,7 +56,7 @@ impl Granting {
             client.lease_client().grant(1, None).await
         };
         let granted = self.connection.ask(LIMIT, grant).await?;
-        self.note(granted.header());
+        self.note_term(granted.header().map_or(0, ResponseHeader::raft_term));
         revoke(&self.connection, granted.id(), LIMIT).await;
         seconds(granted.ttl())
     }
@@ -76,7 +72,7 @@ impl Granting {
         };
         let ttl = match self.connection.ask(LIMIT, grant).await {
             Ok(granted) => {
-                self.note(granted.header());
+                self.note_term(granted.header().map_or(0, ResponseHeader::raft_term));
                 seconds(granted.ttl())?
             }
             // The first answer was lost, and the repetition found the granted lease. Its remaining
@@ -119,7 +115,7 @@ fn too_short(ttl: Duration, shortest: Duration) -> Error {
     let (ttl, shortest) = (HumanDuration(ttl), HumanDuration(shortest));
     Error::new(
         ErrorKind::Unsupported,
-        format!("a ttl of {ttl} cannot be had here: choose one of at least {shortest}, which the servers' election timeout demands"),
+        format!("ttl {ttl} is out of range for etcd: choose at least {shortest}, which the servers' election timeout demands"),
     )
     .with_backend(BACKEND)
 }

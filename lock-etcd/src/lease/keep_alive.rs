@@ -1,8 +1,8 @@
 //! Keeps all leases of a client alive by one stream.
 //!
-//! A leader answers keep-alives by itself. One that is cut off from the others goes on answering
-//! for up to two election timeouts, while the cluster may have a new leader, by whose clock the
-//! lease expires. So an answer counts only once a majority has confirmed the leader: its term must
+//! A leader answers keep-alives by itself. A leader that is cut off from the
+//! other members goes on answering for up to two election timeouts. The cluster may have a new leader
+//! then, by whose clock the lease expires. So an answer counts only once a majority has confirmed the leader: its term must
 //! still be the cluster's in a transaction that begins after the answer.
 
 use std::collections::{HashMap, HashSet};
@@ -182,7 +182,7 @@ impl KeepAliveTask {
                     None => return,
                 },
                 answer = next_answer(&mut self.open) => self.on_answer(answer),
-                Some(()) = OptionFuture::from(ends.map(sleep_until)) => self.fail("the keep-alive was not answered in time"),
+                Some(()) = OptionFuture::from(ends.map(sleep_until)) => self.fail("had no answer in time"),
             }
         }
     }
@@ -198,7 +198,7 @@ impl KeepAliveTask {
         if let Some(open) = &self.open
             && open.connection.was_given_up()
         {
-            self.fail("the connection of the keep-alives was given up");
+            self.fail("has lost its connection");
         }
         let mut keeper = match self.keeper(ask.lease, ask.limit).await {
             Ok(keeper) => keeper,
@@ -216,7 +216,7 @@ impl KeepAliveTask {
         self.unanswered.insert(ask.lease, asked);
         match self.connection.within(ask.limit, keeper.keep_alive()).await {
             Some(Ok(())) => {}
-            Some(Err(_)) | None => self.fail("the stream of keep-alives has ended"),
+            Some(Err(_)) | None => self.fail("takes no more requests"),
         }
     }
 
@@ -259,7 +259,7 @@ impl KeepAliveTask {
         match opened.unwrap_or_else(|| Err(no_answer(limit))) {
             Ok(Some(open)) => {
                 self.missed.clear();
-                self.connection.note(sent);
+                self.connection.replies.note(sent);
                 Ok(self.open.insert(open).keeper(lease))
             }
             Ok(None) => Err(self.missing(lease)),
@@ -275,26 +275,23 @@ impl KeepAliveTask {
             return Ok(KeptAlive::Gone { term: None });
         }
         Err(unavailable(
-            "a server did not know a lease; another one is asked",
+            "the server does not know the lease: asking the next server",
         ))
     }
 
-    fn on_answer(
-        &mut self,
-        answer: std::result::Result<Option<LeaseKeepAliveResponse>, EtcdError>,
-    ) {
+    fn on_answer(&mut self, answer: StreamAnswer) {
         let answer = match answer {
             Ok(Some(answer)) => answer,
-            Ok(None) => return self.fail("the server has ended the stream of keep-alives"),
+            Ok(None) => return self.fail("was ended by the server"),
             Err(error) => {
-                tracing::debug!(%error, "the stream of keep-alives has ended");
-                return self.fail("the stream of keep-alives has broken");
+                tracing::debug!(%error, "etcd: keep-alive stream broke, opening another one");
+                return self.fail("broke");
             }
         };
         let Some(asked) = self.unanswered.remove(&answer.id()) else {
             return;
         };
-        self.connection.note(asked.sent);
+        self.connection.replies.note(asked.sent);
         let term = answer.header().map_or(0, ResponseHeader::raft_term);
         let told = match u64::try_from(answer.ttl()) {
             Ok(ttl) if ttl > 0 => KeptAlive::For {
@@ -311,7 +308,7 @@ impl KeepAliveTask {
 
     /// Closes the stream, and its connection if a request is unanswered.
     fn fail(&mut self, why: &str) {
-        let mut error = unavailable(format!("{why}; it is opened again"));
+        let mut error = unavailable(format!("the keep-alive stream {why}: opening another one"));
         if let Some(open) = self.open.take()
             && !self.unanswered.is_empty()
         {
@@ -326,9 +323,10 @@ impl KeepAliveTask {
     }
 }
 
-async fn next_answer(
-    open: &mut Option<OpenKeepAliveStream>,
-) -> std::result::Result<Option<LeaseKeepAliveResponse>, EtcdError> {
+/// The next message of the stream; `None` at its end.
+type StreamAnswer = std::result::Result<Option<LeaseKeepAliveResponse>, EtcdError>;
+
+async fn next_answer(open: &mut Option<OpenKeepAliveStream>) -> StreamAnswer {
     match open {
         Some(open) => open.answers.message().await,
         None => std::future::pending().await,

@@ -72,12 +72,12 @@ async fn keep(connection: &Arc<SharedConnection>, lease: &SharedLease) -> Option
     match kept {
         Ok(()) => {
             if let Err(error) = delete_late_keys(connection, lease).await {
-                tracing::debug!(%error, "what may be left of lost requests is deleted later");
+                tracing::debug!(%error, "etcd: keys of lost requests were not deleted, trying again later");
             }
             None
         }
         Err(error) => {
-            tracing::debug!(%error, "a lease was not kept alive; trying again");
+            tracing::debug!(%error, "etcd: lease was not kept alive, trying again");
             let (_, counted_on) = lease.counted_on();
             Some(Clock::Boot.now().plus((counted_on / 32).min(LIMIT / 4)))
         }

@@ -106,8 +106,8 @@ impl LeasePool {
             while other.changed().await.is_ok() {}
             return Ok(());
         }
-        // In a task of its own, so that a caller that gives up leaves no unknown lease behind, and
-        // a caller that is not polled delays no other one.
+        // In a task of its own: a caller that gives up leaves no unknown lease behind, and a caller
+        // that is not polled delays no other one.
         let leases = Arc::clone(self);
         let asking = self.connection.runtime().spawn(async move {
             let _ours = ours;

@@ -33,7 +33,7 @@ pub(crate) async fn revoke(connection: &Arc<SharedConnection>, lease: i64, withi
                 let left = ends.since(Clock::Boot.now());
                 let error = lock_core::Error::from(failure);
                 if left.is_zero() {
-                    tracing::debug!(%error, "a lease was not revoked; it ends by itself");
+                    tracing::debug!(%error, "etcd: lease was not revoked, it expires after its ttl");
                     return;
                 }
                 tokio::time::sleep(backoff.next_pause().min(left)).await;

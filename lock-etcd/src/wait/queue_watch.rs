@@ -7,7 +7,9 @@ use etcd_client::{Compare, CompareOp, GetOptions, Txn, TxnOp, TxnOpResponse};
 use lock_core::Result;
 use lock_core::backend::{Backoff, Clock, Moment};
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
 
+use crate::claim_key::ClaimKey;
 use crate::connection::shared::{REPLY_LIMIT, transact};
 use crate::keys::{end_of, look_at};
 use crate::queue::{Blocker, QueueSnapshot};
@@ -27,14 +29,16 @@ const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
 impl SharedWaits {
-    /// Waits in `queue` for the turn of the claim with this `key` and create revision. `seen` is
+    /// Waits for the turn of the claim with this create revision, until the wait `ends`. `seen` is
     /// the answer to its take.
     pub(crate) fn enter(
         self: &Arc<Self>,
-        queue: &str,
-        (key, created): (&Arc<str>, i64),
+        claim_key: Arc<ClaimKey>,
+        created: i64,
+        ends: Option<Instant>,
         seen: Option<QueueSnapshot>,
     ) -> Ticket {
+        let queue = claim_key.queue.as_str();
         let (tell, told) = oneshot::channel();
         let mut waits = self.by_queue.lock();
         let (wait, is_new) = match waits.get(queue) {
@@ -42,7 +46,7 @@ impl SharedWaits {
             None => (SharedWait::new(queue), true),
         };
         let waiter = TurnWaiter {
-            key: Arc::clone(key),
+            key: Arc::clone(&claim_key.key),
             tell,
         };
         wait.enter(created, waiter, seen);
@@ -53,8 +57,10 @@ impl SharedWaits {
         }
         Ticket {
             wait,
+            claim_key,
             created,
             told,
+            ends,
         }
     }
 }
@@ -82,7 +88,7 @@ async fn look_after(wait: Arc<SharedWait>, waits: Arc<SharedWaits>) {
         match outcome {
             Ok(()) => pauses = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
             Err(error) => {
-                tracing::debug!(%error, "cannot look");
+                tracing::debug!(%error, "etcd: queue of a key was not read, trying again");
                 watching.wait.fail(&error);
                 // Waiters that go on waiting come back during the pause.
                 tokio::time::sleep(pauses.next_pause()).await;

@@ -1,8 +1,8 @@
 //! The state that all waiters of a client for one key share: their queue, and one task that watches
 //! it.
 //!
-//! Claims are served in order, so the holders are always the first claims of the queue, and the
-//! first waiter of a client always proceeds before the others. So one watch and one list of claims
+//! Claims are served in order, so the holders are always the first claims of the queue. The first
+//! waiter of a client always proceeds before its other waiters. So one watch and one list of claims
 //! do for all waiters of the client.
 
 use std::collections::BTreeMap;

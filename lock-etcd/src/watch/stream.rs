@@ -74,7 +74,7 @@ impl WatchTask {
                 && opens_at.is_none()
                 && let Err(error) = self.reopen().await
             {
-                tracing::debug!(%error, "keys cannot be watched; trying again");
+                tracing::debug!(%error, "etcd: watch stream was not opened, trying again");
                 opens_at = Some(Clock::Boot.now().plus(backoff.next_pause()));
             }
             let silent_at = self.open.as_ref().and_then(OpenWatchStream::silent_at);
@@ -122,14 +122,9 @@ impl WatchTask {
         let Some(first) = outbox.pop_front() else {
             return Ok(());
         };
-        let Some(connection) = self
-            .connection
-            .within(LIMIT, self.connection.connection())
-            .await
-        else {
-            return Err(no_answer(LIMIT));
-        };
-        let connection = connection?;
+        let connection = self.connection.connection();
+        let connection = self.connection.within(LIMIT, connection).await;
+        let connection = connection.ok_or_else(|| no_answer(LIMIT))??;
         let (key, options) = self.watches[&first].options(first);
         let mut client = connection.client.watch_client();
         let opening = Box::pin(client.watch(key, Some(options)));
@@ -155,7 +150,7 @@ impl WatchTask {
     /// Closes a silent stream, which is opened again with the next member, if there is one.
     fn give_up(&mut self) {
         if let Some(open) = self.open.take() {
-            tracing::debug!("the stream of watches is silent, and opened again");
+            tracing::debug!("etcd: watch stream is silent, reconnecting");
             self.connection.give_up(&open.connection);
         }
     }
@@ -172,7 +167,7 @@ impl WatchTask {
                 self.note(&answer);
             }
             StreamEvent::End(why) => {
-                tracing::debug!(why, "the stream of watches is opened again");
+                tracing::debug!(why, "etcd: watch stream ended, opening another one");
                 self.open = None;
             }
         }
@@ -283,7 +278,7 @@ async fn next_event(
             Ok(Some(answer)) => StreamEvent::Answer(answer),
             Ok(None) => StreamEvent::End("the server has ended it"),
             Err(error) => {
-                tracing::debug!(%error, "the stream of watches has broken");
+                tracing::debug!(%error, "etcd: watch stream broke");
                 StreamEvent::End("it has broken")
             }
         },
