@@ -1,11 +1,11 @@
-//! What an uncontended lock and release cost, against the statements that do the least, sent raw over
-//! the same client library and interleaved in one process:
+//! What an uncontended lock and release cost, against the statements that do the least, sent raw
+//! over the same client library and interleaved in one process:
 //!
 //! - a lease against two `UPDATE`s that commit by themselves, on a row that exists;
 //! - a row lock against `BEGIN`, `SELECT … FOR UPDATE` and `ROLLBACK`.
 //!
-//! `cargo bench -p lock-mysql --bench uncontended`; `LOCK_BENCH_MYSQL=mysql://…` measures a server of
-//! yours instead of a private one. Every round is printed; the verdict is the median.
+//! `cargo bench -p lock-mysql --bench uncontended`; `LOCK_BENCH_MYSQL=mysql://…` measures a server
+//! of yours instead of a private one. Every round is printed; the verdict is the median.
 
 use lock_core::DistributedLockExt;
 use lock_mysql::{MySqlConfig, MySqlHold, MySqlLock};

@@ -12,13 +12,16 @@ use crate::error::Failure;
 use crate::lease::poller::WakeUp;
 use crate::row::takes::RowWait;
 
-/// The time that an answer may take, if nothing shorter applies: longer than InnoDB waits for a row.
+/// The time that an answer may take, if nothing shorter applies: longer than InnoDB waits for a
+/// row.
 pub(crate) const REPLY_LIMIT: Duration = Duration::from_secs(2);
 
-/// The time that a waiter for a lease relies on the poller, which wakes it also when it cannot look any more.
+/// The time that a waiter for a lease relies on the poller, which wakes it also when it cannot look
+/// any more.
 const ASK_AGAIN: Duration = Duration::from_secs(60 * 60);
 
-/// The pause before a waiter for a row asks again. The server has waited for it, unless it is a lease that is in the way.
+/// The pause before a waiter for a row asks again. The server has waited for it, unless it is a
+/// lease that is in the way.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(5);
 
 /// The attempts of one acquisition.
@@ -29,7 +32,8 @@ pub(crate) struct MySqlAttempt<'a> {
     told: Option<Error>,
     /// The next wait for a row.
     row_wait: RowWait,
-    /// True if other claims of this process wait before it, so that it had better wait for the row at once.
+    /// True if other claims of this process wait before it, so that it had better wait for the row
+    /// at once.
     waits_at_once: bool,
     wake_up: Option<WakeUp>,
 }
@@ -81,7 +85,8 @@ impl<'a> MySqlAttempt<'a> {
             }
             Err(failure) => {
                 if matches!(failure, Failure::Denied(_)) {
-                    // Nothing is to be cleaned up. After any other failure what was sent may have been granted.
+                    // Nothing is to be cleaned up. After any other failure what was sent may have
+                    // been granted.
                     claim.refused();
                 }
                 self.doubt(begun, failure, retry).await
@@ -100,9 +105,9 @@ impl<'a> MySqlAttempt<'a> {
         }
     }
 
-    /// A row that another holder keeps locked looks from here like a server that does not answer; a row lock may
-    /// be our own, whose answer was lost. The claim stays armed unless the server has denied it: what was sent may
-    /// still be granted.
+    /// A row that another holder keeps locked looks from here like a server that does not answer; a
+    /// row lock may be our own, whose answer was lost. The claim stays armed unless the server has
+    /// denied it: what was sent may still be granted.
     async fn doubt(&mut self, begun: Moment, failure: Failure, retry: &Retry) -> Result<Answer> {
         let client = self.client;
         let is_told = matches!(failure, Failure::Blocked(_) | Failure::ReadOnly(_));
@@ -119,7 +124,8 @@ impl<'a> MySqlAttempt<'a> {
         if is_told || (!is_silence && self.told.is_none()) {
             self.told = Some(error.clone());
         }
-        // The last attempt of a wait has little time, and what the server has said is worth more than its silence.
+        // The last attempt of a wait has little time, and what the server has said is worth more
+        // than its silence.
         match self.told.clone().filter(|_| error.is_retryable()) {
             Some(told) => Err(told),
             None => Err(error),
@@ -146,7 +152,11 @@ impl Attempt for MySqlAttempt<'_> {
     fn begin_to_wait(&mut self) -> Result<()> {
         if self.client.hold == MySqlHold::Lease {
             let LockRequest { key, mode, .. } = self.request;
-            self.wake_up = Some(self.client.watch(key, *mode)?);
+            let (poller, row) = (
+                &self.client.background()?.poller,
+                self.client.names.row(key),
+            );
+            self.wake_up = Some(poller.watch(row, *mode));
         }
         Ok(())
     }

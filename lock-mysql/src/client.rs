@@ -8,25 +8,25 @@ use lock_core::backend::{
     BatchSize, ClaimId, Deadlines, HumanDuration, KeeperRuntime, Moment, Mutex, PerRuntime,
     ReplyStats,
 };
-use lock_core::{Capabilities, Error, LockKey, Mode, Result};
+use lock_core::{Capabilities, Error, LockKey, Result};
 
 use crate::connection::connect::Connector;
 use crate::connection::connection_id::ConnectionId;
 use crate::connection::detached_request::{DetachedRequest, InFlightByClaim};
 use crate::connection::kill::Kill;
-use crate::connection::pool::{Pool, PoolRuntimes};
+use crate::connection::pool::Pool;
 use crate::connection::retrying_query::QueryClaim;
-use crate::connection::session::Answer;
+use crate::connection::session::StatementResults;
 use crate::error::{Failure, config_error, no_answer};
-use crate::lease::poller::{Poller, WakeUp};
+use crate::lease::poller::Poller;
 use crate::row::heartbeats::Heartbeats;
 use crate::row::row_locks::RowLocks;
 use crate::schema::names::Names;
 use crate::schema::purge::Purge;
 use crate::{MySqlConfig, MySqlHold, server_checks};
 
-/// Numbers of connections: for releases and clean-ups, for renewals that wait for locked rows, and for requests that wait
-/// for nothing.
+/// Numbers of connections: for releases and clean-ups, for renewals that wait for locked rows, and
+/// for requests that wait for nothing.
 const RELEASING_CONNECTIONS: u32 = 3;
 const RENEWING_CONNECTIONS: u32 = 2;
 const KEEPING_CONNECTIONS: u32 = 3;
@@ -34,12 +34,12 @@ const KEEPING_CONNECTIONS: u32 = 3;
 /// The number of holds that are renewed in one packet, at most.
 const RENEWAL_BATCH: usize = 200;
 
-/// The time that a request for an owner goes on after it was given up: most are answered by then, and their connections
-/// stay usable.
+/// The time that a request for an owner goes on after it was given up: most are answered by then,
+/// and their connections stay usable.
 const INTERRUPT_AFTER: Duration = Duration::from_millis(250);
 
-/// The time that each question about server and tables may take at first: tables that are missing are created, which
-/// waits for the disk, and for other clients that create them.
+/// The time that each question about server and tables may take at first: tables that are missing
+/// are created, which waits for the disk, and for other clients that create them.
 const PREPARE_LIMIT: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
@@ -56,7 +56,8 @@ pub(crate) struct Client {
     pub(crate) stalled: Mutex<HashSet<ClaimId>>,
     pub(crate) deadlines: Deadlines,
     pub(crate) heard: Arc<ReplyStats>,
-    /// The distance by which the token of a row lock may be ahead of the one that is written down in its row.
+    /// The distance by which the token of a row lock may be ahead of the one that is written down
+    /// in its row.
     pub(crate) token_age_max: u64,
     pub(crate) in_flight: Arc<InFlightByClaim>,
     keeper_runtime: KeeperRuntime,
@@ -64,10 +65,9 @@ pub(crate) struct Client {
     background: PerRuntime<BackgroundPools>,
 }
 
-/// The connections of takes and releases. Where holds are leases they are driven by the runtime of the caller, since every
-/// answer that another thread drives has to wake two. A row lock is its connection: that is driven where holds are kept, so
-/// that it outlives the caller's runtime.
-#[derive(Debug)]
+/// The connections of takes and releases. Where holds are leases they are driven by the runtime of
+/// the caller, since every answer that another thread drives has to wake two. A row lock is its
+/// connection: that is driven where holds are kept, so that it outlives the caller's runtime.
 pub(crate) struct CommandPools {
     /// For takes, and for holds that are row locks.
     pub(crate) taking: Arc<Pool>,
@@ -78,13 +78,13 @@ pub(crate) struct CommandPools {
 }
 
 /// The part of a client that lives where holds are kept.
-#[derive(Debug)]
 pub(crate) struct BackgroundPools {
     /// For renewals that wait for rows, so that nothing else waits for them.
     pub(crate) renewing: Arc<Pool>,
-    /// For requests that wait for no row, so that they get through: looks, interruptions and renewals.
+    /// For requests that wait for no row, so that they get through: looks, interruptions and
+    /// renewals.
     pub(crate) keeping: Arc<Pool>,
-    poller: Arc<Poller>,
+    pub(crate) poller: Arc<Poller>,
 }
 
 impl Client {
@@ -112,8 +112,7 @@ impl Client {
         let (laid_out, watch, answers) =
             (Arc::clone(&names), deadlines.clone(), Arc::clone(&heard));
         let background = PerRuntime::new(keeper_runtime.clone(), move |runtime| {
-            let driven = PoolRuntimes::by(runtime, runtime);
-            let pool = |connector, size| Pool::new(connector, watch.clone(), driven.clone(), size);
+            let pool = |connector, size| Pool::new(connector, watch.clone(), [runtime; 2], size);
             let renewing = pool(connector.clone(), RENEWING_CONNECTIONS);
             let keeping = pool(connector.clone().vital(), KEEPING_CONNECTIONS);
             let poller = Poller::new(
@@ -155,7 +154,8 @@ impl Client {
         Ok(client)
     }
 
-    /// Opens the first connection and looks whether server and tables are fit; returns the server's version.
+    /// Opens the first connection and looks whether server and tables are fit; returns the server's
+    /// version.
     async fn prepare(&self, config: &MySqlConfig) -> Result<String> {
         let description = self
             .ask_to_prepare(server_checks::DESCRIBE.to_owned())
@@ -185,7 +185,7 @@ impl Client {
     }
 
     /// Asks what may wait for other clients that change tables.
-    async fn ask_to_prepare(&self, statements: String) -> Result<Answer> {
+    async fn ask_to_prepare(&self, statements: String) -> Result<StatementResults> {
         let pool = Arc::clone(&self.background()?.keeping);
         let lent = pool.lend(PREPARE_LIMIT).await?;
         let connection = lent.connection_id.clone();
@@ -243,19 +243,8 @@ impl Client {
         self.background.here()
     }
 
-    /// Waits for `key` to become free for `mode`.
-    pub(crate) fn watch(&self, key: &LockKey, mode: Mode) -> Result<WakeUp> {
-        Ok(self.background()?.poller.watch(self.names.row(key), mode))
-    }
-
-    /// Has the waiters for `key` in this process look at once.
-    pub(crate) fn wake(&self, key: &LockKey) {
-        if let Ok(background) = self.background() {
-            background.poller.wake(&self.names.row(key));
-        }
-    }
-
-    /// Returns what ends a connection on the server, together with what it waits for and its transaction.
+    /// Returns what ends a connection on the server, together with what it waits for and its
+    /// transaction.
     pub(crate) fn kill(&self, connection: &ConnectionId) -> Result<Kill> {
         Ok(Kill {
             pool: Arc::clone(&self.background()?.keeping),
@@ -312,8 +301,7 @@ fn command_pools(
     PerRuntime::new(driver, move |runtime| {
         let here = keeper_runtime.handle().unwrap_or_else(|_| runtime.clone());
         let pool_of = |connector: &Connector, size| {
-            let driven = PoolRuntimes::by(runtime, &here);
-            Pool::new(connector.clone(), deadlines.clone(), driven, size)
+            Pool::new(connector.clone(), deadlines.clone(), [runtime, &here], size)
         };
         let releasing = pool_of(&connector, RELEASING_CONNECTIONS);
         Arc::new(CommandPools {
@@ -346,8 +334,8 @@ fn purge_after(config: &MySqlConfig) -> Result<Option<Duration>> {
     }
 }
 
-/// Returns an hour, in units of the grants' clock, or less where rows would be purged by then: writing a token down also
-/// tells the purge that the key is in use.
+/// Returns an hour, in units of the grants' clock, or less where rows would be purged by then:
+/// writing a token down also tells the purge that the key is in use.
 fn token_age_max(purge_after: Option<Duration>) -> u64 {
     let age = Duration::from_secs(60 * 60);
     let age = purge_after.map_or(age, |after| age.min(after / 2));
@@ -355,7 +343,7 @@ fn token_age_max(purge_after: Option<Duration>) -> u64 {
 }
 
 /// A grant that a take has won.
-pub(crate) struct Grant {
+pub(crate) struct NumberedGrant {
     /// The grant's number.
     pub(crate) grant: u64,
     /// The time from which on the store holds it, at least.

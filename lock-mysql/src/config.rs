@@ -15,14 +15,15 @@ use lock_core::{KeeperMode, Namespace, Tls};
 #[non_exhaustive]
 pub struct MySqlConfig {
     /// `mysql://user:password@host:3306/database`: password and port (3306) may be left out, the
-    /// database has to exist. An IPv6 address stands in brackets. Nothing may follow: settings are the
-    /// other fields here. The connection is encrypted if the server offers it, but no one checks
-    /// whose server it is. `mysqls://` demands TLS and verifies the server.
+    /// database has to exist. An IPv6 address stands in brackets. Nothing may follow: settings are
+    /// the other fields here. The connection is encrypted if the server offers it, but no one
+    /// checks whose server it is. `mysqls://` demands TLS and verifies the server.
     ///
     /// The host has to be one server, or name the one that takes writes just now: locks on two
-    /// servers do not exclude each other. A Galera cluster counts as one server for [`MySqlHold::Lease`], as far as
-    /// the clocks of its nodes agree: two clients on nodes whose clocks differ may hold a key together for as long as
-    /// they differ, unless the [lock delay](lock_core::LockRequest::lock_delay) is longer.
+    /// servers do not exclude each other. A Galera cluster counts as one server for
+    /// [`MySqlHold::Lease`], as far as the clocks of its nodes agree: two clients on nodes whose
+    /// clocks differ may hold a key together for as long as they differ, unless the [lock
+    /// delay](lock_core::LockRequest::lock_delay) is longer.
     ///
     /// Other characters than letters, digits and `-._~` in user or password are written as `%`
     /// and two hexadecimal digits.
@@ -33,21 +34,22 @@ pub struct MySqlConfig {
     /// The form of a held lock on the server. Default: [`MySqlHold::Lease`].
     pub hold: MySqlHold,
     /// The name of the locks table: letters, digits and `_`, at most 56, perhaps behind the name of
-    /// another database and a dot. Default: `locks`. The holders of shared locks and permits are in a
-    /// second one of the same name with `_holders` behind it.
+    /// another database and a dot. Default: `locks`. The holders of shared locks and permits are in
+    /// a second one of the same name with `_holders` behind it.
     pub table: String,
-    /// Creates tables that are missing, at connect and when they are dropped later. Default: yes. Where
-    /// they are there, nothing is created, and the user needs no right to.
+    /// Creates tables that are missing, at connect and when they are dropped later. Default: yes.
+    /// Where they are there, nothing is created, and the user needs no right to.
     pub create_table: bool,
-    /// The time that a key stays in the table unused before its row is purged. Default: a day; `None`: for
-    /// ever. At least 1 second. Tokens keep growing over it. A user who may not delete rows of the locks table
-    /// purges nothing. Other programs that lock rows by `SELECT … FOR UPDATE` have to make the row
-    /// that they lock in the same transaction.
+    /// The time that a key stays in the table unused before its row is purged. Default: a day;
+    /// `None`: for ever. At least 1 second. Tokens keep growing over it. A user who may not delete
+    /// rows of the locks table purges nothing. Other programs that lock rows by `SELECT … FOR
+    /// UPDATE` have to make the row that they lock in the same transaction.
     pub purge_after: Option<Duration>,
     /// The number of connections that the client opens at most for takes and holds. Default: 8 with
-    /// [`MySqlHold::Lease`], on each runtime that takes locks, where they are only needed while a request is under
-    /// way, and 64 with [`MySqlHold::Row`], where each held lock and each waited key needs one. At least 1. Up to
-    /// eight more are opened to keep, release and clean up, and three for releases on each runtime.
+    /// [`MySqlHold::Lease`], on each runtime that takes locks, where they are only needed while a
+    /// request is under way, and 64 with [`MySqlHold::Row`], where each held lock and each waited
+    /// key needs one. At least 1. Up to eight more are opened to keep, release and clean up, and
+    /// three for releases on each runtime.
     pub connections: Option<u32>,
     /// Where holds are renewed. Default: the keeper thread, so that an application that blocks its
     /// runtime keeps its locks.

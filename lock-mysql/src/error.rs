@@ -10,7 +10,8 @@ use sqlx::mysql::MySqlDatabaseError;
 
 pub(crate) const BACKEND: &str = "mysql";
 
-/// The mark that [`MAY_WRITE`](crate::server_checks::MAY_WRITE) has the server put before the name of the setting.
+/// The mark that [`MAY_WRITE`](crate::server_checks::MAY_WRITE) has the server put before the name
+/// of the setting.
 const MAY_NOT_WRITE: &str = "polylock may not write: ";
 
 /// The failure of one request.
@@ -22,10 +23,8 @@ pub(crate) enum Failure {
     Deadlock,
     /// There is no connection of that number, or not any more.
     Gone,
-    /// The server lets us have no further connection.
-    Refused(Error),
-    /// Like `Refused`, and for this hour, also when other connections are closed.
-    UsedUp(Error),
+    /// The server lets this client have no further connection.
+    Refused(RefusedConnection),
     /// The server takes no writes just now. Its connections are as good as before.
     ReadOnly(Error),
     /// The server did not answer in time.
@@ -36,12 +35,21 @@ pub(crate) enum Failure {
     TooLarge(Error),
     /// The server did not answer in time, and is still at it.
     Working(Duration),
-    /// The statement waits for another lock than that of a row, which is this in the server's words.
+    /// The statement waits for another lock than that of a row, which is this in the server's
+    /// words.
     Blocked(String),
     /// The server does not let the user connect, or do that, and has done nothing of it.
     Denied(Error),
     /// All else.
     Failed(Error),
+}
+
+/// The error of a server that refuses a further connection.
+#[derive(Clone, Debug)]
+pub(crate) struct RefusedConnection {
+    pub(crate) error: Error,
+    /// True if another connection may be opened as soon as one was closed.
+    pub(crate) may_open: bool,
 }
 
 pub(crate) fn unavailable(what: impl Into<Cow<'static, str>>) -> Error {
@@ -162,11 +170,10 @@ pub(crate) fn translate(error: sqlx::Error) -> Error {
 /// The outcome of an attempt to connect that did not succeed.
 pub(crate) fn connect_failure(error: sqlx::Error) -> Failure {
     match &error {
-        sqlx::Error::Database(database) if is_quota(database.as_ref()) => {
-            Failure::UsedUp(translate(error))
-        }
         sqlx::Error::Database(database) if NO_CONNECTION.contains(&number(database.as_ref())) => {
-            Failure::Refused(translate(error))
+            let may_open = !is_quota(database.as_ref());
+            let error = translate(error);
+            Failure::Refused(RefusedConnection { error, may_open })
         }
         _ => Failure::Failed(translate(error)),
     }
@@ -200,8 +207,7 @@ impl Failure {
     pub(crate) fn into_error(self) -> Error {
         match self {
             Self::Failed(error)
-            | Self::Refused(error)
-            | Self::UsedUp(error)
+            | Self::Refused(RefusedConnection { error, .. })
             | Self::ReadOnly(error)
             | Self::NoTable(error)
             | Self::TooLarge(error)
@@ -269,8 +275,8 @@ fn refusing_setting(error: &dyn DatabaseError) -> Option<&str> {
     Some(setting.trim_end_matches('\''))
 }
 
-/// Returns true if the server takes no writes at all just now. Other options make it refuse single statements
-/// with the same number.
+/// Returns true if the server takes no writes at all just now. Other options make it refuse single
+/// statements with the same number.
 fn takes_no_write(error: &dyn DatabaseError) -> bool {
     let message = error.message().to_ascii_lowercase();
     match number(error) {
@@ -282,7 +288,8 @@ fn takes_no_write(error: &dyn DatabaseError) -> bool {
     }
 }
 
-/// Returns true if the user has done too much in this hour, so that it makes no room to close connections.
+/// Returns true if the user has done too much in this hour, so that it makes no room to close
+/// connections.
 fn is_quota(error: &dyn DatabaseError) -> bool {
     number(error) == USER_LIMIT && !error.message().contains("max_user_connections")
 }

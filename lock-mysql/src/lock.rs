@@ -16,12 +16,12 @@ use crate::{MySqlConfig, MySqlHold};
 
 /// Locks on one MySQL (8.0 or later) or MariaDB (10.6 or later) server.
 ///
-/// Waiters of one process are served in order. Processes take turns: with leases a waiter that others pass by
-/// has the key kept for it, and row locks have the server's own queue.
+/// Waiters of one process are served in order. Processes take turns: with leases a waiter that
+/// others pass by has the key kept for it, and row locks have the server's own queue.
 ///
-/// A request without a wait fails when the server has not answered within two seconds (a third of the
-/// ttl, if that is less). A wait rides out a server that cannot be reached until the wait ends; one
-/// that has no end of its own, for 30 seconds.
+/// A request without a wait fails when the server has not answered within two seconds (a third of
+/// the ttl, if that is less). A wait rides out a server that cannot be reached until the wait ends;
+/// one that has no end of its own, for 30 seconds.
 #[derive(Clone, Debug)]
 pub struct MySqlLock {
     client: Arc<Client>,
@@ -34,11 +34,13 @@ impl MySqlLock {
     ///
     /// # Errors
     ///
-    /// [`Config`](lock_core::ErrorKind::Config) for a malformed URL or table name, and for a table or server that
-    /// cannot hold locks safely, [`Unavailable`](lock_core::ErrorKind::Unavailable) when the server does not
-    /// let us in within 2 s or does not answer within 5 s, takes no writes, or does not speak TLS where that is asked for,
-    /// [`Denied`](lock_core::ErrorKind::Denied) when it refuses user or password, or its certificate is not to be
-    /// trusted, [`Unsupported`](lock_core::ErrorKind::Unsupported) for a server that is too old.
+    /// [`Config`](lock_core::ErrorKind::Config) for a malformed URL or table name, and for a table
+    /// or server that cannot hold locks safely, [`Unavailable`](lock_core::ErrorKind::Unavailable)
+    /// when the server does not let us in within 2 s or does not answer within 5 s, takes no
+    /// writes, or does not speak TLS where that is asked for,
+    /// [`Denied`](lock_core::ErrorKind::Denied) when it refuses user or password, or its
+    /// certificate is not to be trusted, [`Unsupported`](lock_core::ErrorKind::Unsupported) for a
+    /// server that is too old.
     ///
     /// # Cancel safety
     ///

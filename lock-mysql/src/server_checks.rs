@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use lock_core::{Error, ErrorKind, Result};
 
 use crate::MySqlHold;
-use crate::connection::session::Answer;
+use crate::connection::session::StatementResults;
 use crate::error::{BACKEND, takes_no_writes};
 
 /// The oldest versions that have what we need (`SKIP LOCKED`).
@@ -22,22 +22,25 @@ macro_rules! refusal {
     };
 }
 
-/// The setting by which a server takes no writes just now, so that it may not grant either; NULL while it may.
+/// The setting by which a server takes no writes just now, so that it may not grant either; NULL
+/// while it may.
 ///
-/// A server that was demoted goes on serving its connections, and obeys privileged users in any case. MariaDB has
-/// more words for `read_only` than two, and neither `super_read_only` nor `offline_mode`.
+/// A server that was demoted goes on serving its connections, and obeys privileged users in any
+/// case. MariaDB has more words for `read_only` than two, and neither `super_read_only` nor
+/// `offline_mode`.
 pub(crate) const REFUSAL: &str = refusal!();
 
-/// Fails on a server that may not grant, so that what is sent behind it in the same packet is not done. A setting that
-/// is set to what it is costs the server the least, and needs no right.
+/// Fails on a server that may not grant, so that what is sent behind it in the same packet is not
+/// done. A setting that is set to what it is costs the server the least, and needs no right.
 pub(crate) const MAY_WRITE: &str = concat!(
     "SET SESSION completion_type = COALESCE(CONCAT('polylock may not write: ', ",
     refusal!(),
     "), 'NO_CHAIN')"
 );
 
-/// Returns the version of the server that was described, or an error if it cannot hold locks in this way.
-pub(crate) fn check(description: &Answer, hold: MySqlHold) -> Result<String> {
+/// Returns the version of the server that was described, or an error if it cannot hold locks in
+/// this way.
+pub(crate) fn check(description: &StatementResults, hold: MySqlHold) -> Result<String> {
     let mut settings = HashMap::new();
     for row in description.nth_back(0)?.rows() {
         settings.insert(

@@ -176,7 +176,8 @@ fn a_round_goes_on_until_no_unused_row_is_left() {
     });
 }
 
-/// A request that has read the floor, and makes the row of its key only when the purge has raised it.
+/// A request that has read the floor, and makes the row of its key only when the purge has raised
+/// it.
 #[test]
 fn a_request_that_has_read_an_older_floor_is_done_before_a_row_goes() {
     // Beyond what the clock comes to for decades.

@@ -24,8 +24,9 @@ impl Allowance {
         idle
     }
 
-    /// Waits until another pool has given a connection to `pool`, or, where the server takes another one if `may_open`,
-    /// has closed one: one that is idle, or else the next that comes back.
+    /// Waits until another pool has given a connection to `pool`, or, where the server takes
+    /// another one if `may_open`, has closed one: one that is idle, or else the next that comes
+    /// back.
     pub(crate) async fn ask_for_one(&self, pool: &Arc<IdleSessions>, may_open: bool) {
         // Before the look, or what comes back meanwhile would be missed.
         let entry = pool.enter_queue(may_open);
@@ -36,7 +37,8 @@ impl Allowance {
         }
     }
 
-    /// Closes an idle connection of another pool that the pool can do without; `false` if there is none.
+    /// Closes an idle connection of another pool that the pool can do without; `false` if there is
+    /// none.
     pub(crate) fn close_spare(&self, pool: &Arc<IdleSessions>) -> bool {
         let is_spare = |other: &IdleSessions| !other.purpose.is_vital || other.opened() > 1;
         self.others(pool)

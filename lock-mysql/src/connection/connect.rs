@@ -15,21 +15,23 @@ use crate::connection::connection_id::{PEER, SERVER};
 use crate::connection::idle::Purpose;
 use crate::connection::session::Session;
 use crate::connection::tls;
-use crate::error::{Failure, config_error, connect_failure, no_greeting};
+use crate::error::{Failure, RefusedConnection, config_error, connect_failure, no_greeting};
 use crate::schema::grant_clock::SYSDATE_MOVES;
 
 /// The time that opening a connection may take.
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 
-/// The set-up of every session, whatever the server's defaults are: no locks on the gaps between rows,
-/// nothing truncated silently, row locks waited for in slices of a second at first and other locks for longer than any request,
-/// so that the error for both means a row, no limit on what is selected nor on how long it takes,
-/// and (only MariaDB has these) open transactions left alone as long as their sessions are, and a row locked as it is
-/// now, whatever it was when the transaction began.
+/// The set-up of every session, whatever the server's defaults are: no locks on the gaps between
+/// rows, nothing truncated silently, row locks waited for in slices of a second at first and other
+/// locks for longer than any request, so that the error for both means a row, no limit on what is
+/// selected nor on how long it takes, and (only MariaDB has these) open transactions left alone as
+/// long as their sessions are, and a row locked as it is now, whatever it was when the transaction
+/// began.
 const SET_UP: &str = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE;
 SET SESSION autocommit = 1, completion_type = 'NO_CHAIN', sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', innodb_lock_wait_timeout = 1, lock_wait_timeout = 20, sql_select_limit = 18446744073709551615, group_concat_max_len = 1024, sql_big_selects = 1, sql_safe_updates = 0 /*!80000 , max_execution_time = 0 */ /*M!100300 , max_statement_time = 0, idle_transaction_timeout = 0, idle_readonly_transaction_timeout = 0, idle_write_transaction_timeout = 0 */ /*M!110602 , innodb_snapshot_isolation = 0 */";
 
-/// Opens sessions with one set of options. Without `Debug`, since that of the options shows the password.
+/// Opens sessions with one set of options. Without `Debug`, since that of the options shows the
+/// password.
 #[derive(Clone)]
 pub(crate) struct Connector {
     options: MySqlConnectOptions,
@@ -70,13 +72,15 @@ impl Connector {
         })
     }
 
-    /// Keeps the last connection open, for requests that end other connections, and so give back what those have.
+    /// Keeps the last connection open, for requests that end other connections, and so give back
+    /// what those have.
     pub(crate) fn vital(mut self) -> Self {
         self.purpose.is_vital = true;
         self
     }
 
-    /// Has each session always be in a transaction, which may be a lock, so that none has to be begun.
+    /// Has each session always be in a transaction, which may be a lock, so that none has to be
+    /// begun.
     pub(crate) fn in_transactions(mut self) -> Self {
         self.greeting = self
             .greeting
@@ -95,8 +99,10 @@ impl Connector {
         let opened = opened.unwrap_or_else(|| Err(no_greeting(CONNECT_LIMIT).into()));
         let told = |error: Error| error.with_server(self.server()).with_operation("connect");
         opened.map_err(|failure| match failure {
-            Failure::Refused(error) => Failure::Refused(told(error)),
-            Failure::UsedUp(error) => Failure::UsedUp(told(error)),
+            Failure::Refused(RefusedConnection { error, may_open }) => {
+                let error = told(error);
+                Failure::Refused(RefusedConnection { error, may_open })
+            }
             failure => told(failure.into_error()).into(),
         })
     }
@@ -124,7 +130,8 @@ fn server_at(url: &str) -> Result<MySqlConnectOptions> {
             "the url has a #: write it as %23 in user and password",
         ));
     }
-    // The rest of a password with a slash would pass for the database, which servers quote in errors.
+    // The rest of a password with a slash would pass for the database, which servers quote in
+    // errors.
     let (_, location) = url.split_once("://").unwrap_or_default();
     let (_, database) = location.split_once('/').unwrap_or_default();
     if database

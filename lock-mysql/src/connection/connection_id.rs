@@ -36,8 +36,8 @@ impl ConnectionId {
         }
     }
 
-    /// Answers which of these connections the server has: their numbers and where they come from, and 0 with what it says
-    /// of itself.
+    /// Answers which of these connections the server has: their numbers and where they come from,
+    /// and 0 with what it says of itself.
     pub(crate) fn look_for<'a>(connections: impl Iterator<Item = &'a Self>) -> String {
         let numbers: Vec<String> = connections.map(|one| one.number.to_string()).collect();
         format!(
@@ -46,7 +46,8 @@ impl ConnectionId {
         )
     }
 
-    /// Returns true if this connection is among those `found`, as [`look_for`](Self::look_for) answers them.
+    /// Returns true if this connection is among those `found`, as [`look_for`](Self::look_for)
+    /// answers them.
     pub(crate) fn is_among(&self, found: &HashSet<Vec<u8>>) -> bool {
         let has = |number, text: &str| found.contains(format!("{number} {text}").as_bytes());
         has(0, &self.server) && has(self.number, &self.peer)
@@ -61,12 +62,13 @@ impl ConnectionId {
         )
     }
 
-    /// Ends the connection, with what it waits for and its transaction. One that was there before the
-    /// server started last is not there any more, and its number may be that of another one: none has the
-    /// number 0.
+    /// Ends the connection, with what it waits for and its transaction. One that was there before
+    /// the server started last is not there any more, and its number may be that of another one:
+    /// none has the number 0.
     ///
-    /// Whose number it is now is told by the port that it comes from. The age of the server alone does not
-    /// tell, since it is counted in whole seconds by a clock that can be set; it does where there are no ports.
+    /// Whose number it is now is told by the port that it comes from. The age of the server alone
+    /// does not tell, since it is counted in whole seconds by a clock that can be set; it does
+    /// where there are no ports.
     pub(crate) fn kill(&self, on_mariadb: bool) -> String {
         let status = if on_mariadb {
             "information_schema"

@@ -1,6 +1,7 @@
 //! A request under way, which nothing stops.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -10,16 +11,18 @@ use lock_core::backend::{ClaimId, Mutex};
 use tokio::sync::watch;
 
 use crate::connection::pool::{Lent, Pool};
-use crate::connection::session::Answer;
+use crate::connection::session::StatementResults;
 use crate::error::Failure;
 
-/// The time that the answer to a request that was given up is waited for: longer than InnoDB waits for a row.
+/// The time that the answer to a request that was given up is waited for: longer than InnoDB waits
+/// for a row.
 const FINISH_LIMIT: Duration = Duration::from_secs(2);
 
-type Exchange = Pin<Box<dyn Future<Output = (Lent, Result<Answer, Failure>)> + Send>>;
+type Exchange = Pin<Box<dyn Future<Output = (Lent, Result<StatementResults, Failure>)> + Send>>;
 
-/// Asks on a lent connection. Dropping it before the answer is there does not stop it: it goes on in
-/// the background, so that the connection stays usable and its claim can be [settled](InFlightByClaim).
+/// Asks on a lent connection. Dropping it before the answer is there does not stop it: it goes on
+/// in the background, so that the connection stays usable and its claim can be
+/// [settled](InFlightByClaim).
 pub(crate) struct DetachedRequest {
     exchange: Option<Exchange>,
     pool: Arc<Pool>,
@@ -66,8 +69,8 @@ impl DetachedRequest {
         self
     }
 
-    /// Has `end` end the connection on the server once the answer was not waited for during `patience`, and when the
-    /// connection broke before.
+    /// Has `end` end the connection on the server once the answer was not waited for during
+    /// `patience`, and when the connection broke before.
     pub(crate) fn interrupted_after(
         mut self,
         patience: Duration,
@@ -78,13 +81,14 @@ impl DetachedRequest {
         self
     }
 
-    /// Ends a connection that has broken, maybe together with its runtime: what it was asked may still arrive.
+    /// Ends a connection that has broken, maybe together with its runtime: what it was asked may
+    /// still arrive.
     fn end_connection(&mut self) {
         let Some(Interruption { end, .. }) = self.interruption.take() else {
             return;
         };
         let settling = self.settling();
-        self.pool.driven.background.spawn(async move {
+        self.pool.background.spawn(async move {
             let _settling = settling;
             end.await
         });
@@ -97,7 +101,7 @@ impl DetachedRequest {
 }
 
 impl Future for DetachedRequest {
-    type Output = (Lent, Result<Answer, Failure>);
+    type Output = (Lent, Result<StatementResults, Failure>);
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         self.begun = true;
@@ -123,7 +127,7 @@ impl Drop for DetachedRequest {
         };
         let settling = self.settling();
         let interruption = self.interruption.take();
-        self.pool.driven.background.spawn(async move {
+        self.pool.background.spawn(async move {
             let _settling = settling;
             match interruption {
                 Some(interruption) => interruption.of(exchange).await,
@@ -135,7 +139,7 @@ impl Drop for DetachedRequest {
 }
 
 /// Returns true if the server has said what it has done.
-fn is_answer(answer: &Result<Answer, Failure>) -> bool {
+fn is_answer(answer: &Result<StatementResults, Failure>) -> bool {
     match answer {
         Ok(_)
         | Err(
@@ -152,14 +156,14 @@ fn is_answer(answer: &Result<Answer, Failure>) -> bool {
             | Failure::Working(_)
             | Failure::Blocked(_)
             | Failure::Refused(_)
-            | Failure::UsedUp(_)
             | Failure::TooLarge(_),
         ) => false,
         Err(Failure::Failed(error)) => !error.is_retryable(),
     }
 }
 
-/// Ends a request on the server that is not waited for any more, after a while in which it may end by itself.
+/// Ends a request on the server that is not waited for any more, after a while in which it may end
+/// by itself.
 struct Interruption {
     patience: Duration,
     end: Pin<Box<dyn Future<Output = ()> + Send>>,
@@ -183,7 +187,8 @@ impl Interruption {
             // Its answer may never come, and nothing depends on it.
             () = &mut end => {}
             (mut lent, _) = &mut exchange => {
-                // Kept until then and closed, or the interruption might hit the next request on the connection.
+                // Kept until then and closed, or the interruption might hit the next request on the
+                // connection.
                 end.await;
                 lent.mark_broken();
             }
@@ -191,51 +196,47 @@ impl Interruption {
     }
 }
 
-/// The claims whose requests go on in the background: nothing else may be asked for them meanwhile,
-/// or a clean-up would overtake what it cleans up.
+/// The numbers of requests that go on in the background, by their claims: nothing else may be asked
+/// for these meanwhile, or a clean-up would overtake what it cleans up.
 #[derive(Debug, Default)]
-pub(crate) struct InFlightByClaim(Mutex<HashMap<ClaimId, Vec<watch::Receiver<()>>>>);
+pub(crate) struct InFlightByClaim(Mutex<HashMap<ClaimId, watch::Sender<usize>>>);
 
-/// One of a claim's requests; dropping it says that it has ended.
+/// One of a claim's requests, until this is dropped.
 struct InFlightGuard {
     claim: ClaimId,
     in_flight: Arc<InFlightByClaim>,
-    ended: Option<watch::Sender<()>>,
 }
 
 impl InFlightByClaim {
     fn enter(self: &Arc<Self>, claim: ClaimId) -> InFlightGuard {
-        let (ended, end) = watch::channel(());
-        self.0.lock().entry(claim).or_default().push(end);
+        let mut in_flight = self.0.lock();
+        let count = in_flight.entry(claim).or_default();
+        count.send_modify(|count| *count += 1);
         InFlightGuard {
             claim,
             in_flight: Arc::clone(self),
-            ended: Some(ended),
         }
     }
 
-    /// Returns what waits until nothing of `claim` goes on in the background; `None` if nothing does.
+    /// Returns what waits until nothing of `claim` goes on in the background; `None` if nothing
+    /// does.
     pub(crate) fn settled(&self, claim: ClaimId) -> Option<impl Future<Output = ()> + use<>> {
-        let ends = self.0.lock().get(&claim).cloned()?;
+        let mut count = self.0.lock().get(&claim)?.subscribe();
         Some(async move {
-            for mut end in ends {
-                // Nothing is ever sent: it only ends.
-                while end.changed().await.is_ok() {}
-            }
+            // An error says that the entry was removed, which it is with the last request.
+            let _settled = count.wait_for(|count| *count == 0).await;
         })
     }
 }
 
 impl Drop for InFlightGuard {
     fn drop(&mut self) {
-        self.ended = None;
         let mut in_flight = self.in_flight.0.lock();
-        let Some(ends) = in_flight.get_mut(&self.claim) else {
-            return;
-        };
-        ends.retain(|end| end.has_changed().is_ok());
-        if ends.is_empty() {
-            in_flight.remove(&self.claim);
+        if let Entry::Occupied(entry) = in_flight.entry(self.claim) {
+            entry.get().send_modify(|count| *count -= 1);
+            if *entry.get().borrow() == 0 {
+                entry.remove();
+            }
         }
     }
 }

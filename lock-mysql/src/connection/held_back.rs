@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use lock_core::Error;
 use lock_core::backend::{Clock, Moment, Mutex};
+
+use crate::error::RefusedConnection;
 
 /// The pause before a refused connection is tried to be opened again.
 pub(crate) const OPEN_AGAIN: Duration = Duration::from_millis(100);
@@ -20,26 +21,19 @@ struct State {
     permits: u32,
     /// When the server refused a connection last, and what it said, unless one was closed since.
     refused: Option<Moment>,
-    refusal: Option<Refusal>,
-}
-
-#[derive(Clone)]
-pub(crate) struct Refusal {
-    pub(crate) error: Error,
-    /// True if another connection may be opened as soon as one was closed.
-    pub(crate) may_open: bool,
+    refusal: Option<RefusedConnection>,
 }
 
 impl HeldBack {
     /// Notes that the server has refused a connection.
-    pub(crate) fn note(&self, refusal: Refusal) {
+    pub(crate) fn note(&self, refusal: RefusedConnection) {
         let mut state = self.0.lock();
         state.refused = Some(Clock::Boot.now());
         state.refusal = Some(refusal);
     }
 
     /// Returns what the server has said so lately that it would say it again.
-    pub(crate) fn last_refusal(&self) -> Option<Refusal> {
+    pub(crate) fn last_refusal(&self) -> Option<RefusedConnection> {
         let state = self.0.lock();
         let age = Clock::Boot.now().since(state.refused?);
         state.refusal.clone().filter(|_| age < OPEN_AGAIN)
@@ -50,7 +44,8 @@ impl HeldBack {
         self.0.lock().refusal = None;
     }
 
-    /// Counts one permit as held back, where others of the pool are `opened`; one of its `size` is left in any case.
+    /// Counts one permit as held back, where others of the pool are `opened`; one of its `size` is
+    /// left in any case.
     pub(crate) fn hold_back(&self, opened: usize, size: u32) -> bool {
         let mut state = self.0.lock();
         let is_held_back = opened > 0 && state.permits + 1 < size;
@@ -58,7 +53,8 @@ impl HeldBack {
         is_held_back
     }
 
-    /// Returns true if one permit is to be given back, since the server has not refused any connection for a while.
+    /// Returns true if one permit is to be given back, since the server has not refused any
+    /// connection for a while.
     pub(crate) fn give_back(&self) -> bool {
         let mut state = self.0.lock();
         let now = Clock::Boot.now();

@@ -1,4 +1,5 @@
-//! Sessions of a pool that are open and not lent, and the requests of other pools that wait for one.
+//! Sessions of a pool that are open and not lent, and the requests of other pools that wait for
+//! one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,14 +24,15 @@ pub(crate) struct IdleSessions {
     pub(crate) purpose: Purpose,
     /// Where a session may live for the pool to use it.
     runtimes: [runtime::Id; 2],
-    sessions: Mutex<Vec<PooledSession>>,
+    sessions: Mutex<Vec<CountedSession>>,
     /// The number of sessions of the pool that are open, with those that are lent.
     opened: Arc<AtomicUsize>,
     queue: Arc<SessionQueue>,
 }
 
-/// A session that its pool counts. Fields are dropped in order: the connection has ended when a waiting request hears of it.
-pub(crate) struct PooledSession {
+/// A session that its pool counts. Fields are dropped in order: the connection has ended when a
+/// waiting request hears of it.
+pub(crate) struct CountedSession {
     pub(crate) session: Session,
     opened: Opened,
 }
@@ -41,7 +43,8 @@ struct Opened {
     queue: Arc<SessionQueue>,
 }
 
-/// The requests of a client that wait for a session of another pool, in the order in which they came.
+/// The requests of a client that wait for a session of another pool, in the order in which they
+/// came.
 #[derive(Default)]
 pub(crate) struct SessionQueue(Mutex<Vec<Arc<Queued>>>);
 
@@ -71,9 +74,9 @@ impl IdleSessions {
     }
 
     /// Counts a session that was just opened.
-    pub(crate) fn count(&self, session: Session) -> PooledSession {
+    pub(crate) fn count(&self, session: Session) -> CountedSession {
         self.opened.fetch_add(1, Ordering::SeqCst);
-        PooledSession {
+        CountedSession {
             session,
             opened: Opened {
                 count: Arc::clone(&self.opened),
@@ -92,7 +95,7 @@ impl IdleSessions {
     }
 
     /// Takes out the session that was used last, which is the least likely to be closed by now.
-    pub(crate) fn take(&self) -> Option<PooledSession> {
+    pub(crate) fn take(&self) -> Option<CountedSession> {
         let mut sessions = self.sessions.lock();
         let newest = sessions.pop()?;
         if newest.session.is_stale() {
@@ -102,13 +105,13 @@ impl IdleSessions {
         Some(newest)
     }
 
-    pub(crate) fn put(&self, session: PooledSession) {
+    pub(crate) fn put(&self, session: CountedSession) {
         self.sessions.lock().push(session);
     }
 
-    /// Takes a session back that was lent, unless a request of another pool waits for it. Closes it if such a request can
-    /// only open another one instead.
-    pub(crate) fn take_back(&self, session: PooledSession) {
+    /// Takes a session back that was lent, unless a request of another pool waits for it. Closes it
+    /// if such a request can only open another one instead.
+    pub(crate) fn take_back(&self, session: CountedSession) {
         let mut waiting = self.queue.0.lock();
         let uses = |request: &Arc<Queued>| self.can_give(&session, &request.pool);
         if let Some(number) = waiting.iter().position(uses) {
@@ -125,9 +128,9 @@ impl IdleSessions {
         }
     }
 
-    /// Returns true if `to` can use a session of this pool: one that lives where `to` or its background does, and is set up
-    /// as those of `to` are.
-    fn can_give(&self, pooled: &PooledSession, to: &Self) -> bool {
+    /// Returns true if `to` can use a session of this pool: one that lives where `to` or its
+    /// background does, and is set up as those of `to` are.
+    fn can_give(&self, pooled: &CountedSession, to: &Self) -> bool {
         self.purpose.lends_for_long == to.purpose.lends_for_long
             && to.runtimes.contains(&pooled.session.opened_on)
     }
@@ -136,7 +139,7 @@ impl IdleSessions {
     pub(crate) fn give(&self, to: &Self) -> bool {
         let mut sessions = self.sessions.lock();
         let usable =
-            |session: &PooledSession| !session.session.is_stale() && self.can_give(session, to);
+            |session: &CountedSession| !session.session.is_stale() && self.can_give(session, to);
         let number = sessions.iter().rposition(usable);
         let given = number.map(|number| sessions.remove(number));
         drop(sessions);
@@ -144,7 +147,7 @@ impl IdleSessions {
     }
 
     /// Has a session of another pool.
-    fn take_in(&self, mut session: PooledSession) {
+    fn take_in(&self, mut session: CountedSession) {
         session.opened.count.fetch_sub(1, Ordering::SeqCst);
         session.opened.count = Arc::clone(&self.opened);
         session.opened.count.fetch_add(1, Ordering::SeqCst);

@@ -9,7 +9,7 @@ use lock_core::backend::{Backoff, Clock};
 
 use crate::connection::connection_id::ConnectionId;
 use crate::connection::pool::{Lent, Pool};
-use crate::connection::retrying_query::{NoOwner, RetryingQuery};
+use crate::connection::retrying_query::{NoClaim, RetryingQuery};
 use crate::error::Failure;
 
 /// The time that one attempt may take.
@@ -43,29 +43,23 @@ impl Kill {
         }
     }
 
-    /// Ends the connection and waits until the server has given back what it had locked, which it does a moment
-    /// after it was told. Answers whether there was anything to end.
+    /// Ends the connection and waits until the server has given back what it had locked, which it
+    /// does a moment after it was told. Answers whether there was anything to end.
     pub(crate) async fn until_gone(&self) -> Result<bool> {
         let (ends, mut was_there) = (Clock::Boot.now().plus(LIMIT), false);
-        while self.once().await? {
-            was_there = true;
-            if Clock::Boot.now() >= ends {
-                break;
+        loop {
+            let kill = |session: &Lent| self.connection.kill(session.is_mariadb);
+            match RetryingQuery::new(&self.pool, NoClaim, LIMIT, kill)
+                .run(LIMIT)
+                .await
+            {
+                Ok(_) if Clock::Boot.now() >= ends => return Ok(true),
+                Ok(_) => was_there = true,
+                Err(Failure::Gone) => return Ok(was_there),
+                Err(failure) => return Err(failure.into_error()),
             }
             // A release may run outside of any runtime, where there is no other timer.
             self.pool.deadlines.timeout(PAUSE, pending::<()>()).await;
-        }
-        Ok(was_there)
-    }
-
-    /// Tries once. Answers whether there was anything to end.
-    async fn once(&self) -> Result<bool> {
-        let kill = |session: &Lent| self.connection.kill(session.is_mariadb);
-        let query = RetryingQuery::new(&self.pool, NoOwner, LIMIT, kill);
-        match query.run(LIMIT).await {
-            Ok(_) => Ok(true),
-            Err(Failure::Gone) => Ok(false),
-            Err(failure) => Err(failure.into_error()),
         }
     }
 }

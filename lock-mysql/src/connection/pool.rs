@@ -1,6 +1,5 @@
 //! Connections that are driven by one runtime.
 
-use std::fmt;
 use std::future::pending;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -13,15 +12,16 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::connection::allowance::Allowance;
 use crate::connection::connect::Connector;
-use crate::connection::held_back::{HeldBack, OPEN_AGAIN, Refusal};
-use crate::connection::idle::{IdleSessions, PooledSession};
+use crate::connection::held_back::{HeldBack, OPEN_AGAIN};
+use crate::connection::idle::{CountedSession, IdleSessions};
 use crate::connection::session::Session;
-use crate::error::{Failure, abandoned, no_sockets, unavailable};
+use crate::error::{Failure, RefusedConnection, abandoned, no_sockets, unavailable};
 
 /// The number of connections that are opened at once.
 const OPENED_AT_ONCE: usize = 4;
 
-/// The time that even a request that waits for nothing waits for a connection when the server refuses a further one.
+/// The time that even a request that waits for nothing waits for a connection when the server
+/// refuses a further one.
 const REFUSED_LIMIT: Duration = Duration::from_millis(500);
 
 /// The pause before a connection is tried to be opened again, once another one was closed for it.
@@ -33,39 +33,24 @@ const CLOSING_TIME: Duration = Duration::from_millis(5);
 pub(crate) struct Pool {
     connector: Connector,
     pub(crate) deadlines: Deadlines,
-    pub(crate) driven: PoolRuntimes,
+    /// Where the connections live. They die with it.
+    pub(crate) runtime: Handle,
+    /// Where a request goes on that was given up, also when `runtime` has no turn.
+    pub(crate) background: Handle,
     size: u32,
     permits: Arc<Semaphore>,
-    /// Opening takes work, above all with TLS, and a thousand connections that are opened at once would
-    /// hold up the heartbeats of locks.
+    /// Opening takes work, above all with TLS, and a thousand connections that are opened at once
+    /// would hold up the heartbeats of locks.
     open_permits: Arc<Semaphore>,
     pub(crate) idle: Arc<IdleSessions>,
     allowance: Arc<Allowance>,
     held_back: HeldBack,
 }
 
-/// Which runtimes the connections of a pool need.
-#[derive(Clone)]
-pub(crate) struct PoolRuntimes {
-    /// Where they live. They die with it.
-    pub(crate) runtime: Handle,
-    /// Where a request goes on that was given up, also when `runtime` has no turn.
-    pub(crate) background: Handle,
-}
-
-impl PoolRuntimes {
-    pub(crate) fn by(runtime: &Handle, background: &Handle) -> Self {
-        Self {
-            runtime: runtime.clone(),
-            background: background.clone(),
-        }
-    }
-}
-
-/// A connection that is lent. Dropping it takes it back if it was said to be [reusable](Self::mark_reusable), and
-/// closes it otherwise.
+/// A connection that is lent. Dropping it takes it back if it was said to be
+/// [reusable](Self::mark_reusable), and closes it otherwise.
 pub(crate) struct Lent {
-    session: Option<PooledSession>,
+    session: Option<CountedSession>,
     is_reusable: bool,
     /// True if it was in use before.
     pub(crate) used: bool,
@@ -77,17 +62,17 @@ impl Pool {
     pub(crate) fn new(
         connector: Connector,
         deadlines: Deadlines,
-        driven: PoolRuntimes,
+        [runtime, background]: [&Handle; 2],
         size: u32,
     ) -> Arc<Self> {
         let permits = usize::try_from(size).unwrap_or(Semaphore::MAX_PERMITS);
-        let runtimes = [driven.runtime.id(), driven.background.id()];
         Arc::new(Self {
             allowance: Arc::clone(&connector.allowance),
-            idle: connector.allowance.enter(connector.purpose, runtimes),
+            idle: (connector.allowance).enter(connector.purpose, [runtime.id(), background.id()]),
             connector,
             deadlines,
-            driven,
+            runtime: runtime.clone(),
+            background: background.clone(),
             size,
             permits: Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS))),
             open_permits: Arc::new(Semaphore::new(OPENED_AT_ONCE)),
@@ -95,8 +80,8 @@ impl Pool {
         })
     }
 
-    /// Lends a connection; an error when none comes back within `limit`. Where the server refuses a further one,
-    /// those that are open are waited for, a while at least.
+    /// Lends a connection; an error when none comes back within `limit`. Where the server refuses a
+    /// further one, those that are open are waited for, a while at least.
     pub(crate) async fn lend(self: &Arc<Self>, limit: Duration) -> Result<Lent> {
         let begun = Clock::Boot.now();
         let (mut ends, mut refusal) = (begun.plus(limit), None);
@@ -106,9 +91,9 @@ impl Pool {
             };
             let (session, used) = match self.idle.take() {
                 Some(session) => (session, true),
-                None => match self.open_unless_refused().await? {
+                None => match self.open_unless_refused().await {
                     Ok(opened) => opened,
-                    Err(Refusal { error, may_open }) => {
+                    Err(Failure::Refused(RefusedConnection { error, may_open })) => {
                         ends = begun.plus(limit.max(REFUSED_LIMIT));
                         let error = refusal.insert(error);
                         if !Box::pin(self.make_room(permit, may_open, ends)).await {
@@ -116,6 +101,7 @@ impl Pool {
                         }
                         continue;
                     }
+                    Err(failure) => return Err(failure.into_error()),
                 },
             };
             return Ok(self.lent(session, used, permit));
@@ -124,7 +110,7 @@ impl Pool {
 
     fn lent(
         self: &Arc<Self>,
-        session: PooledSession,
+        session: CountedSession,
         used: bool,
         permit: OwnedSemaphorePermit,
     ) -> Lent {
@@ -149,12 +135,13 @@ impl Pool {
         self.deadlines.timeout(left, permit).await?.ok()
     }
 
-    /// Waits until it makes sense to ask for a connection again, after the server has refused one; `false` when
-    /// that would be too late.
+    /// Waits until it makes sense to ask for a connection again, after the server has refused one;
+    /// `false` when that would be too late.
     ///
-    /// Where others of this pool are open, their number is what the server allows, so the permit is held back and
-    /// requests wait for those. A pool without any has another one give one up, and so has one whose connections
-    /// may all be locks. Nothing is closed unless another one may be opened for it.
+    /// Where others of this pool are open, their number is what the server allows, so the permit is
+    /// held back and requests wait for those. A pool without any has another one give one up, and
+    /// so has one whose connections may all be locks. Nothing is closed unless another one may be
+    /// opened for it.
     async fn make_room(
         self: &Arc<Self>,
         permit: OwnedSemaphorePermit,
@@ -192,38 +179,27 @@ impl Pool {
     }
 
     /// Opens a connection, or says what the server said a moment ago when it refused one.
-    async fn open_unless_refused(
-        self: &Arc<Self>,
-    ) -> Result<Result<(PooledSession, bool), Refusal>> {
+    async fn open_unless_refused(self: &Arc<Self>) -> Result<(CountedSession, bool), Failure> {
         if let Some(refusal) = self.held_back.last_refusal() {
-            return Ok(Err(refusal));
+            return Err(Failure::Refused(refusal));
         }
-        let refusal = match self.open().await {
-            Ok(opened) => return Ok(Ok(opened)),
-            Err(Failure::Refused(error)) => Refusal {
-                error,
-                may_open: true,
-            },
-            Err(Failure::UsedUp(error)) => Refusal {
-                error,
-                may_open: false,
-            },
-            Err(failure) => return Err(failure.into_error()),
-        };
-        self.held_back.note(refusal.clone());
-        Ok(Err(refusal))
+        let opened = self.open().await;
+        if let Err(Failure::Refused(refusal)) = &opened {
+            self.held_back.note(refusal.clone());
+        }
+        opened
     }
 
-    /// Opens a connection in a task of its own, on the runtime where it is to live; or else what came
-    /// back meanwhile, and whether it was in use before. A session that is not waited for any more when it is open
-    /// is left for the next request.
-    async fn open(self: &Arc<Self>) -> Result<(PooledSession, bool), Failure> {
+    /// Opens a connection in a task of its own, on the runtime where it is to live; or else what
+    /// came back meanwhile, and whether it was in use before. A session that is not waited for any
+    /// more when it is open is left for the next request.
+    async fn open(self: &Arc<Self>) -> Result<(CountedSession, bool), Failure> {
         let open_permit = Arc::clone(&self.open_permits).acquire_owned().await;
         if let Some(left) = self.idle.take() {
             return Ok((left, true));
         }
         let (pool, (opened, opening)) = (Arc::clone(self), oneshot::channel());
-        let task = self.driven.runtime.spawn(async move {
+        let task = self.runtime.spawn(async move {
             let _open_permit = open_permit;
             let session = pool.connector.open(&pool.deadlines).await;
             let session = session.map(|session| pool.idle.count(session));
@@ -287,14 +263,5 @@ impl Drop for Lent {
         if let Some(session) = self.session.take().filter(|_| self.is_reusable) {
             self.pool.idle.take_back(session);
         }
-    }
-}
-
-impl fmt::Debug for Pool {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pool")
-            .field("idle", &self.idle.len())
-            .field("size", &self.size)
-            .finish_non_exhaustive()
     }
 }

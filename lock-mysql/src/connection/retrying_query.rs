@@ -10,7 +10,7 @@ use lock_core::{ErrorKind, Result};
 use crate::connection::connection_id::ConnectionId;
 use crate::connection::detached_request::DetachedRequest;
 use crate::connection::pool::{Lent, Pool};
-use crate::connection::session::Answer;
+use crate::connection::session::StatementResults;
 use crate::error::Failure;
 
 /// The claim that a query may win something for. Defaults are for a query that wins nothing.
@@ -27,29 +27,24 @@ pub(crate) trait QueryClaim {
 }
 
 /// For queries that win nothing.
-pub(crate) struct NoOwner;
+pub(crate) struct NoClaim;
 
-impl QueryClaim for NoOwner {}
+impl QueryClaim for NoClaim {}
 
-/// One packet with what is needed to send it again: after a deadlock, and on a new connection when the
-/// one it was sent on had been closed while it was idle. So it has to do no harm when it is done twice.
+/// One packet with what is needed to send it again: after a deadlock, and on a new connection when
+/// the one it was sent on had been closed while it was idle. So it has to do no harm when it is
+/// done twice.
 pub(crate) struct RetryingQuery<'a, O, S> {
     pool: &'a Arc<Pool>,
-    /// The first connection to ask on instead of one of `pool`, such as one that is idle in another pool.
+    /// The first connection to ask on instead of one of `pool`, such as one that is idle in another
+    /// pool.
     pub(crate) first: Option<Lent>,
     claim: O,
-    /// The time that it waits for a connection, at least as long as for an answer. That is this client's own
-    /// doing and no silence of the server's.
+    /// The time that it waits for a connection, at least as long as for an answer. That is this
+    /// client's own doing and no silence of the server's.
     queue: Duration,
     /// Makes the statements for a connection.
     statements: S,
-}
-
-/// The answer to a query, and when it was sent.
-pub(crate) struct Reply {
-    /// When the packet was sent that was answered.
-    pub(crate) sent: Moment,
-    pub(crate) answer: Answer,
 }
 
 impl<'a, O: QueryClaim, S: Fn(&Lent) -> String> RetryingQuery<'a, O, S> {
@@ -63,8 +58,12 @@ impl<'a, O: QueryClaim, S: Fn(&Lent) -> String> RetryingQuery<'a, O, S> {
         }
     }
 
-    /// Asks until it is answered, at most for `limit` once there is a connection.
-    pub(crate) async fn run(mut self, limit: Duration) -> Result<Reply, Failure> {
+    /// Asks until it is answered, at most for `limit` once there is a connection. Returns when the
+    /// packet was sent that was answered, too.
+    pub(crate) async fn run(
+        mut self,
+        limit: Duration,
+    ) -> Result<(StatementResults, Moment), Failure> {
         let queue_ends = Clock::Boot.now().plus(self.queue.max(limit));
         let mut ends = None;
         let deadlines = &self.pool.deadlines;
@@ -116,9 +115,7 @@ impl<'a, O: QueryClaim, S: Fn(&Lent) -> String> RetryingQuery<'a, O, S> {
                 // What was sent before, over the connection that broke, may have been done.
                 Err(Failure::Denied(error)) if is_in_doubt => return Err(error.into()),
                 Err(failure) => return Err(failure),
-                Ok(answer) => {
-                    return Ok(Reply { sent, answer });
-                }
+                Ok(answer) => return Ok((answer, sent)),
             }
         }
     }
@@ -130,8 +127,8 @@ impl Pool {
         self: &Arc<Self>,
         statements: String,
         limit: Duration,
-    ) -> Result<Answer, Failure> {
-        let query = RetryingQuery::new(self, NoOwner, limit, |_| statements.clone());
-        Ok(query.run(limit).await?.answer)
+    ) -> Result<StatementResults, Failure> {
+        let query = RetryingQuery::new(self, NoClaim, limit, |_| statements.clone());
+        Ok(query.run(limit).await?.0)
     }
 }

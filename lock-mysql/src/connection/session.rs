@@ -15,7 +15,8 @@ use crate::error::{Failure, failure, too_large, unexpected};
 /// The time that a session waits for a row that is locked at first, in seconds.
 const LOCK_WAIT: u64 = 1;
 
-/// A connection that is ready for the next request. Dropping it closes it, which ends its transaction.
+/// A connection that is ready for the next request. Dropping it closes it, which ends its
+/// transaction.
 pub(crate) struct Session {
     connection: MySqlConnection,
     /// Which one it is.
@@ -36,10 +37,10 @@ pub(crate) struct Session {
 }
 
 /// The answer of the server to one packet: a part for each of its statements.
-pub(crate) struct Answer(Vec<Part>);
+pub(crate) struct StatementResults(Vec<StatementResult>);
 
 #[derive(Default)]
-pub(crate) struct Part {
+pub(crate) struct StatementResult {
     /// The number of rows that a write has found.
     pub(crate) found: u64,
     /// The id that it says that it has inserted.
@@ -48,35 +49,31 @@ pub(crate) struct Part {
 }
 
 impl Session {
-    /// Makes a fresh connection ready: `greeting` answers its number, whose, where it comes from, how long it may be idle, whether this is
-    /// MariaDB, whether `SYSDATE` moves, and how large a packet may be.
+    /// Makes a fresh connection ready: `greeting` answers its number, whose, where it comes from,
+    /// how long it may be idle, whether this is MariaDB, whether `SYSDATE` moves, and how large a
+    /// packet may be.
     pub(crate) async fn begin(
-        connection: MySqlConnection,
+        mut connection: MySqlConnection,
         greeting: &str,
     ) -> Result<Self, Failure> {
-        let mut session = Self {
-            connection,
-            connection_id: ConnectionId::new(0, "", ""),
-            wait_timeout: 0,
-            lock_wait: LOCK_WAIT,
-            is_mariadb: false,
-            sysdate_moves: false,
-            packet_max: usize::MAX,
-            idle_since: Clock::Boot.now(),
-            opened_on: Handle::current().id(),
-        };
-        let answer = session.ask(greeting).await?;
+        let answer = exchange(&mut connection, greeting).await.map_err(failure)?;
         let row = answer.nth_back(0)?.first();
         let row = row.ok_or_else(|| unexpected("without a greeting"))?;
-        session.connection_id = ConnectionId::new(row.value(0)?, row.value(1)?, row.value(2)?);
-        session.wait_timeout = row.value(3)?;
-        session.is_mariadb = row.value::<bool>(4)?;
-        session.sysdate_moves = row.value::<bool>(5)?;
-        session.packet_max = usize::try_from(row.value::<u64>(6)?).unwrap_or(usize::MAX);
-        Ok(session)
+        Ok(Self {
+            connection_id: ConnectionId::new(row.value(0)?, row.value(1)?, row.value(2)?),
+            wait_timeout: row.value(3)?,
+            lock_wait: LOCK_WAIT,
+            is_mariadb: row.value(4)?,
+            sysdate_moves: row.value(5)?,
+            packet_max: usize::try_from(row.value::<u64>(6)?).unwrap_or(usize::MAX),
+            idle_since: Clock::Boot.now(),
+            opened_on: Handle::current().id(),
+            connection,
+        })
     }
 
-    /// Returns what sets how long the server leaves the session alone, and how long it waits for a row, in seconds.
+    /// Returns what sets how long the server leaves the session alone, and how long it waits for a
+    /// row, in seconds.
     pub(crate) fn set_timeouts(&mut self, idle: u64, row: Option<u64>) -> String {
         let row = row.unwrap_or(self.lock_wait);
         if (self.wait_timeout, self.lock_wait) == (idle, row) {
@@ -86,50 +83,29 @@ impl Session {
         format!("SET SESSION wait_timeout = {idle}, innodb_lock_wait_timeout = {row};")
     }
 
-    /// Sends `statements` in one packet and reads all that is answered. A failure in the middle ends
-    /// the transaction.
+    /// Sends `statements` in one packet and reads all that is answered. A failure in the middle
+    /// ends the transaction.
     ///
     /// Not cancel safe: the rest of the answer would be taken for the next one's. A
     /// [`DetachedRequest`](crate::connection::detached_request::DetachedRequest) takes care of it.
-    pub(crate) async fn ask(&mut self, statements: &str) -> Result<Answer, Failure> {
+    pub(crate) async fn ask(&mut self, statements: &str) -> Result<StatementResults, Failure> {
         if statements.len() >= self.packet_max {
             return Err(too_large(statements.len(), self.packet_max));
         }
-        match self.exchange(statements).await {
-            Ok(answer) => Ok(answer),
+        let answer = match exchange(&mut self.connection, statements).await {
             Err(error @ sqlx::Error::Database(_)) => {
                 let failure = failure(error);
                 if !matches!(failure, Failure::TooLarge(_)) {
                     // The statements behind it were not run, so the transaction is still open.
-                    self.exchange("ROLLBACK")
-                        .await
-                        .map_err(crate::error::failure)?;
+                    let ended = exchange(&mut self.connection, "ROLLBACK").await;
+                    ended.map_err(crate::error::failure)?;
                 }
                 Err(failure)
             }
-            Err(error) => Err(failure(error)),
-        }
-    }
-
-    async fn exchange(&mut self, statements: &str) -> sqlx::Result<Answer> {
-        // No text of users is in them: names are checked, and values are numbers or written in
-        // hexadecimal.
-        let statements = sqlx::raw_sql(AssertSqlSafe(statements.to_owned()));
-        let mut answers = self.connection.fetch_many(statements);
-        let (mut parts, mut part) = (Vec::new(), Part::default());
-        while let Some(answer) = answers.try_next().await? {
-            match answer {
-                Either::Right(row) => part.rows.push(row),
-                Either::Left(done) => {
-                    part.found = done.rows_affected();
-                    part.inserted = done.last_insert_id();
-                    parts.push(std::mem::take(&mut part));
-                }
-            }
-        }
-        drop(answers);
+            answer => answer.map_err(failure),
+        };
         self.idle_since = Clock::Boot.now();
-        Ok(Answer(parts))
+        answer
     }
 
     /// Returns true if the server may have closed it by now.
@@ -138,20 +114,50 @@ impl Session {
     }
 }
 
-impl Answer {
+async fn exchange(
+    connection: &mut MySqlConnection,
+    statements: &str,
+) -> sqlx::Result<StatementResults> {
+    // No text of users is in them: names are checked, and values are numbers or written in
+    // hexadecimal.
+    let statements = sqlx::raw_sql(AssertSqlSafe(statements.to_owned()));
+    let mut answers = connection.fetch_many(statements);
+    let (mut parts, mut part) = (Vec::new(), StatementResult::default());
+    while let Some(answer) = answers.try_next().await? {
+        match answer {
+            Either::Right(row) => part.rows.push(row),
+            Either::Left(done) => {
+                part.found = done.rows_affected();
+                part.inserted = done.last_insert_id();
+                parts.push(std::mem::take(&mut part));
+            }
+        }
+    }
+    Ok(StatementResults(parts))
+}
+
+impl StatementResults {
     /// Returns what the `statement`-th one answered, counted from the end.
-    pub(crate) fn nth_back(&self, statement: usize) -> Result<&Part, Error> {
+    pub(crate) fn nth_back(&self, statement: usize) -> Result<&StatementResult, Error> {
         let part = self.0.iter().nth_back(statement);
         part.ok_or_else(|| unexpected("with too few parts"))
     }
 
+    /// Returns the first field of the first row, if there is one.
+    pub(crate) fn first_value<T>(&self) -> Result<Option<T>, Error>
+    where
+        T: for<'r> Decode<'r, MySql> + Type<MySql>,
+    {
+        self.rows().next().map(|row| row.value(0)).transpose()
+    }
+
     /// The rows of all statements.
     pub(crate) fn rows(&self) -> impl Iterator<Item = Fields<'_>> {
-        self.0.iter().flat_map(Part::rows)
+        self.0.iter().flat_map(StatementResult::rows)
     }
 }
 
-impl Part {
+impl StatementResult {
     pub(crate) fn rows(&self) -> impl Iterator<Item = Fields<'_>> {
         self.rows.iter().map(Fields)
     }

@@ -7,7 +7,8 @@ use crate::error::BACKEND;
 
 /// Has the server verified, with the certificates of `tls`.
 ///
-/// The driver reads the files again for every connection; what is wrong with them is better told now.
+/// The driver reads the files again for every connection; what is wrong with them is better told
+/// now.
 pub(crate) fn verified(options: MySqlConnectOptions, tls: &Tls) -> Result<MySqlConnectOptions> {
     lock_tls::client_config(tls).map_err(|error| error.with_backend(BACKEND))?;
     let options = options.ssl_mode(MySqlSslMode::VerifyIdentity);

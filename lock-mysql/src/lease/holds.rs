@@ -1,18 +1,18 @@
 //! Takes and renewals of leases: the row says who holds the key and until when.
 
-use std::collections::HashSet;
-use std::sync::{Arc, MutexGuard};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{join, join_all};
-use lock_core::backend::{ClaimId, Clock, HoldId, Renewal};
+use lock_core::backend::{ClaimId, Clock, HoldId, Moment, Renewal};
 use lock_core::{LossReason, Mode, Result};
 
-use crate::client::{ClaimOf, Client, Grant};
+use crate::client::{ClaimOf, Client, NumberedGrant};
 use crate::connection::detached_request::DetachedRequest;
 use crate::connection::pool::{Lent, Pool};
-use crate::connection::retrying_query::{Reply, RetryingQuery};
-use crate::connection::session::{Answer, Fields};
+use crate::connection::retrying_query::RetryingQuery;
+use crate::connection::session::{Fields, StatementResults};
 use crate::error::Failure;
 use crate::lease::statements::{IN_DOUBT, TAKE, TAKE_MANY_GRANT, TAKE_MANY_LOOK, TAKE_NEW};
 use crate::schema::literals::digits;
@@ -22,8 +22,8 @@ use crate::server_checks::MAY_WRITE;
 const QUEUE_LIMIT: Duration = Duration::from_secs(30);
 
 /// The outcome of a take.
-enum Taken {
-    Granted(Grant),
+enum LeaseTake {
+    Granted(NumberedGrant),
     Held,
     /// Its row says that its holders are dead, which they may not be.
     Doubtful,
@@ -32,17 +32,17 @@ enum Taken {
 }
 
 impl Client {
-    /// Asks for the key once; the grant's number, or `None` while it is held. It waits for a connection as long as `wait`
-    /// says, and for the answer as long as `patience` says.
+    /// Asks for the key once; the grant's number, or `None` while it is held. It waits for a
+    /// connection as long as `wait` says, and for the answer as long as `patience` says.
     pub(crate) async fn take_lease(
         &self,
         hold: &HoldId,
         wait: Duration,
         patience: Duration,
-    ) -> Result<Option<Grant>, Failure> {
+    ) -> Result<Option<NumberedGrant>, Failure> {
         self.settled(hold.claim(), patience).await?;
         let mut taken = self.ask_for_lease(hold, false, wait, patience).await?;
-        if matches!(taken, Taken::Doubtful) {
+        if matches!(taken, LeaseTake::Doubtful) {
             let command = self.command()?;
             let settle = format!("{MAY_WRITE};{}", self.names.settle(hold.key()));
             let settling = self.ask_for(hold.claim(), &command.releasing, settle, patience);
@@ -52,13 +52,13 @@ impl Client {
                 Err(failure) => return Err(failure),
             }
         }
-        if matches!(taken, Taken::New) {
+        if matches!(taken, LeaseTake::New) {
             taken = self.ask_for_lease(hold, true, wait, patience).await?;
         }
         match taken {
-            Taken::Granted(won) => Ok(Some(won)),
+            LeaseTake::Granted(won) => Ok(Some(won)),
             // One that is purged the moment it was made is as good as held: one asks again.
-            Taken::Held | Taken::Doubtful | Taken::New => Ok(None),
+            LeaseTake::Held | LeaseTake::Doubtful | LeaseTake::New => Ok(None),
         }
     }
 
@@ -68,20 +68,20 @@ impl Client {
         new: bool,
         wait: Duration,
         patience: Duration,
-    ) -> Result<Taken, Failure> {
+    ) -> Result<LeaseTake, Failure> {
         let command = self.command()?;
         let owner = ClaimOf(self, hold.claim());
         let take = |_: &Lent| format!("{MAY_WRITE};{}", self.names.take(hold, new));
         let query = RetryingQuery::new(&command.taking, owner, wait.min(QUEUE_LIMIT), take);
         match query.run(patience).await {
-            Ok(answered) => Ok(taken(hold, new, &answered)?),
+            Ok((answer, sent)) => Ok(taken(hold, new, &answer, sent)?),
             Err(Failure::Locked) => match self.what_blocks_others().await {
                 Some(state) => Err(Failure::Blocked(state)),
-                None => Ok(Taken::Held),
+                None => Ok(LeaseTake::Held),
             },
             Err(Failure::NoTable(missing)) if !new => {
                 Box::pin(self.restore_tables(missing)).await?;
-                Ok(Taken::New)
+                Ok(LeaseTake::New)
             }
             Err(failure) => Err(failure),
         }
@@ -101,7 +101,7 @@ impl Client {
     async fn renew_batch(&self, batch: &[HoldId]) -> Vec<Renewal> {
         let limit = batch.iter().map(HoldId::ttl).min().unwrap_or_default() / 8;
         let is_stalled = {
-            let stalled = self.stalled();
+            let stalled = self.stalled.lock();
             batch.iter().any(|hold| stalled.contains(&hold.claim()))
         };
         let mut renewals = self.renew_once(batch, is_stalled, limit).await;
@@ -171,33 +171,24 @@ impl Client {
                 .collect()
         };
         let (there, free) = (keys(1)?, keys(0)?);
-        let is_locked = |hold: &&HoldId| {
+        let is_locked = |hold: &HoldId| {
             let key = self.names.row(hold.key());
             there.contains(&key) && !free.contains(&key)
         };
-        let (locked, free): (Vec<_>, Vec<_>) = holds.iter().partition(is_locked);
-        let free: Vec<HoldId> = free.into_iter().cloned().collect();
-        self.stalled()
-            .extend(locked.iter().map(|hold| hold.claim()));
+        let (locked, free): (Vec<HoldId>, Vec<HoldId>) = holds.iter().cloned().partition(is_locked);
+        (self.stalled.lock()).extend(locked.iter().map(HoldId::claim));
         let renewals = match free.is_empty() {
             true => Vec::new(),
             false => self.renew_together(&free, keeping, limit).await?,
         };
-        let renewed = |hold: &HoldId| {
-            let number = free
-                .iter()
-                .position(|other| other.claim() == hold.claim())?;
-            self.stalled().remove(&hold.claim());
-            renewals.get(number).copied()
-        };
+        let renewals: HashMap<ClaimId, Renewal> =
+            free.iter().map(HoldId::claim).zip(renewals).collect();
+        (self.stalled.lock()).retain(|claim| !renewals.contains_key(claim));
+        let renewed = |hold: &HoldId| renewals.get(&hold.claim()).copied();
         Ok(holds
             .iter()
             .map(|hold| renewed(hold).unwrap_or(Renewal::Unknown))
             .collect())
-    }
-
-    pub(super) fn stalled(&self) -> MutexGuard<'_, HashSet<ClaimId>> {
-        self.stalled.lock()
     }
 
     async fn renew_together(
@@ -234,31 +225,30 @@ impl Client {
     }
 }
 
-fn taken(hold: &HoldId, new: bool, answered: &Reply) -> Result<Taken> {
-    let (sent, answer) = (answered.sent, &answered.answer);
-    let granted = |grant| Taken::Granted(Grant { grant, sent });
+fn taken(hold: &HoldId, new: bool, answer: &StatementResults, sent: Moment) -> Result<LeaseTake> {
+    let granted = |grant| LeaseTake::Granted(NumberedGrant { grant, sent });
     if hold.mode() == Mode::Exclusive {
         let take = answer.nth_back(if new { TAKE_NEW } else { TAKE })?;
         return Ok(match (take.found, take.inserted) {
-            (0, 0) => Taken::New,
-            (0, IN_DOUBT) => Taken::Doubtful,
-            (0, _) => Taken::Held,
+            (0, 0) => LeaseTake::New,
+            (0, IN_DOUBT) => LeaseTake::Doubtful,
+            (0, _) => LeaseTake::Held,
             (_, grant) => granted(grant),
         });
     }
     let Some(look) = answer.nth_back(TAKE_MANY_LOOK)?.first() else {
-        return Ok(Taken::New);
+        return Ok(LeaseTake::New);
     };
     let grant = answer.nth_back(TAKE_MANY_GRANT)?.first();
     Ok(match grant {
         Some(grant) => granted(grant.value(0)?),
-        None if look.value(0)? => Taken::Doubtful,
-        None => Taken::Held,
+        None if look.value(0)? => LeaseTake::Doubtful,
+        None => LeaseTake::Held,
     })
 }
 
 /// The owners that the server still knows, as they are displayed.
-fn owners(answer: &Answer) -> Result<HashSet<String>> {
+fn owners(answer: &StatementResults) -> Result<HashSet<String>> {
     let owner = |row: Fields<'_>| row.value::<&[u8]>(0).map(digits);
     answer.rows().map(owner).collect()
 }

@@ -1,9 +1,10 @@
 //! Turns among clients: one that waits, and is passed over, has the key kept for it.
 //!
-//! Nothing queues for a lease, so a client that takes a key again and again would be the first each time.
-//! A waiter that sees other clients get the key enters its client in a *place* beside it, of which there is one a
-//! key, and takes of all other clients leave the key to that one. Only the order goes by places, never exclusion:
-//! one that is lost or left behind does no harm, and clients that know nothing of them neither.
+//! Nothing queues for a lease, so a client that takes a key again and again would be the first each
+//! time. A waiter that sees other clients get the key enters its client in a *place* beside it, of
+//! which there is one a key, and takes of all other clients leave the key to that one. Only the
+//! order goes by places, never exclusion: one that is lost or left behind does no harm, and clients
+//! that know nothing of them neither.
 
 use std::time::Duration;
 
@@ -12,8 +13,8 @@ use lock_core::{LockKey, Mode};
 use crate::schema::literals::{NOW, hexadecimal, letter};
 use crate::schema::names::Names;
 
-/// The time that a place lasts. Its waiter enters it anew while it waits, and gives it up after that, so this is
-/// how long a key is kept for one that has died.
+/// The time that a place lasts. Its waiter enters it anew while it waits, and gives it up after
+/// that, so this is how long a key is kept for one that has died.
 const PLACE_MS: u32 = 500;
 
 /// The interval at which a waiter enters its place anew.
@@ -32,7 +33,8 @@ pub(crate) fn row_beside(name: &[u8]) -> Option<&[u8]> {
 }
 
 impl Names {
-    /// Returns the condition that the key is kept for another client, which waits for it in a mode that keeps this one out.
+    /// Returns the condition that the key is kept for another client, which waits for it in a mode
+    /// that keeps this one out.
     ///
     /// A place lasts for a moment only, also where the server's clock is set back meanwhile.
     pub(crate) fn is_kept(&self, key: &LockKey, mode: Mode) -> String {
@@ -46,7 +48,8 @@ impl Names {
         )
     }
 
-    /// Enters this client in the place of the key with this row, or does so anew, unless another one is in it.
+    /// Enters this client in the place of the key with this row, or does so anew, unless another
+    /// one is in it.
     pub(crate) fn enter_place(&self, row: &[u8], mode: Mode) -> String {
         let (locks, place, me, mode) = (&self.locks, place_of(row), &self.me, letter(mode));
         let ends = format!("{NOW} + INTERVAL {PLACE_MS}000 MICROSECOND");

@@ -1,11 +1,10 @@
 //! Waits for keys that are leased: one task looks at all of them together.
 
 use std::collections::{HashMap, HashSet};
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::backend::{BatchSize, Clock, Moment, Mutex, ReplyStats};
+use lock_core::backend::{Attendance, BatchSize, Clock, Moment, Mutex, OnDemand, ReplyStats};
 use lock_core::{Mode, Result};
 use tokio::sync::Notify;
 
@@ -26,7 +25,8 @@ const TRUST: Duration = Duration::from_secs(1);
 /// The time that a look may take.
 const LOOK_LIMIT: Duration = Duration::from_secs(2);
 
-/// The number of keys that are looked at in one packet, at most: MySQL reads the whole table for many more.
+/// The number of keys that are looked at in one packet, at most: MySQL reads the whole table for
+/// many more.
 const BATCH: usize = 20_000;
 
 /// The number of places that are taken in one packet, at most.
@@ -40,33 +40,28 @@ pub(crate) struct Poller {
     /// When it looked last and was answered.
     looked: Mutex<Moment>,
     batch: BatchSize,
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<WatchedKeys>,
+    attended: OnDemand,
     entered: Notify,
 }
 
 #[derive(Default)]
-struct Waiting {
-    keys: HashMap<Vec<u8>, Waiter>,
+struct WatchedKeys {
+    keys: HashMap<Vec<u8>, WatchedKey>,
     /// The keys whose places are to be given up.
     left: Vec<Vec<u8>>,
-    is_polled: bool,
 }
 
-struct Waiter {
+/// A key that is waited for.
+struct WatchedKey {
     mode: Mode,
     changed: Arc<Notify>,
-    passed: Passed,
-}
-
-/// The grants that other claims got while the key was waited for.
-#[derive(Clone, Copy)]
-enum Passed {
-    /// It was not looked at yet.
-    Unknown,
-    /// The last grant is the one with this token.
-    Not(u64),
-    /// They did; when we entered the place beside the key, unless another client is in it.
-    By(u64, Option<Moment>),
+    /// The token of the last grant, once the key was looked at.
+    last_token: Option<u64>,
+    /// True if another claim got the key while it was waited for.
+    was_passed: bool,
+    /// When this client entered the place beside the key, unless another client is in it.
+    entered_place: Option<Moment>,
 }
 
 impl Poller {
@@ -78,27 +73,27 @@ impl Poller {
             looked: Mutex::new(Clock::Boot.now()),
             batch: BatchSize::new(BATCH),
             waiting: Mutex::default(),
+            attended: OnDemand::default(),
             entered: Notify::new(),
         })
     }
 
-    /// Enters a waiter for `key`. The local queue lets one waiter per key through, so there is one entry.
+    /// Enters a waiter for `key`. The local queue lets one waiter per key through, so there is one
+    /// entry.
     pub(crate) fn watch(self: &Arc<Self>, key: Vec<u8>, mode: Mode) -> WakeUp {
         let changed = Arc::new(Notify::new());
-        let waiter = Waiter {
+        let waiter = WatchedKey {
             mode,
             changed: Arc::clone(&changed),
-            passed: Passed::Unknown,
+            last_token: None,
+            was_passed: false,
+            entered_place: None,
         };
-        let mut waiting = self.waiting.lock();
-        waiting.keys.insert(key.clone(), waiter);
-        if !std::mem::replace(&mut waiting.is_polled, true) {
-            self.pool
-                .driven
-                .runtime
-                .spawn(PollingTask(Arc::clone(self)).run());
+        self.waiting.lock().keys.insert(key.clone(), waiter);
+        if let Some(attendance) = self.attended.begin() {
+            let polling = poll(Arc::clone(self), attendance);
+            self.pool.runtime.spawn(polling);
         }
-        drop(waiting);
         self.entered.notify_one();
         WakeUp {
             poller: Arc::clone(self),
@@ -115,9 +110,9 @@ impl Poller {
     }
 
     /// Looks at all keys and wakes those whose time has come.
-    async fn look(&self) -> Result<Seen> {
+    async fn look(&self) -> Result<PollOutcome> {
         let keys: Vec<Vec<u8>> = self.waiting.lock().keys.keys().cloned().collect();
-        let (mut seen, mut rest) = (Seen::default(), keys.as_slice());
+        let (mut outcome, mut rest) = (PollOutcome::default(), keys.as_slice());
         let (mut places, mut kept) = (self.places(), HashSet::new());
         while !rest.is_empty() || !places.is_empty() {
             let (batch, later) = rest.split_at(self.batch.get().min(rest.len()));
@@ -141,11 +136,11 @@ impl Poller {
                     None => drop(states.insert(name, KeyState::read(&row)?)),
                 }
             }
-            self.note(batch, &states, &kept, &mut seen);
+            self.note(batch, &states, &kept, &mut outcome);
             rest = later;
         }
         *self.looked.lock() = Clock::Boot.now();
-        Ok(seen)
+        Ok(outcome)
     }
 
     /// Returns what is to be said of places, in statements.
@@ -158,11 +153,12 @@ impl Poller {
             .collect();
         let now = Clock::Boot.now();
         for (row, waiter) in &mut waiting.keys {
-            if let Passed::By(_, entered) = &mut waiter.passed
-                && entered.is_none_or(|entered| now.since(entered) >= PLACE_ENTERED_ANEW)
+            let is_due = |entered| now.since(entered) >= PLACE_ENTERED_ANEW;
+            if waiter.was_passed
+                && waiter.entered_place.is_none_or(is_due)
                 && statements.len() < PLACES
             {
-                *entered = Some(now);
+                waiter.entered_place = Some(now);
                 statements.push(self.names.enter_place(row, waiter.mode));
             }
         }
@@ -170,7 +166,7 @@ impl Poller {
             statements.insert(0, MAY_WRITE.to_owned());
         }
         let entered = waiting.keys.iter();
-        let entered = entered.filter(|(_, waiter)| waiter.may_have_place());
+        let entered = entered.filter(|(_, waiter)| waiter.entered_place.is_some());
         let entered: Vec<&[u8]> = entered.map(|(row, _)| row.as_slice()).take(BATCH).collect();
         if !entered.is_empty() {
             statements.push(self.names.look_at_places(&entered));
@@ -184,7 +180,7 @@ impl Poller {
         rows: &[Vec<u8>],
         states: &HashMap<Vec<u8>, KeyState>,
         kept: &HashSet<Vec<u8>>,
-        seen: &mut Seen,
+        outcome: &mut PollOutcome,
     ) {
         let mut waiting = self.waiting.lock();
         for row in rows {
@@ -192,19 +188,30 @@ impl Poller {
                 continue;
             };
             let state = states.get(row);
-            let was_passed = waiter.was_passed(state.map_or(0, |state| state.token));
+            let was_passed = waiter.note_token(state.map_or(0, |state| state.token));
             let is_kept = kept.contains(row);
-            seen.is_next |= was_passed && is_kept;
-            if let (Passed::By(_, entered), false) = (&mut waiter.passed, is_kept) {
-                *entered = None;
+            outcome.is_next |= was_passed && is_kept;
+            if !is_kept {
+                waiter.entered_place = None;
             }
             match state.and_then(|state| state.left_for(waiter.mode)) {
                 Some(left) => {
-                    seen.soonest = Some(seen.soonest.map_or(left, |soonest| left.min(soonest)))
+                    let soonest = outcome.soonest.map_or(left, |soonest| left.min(soonest));
+                    outcome.soonest = Some(soonest);
                 }
                 None => waiter.changed.notify_one(),
             }
         }
+    }
+
+    /// Ends the task's attendance if there is no more work for it.
+    fn end_if_idle(&self) -> bool {
+        let waiting = self.waiting.lock();
+        let is_idle = waiting.keys.is_empty() && waiting.left.is_empty();
+        if is_idle {
+            self.attended.end();
+        }
+        is_idle
     }
 
     /// Returns true if it has looked at all keys a moment ago.
@@ -215,80 +222,53 @@ impl Poller {
 
 /// The outcome of a look at all keys.
 #[derive(Default)]
-struct Seen {
+struct PollOutcome {
     /// When the next holder expires.
     soonest: Option<Duration>,
     /// True if a key that another client just got is kept for this one from now on.
     is_next: bool,
 }
 
-impl Waiter {
-    /// Takes note of the last grant's token. Returns true if another claim got the key since the last look.
-    fn was_passed(&mut self, token: u64) -> bool {
-        let (last, taken) = match self.passed {
-            Passed::Unknown => {
-                self.passed = Passed::Not(token);
-                return false;
-            }
-            Passed::Not(last) => (last, None),
-            Passed::By(last, taken) => (last, taken),
-        };
-        if token > last {
-            self.passed = Passed::By(token, taken);
-        }
-        token > last
-    }
-
-    fn may_have_place(&self) -> bool {
-        matches!(self.passed, Passed::By(_, Some(_)))
+impl WatchedKey {
+    /// Takes note of the last grant's token. Returns true if another claim got the key since the
+    /// last look.
+    fn note_token(&mut self, token: u64) -> bool {
+        let was_passed = self.last_token.is_some_and(|last| token > last);
+        self.last_token = self.last_token.max(Some(token));
+        self.was_passed |= was_passed;
+        was_passed
     }
 }
 
-/// The task; its end, whatever the cause, lets the next waiter start another one.
-struct PollingTask(Arc<Poller>);
-
-impl PollingTask {
-    async fn run(self) {
-        let poller = Arc::clone(&self.0);
-        let mut pause = FIRST_PAUSE;
-        loop {
-            let begun = Clock::Boot.now();
-            let looked = poller.look().await;
-            // Half of the time at most, however many keys there are.
-            let took = Clock::Boot.now().since(begun);
-            if self.is_over() {
-                return;
-            }
-            let seen = looked.unwrap_or_else(|error| {
-                tracing::debug!(%error, "cannot look at the keys that are waited for");
-                Seen::default()
-            });
-            if seen.is_next {
+/// The polling task: looks at the keys until none is waited for, and no place is to be given up.
+async fn poll(poller: Arc<Poller>, _attendance: Attendance) {
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let begun = Clock::Boot.now();
+        let looked = poller.look().await;
+        // Half of the time at most, however many keys there are.
+        let took = Clock::Boot.now().since(begun);
+        if poller.end_if_idle() {
+            return;
+        }
+        let outcome = looked.unwrap_or_else(|error| {
+            tracing::debug!(%error, "mysql: cannot look at the keys that are waited for, trying again");
+            PollOutcome::default()
+        });
+        if outcome.is_next {
+            pause = FIRST_PAUSE;
+        }
+        let soonest = outcome.soonest;
+        let next = soonest.map_or(pause, |left| pause.min(left)).max(took);
+        pause = (pause * 2).min(LONGEST_PAUSE);
+        // Both arms are cancel safe: a notification that is missed stays for the next turn.
+        tokio::select! {
+            () = poller.entered.notified() => {
                 pause = FIRST_PAUSE;
+                tokio::time::sleep(FIRST_PAUSE.max(took)).await;
             }
-            let next = seen.soonest.map_or(pause, |left| pause.min(left)).max(took);
-            pause = (pause * 2).min(LONGEST_PAUSE);
-            // Both arms are cancel safe: a notification that is missed stays for the next turn.
-            tokio::select! {
-                () = poller.entered.notified() => {
-                    pause = FIRST_PAUSE;
-                    tokio::time::sleep(FIRST_PAUSE.max(took)).await;
-                }
-                () = tokio::time::sleep(next) => {}
-            }
+            () = tokio::time::sleep(next) => {}
         }
-    }
-
-    fn is_over(&self) -> bool {
-        let mut waiting = self.0.waiting.lock();
-        waiting.is_polled = !waiting.keys.is_empty() || !waiting.left.is_empty();
-        !waiting.is_polled
-    }
-}
-
-impl Drop for PollingTask {
-    fn drop(&mut self) {
-        self.0.waiting.lock().is_polled = false;
     }
 }
 
@@ -318,23 +298,15 @@ impl WakeUp {
 impl Drop for WakeUp {
     fn drop(&mut self) {
         let mut waiting = self.poller.waiting.lock();
-        let is_ours = |waiter: &Waiter| Arc::ptr_eq(&waiter.changed, &self.changed);
+        let is_ours = |waiter: &WatchedKey| Arc::ptr_eq(&waiter.changed, &self.changed);
         if !waiting.keys.get(&self.key).is_some_and(is_ours) {
             return;
         }
         let waiter = waiting.keys.remove(&self.key);
-        if waiter.is_some_and(|waiter| waiter.may_have_place()) {
+        if waiter.is_some_and(|waiter| waiter.entered_place.is_some()) {
             waiting.left.push(std::mem::take(&mut self.key));
             drop(waiting);
             self.poller.entered.notify_one();
         }
-    }
-}
-
-impl fmt::Debug for Poller {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Poller")
-            .field("keys", &self.waiting.lock().keys.len())
-            .finish_non_exhaustive()
     }
 }

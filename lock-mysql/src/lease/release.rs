@@ -9,7 +9,7 @@ use lock_core::{Mode, Result};
 
 use crate::client::{Client, CommandPools};
 use crate::connection::pool::Lent;
-use crate::connection::retrying_query::{NoOwner, RetryingQuery};
+use crate::connection::retrying_query::{NoClaim, RetryingQuery};
 use crate::error::Failure;
 use crate::lease::statements::{RELEASE_MANY_WRITE, RELEASE_WRITE};
 use crate::server_checks::MAY_WRITE;
@@ -25,18 +25,20 @@ const RELEASE_QUEUE_LIMIT: Duration = Duration::from_millis(1500);
 
 impl Client {
     pub(crate) async fn release_lease(&self, hold: &HoldId) -> Result<Released> {
-        self.stalled().remove(&hold.claim());
+        self.stalled.lock().remove(&hold.claim());
         self.settled(hold.claim(), RELEASE_LIMIT).await?;
         let found = self.release_somewhere(hold).await;
         if found.map_err(Failure::into_error)? == 0 {
             return Ok(Released::AlreadyLost);
         }
-        self.wake(hold.key());
+        if let Ok(background) = self.background() {
+            background.poller.wake(&self.names.row(hold.key()));
+        }
         Ok(Released::Released)
     }
 
-    /// Releases over a connection of the caller's runtime, or where holds are kept if that runtime is missing or makes no
-    /// progress.
+    /// Releases over a connection of the caller's runtime, or where holds are kept if that runtime
+    /// is missing or makes no progress.
     async fn release_somewhere(&self, hold: &HoldId) -> Result<u64, Failure> {
         let keepers = self.keeper_connections()?;
         // Boxed, or each release would have room for it.
@@ -55,7 +57,8 @@ impl Client {
             Some(outcome) => return outcome,
             None => {}
         }
-        // Both requests may be running. One that deleted 0 rows may have lost the race, so wait for the other.
+        // Both requests may be running. One that deleted 0 rows may have lost the race, so wait for
+        // the other.
         let mut elsewhere = elsewhere();
         tokio::select! {
             outcome = here.as_mut() => match outcome {
@@ -64,7 +67,8 @@ impl Client {
                 found => found,
             },
             outcome = elsewhere.as_mut() => match outcome {
-                // The server has done this one first: its answer is read at once if this runtime makes progress.
+                // The server has done this one first: its answer is read at once if this runtime
+                // makes progress.
                 Ok(0) => match self.deadlines.timeout(HEAD_START, here).await {
                     Some(Ok(found)) => Ok(found),
                     Some(Err(_)) | None => Ok(0),
@@ -79,10 +83,10 @@ impl Client {
     async fn release_over(&self, command: &CommandPools, hold: &HoldId) -> Result<u64, Failure> {
         let release = |_: &Lent| format!("{MAY_WRITE};{}", self.names.release(hold));
         let pool = &command.releasing;
-        let mut query = RetryingQuery::new(pool, NoOwner, RELEASE_QUEUE_LIMIT, release);
+        let mut query = RetryingQuery::new(pool, NoClaim, RELEASE_QUEUE_LIMIT, release);
         query.first = command.taking.lend_idle();
         let answer = match query.run(RELEASE_LIMIT).await {
-            Ok(answered) => answered.answer,
+            Ok((answer, _)) => answer,
             Err(Failure::NoTable(_)) => return Ok(0),
             Err(failure) => return Err(failure),
         };

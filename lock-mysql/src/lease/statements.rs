@@ -1,10 +1,11 @@
-//! The statements for leases. Each function gives one packet, so one round trip, with at most one commit.
+//! The statements for leases. Each function gives one packet, so one round trip, with at most one
+//! commit.
 //!
-//! A transaction that changes a key locks its row in the locks table first and its holders after it, several rows
-//! in the order of their keys: so no two of them wait for each other in a circle. The time is always
-//! the server's. `UTC_TIMESTAMP` is the time at which a statement began, so one that waits for a row
-//! sees the time from before: statements that lock rows for later ones read no clock themselves, except
-//! where the earlier time does no harm.
+//! A transaction that changes a key locks its row in the locks table first and its holders after
+//! it, several rows in the order of their keys: so no two of them wait for each other in a circle.
+//! The time is always the server's. `UTC_TIMESTAMP` is the time at which a statement began, so one
+//! that waits for a row sees the time from before: statements that lock rows for later ones read no
+//! clock themselves, except where the earlier time does no harm.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -15,15 +16,16 @@ use crate::schema::grant_clock::GRANT_CLOCK;
 use crate::schema::literals::{FLOOR_ROW, NOW, hexadecimal, letter, microseconds, owner};
 use crate::schema::names::Names;
 
-/// The condition that the key is free, as far as its row alone tells. One that was given back is free also when
-/// the clock has been set back to before that.
+/// The condition that the key is free, as far as its row alone tells. One that was given back is
+/// free also when the clock has been set back to before that.
 ///
-/// Invariant: a row of another mode than 'x' is never free, whatever it says of an end. Why: its holders
-/// decide, and older clients leave `expires` too early where they renew several of them together. Once all
-/// are dead, [`Names::settle`] makes the mode 'x'.
+/// Invariant: a row of another mode than 'x' is never free, whatever it says of an end. Why: its
+/// holders decide, and older clients leave `expires` too early where they renew several of them
+/// together. Once all are dead, [`Names::settle`] makes the mode 'x'.
 pub(crate) const FREE: &str = "mode = 'x' AND (owner IS NULL OR expires <= UTC_TIMESTAMP(6))";
 
-/// The condition that the row of a key that is held together says that its holders are dead, which they may not be.
+/// The condition that the row of a key that is held together says that its holders are dead, which
+/// they may not be.
 pub(crate) const DOUBTFUL: &str = "mode <> 'x' AND expires <= UTC_TIMESTAMP(6)";
 
 /// The value in place of a key's token in the answer to a take if the key is [doubtful](DOUBTFUL).
@@ -40,8 +42,8 @@ pub(crate) const RELEASE_MANY_WRITE: usize = 2;
 impl Names {
     /// Takes the key if it is free. Its row has to exist, or is made first if it is `new`.
     ///
-    /// Where it was asked before and the answer got lost, it is ours already: the grant stays what it
-    /// was, and its lease begins again, since the client counts it from the answer that it gets.
+    /// Where it was asked before and the answer got lost, it is ours already: the grant stays what
+    /// it was, and its lease begins again, since the client counts it from the answer that it gets.
     pub(crate) fn take(&self, hold: &HoldId, new: bool) -> String {
         if hold.mode() == Mode::Exclusive && !new {
             // One statement is a transaction by itself.
@@ -66,12 +68,13 @@ impl Names {
         format!("START TRANSACTION;{create}{take};COMMIT")
     }
 
-    /// The grant's number is told as the id of what was inserted last. Where the row is there but not
-    /// free, the last condition, which never holds, sets that id as well: no id means no row, and
-    /// [`IN_DOUBT`] that its holders have to be looked at.
+    /// The grant's number is told as the id of what was inserted last. Where the row is there but
+    /// not free, the last condition, which never holds, sets that id as well: no id means no row,
+    /// and [`IN_DOUBT`] that its holders have to be looked at.
     ///
-    /// The time may be that from before a wait for the row. A hold that expired during the wait then
-    /// counts as one until it is asked for again, and ours begins no earlier than it was asked for.
+    /// The time may be that from before a wait for the row. A hold that expired during the wait
+    /// then counts as one until it is asked for again, and ours begins no earlier than it was asked
+    /// for.
     fn take_exclusive(&self, hold: &HoldId) -> String {
         let is_kept = self.is_kept(hold.key(), hold.mode());
         let (locks, key, owner) = (&self.locks, self.key(hold.key()), owner(hold.claim()));
@@ -83,8 +86,9 @@ ON DUPLICATE KEY UPDATE mode = 'x', token = LAST_INSERT_ID(IF({locks}.owner <=> 
         )
     }
 
-    /// One more holder, where the key is free or there is `room` beside the others. `expires` of the
-    /// locks table is no earlier than when the last of them expires, which is what older clients go by.
+    /// One more holder, where the key is free or there is `room` beside the others. `expires` of
+    /// the locks table is no earlier than when the last of them expires, which is what older
+    /// clients go by.
     fn take_many(&self, hold: &HoldId, room: &str) -> String {
         let (locks, holders) = (&self.locks, &self.holders);
         let (key, owner) = (self.key(hold.key()), owner(hold.claim()));
@@ -107,17 +111,17 @@ SELECT mine.token FROM {locks} AS locks JOIN {holders} AS mine ON mine.k = locks
         )
     }
 
-    /// Waits here where the table of holders is blocked. Further on a row would be locked already, and to other clients
-    /// it would look as if the key were held.
+    /// Waits here where the table of holders is blocked. Further on a row would be locked already,
+    /// and to other clients it would look as if the key were held.
     fn reach_holders(&self) -> String {
         format!("SELECT k FROM {} WHERE FALSE FOR UPDATE", self.holders)
     }
 
     /// Makes a key free whose holders are all dead, although none of them has given it back.
     ///
-    /// Invariant: it sees every holder. Why: a transaction that changes holders has locked the row, and both servers
-    /// look at the holders after they have got the row's lock. Breaks if: the subquery does not name the
-    /// row, since a server may then run it first.
+    /// Invariant: it sees every holder. Why: a transaction that changes holders has locked the row,
+    /// and both servers look at the holders after they have got the row's lock. Breaks if: the
+    /// subquery does not name the row, since a server may then run it first.
     pub(crate) fn settle(&self, key: &LockKey) -> String {
         let (locks, key, is_dead) = (&self.locks, self.key(key), self.has_no_holder());
         format!(
@@ -141,22 +145,24 @@ SELECT mine.token FROM {locks} AS locks JOIN {holders} AS mine ON mine.k = locks
         )
     }
 
-    /// Makes the row of a key that is new in the table. One that was made meanwhile is waited for as by a
-    /// reader: the key may be held, and is shared with readers also while this waits.
+    /// Makes the row of a key that is new in the table. One that was made meanwhile is waited for
+    /// as by a reader: the key may be held, and is shared with readers also while this waits.
     pub(crate) fn create(&self, key: &LockKey) -> String {
         format!("INSERT IGNORE INTO {}", self.new_row(key))
     }
 
-    /// Makes the row as [`create`](Self::create) does, and locks it for what follows in the transaction. Two that share a
-    /// row and want to change it would wait for each other.
+    /// Makes the row as [`create`](Self::create) does, and locks it for what follows in the
+    /// transaction. Two that share a row and want to change it would wait for each other.
     fn create_to_change(&self, key: &LockKey) -> String {
         let (locks, row) = (&self.locks, self.new_row(key));
         format!("INSERT INTO {row} ON DUPLICATE KEY UPDATE {locks}.mode = {locks}.mode")
     }
 
-    /// Returns what is inserted for a key. Its numbers go on where those of a row that was purged had ended.
+    /// Returns what is inserted for a key. Its numbers go on where those of a row that was purged
+    /// had ended.
     ///
-    /// One that is there already is left alone, since it may be locked for as long as the key is held.
+    /// One that is there already is left alone, since it may be locked for as long as the key is
+    /// held.
     fn new_row(&self, key: &LockKey) -> String {
         let (locks, key) = (&self.locks, self.key(key));
         format!(
@@ -167,27 +173,30 @@ SELECT mine.token FROM {locks} AS locks JOIN {holders} AS mine ON mine.k = locks
     /// Prolongs `holds`, and answers which of them are there.
     pub(crate) fn renew(&self, holds: &[HoldId]) -> String {
         let (locks, holders) = (&self.locks, &self.holders);
-        let exclusive = Some(listed(self, holds, true)).filter(|listed| !listed.is_empty());
-        let many = Some(listed(self, holds, false)).filter(|listed| !listed.is_empty());
+        let (exclusive, many): (Vec<&HoldId>, Vec<&HoldId>) =
+            (holds.iter()).partition(|hold| hold.mode() == Mode::Exclusive);
         let mut statements = Vec::new();
-        if let Some(Listed { keys, owners }) = exclusive {
+        if !exclusive.is_empty() {
+            let (keys, owners) = self.keys_and_owners(&exclusive);
             let held = format!("k IN ({keys}) AND owner IN ({owners}) AND expires > {NOW}");
             statements.push(format!(
                 "UPDATE {locks} SET expires = {NOW} + INTERVAL ttl MICROSECOND WHERE {held}"
             ));
             statements.push(format!("SELECT owner FROM {locks} WHERE {held}"));
         }
-        if let Some(Listed { keys, owners }) = many {
-            // A server changes each row of the locks table once, for the first of its holders, so where
-            // several are renewed their last end is set by a statement of its own.
-            let repeated = Some(repeated(self, holds)).filter(|keys| !keys.is_empty());
-            let last = repeated.map_or_else(String::new, |keys| {
+        if !many.is_empty() {
+            let (keys, owners) = self.keys_and_owners(&many);
+            // A server changes each row of the locks table once, for the first of its holders, so
+            // where several are renewed their last end is set by a statement of its own.
+            let repeated = self.repeated(&many);
+            let last = if repeated.is_empty() {
+                String::new()
+            } else {
                 format!(
-                    "UPDATE {locks} AS locks SET expires = GREATEST(expires, COALESCE({}, expires)) WHERE k IN ({}) AND mode <> 'x';",
-                    self.last_end(),
-                    keys.join(", ")
+                    "UPDATE {locks} AS locks SET expires = GREATEST(expires, COALESCE({}, expires)) WHERE k IN ({repeated}) AND mode <> 'x';",
+                    self.last_end()
                 )
-            });
+            };
             statements.push(format!(
                 "START TRANSACTION;
 UPDATE {locks} AS locks STRAIGHT_JOIN {holders} AS mine ON mine.k = locks.k
@@ -208,9 +217,11 @@ COMMIT"
         format!("{find};{find} FOR UPDATE SKIP LOCKED")
     }
 
-    /// Fails where another transaction has the key's row locked, also one that is not committed yet.
+    /// Fails where another transaction has the key's row locked, also one that is not committed
+    /// yet.
     ///
-    /// Where the table is blocked, the first statement waits: MariaDB has the second one fail with the same number.
+    /// Where the table is blocked, the first statement waits: MariaDB has the second one fail with
+    /// the same number.
     pub(crate) fn try_row(&self, key: &LockKey) -> String {
         let (locks, key) = (&self.locks, self.key(key));
         format!(
@@ -238,8 +249,8 @@ COMMIT"
         }
     }
 
-    /// Looks at keys that are waited for: mode, microseconds until the last holder expires, how many permits
-    /// are held, and the token of the last grant.
+    /// Looks at keys that are waited for: mode, microseconds until the last holder expires, how
+    /// many permits are held, and the token of the last grant.
     pub(crate) fn look<'a>(&self, keys: impl Iterator<Item = &'a [u8]>) -> String {
         let (locks, holders) = (&self.locks, &self.holders);
         let keys: Vec<String> = keys.map(hexadecimal).collect();
@@ -248,41 +259,23 @@ COMMIT"
             "SELECT k, mode, IF({FREE}, 0, GREATEST(TIMESTAMPDIFF(MICROSECOND, {NOW}, COALESCE(IF(mode = 'x', expires, {last}), {NOW})), 0)), IF(mode = 'p', (SELECT COUNT(*) FROM {holders} AS theirs WHERE theirs.k = locks.k AND theirs.expires > {NOW}), 0), token FROM {locks} AS locks WHERE k IN ({keys})"
         )
     }
-}
 
-struct Listed {
-    keys: String,
-    owners: String,
-}
-
-impl Listed {
-    fn is_empty(&self) -> bool {
-        self.keys.is_empty()
+    /// Lists the keys and the owners of `holds`. An owner holds one key only, so the lists need no
+    /// pairs.
+    fn keys_and_owners(&self, holds: &[&HoldId]) -> (String, String) {
+        let keys: Vec<String> = holds.iter().map(|hold| self.key(hold.key())).collect();
+        let owners: Vec<String> = holds.iter().map(|hold| owner(hold.claim())).collect();
+        (keys.join(", "), owners.join(", "))
     }
-}
 
-/// Lists the `holds` that are exclusive, or those that are not. An owner holds one key only, so the
-/// lists need no pairs.
-fn listed(names: &Names, holds: &[HoldId], exclusive: bool) -> Listed {
-    let listed = || {
-        let is_one = move |hold: &&HoldId| (hold.mode() == Mode::Exclusive) == exclusive;
-        holds.iter().filter(is_one)
-    };
-    let keys: Vec<String> = listed().map(|hold| names.key(hold.key())).collect();
-    let owners: Vec<String> = listed().map(|hold| owner(hold.claim())).collect();
-    Listed {
-        keys: keys.join(", "),
-        owners: owners.join(", "),
-    }
-}
-
-/// Returns the keys that several of `holds` share.
-fn repeated(names: &Names, holds: &[HoldId]) -> Vec<String> {
-    let (mut once, mut repeated) = (HashSet::new(), BTreeSet::new());
-    for hold in holds.iter().filter(|hold| hold.mode() != Mode::Exclusive) {
-        if !once.insert(hold.key()) {
-            repeated.insert(names.key(hold.key()));
+    /// Lists the keys that several of `holds` share.
+    fn repeated(&self, holds: &[&HoldId]) -> String {
+        let (mut once, mut repeated) = (HashSet::new(), BTreeSet::new());
+        for hold in holds {
+            if !once.insert(hold.key()) {
+                repeated.insert(self.key(hold.key()));
+            }
         }
+        Vec::from_iter(repeated).join(", ")
     }
-    repeated.into_iter().collect()
 }

@@ -20,7 +20,7 @@ impl Client {
     /// Sends a heartbeat on each hold's connection and waits for the answers.
     pub(crate) async fn renew_rows(&self, holds: &[HoldId]) -> Result<Vec<Renewal>> {
         let command = self.command()?;
-        let runtime = &command.taking.driven.runtime;
+        let runtime = &command.taking.runtime;
         let renewals = holds.iter().map(|hold| async {
             let ttl = hold.ttl();
             let Some(mut heard) = self.rows.heartbeat(hold.claim(), runtime) else {
@@ -28,7 +28,8 @@ impl Client {
             };
             // A connection that does not answer must not hold up the answers of other connections.
             let limit = (ttl / 8).min(HEARTBEAT_LIMIT);
-            // Without an answer by then, the last one counts: heartbeats are answered also while no renewal waits.
+            // Without an answer by then, the last one counts: heartbeats are answered also while no
+            // renewal waits.
             if let Some(Err(_)) = self.deadlines.timeout(limit, heard.changed()).await {
                 return Renewal::Lost(LossReason::Removed);
             }
@@ -41,15 +42,15 @@ impl Client {
         Ok(join_all(renewals).await)
     }
 
-    /// Returns what the release of a held row needs. A heartbeat that is under way is nearly always answered at
-    /// once, and then its connection is free.
+    /// Returns what the release of a held row needs. A heartbeat that is under way is nearly always
+    /// answered at once, and then its connection is free.
     async fn start_release(&self, claim: ClaimId) -> Option<RowRelease> {
-        let mut heard = self.rows.heard(claim)?;
-        let releasing = self.rows.release(claim)?;
+        let mut releasing = self.rows.release(claim)?;
         if releasing.session.is_some() {
             return Some(releasing);
         }
-        let _answered = self.deadlines.timeout(RELEASE_LIMIT, heard.changed()).await;
+        let answered = releasing.heard.changed();
+        let _answered = self.deadlines.timeout(RELEASE_LIMIT, answered).await;
         self.rows.release(claim)
     }
 

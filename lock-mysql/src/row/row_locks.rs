@@ -52,6 +52,8 @@ pub(crate) struct RowRelease {
     /// To end the transaction on, if it is free.
     pub(crate) session: Option<Lent>,
     pub(crate) record: Option<u64>,
+    /// Where the outcome of heartbeats is told.
+    pub(crate) heard: watch::Receiver<Heartbeat>,
 }
 
 impl RowLocks {
@@ -81,8 +83,8 @@ impl RowLocks {
     /// Sends a heartbeat on the lock's connection, unless one is under way, and returns where its
     /// outcome is told; `None` when the lock is not held.
     ///
-    /// It has a task of its own: an answer that comes late is better than none, and a renewal that gives up
-    /// waiting for it must not take the connection along, which would end the lock.
+    /// It has a task of its own: an answer that comes late is better than none, and a renewal that
+    /// gives up waiting for it must not take the connection along, which would end the lock.
     pub(crate) fn heartbeat(
         self: &Arc<Self>,
         claim: ClaimId,
@@ -146,8 +148,9 @@ impl RowLocks {
         loss.lost(LossReason::Removed);
     }
 
-    /// Ends the heartbeats of a lock and hands out what its release needs; `None` when it is not held.
-    /// It stays entered until it is [forgotten](Self::forget), so that a release can be repeated.
+    /// Ends the heartbeats of a lock and hands out what its release needs; `None` when it is not
+    /// held. It stays entered until it is [forgotten](Self::forget), so that a release can be
+    /// repeated.
     pub(crate) fn release(&self, claim: ClaimId) -> Option<RowRelease> {
         let mut rows = self.0.lock();
         let row = rows.get_mut(&claim)?;
@@ -156,12 +159,8 @@ impl RowLocks {
             connection: row.connection.clone(),
             session: row.session.take(),
             record: row.record,
+            heard: row.heard.subscribe(),
         })
-    }
-
-    /// Returns where the outcome of heartbeats is told; `None` when the lock is not held.
-    pub(crate) fn heard(&self, claim: ClaimId) -> Option<watch::Receiver<Heartbeat>> {
-        Some(self.0.lock().get(&claim)?.heard.subscribe())
     }
 
     /// Takes a lock out that has ended.
@@ -173,16 +172,12 @@ impl RowLocks {
 
 /// Asks whether the connection lives, and its server may still grant.
 ///
-/// A server that was demoted keeps its transactions, while its successor grants the same rows. So the lock ends here,
-/// too, together with the connection.
+/// A server that was demoted keeps its transactions, while its successor grants the same rows. So
+/// the lock ends here, too, together with the connection.
 async fn heartbeat(session: &mut Session) -> Result<()> {
     let answer = session.ask(&format!("SELECT {REFUSAL}")).await;
     let answer = answer.map_err(Failure::into_error)?;
-    let refusal = answer
-        .rows()
-        .next()
-        .map(|row| row.value::<Option<String>>(0));
-    match refusal.transpose()?.flatten() {
+    match answer.first_value::<Option<String>>()?.flatten() {
         Some(setting) => Err(takes_no_writes(&setting)),
         None => Ok(()),
     }

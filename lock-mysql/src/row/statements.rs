@@ -13,14 +13,16 @@ use crate::schema::names::Names;
 use crate::server_checks::REFUSAL;
 
 impl Names {
-    /// Locks the key's row in the session's transaction, which stays open, and reads the clock when it
-    /// has: with the row where the server can, else by a statement of its own. What it said when the
-    /// statement was begun is older than the grants of other claims since then.
+    /// Locks the key's row in the session's transaction, which stays open, and reads the clock when
+    /// it has: with the row where the server can, else by a statement of its own. What it said when
+    /// the statement was begun is older than the grants of other claims since then.
     ///
-    /// With `wait`, it is waited for as long. Without, a row that is locked is left out of the answer, since the error that
-    /// servers have for it is on MariaDB also that for a table that is blocked.
+    /// With `wait`, it is waited for as long. Without, a row that is locked is left out of the
+    /// answer, since the error that servers have for it is on MariaDB also that for a table that is
+    /// blocked.
     ///
-    /// The session has its new timeouts also when the row is refused: the first statement sets them all the same.
+    /// The session has its new timeouts also when the row is refused: the first statement sets them
+    /// all the same.
     pub(crate) fn take_row(
         &self,
         hold: &HoldId,
@@ -47,8 +49,8 @@ impl Names {
         )
     }
 
-    /// Ends the transaction of a take that got no row, and answers for a row that is there whether it was made a
-    /// moment ago, or a lease on it has just ended.
+    /// Ends the transaction of a take that got no row, and answers for a row that is there whether
+    /// it was made a moment ago, or a lease on it has just ended.
     pub(crate) fn look_for_row(&self, key: &LockKey) -> String {
         let (locks, key) = (&self.locks, self.key(key));
         format!(

@@ -6,10 +6,10 @@ use std::time::Duration;
 use lock_core::backend::{Backoff, Claim, Clock, HoldId, Moment};
 use lock_core::{Mode, Result};
 
-use crate::client::{Client, Grant};
+use crate::client::{Client, NumberedGrant};
 use crate::connection::detached_request::DetachedRequest;
 use crate::connection::pool::Lent;
-use crate::connection::session::Answer;
+use crate::connection::session::StatementResults;
 use crate::error::{Failure, blocked, no_answer, takes_no_writes, unexpected};
 use crate::schema::grant_clock::grant_number;
 use crate::server_checks::MAY_WRITE;
@@ -18,8 +18,8 @@ use crate::server_checks::MAY_WRITE;
 const SLICE: Duration = Duration::from_secs(1);
 const SLICE_MAX: Duration = Duration::from_secs(8);
 
-/// The time that a row that was made a moment ago is asked for again: its maker may have locked it only for that, and
-/// share it.
+/// The time that a row that was made a moment ago is asked for again: its maker may have locked it
+/// only for that, and share it.
 const FRESH_LIMIT: Duration = Duration::from_millis(50);
 
 /// The way in which a row is waited for.
@@ -39,8 +39,9 @@ impl RowWait {
         }
     }
 
-    /// The next part, after one in vain: twice as long, and no longer than a `ttl`. A claim that asks again is queued
-    /// behind readers that came meanwhile, and would never get the row where they hold it for longer than a part.
+    /// The next part, after one in vain: twice as long, and no longer than a `ttl`. A claim that
+    /// asks again is queued behind readers that came meanwhile, and would never get the row where
+    /// they hold it for longer than a part.
     pub(crate) fn next(self, ttl: Duration) -> Self {
         Self {
             slice: (self.slice * 2).min(SLICE_MAX).min(ttl).max(SLICE),
@@ -50,9 +51,9 @@ impl RowWait {
 }
 
 /// The answer of the server about a row.
-enum Taken {
+enum RowTake {
     Granted {
-        won: Grant,
+        won: NumberedGrant,
         recorded: u64,
     },
     Held,
@@ -76,26 +77,23 @@ impl Client {
         claim: &Claim,
         wait: Option<RowWait>,
         patience: Duration,
-    ) -> Result<Option<Grant>, Failure> {
+    ) -> Result<Option<NumberedGrant>, Failure> {
         let hold = claim.id();
         let ends = Clock::Boot.now().plus(patience);
         self.settled(hold.claim(), patience).await?;
         let mut taken = self.ask_for_row(claim, wait, patience).await?;
-        if matches!(taken, Taken::New | Taken::Doubtful) {
+        if matches!(taken, RowTake::New | RowTake::Doubtful) {
             let statements = match taken {
-                Taken::Doubtful => self.names.settle(hold.key()),
+                RowTake::Doubtful => self.names.settle(hold.key()),
                 // Another transaction may be making it, for long.
-                _ => {
-                    let (tried, create) = (
-                        self.names.try_row(hold.key()),
-                        self.names.create(hold.key()),
-                    );
-                    format!("{tried};{create}")
-                }
+                _ => self.names.try_row(hold.key()) + ";" + &self.names.create(hold.key()),
             };
-            taken = match Box::pin(self.commit_row(hold, statements, patience)).await {
+            // Committed at once, so that other transactions can lock it, too.
+            let (command, statements) = (self.command()?, format!("{MAY_WRITE};{statements}"));
+            let writing = self.ask_for(hold.claim(), &command.releasing, statements, patience);
+            taken = match Box::pin(writing).await {
                 // The transaction that has locked it may have made it meanwhile, and share it.
-                Ok(()) | Err(Failure::Locked) => self.ask_for_row(claim, wait, patience).await?,
+                Ok(_) | Err(Failure::Locked) => self.ask_for_row(claim, wait, patience).await?,
                 Err(Failure::NoAnswer(_) | Failure::Working(_))
                     if self.is_locked(hold.key(), patience).await =>
                 {
@@ -105,7 +103,7 @@ impl Client {
             };
         }
         let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(200));
-        while matches!(taken, Taken::New) && Clock::Boot.now() < ends {
+        while matches!(taken, RowTake::New) && Clock::Boot.now() < ends {
             // Another transaction is making it, which takes a moment unless that is blocked.
             let pause = backoff.next_pause();
             self.deadlines.timeout(pause, pending::<()>()).await;
@@ -116,30 +114,19 @@ impl Client {
         }
         let mut backoff = Backoff::new(Duration::from_millis(1), Duration::from_millis(50));
         let ends = ends.min(Clock::Boot.now().plus(FRESH_LIMIT));
-        while matches!(taken, Taken::Fresh) && Clock::Boot.now() < ends {
+        while matches!(taken, RowTake::Fresh) && Clock::Boot.now() < ends {
             let pause = backoff.next_pause();
             self.deadlines.timeout(pause, pending::<()>()).await;
             taken = self.ask_for_row(claim, wait, patience).await?;
         }
         Ok(match taken {
-            Taken::Granted { won, .. } => Some(won),
+            RowTake::Granted { won, .. } => Some(won),
             // One that is purged the moment it was made is as good as held: one asks again.
-            Taken::Held | Taken::Leased | Taken::Doubtful | Taken::New | Taken::Fresh => None,
-            Taken::Refused(setting) => return Err(Failure::ReadOnly(takes_no_writes(&setting))),
+            RowTake::Held | RowTake::Leased | RowTake::Doubtful | RowTake::New | RowTake::Fresh => {
+                None
+            }
+            RowTake::Refused(setting) => return Err(Failure::ReadOnly(takes_no_writes(&setting))),
         })
-    }
-
-    /// Writes the row and commits it at once, so that other transactions can lock it, too.
-    async fn commit_row(
-        &self,
-        hold: &HoldId,
-        statements: String,
-        limit: Duration,
-    ) -> Result<(), Failure> {
-        let pool = &self.command()?.releasing;
-        let statements = format!("{MAY_WRITE};{statements}");
-        let written = self.ask_for(hold.claim(), pool, statements, limit).await;
-        written.map(|_| ())
     }
 
     async fn ask_for_row(
@@ -147,13 +134,13 @@ impl Client {
         claim: &Claim,
         wait: Option<RowWait>,
         patience: Duration,
-    ) -> Result<Taken> {
+    ) -> Result<RowTake> {
         let (hold, command) = (claim.id(), self.command()?);
         let Some((mut lent, answer, mut sent)) = self.lock_row(hold, wait, patience).await? else {
-            return Ok(Taken::Held);
+            return Ok(RowTake::Held);
         };
         let mut taken = taken(&answer, lent.sysdate_moves, sent)?;
-        if let Taken::Granted { won, recorded } = &mut taken {
+        if let RowTake::Granted { won, recorded } = &mut taken {
             let behind = won.grant <= *recorded;
             if behind {
                 won.grant = Box::pin(self.number(hold, *recorded, patience)).await?;
@@ -169,22 +156,25 @@ impl Client {
             let record = (is_old && hold.mode() == Mode::Exclusive).then_some(won.grant);
             self.rows.enter(hold, lent, sent, record, claim.loss());
             command.heartbeats.enter(hold.claim());
-        } else if matches!(taken, Taken::New) && wait.is_none() {
+        } else if matches!(taken, RowTake::New) && wait.is_none() {
             let looking = self.names.look_for_row(hold.key());
             let looking = DetachedRequest::new(&command.taking, lent, looking);
             let Some((_, looked)) = self.deadlines.timeout(patience, looking).await else {
                 return Err(no_answer(patience));
             };
             let looked = looked.map_err(Failure::into_error)?;
-            if let Some(row) = looked.rows().next() {
-                let is_fresh = row.value(0)?;
-                return Ok(if is_fresh { Taken::Fresh } else { Taken::Held });
+            if let Some(is_fresh) = looked.first_value()? {
+                return Ok(if is_fresh {
+                    RowTake::Fresh
+                } else {
+                    RowTake::Held
+                });
             }
         } else {
             let ending = DetachedRequest::new(&command.taking, lent, "ROLLBACK".to_owned());
             // It goes on by itself if it takes longer.
             let ended = self.deadlines.timeout(patience, ending).await;
-            if let (Taken::Refused(_), Some((mut lent, _))) = (&taken, ended)
+            if let (RowTake::Refused(_), Some((mut lent, _))) = (&taken, ended)
                 && lent.used
             {
                 lent.demoted();
@@ -193,28 +183,26 @@ impl Client {
         Ok(taken)
     }
 
-    /// A number for a grant while the server's clock stands behind the one that is written down in the
-    /// row. It is committed before any holder sees it.
+    /// A number for a grant while the server's clock stands behind the one that is written down in
+    /// the row. It is committed before any holder sees it.
     async fn number(&self, hold: &HoldId, recorded: u64, limit: Duration) -> Result<u64> {
         let pool = &self.command()?.releasing;
         let count = self.names.count(hold.key(), recorded);
         let counted = self.ask_for(hold.claim(), pool, count, limit).await;
         let counted = counted.map_err(Failure::into_error)?;
-        let number = counted.rows().next();
-        number
-            .ok_or_else(|| unexpected("without a number"))?
-            .value(0)
+        let number = counted.first_value()?;
+        number.ok_or_else(|| unexpected("without a number"))
     }
 
     /// Has the server lock the row, if it can be had; when it was asked, too. A connection that the
-    /// server had closed while it was idle shows only when it is used: then it is asked again on a new
-    /// one.
+    /// server had closed while it was idle shows only when it is used: then it is asked again on a
+    /// new one.
     async fn lock_row(
         &self,
         hold: &HoldId,
         wait: Option<RowWait>,
         patience: Duration,
-    ) -> Result<Option<(Lent, Answer, Moment)>> {
+    ) -> Result<Option<(Lent, StatementResults, Moment)>> {
         let command = self.command()?;
         let (limit, cut_off) = match wait {
             // Its end is not the server's fault.
@@ -258,15 +246,15 @@ impl Client {
         }
     }
 
-    /// Asks within a transaction that stays open. It is ended on the server when the answer is not waited for
-    /// any more, or it would stay in the row's queue.
+    /// Asks within a transaction that stays open. It is ended on the server when the answer is not
+    /// waited for any more, or it would stay in the row's queue.
     async fn ask_in(
         &self,
         hold: &HoldId,
         lent: Lent,
         statements: String,
         limit: Duration,
-    ) -> Result<(Lent, Answer), Failure> {
+    ) -> Result<(Lent, StatementResults), Failure> {
         let pool = &self.command()?.taking;
         let kill = self.kill(&lent.connection_id)?;
         let connection = lent.connection_id.clone();
@@ -281,18 +269,18 @@ impl Client {
 }
 
 /// Reads what was answered: the row, and the clock in it or behind it.
-fn taken(answer: &Answer, clock_in_row: bool, sent: Moment) -> Result<Taken> {
+fn taken(answer: &StatementResults, clock_in_row: bool, sent: Moment) -> Result<RowTake> {
     let Some(row) = answer.nth_back(usize::from(!clock_in_row))?.first() else {
-        return Ok(Taken::New);
+        return Ok(RowTake::New);
     };
     let (recorded, leased) = (row.value(0)?, row.value::<i64>(1)?);
     if let Some(setting) = row.value(2)? {
-        return Ok(Taken::Refused(setting));
+        return Ok(RowTake::Refused(setting));
     }
     match leased {
         0 => {}
-        1 => return Ok(Taken::Leased),
-        _ => return Ok(Taken::Doubtful),
+        1 => return Ok(RowTake::Leased),
+        _ => return Ok(RowTake::Doubtful),
     }
     let clock: i64 = if clock_in_row {
         row.value(3)?
@@ -302,9 +290,9 @@ fn taken(answer: &Answer, clock_in_row: bool, sent: Moment) -> Result<Taken> {
             .ok_or_else(|| unexpected("without a time"))?
             .value(0)?
     };
-    let won = Grant {
+    let won = NumberedGrant {
         grant: grant_number(clock),
         sent,
     };
-    Ok(Taken::Granted { won, recorded })
+    Ok(RowTake::Granted { won, recorded })
 }

@@ -6,8 +6,8 @@ use crate::MySqlConfig;
 use crate::error::config_error;
 use crate::schema::literals::hexadecimal;
 
-/// The length that the name of a table may have, so that `_holders` fits behind it: MySQL's names have 64
-/// characters at most.
+/// The length that the name of a table may have, so that `_holders` fits behind it: MySQL's names
+/// have 64 characters at most.
 const TABLE_LENGTH_MAX: usize = 56;
 
 /// Turns names into rows.
@@ -58,18 +58,16 @@ impl Names {
     pub(crate) fn key(&self, key: &LockKey) -> String {
         hexadecimal(&self.row(key))
     }
-}
 
-impl Names {
-    /// Where the grants of a row lock are counted while the server's clock stands behind them. No text
-    /// has this first byte, so it is no lock's row.
+    /// Where the grants of a row lock are counted while the server's clock stands behind them. No
+    /// text has this first byte, so it is no lock's row.
     pub(crate) fn counter(&self, key: &LockKey) -> String {
         hexadecimal(&[&[0xFF], self.row(key).as_slice()].concat())
     }
 }
 
-/// Without a colon, so that the first colon of a row's key ends its namespace: `a` with the key `b:c`
-/// and `a:b` with the key `c` are different locks.
+/// Without a colon, so that the first colon of a row's key ends its namespace: `a` with the key
+/// `b:c` and `a:b` with the key `c` are different locks.
 fn prefix(namespace: &Namespace) -> String {
     let escape = |name: &str| format!("{}:", name.replace('%', "%25").replace(':', "%3A"));
     namespace.as_str().map_or_else(String::new, escape)

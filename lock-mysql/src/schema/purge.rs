@@ -8,14 +8,15 @@ use lock_core::{ErrorKind, Result};
 
 use crate::connection::detached_request::DetachedRequest;
 use crate::connection::pool::Pool;
-use crate::connection::session::{Answer, Fields};
+use crate::connection::session::{Fields, StatementResults};
 use crate::error::{Failure, no_answer, unavailable};
 use crate::schema::grant_clock::GRANT_CLOCK;
 use crate::schema::literals::{FLOOR_ROW, NOW, hexadecimal, microseconds};
 use crate::schema::names::Names;
 use crate::server_checks::MAY_WRITE;
 
-/// The bounds of the interval at which the purge looks for such rows: an eighth of the age that they get.
+/// The bounds of the interval at which the purge looks for such rows: an eighth of the age that
+/// they get.
 const SOONEST: Duration = Duration::from_millis(250);
 const LATEST: Duration = Duration::from_secs(60 * 60);
 
@@ -28,8 +29,8 @@ const PAGE: usize = 5000;
 /// The number of rows that go in one transaction, at most.
 const BATCH: usize = 200;
 
-/// The time that a request may take, and how long the server keeps the transaction of a client that stands
-/// still in the middle of it, in seconds.
+/// The time that a request may take, and how long the server keeps the transaction of a client that
+/// stands still in the middle of it, in seconds.
 const LIMIT_SECONDS: u64 = 2;
 const LIMIT: Duration = Duration::from_secs(LIMIT_SECONDS);
 
@@ -39,12 +40,12 @@ const SETTLED: Duration = Duration::from_secs(5);
 
 /// Purges the rows of one table, as long as the connections are there.
 ///
-/// A row takes the number of its key's last grant along, so the floor row is first raised to it, from which
-/// the numbers of a key that comes back go on.
+/// A row takes the number of its key's last grant along, so the floor row is first raised to it,
+/// from which the numbers of a key that comes back go on.
 ///
-/// Invariant: a key that comes back has greater numbers. Why: rows above the floor stay, and a request that
-/// may have read an older floor has made its row before the first one goes. Breaks if: a floor counts that another client
-/// has just written.
+/// Invariant: a key that comes back has greater numbers. Why: rows above the floor stay, and a
+/// request that may have read an older floor has made its row before the first one goes. Breaks if:
+/// a floor counts that another client has just written.
 pub(crate) struct Purge {
     names: Arc<Names>,
     pool: Weak<Pool>,
@@ -130,22 +131,18 @@ impl Purge {
         Ok(())
     }
 
-    /// Raises the floor above what was granted so far, and waits until each request that has read an older one is
-    /// done.
+    /// Raises the floor above what was granted so far, and waits until each request that has read
+    /// an older one is done.
     async fn raise_floor(&self) -> Result<u64> {
         let answer = self.ask(self.write_floor()).await?;
         tokio::time::sleep(SETTLED).await;
-        match answer.rows().next() {
-            Some(row) => row.value(0),
-            None => Ok(0),
-        }
+        Ok(answer.first_value()?.unwrap_or(0))
     }
 
     /// The last key of the page behind `end`, if there is one.
     async fn end_of_page(&self, end: &[u8]) -> Result<Option<Vec<u8>>> {
         let answer = self.ask(self.page(end)).await?;
-        let last = answer.rows().next().map(|row| row.value(0));
-        Ok(last.transpose()?.flatten())
+        Ok(answer.first_value()?.flatten())
     }
 
     /// Removes the rows that are still unused and not locked.
@@ -172,12 +169,13 @@ impl Purge {
         }
     }
 
-    async fn ask(&self, statements: String) -> Result<Answer> {
+    async fn ask(&self, statements: String) -> Result<StatementResults> {
         let answer = self.pool()?.ask(statements, LIMIT).await;
         answer.map_err(Failure::into_error)
     }
 
-    /// Returns the connections, for one request at a time: they close when the client has dropped them.
+    /// Returns the connections, for one request at a time: they close when the client has dropped
+    /// them.
     fn pool(&self) -> Result<Arc<Pool>> {
         self.pool
             .upgrade()

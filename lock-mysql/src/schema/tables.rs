@@ -1,12 +1,13 @@
 //! The tables: created when they are missing, and checked before locks are held in them.
 
-use lock_core::{Error, Result};
+use lock_core::Result;
 
-use crate::connection::session::{Answer, Fields};
+use crate::connection::session::{Fields, StatementResults};
 use crate::error::config_error;
 use crate::schema::names::Names;
 
-/// The length of the longest key: a namespace of 255 bytes with all of them escaped, a colon, and a key.
+/// The length of the longest key: a namespace of 255 bytes with all of them escaped, a colon, and a
+/// key.
 const KEY_LENGTH: u64 = 1024;
 
 /// The locks table, as it is documented.
@@ -25,20 +26,23 @@ const COLUMNS: [(&str, &str); 4] = [
 
 impl Names {
     /// Returns the statements that create those tables which the description says are missing.
-    pub(crate) fn missing_tables(&self, description: &Answer) -> Result<Vec<String>> {
+    pub(crate) fn missing_tables(&self, description: &StatementResults) -> Result<Vec<String>> {
         let mut missing = Vec::new();
-        for (table, name, statement) in [
-            (self.table.clone(), " locks ", (LOCKS, &self.locks)),
+        for (table, statement, name, place) in [
+            (self.table.clone(), LOCKS, "locks", &self.locks),
             (
-                format!("{}_holders", self.table),
-                " locks_holders ",
-                (HOLDERS, &self.holders),
+                self.holders_table(),
+                HOLDERS,
+                "locks_holders",
+                &self.holders,
             ),
         ] {
-            if Found::read(&table, description)?.engine.is_none() {
-                let (statement, place) = statement;
+            if TableDescription::read(&table, description)?
+                .engine
+                .is_none()
+            {
                 let statement = statement.trim().trim_end_matches(';');
-                missing.push(statement.replacen(name, &format!(" {place} "), 1));
+                missing.push(statement.replacen(name, place, 1));
             }
         }
         Ok(missing)
@@ -63,22 +67,26 @@ SELECT TABLE_NAME, COALESCE(ENGINE, 'none') FROM information_schema.TABLES WHERE
     }
 
     /// An error if the tables that were described cannot hold locks safely.
-    pub(crate) fn check_tables(&self, description: &Answer) -> Result<()> {
-        for (table, primary) in [
-            (self.table.clone(), "k"),
-            (format!("{}_holders", self.table), "k,owner"),
-        ] {
-            let found = Found::read(&table, description)?;
+    pub(crate) fn check_tables(&self, description: &StatementResults) -> Result<()> {
+        for (table, primary) in [(self.table.clone(), "k"), (self.holders_table(), "k,owner")] {
+            let found = TableDescription::read(&table, description)?;
             if let Some(complaint) = found.complaint(primary) {
-                return Err(unfit(&table, &complaint));
+                return Err(config_error(format!(
+                    "the table {table} cannot hold locks, since {complaint}. Create it as documented, or name another one (table)"
+                )));
             }
         }
         Ok(())
     }
+
+    /// Returns the plain name of the table of holders.
+    fn holders_table(&self) -> String {
+        format!("{}_holders", self.table)
+    }
 }
 
 /// The description of one table.
-struct Found {
+struct TableDescription {
     engine: Option<String>,
     primary: Option<String>,
     columns: Vec<Column>,
@@ -91,8 +99,8 @@ struct Column {
     length: u64,
 }
 
-impl Found {
-    fn read(table: &str, description: &Answer) -> Result<Self> {
+impl TableDescription {
+    fn read(table: &str, description: &StatementResults) -> Result<Self> {
         // Some servers keep names in lower case only.
         let is_of = |row: &Fields<'_>| {
             row.value::<String>(0)
@@ -148,10 +156,4 @@ impl Found {
         let missing = COLUMNS.iter().find(|column| !is_there(column));
         missing.map(|(name, kind)| format!("it has no column {name} of type {kind}"))
     }
-}
-
-fn unfit(table: &str, complaint: &str) -> Error {
-    config_error(format!(
-        "the table {table} cannot hold locks, since {complaint}. Create it as documented, or name another one (table)"
-    ))
 }

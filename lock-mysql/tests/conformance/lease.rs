@@ -12,7 +12,8 @@ use lock_testkit::{Case, Need, Store};
 use crate::connect;
 use crate::place::{PATIENCE, Place, literal, namespace};
 
-/// A namespace on a server: on one of its own where the case freezes or restarts it, else on the shared one.
+/// A namespace on a server: on one of its own where the case freezes or restarts it, else on the
+/// shared one.
 pub(crate) struct LeaseStore {
     own: Option<Spare<SqlServer>>,
     place: Place,

@@ -1,5 +1,6 @@
-//! The contract, on real servers: leases and row locks, on MariaDB, and on MySQL where it is at hand; with
-//! holds kept by the caller, over TLS, and as a user who may do no more than what is documented.
+//! The contract, on real servers: leases and row locks, on MariaDB, and on MySQL where it is at
+//! hand; with holds kept by the caller, over TLS, and as a user who may do no more than what is
+//! documented.
 
 mod access;
 mod lease;

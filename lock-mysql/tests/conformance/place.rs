@@ -13,7 +13,8 @@ use lock_testkit::servers::{Spare, Spares, SqlServer, SqlSession, SqlVendor};
 use crate::REACHED_BY_OTHERS;
 use crate::access::{authority, create_locker};
 
-/// How long a few round trips may take on a server that does all of a case's work on a busy machine.
+/// How long a few round trips may take on a server that does all of a case's work on a busy
+/// machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(15);
 
 /// In which way a store is used.
@@ -35,16 +36,16 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// A server with room for a case that holds a thousand row locks, each on a connection of its own.
-    /// Its commits go to the operating system and not to the disk, which may be anybody's: what a
-    /// commit is worth after a power failure is not what the cases are about.
+    /// A server with room for a case that holds a thousand row locks, each on a connection of its
+    /// own. Its commits go to the operating system and not to the disk, which may be anybody's:
+    /// what a commit is worth after a power failure is not what the cases are about.
     fn start(self) -> SqlServer {
         let usual = [
             "--max-connections=3000",
             "--innodb-flush-log-at-trx-commit=2",
         ];
-        // Without TLS, where that is not asked for: it would be most of the work of opening a thousand
-        // connections.
+        // Without TLS, where that is not asked for: it would be most of the work of opening a
+        // thousand connections.
         let bare = [usual[0], usual[1], "--tls-version="];
         let server = match (self.way, self.vendor) {
             (Way::OverTls, vendor) => SqlServer::start_with_tls(vendor, authority(), &usual),
@@ -75,8 +76,8 @@ impl Place {
         SHARED.at(self, || self.start())
     }
 
-    /// The rows of `sql` on a case's own server, or on the shared one: there in a session that stays for the next look,
-    /// since a case may look a hundred times.
+    /// The rows of `sql` on a case's own server, or on the shared one: there in a session that
+    /// stays for the next look, since a case may look a hundred times.
     pub(crate) fn look(self, own: Option<&SqlServer>, sql: &str) -> Vec<String> {
         static IDLE: PerPlace<Mutex<Vec<SqlSession>>> = PerPlace::new();
 

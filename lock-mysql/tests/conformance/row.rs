@@ -13,8 +13,8 @@ use lock_testkit::{Case, Need, Store};
 use crate::connect;
 use crate::place::{PATIENCE, Place, literal, namespace};
 
-/// A namespace on a server: on one of its own where the case freezes or restarts it or looks for connections
-/// to end, else on the shared one.
+/// A namespace on a server: on one of its own where the case freezes or restarts it or looks for
+/// connections to end, else on the shared one.
 pub(crate) struct RowStore {
     own: Option<Spare<SqlServer>>,
     place: Place,

@@ -77,7 +77,8 @@ fn a_row_lock_whose_connection_died_silently_together_with_its_server_is_told_so
 #[test]
 fn a_row_lock_outlives_heartbeats_that_are_late() {
     steady(async || {
-        // Of different ttls, so that answers come while a renewal waits for them, and while none does.
+        // Of different ttls, so that answers come while a renewal waits for them, and while none
+        // does.
         const TTLS: [u64; 12] = [40, 43, 46, 49, 52, 55, 58, 61, 64, 67, 70, 73];
         let bed = Bed::new(SqlVendor::MariaDb);
         let locks = bed.client(MySqlHold::Row).await;

@@ -120,7 +120,8 @@ fn a_release_that_is_late_takes_no_later_lock_along() {
                 .map(|&number| bed.proxy.nth(number).to_client().bytes());
             answered.sum()
         };
-        // The end of the transaction is not answered, and what ends its connection instead comes late.
+        // The end of the transaction is not answered, and what ends its connection instead comes
+        // late.
         let [its_own] = its_own[..] else {
             panic!("a take travels on one connection: {before:?}, then {after:?}");
         };

@@ -101,7 +101,8 @@ fn a_grant_that_went_unheard_is_given_back_although_the_take_is_denied_when_it_i
         for vendor in SqlVendor::available() {
             let bed = Bed::new(vendor);
             drop(bed.direct(MySqlHold::Lease).await);
-            // Rights on tables, since a change of those on a database counts for later connections only.
+            // Rights on tables, since a change of those on a database counts for later connections
+            // only.
             bed.server.execute("CREATE USER app@'127.0.0.1'; GRANT SELECT, INSERT, UPDATE, DELETE ON locks.locks TO app@'127.0.0.1'; GRANT SELECT ON locks.locks_holders TO app@'127.0.0.1'");
             let url = format!("mysql://app@127.0.0.1:{}/locks", bed.proxy.port());
             let locks = connect(url, MySqlHold::Lease).await;
@@ -143,8 +144,8 @@ async fn connection_of_takes<'a>(
 }
 
 /// Gives an acquisition up while its take is on the way, and lets that arrive when whatever did not
-/// wait for it is done. Returns whether that was soon enough: a take that nobody waits for is ended on
-/// the server after a while.
+/// wait for it is done. Returns whether that was soon enough: a take that nobody waits for is ended
+/// on the server after a while.
 async fn take_arrives_late(bed: &Bed, locks: &MySqlLock, asked: &LockRequest) -> bool {
     const SOON: Duration = Duration::from_millis(200);
     let takes = connection_of_takes(bed, locks, asked).await;
@@ -185,7 +186,8 @@ fn a_take_that_arrives_after_its_acquisition_was_given_up_leaves_nothing() {
     });
 }
 
-/// Has a take under way on a runtime that ends meanwhile, where it is awaited or not. What holds it up.
+/// Has a take under way on a runtime that ends meanwhile, where it is awaited or not. What holds it
+/// up.
 fn take_on_a_runtime_that_ends<'a>(
     bed: &'a Bed,
     locks: &MySqlLock,

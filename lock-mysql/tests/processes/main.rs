@@ -1,5 +1,5 @@
-//! Applications that block or drop their runtimes. What other processes do to a lock, every store shows in its
-//! conformance tests.
+//! Applications that block or drop their runtimes. What other processes do to a lock, every store
+//! shows in its conformance tests.
 
 mod blocked;
 

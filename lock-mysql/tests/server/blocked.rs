@@ -137,7 +137,8 @@ fn a_backup_that_blocks_commits_is_told_to_leases() {
     });
 }
 
-/// Nobody is told that the key is held because somebody else waits behind the same block with the row locked.
+/// Nobody is told that the key is held because somebody else waits behind the same block with the
+/// row locked.
 #[test]
 fn tries_that_meet_behind_a_block_all_say_so() {
     const HOLDERS: [(&str, &str); 2] = [

@@ -4,8 +4,8 @@ use lock_testkit::servers::{SqlServer, SqlSession};
 
 use crate::row;
 
-/// Begins a transaction that has locked the row of `key`, which is made if it is not there; until the session is
-/// dropped.
+/// Begins a transaction that has locked the row of `key`, which is made if it is not there; until
+/// the session is dropped.
 pub(crate) fn locking(server: &SqlServer, key: &str) -> SqlSession {
     let mut session = server.session();
     lock(&mut session, key);

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use lock_core::{DistributedLock, Wait};
+use lock_mysql::MySqlHold;
 use lock_testkit::servers::{SqlServer, SqlVendor};
 use lock_testkit::{eventually, steady};
 use tokio::task::JoinSet;
@@ -61,6 +62,29 @@ fn a_hundred_cancelled_waits_keep_nobody_up() {
                     drop(next.expect("no waiter got it"));
                 }
             }
+        }
+    });
+}
+
+/// The server would end the third slice of the wait, of 4 s, by itself.
+#[test]
+fn a_cancelled_wait_leaves_the_servers_queue_before_its_slice_ends() {
+    steady(async || {
+        for vendor in SqlVendor::available() {
+            let server = SqlServer::start(vendor);
+            let holder = connect(&server, MySqlHold::Row).await;
+            let locks = connect(&server, MySqlHold::Row).await;
+            let held = take(&holder, "k", LONG).await;
+            let request = exclusive("k", LONG).with_wait(Wait::Forever);
+            let mut waiting = Box::pin(locks.acquire(request));
+            let third_slice = Duration::from_millis(3500);
+            let waited = tokio::time::timeout(third_slice, &mut waiting).await;
+            assert!(waited.is_err(), "it is held");
+            assert_eq!(busy(&server), 1, "{vendor:?}");
+            drop(waiting);
+            let limit = Duration::from_millis(1500);
+            eventually(limit, "nothing waits", || async { busy(&server) == 0 }).await;
+            held.release().await.expect("the server runs");
         }
     });
 }

@@ -115,8 +115,8 @@ fn a_client_gets_along_with_the_connections_that_the_server_allows() {
     });
 }
 
-/// A client never gives up a connection that it could not open again, since another client would have it. Row locks need
-/// more than the one that each client has.
+/// A client never gives up a connection that it could not open again, since another client would
+/// have it. Row locks need more than the one that each client has.
 #[test]
 fn clients_share_the_connections_that_the_server_allows() {
     steady(async || {
@@ -195,7 +195,8 @@ fn a_quota_of_the_hour_is_told_as_one() {
     });
 }
 
-/// A further connection is refused for the rest of the hour, and those that are open come back soon.
+/// A further connection is refused for the rest of the hour, and those that are open come back
+/// soon.
 #[test]
 fn takes_wait_for_open_connections_where_those_of_the_hour_are_used_up() {
     steady(async || {

@@ -123,7 +123,8 @@ fn a_server_that_was_demoted_grants_nothing_to_whoever_asks() {
     });
 }
 
-/// Its connections to the old one stay open, as they do behind a proxy or a name whose address changes.
+/// Its connections to the old one stay open, as they do behind a proxy or a name whose address
+/// changes.
 #[test]
 fn a_client_finds_the_new_primary_after_a_switchover() {
     steady(async || {

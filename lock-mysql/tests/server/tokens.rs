@@ -91,8 +91,8 @@ fn servers() -> impl Iterator<Item = SqlServer> {
     SqlVendor::available().into_iter().flat_map(start)
 }
 
-/// What can be held there. The tokens of leases count from that in the row, so only row locks of the same
-/// key show that a server cannot tell leases the time.
+/// What can be held there. The tokens of leases count from that in the row, so only row locks of
+/// the same key show that a server cannot tell leases the time.
 fn holds(server: &SqlServer) -> Vec<MySqlHold> {
     let moves = server.execute("SELECT SLEEP(0.01) = 0 AND SYSDATE(6) > NOW(6)");
     if moves == "1" {

@@ -1,5 +1,5 @@
-//! Servers that take no writes, from the beginning or from now on, and others that cannot be used as
-//! they are.
+//! Servers that take no writes, from the beginning or from now on, and others that cannot be used
+//! as they are.
 
 use std::time::Duration;
 
@@ -97,7 +97,8 @@ fn a_password_that_needs_tls_is_told() {
     });
 }
 
-/// Nobody can look there what has become of requests that were cut off, and nobody has to wait for that.
+/// Nobody can look there what has become of requests that were cut off, and nobody has to wait for
+/// that.
 #[test]
 fn a_user_who_is_refused_from_now_on_is_told_so_at_once() {
     steady(async || {

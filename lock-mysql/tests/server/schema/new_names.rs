@@ -72,7 +72,8 @@ fn new_names_have_one_holder_each_and_delay_no_other() {
     });
 }
 
-/// Two clients whose tries meet while the row is made, with a ttl shorter than a server waits for rows.
+/// Two clients whose tries meet while the row is made, with a ttl shorter than a server waits for
+/// rows.
 async fn meet(server: &SqlServer, hold: lock_mysql::MySqlHold, shared: bool) {
     const NAMES: usize = 40;
     let clients = [connect(server, hold).await, connect(server, hold).await];
