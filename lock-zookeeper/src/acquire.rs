@@ -3,18 +3,20 @@
 use std::future::pending;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use lock_core::backend::{
     Answer, Ask, Attempt, Claim, Clock, LastReply, Moment, Retry, blocking_claim,
 };
 use lock_core::{LockRequest, Mode, Result};
 use zookeeper_client::Error as ZooKeeperError;
 
-use crate::claim::node::{ClaimNode, Look};
+use crate::claim::node::ClaimNode;
+use crate::claim::position::QueuePosition;
 use crate::client::Client;
 use crate::error::{
     DriverResult, claim_ended, is_end_of_session, is_loss_of_connection, no_claim, translate,
 };
-use crate::waiting::{Waiting, WaitsFor, trust};
+use crate::waiting::{WaiterWatch, WaitsFor, trust};
 
 /// The time that an answer may take, if nothing shorter applies.
 pub(crate) const REPLY_LIMIT: Duration = Duration::from_secs(2);
@@ -32,7 +34,7 @@ pub(crate) struct ZooKeeperAttempt<'a> {
     client: &'a Client,
     request: &'a LockRequest,
     node: ClaimNode<'a>,
-    waiting: Option<Waiting>,
+    waiting: Option<WaiterWatch>,
     /// When the ensemble last confirmed that the key is held.
     told_held: Option<Moment>,
     /// The claim that had been changed before its watch was open, so that the waiter looked again.
@@ -68,7 +70,7 @@ impl<'a> ZooKeeperAttempt<'a> {
         }
         let answer = self.look(claim, false, false).await?;
         if let Answer::Queued { .. } = answer {
-            refused.is_new(key.clone());
+            refused.add(key.clone());
         }
         Ok(answer)
     }
@@ -139,26 +141,27 @@ impl<'a> ZooKeeperAttempt<'a> {
     }
 
     /// Watches `before`; returns false if it may have changed before the watch was open.
-    async fn watch(&mut self, look: &Look, before: WaitsFor) -> Result<bool> {
+    async fn watch(&mut self, look: &QueuePosition, before: WaitsFor) -> Result<bool> {
         let waiting = self.waiting.as_ref();
         if waiting.is_some_and(|waiting| waiting.is_for(&before)) {
             return Ok(true);
         }
         self.waiting = None;
-        let lock = &look.lock;
+        let lock = &self.node.lock;
         match &before {
             WaitsFor::Anyone => {
                 let Some(watcher) = settle(look.session.watch_queue(lock).await)? else {
                     return Ok(false);
                 };
-                self.waiting = Some(Waiting::for_anyone(watcher));
+                let changed = watcher.changed().map(drop).boxed();
+                self.waiting = Some(WaiterWatch::new(before, changed, None));
                 // A claim may have been deleted before the watch was open.
                 Ok(false)
             }
             WaitsFor::Claim(name) => {
                 let path = format!("{lock}/{name}");
-                let watching = look.session.watch(&path);
-                let Some(Some(watched)) = settle(watching.clone().await)? else {
+                let shared = look.session.watch(&path);
+                let Some(Some(watched)) = settle(shared.clone().await)? else {
                     return Ok(false);
                 };
                 if !watched.is_ephemeral {
@@ -166,7 +169,8 @@ impl<'a> ZooKeeperAttempt<'a> {
                 }
                 let is_news = watched.changes > 0 && self.looked_again_for.as_ref() != Some(name);
                 self.looked_again_for = Some(name.clone());
-                self.waiting = Some(Waiting::for_claim(name.clone(), watching, watched.changed));
+                let changed = watched.changed.boxed();
+                self.waiting = Some(WaiterWatch::new(before, changed, Some(shared)));
                 Ok(!is_news)
             }
         }
@@ -210,7 +214,7 @@ impl Attempt for ZooKeeperAttempt<'_> {
         let client = self.client;
         let leaving = client.deadlines.timeout(limit, self.node.withdraw(claim));
         if let Some(Err(error)) = Box::pin(leaving).await {
-            tracing::debug!(%error, "leaving the queue goes on in the background");
+            tracing::debug!(%error, "zookeeper: deleting the node of a waiter failed, repeating it in the background");
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The client: its sessions, and its claims and holds in them.
 
+use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +29,6 @@ use crate::session::ttl_class::class;
 /// The time that a release waits for its answer, so that it ends within a second.
 const RELEASE_LIMIT: Duration = Duration::from_millis(900);
 
-#[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) paths: Paths,
     pub(crate) registry: Arc<ClaimRegistry>,
@@ -40,26 +40,25 @@ pub(crate) struct Client {
     /// delete a node, which are two writes of the ensemble, so these keys are looked at first.
     pub(crate) refused: Remembered<LockKey>,
     pools: PerRuntime<SessionPool>,
-    lock_nodes: Arc<LockNodeSweeper>,
+    pub(crate) lock_nodes: Arc<LockNodeSweeper>,
     /// The shortest and the longest session that the server grants.
-    bounds: RangeInclusive<Duration>,
+    pub(crate) bounds: RangeInclusive<Duration>,
     address: String,
     version: Option<String>,
     /// The ttls whose shortening was logged.
     shortened: Remembered<Duration>,
     /// The nodes of unknown clients that were seen to be ephemeral.
-    claims: Remembered<String>,
+    pub(crate) claims: Remembered<String>,
     pub(crate) request_sizes: Arc<RequestSizes>,
 }
 
 impl Client {
-    /// Opens a session for holds of `ttl`. Returns the client, and the shortest and the longest
-    /// session that it can have.
+    /// Opens a session for holds of `ttl`.
     pub(crate) async fn connect(
         config: &ZooKeeperConfig,
         keeper_runtime: &KeeperRuntime,
         ttl: Duration,
-    ) -> Result<(Self, RangeInclusive<Duration>)> {
+    ) -> Result<Self> {
         check_chroot(&config.chroot)?;
         let paths = Paths::new(&config.chroot, &config.namespace);
         let deadlines = Deadlines::new(keeper_runtime.clone());
@@ -97,17 +96,17 @@ impl Client {
             replies: ReplyStats::new(),
             refused: Remembered::default(),
         };
-        let session = client.pools.here()?.session(ttl, Duration::ZERO).await?;
+        let pool = client.pools.here()?;
+        let session = pool.session(ttl, Duration::ZERO).await?;
         let asking = session.reads_together();
         let answer = client.deadlines.timeout(OPENING_LIMIT, asking).await;
         // No other request shows that the server is too old.
         if let Some(Err(error @ ZooKeeperError::Unimplemented)) = answer {
             return Err(translate(error));
         }
-        let bounds = client.pools.here()?.bounds().await?;
-        client.bounds = bounds.clone();
+        client.bounds = pool.bounds().await?;
         client.version = connector.version().await;
-        Ok((client, bounds))
+        Ok(client)
     }
 
     /// Logs that it is connected.
@@ -122,12 +121,13 @@ impl Client {
         let asked = class(ttl, lock_delay, &self.bounds);
         let session = self.pools.here()?.session(asked, lock_delay).await?;
         let granted = session.ttl(lock_delay).saturating_sub(lock_delay);
-        if session.timeout() < ttl + lock_delay && self.shortened.is_new(ttl) {
+        let timeout = session.link.timeout();
+        if timeout < ttl + lock_delay && self.shortened.add(ttl) {
             tracing::info!(
                 backend = BACKEND,
-                "a ttl of {} is shortened: the session has {}, of which {} count",
+                "zookeeper: ttl {} is shortened: the session times out after {}, of which {} count",
                 HumanDuration(ttl),
-                HumanDuration(session.timeout()),
+                HumanDuration(timeout),
                 HumanDuration(granted)
             );
         }
@@ -140,16 +140,6 @@ impl Client {
             Some(_) => error,
             None => error.with_server(self.address.clone()),
         }
-    }
-
-    /// Returns true if the node at `path` was seen to be ephemeral.
-    pub(crate) fn is_known_claim(&self, path: &str) -> bool {
-        self.claims.has(path)
-    }
-
-    /// Notes that the node at `path` is ephemeral.
-    pub(crate) fn is_claim(&self, path: String) {
-        self.claims.is_new(path);
     }
 
     /// Deletes the node of a hold or claim, behind all earlier requests for it.
@@ -177,18 +167,6 @@ impl Client {
         }
     }
 
-    /// Notes that the node of a lock is about to be created, so that it is deleted if no claim
-    /// enters its queue.
-    pub(crate) fn makes(&self, lock: &Arc<str>, session: &Arc<Session>) {
-        let (lock, session) = (Arc::clone(lock), Arc::clone(session));
-        self.lock_nodes.left(lock, session);
-    }
-
-    /// Notes that the queue of a lock has a claim.
-    pub(crate) fn joined(&self, lock: &str) {
-        self.lock_nodes.joined(lock);
-    }
-
     /// Notes that the node of a claim is gone.
     pub(crate) fn left(&self, claim: ClaimId) {
         if let Some(record) = self.registry.leave(claim) {
@@ -214,6 +192,13 @@ impl Client {
     }
 }
 
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The addresses only: the connector has the password.
+        f.debug_tuple("Client").field(&self.address).finish()
+    }
+}
+
 fn check_chroot(chroot: &str) -> Result<()> {
     let levels = chroot.strip_prefix('/').map(|levels| levels.split('/'));
     let is_well_formed = match levels {
@@ -224,6 +209,6 @@ fn check_chroot(chroot: &str) -> Result<()> {
         return Ok(());
     }
     Err(config_error(format!(
-        "{chroot:?} is no chroot: write it like /app/locks, or leave it out"
+        "chroot {chroot:?} is malformed: write it like /app/locks, or leave it out"
     )))
 }

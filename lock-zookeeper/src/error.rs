@@ -1,5 +1,6 @@
 //! Translates the driver's errors into those of `lock_core`, in one visible match.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use lock_core::backend::HumanDuration;
@@ -10,58 +11,61 @@ pub(crate) const BACKEND: &str = "zookeeper";
 
 pub(crate) type DriverResult<T> = std::result::Result<T, ZooKeeperError>;
 
+/// Creates an error of this backend.
+pub(crate) fn error_of(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Error {
+    Error::new(kind, message).with_backend(BACKEND)
+}
+
 /// Creates the error for a missing answer; the outcome of the request is unknown.
 pub(crate) fn no_answer(limit: Duration) -> Error {
-    Error::new(
+    error_of(
         ErrorKind::Unavailable,
         format!(
             "no answer within {}: check that most servers of the ensemble run and are reachable",
             HumanDuration(limit)
         ),
     )
-    .with_backend(BACKEND)
 }
 
 /// Creates the error for a request that cannot be made smaller, and with which connections end
 /// again and again.
 pub(crate) fn too_large(kind: ErrorKind, bytes: usize) -> Error {
-    Error::new(
+    error_of(
         kind,
-        format!("servers close the connection each time with a request of about {bytes} bytes: raise jute.maxbuffer of the servers, or use shorter keys, namespace and chroot"),
+        format!(
+            "servers close the connection each time with a request of about {bytes} bytes: raise jute.maxbuffer of the servers, or use shorter keys, namespace and chroot"
+        ),
     )
-    .with_backend(BACKEND)
 }
 
 /// Creates the error for a persistent node below a lock that has the name of a claim.
 pub(crate) fn no_claim(path: &str) -> Error {
-    Error::new(
+    error_of(
         ErrorKind::Backend,
-        format!("{path} is no claim, since it is not ephemeral, but its name ends in a number as theirs: remove it, or use another key or namespace"),
+        format!(
+            "node {path} is not ephemeral, but its name ends in a number like that of a claim: delete it, or use another key or namespace"
+        ),
     )
-    .with_backend(BACKEND)
 }
 
 /// Creates the error for a missing level above a lock that the user may not create.
 pub(crate) fn not_made(error: ZooKeeperError, path: &str) -> Error {
-    Error::new(
+    error_of(
         ErrorKind::Denied,
-        format!("{path} cannot be made ({error}): check auth, and that the node above it allows to create, or make it by hand"),
+        format!("node {path} cannot be created ({error}): check auth and the ACL of the node above it, or create it by hand"),
     )
-    .with_backend(BACKEND)
     .with_source(error)
 }
 
 /// Creates the error for a wrong setting.
-pub(crate) fn config_error(message: impl Into<std::borrow::Cow<'static, str>>) -> Error {
-    Error::new(ErrorKind::Config, message).with_backend(BACKEND)
+pub(crate) fn config_error(message: impl Into<Cow<'static, str>>) -> Error {
+    error_of(ErrorKind::Config, message)
 }
 
 /// Translates a driver's error.
 pub(crate) fn translate(error: ZooKeeperError) -> Error {
     let (kind, advice) = classify(&error);
-    Error::new(kind, format!("{error}: {advice}"))
-        .with_backend(BACKEND)
-        .with_source(error)
+    error_of(kind, format!("{error}: {advice}")).with_source(error)
 }
 
 /// Returns true if the session has ended, and all its nodes with it.
@@ -100,7 +104,7 @@ fn classify(error: &ZooKeeperError) -> (ErrorKind, &'static str) {
     match error {
         ZooKeeperError::NoAuth | ZooKeeperError::AuthFailed | ZooKeeperError::InvalidAcl => (
             ErrorKind::Denied,
-            "check auth, and the access control lists (ACL) of the nodes that are there",
+            "check auth, and the access control lists (ACL) of the existing nodes",
         ),
         ZooKeeperError::BadArguments(_) => (
             ErrorKind::Config,
@@ -120,16 +124,17 @@ fn classify(error: &ZooKeeperError) -> (ErrorKind, &'static str) {
         ),
         ZooKeeperError::SessionExpired
         | ZooKeeperError::ClientClosed
-        | ZooKeeperError::UnexpectedError(_) => {
-            (ErrorKind::Unavailable, "the session has ended; try again")
-        }
+        | ZooKeeperError::UnexpectedError(_) => (
+            ErrorKind::Unavailable,
+            "the session has ended, so try again",
+        ),
         ZooKeeperError::NotReadOnly => (
             ErrorKind::Unavailable,
-            "this server is cut off from the others; try again",
+            "the server is cut off from its ensemble, so try again",
         ),
         ZooKeeperError::Throttled => (
             ErrorKind::Unavailable,
-            "the server is overloaded; try again",
+            "the server is overloaded, so try again",
         ),
         ZooKeeperError::QuotaExceeded => (
             ErrorKind::Backend,
@@ -137,7 +142,7 @@ fn classify(error: &ZooKeeperError) -> (ErrorKind, &'static str) {
         ),
         ZooKeeperError::NoChildrenForEphemerals => (
             ErrorKind::Backend,
-            "somebody's ephemeral node has this name; use another key or namespace",
+            "an ephemeral node of another client has this name, so use another key or namespace",
         ),
         _ => (ErrorKind::Backend, "look at the server's log"),
     }

@@ -66,7 +66,7 @@ impl ZooKeeperLock {
     pub async fn connect(config: ZooKeeperConfig) -> Result<Self> {
         let keeper_runtime = KeeperRuntime::at(config.keeper)?;
         let connecting = Client::connect(&config, &keeper_runtime, DEFAULT_TTL);
-        let (client, bounds) = connecting
+        let client = connecting
             .await
             .map_err(|error| error.with_operation("connect"))?;
         let client = Arc::new(client);
@@ -76,8 +76,8 @@ impl ZooKeeperLock {
             .with_fairness()
             .with_push()
             .with_tokens(TokenOrder::Always)
-            .with_ttl(*bounds.start()..=*TTL_RANGE.end())
-            .with_lock_delay(*bounds.end());
+            .with_ttl(*client.bounds.start()..=*TTL_RANGE.end())
+            .with_lock_delay(*client.bounds.end());
         client.log_connected(&capabilities);
         let keeper = Keeper::new(capabilities, Arc::<Client>::clone(&client), keeper_runtime);
         Ok(Self { client, keeper })

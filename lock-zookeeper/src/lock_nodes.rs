@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lock_core::backend::{Clock, Deadlines, KeeperRuntime, Moment, Mutex};
+use lock_core::backend::{Attendance, Clock, Deadlines, KeeperRuntime, Moment, Mutex, OnDemand};
 
 use crate::paths::Paths;
 use crate::session::requests::Session;
@@ -29,25 +29,23 @@ const ATTEMPTS: u32 = 5;
 ///
 /// They are containers. The server deletes those by itself, but only once a minute, and not after a
 /// restart. Nodes of other clients stay.
-#[derive(Debug)]
 pub(crate) struct LockNodeSweeper {
     paths: Paths,
     deadlines: Deadlines,
     keeper_runtime: KeeperRuntime,
     unused: Mutex<Unused>,
+    attended: OnDemand,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Unused {
-    nodes: HashMap<Arc<str>, Due>,
+    nodes: HashMap<Arc<str>, NextAttempt>,
     /// The session that was used last, as long as it is needed.
     session: Option<Arc<Session>>,
-    is_looked_after: bool,
 }
 
 /// The time of the next attempt for a node, and the number of attempts before.
-#[derive(Clone, Copy, Debug)]
-struct Due {
+struct NextAttempt {
     at: Moment,
     retry: u32,
 }
@@ -62,6 +60,7 @@ impl LockNodeSweeper {
             deadlines,
             keeper_runtime,
             unused: Mutex::default(),
+            attended: OnDemand::default(),
         }
     }
 
@@ -70,14 +69,13 @@ impl LockNodeSweeper {
         let mut unused = self.unused.lock();
         unused.enter(lock, 0);
         unused.session = Some(session);
-        if std::mem::replace(&mut unused.is_looked_after, true) {
+        let Some(attendance) = self.attended.begin() else {
             return;
-        }
+        };
         drop(unused);
-        // Made before the task, which may be dropped before it is polled.
-        let looking_after = look_after(Leaving(Some(Arc::clone(self))));
-        if let Err(error) = self.keeper_runtime.spawn(looking_after) {
-            tracing::debug!(%error, "empty nodes are left to the server");
+        let sweeping = sweep(Arc::clone(self), attendance);
+        if let Err(error) = self.keeper_runtime.spawn(sweeping) {
+            tracing::debug!(%error, "zookeeper: sweeping empty lock nodes cannot start, leaving them to the server");
         }
     }
 
@@ -97,11 +95,11 @@ impl LockNodeSweeper {
             .session
             .take_if(|session| is_empty || !session.is_open());
         let Some(session) = unused.session.clone() else {
-            unused.is_looked_after = false;
+            self.attended.end();
             return None;
         };
-        let due = unused.nodes.extract_if(|_, due| due.at <= now);
-        let due = due.map(|(lock, due)| (lock, due.retry)).collect();
+        let due = unused.nodes.extract_if(|_, next| next.at <= now);
+        let due = due.map(|(lock, next)| (lock, next.retry)).collect();
         Some((due, session))
     }
 
@@ -113,7 +111,7 @@ impl LockNodeSweeper {
                 Ok(true) => next = self.paths.above(node),
                 Ok(false) => return,
                 Err(error) => {
-                    tracing::debug!(node, %error, "an empty node is not removed yet");
+                    tracing::debug!(node, %error, "zookeeper: deleting an empty node failed, trying again later");
                     if retry < ATTEMPTS {
                         self.unused.lock().enter(Arc::clone(lock), retry + 1);
                     }
@@ -126,18 +124,13 @@ impl LockNodeSweeper {
 
 impl Unused {
     fn enter(&mut self, lock: Arc<str>, retry: u32) {
-        let due = Due {
-            at: Clock::Boot.now().plus(UNUSED * 2_u32.pow(retry)),
-            retry,
-        };
-        self.nodes.insert(lock, due);
+        let at = Clock::Boot.now().plus(UNUSED * 2_u32.pow(retry));
+        self.nodes.insert(lock, NextAttempt { at, retry });
     }
 }
 
-async fn look_after(mut leaving: Leaving) {
-    while let Some(lock_nodes) = &leaving.0
-        && let Some((due, session)) = lock_nodes.due()
-    {
+async fn sweep(lock_nodes: Arc<LockNodeSweeper>, _attendance: Attendance) {
+    while let Some((due, session)) = lock_nodes.due() {
         for batch in due.chunks(BATCH) {
             let removing = batch
                 .iter()
@@ -149,17 +142,5 @@ async fn look_after(mut leaving: Leaving) {
         }
         drop(session);
         Clock::Boot.sleep_until(Clock::Boot.now().plus(ROUND)).await;
-    }
-    leaving.0 = None;
-}
-
-/// Notes the end of the task when it is dropped together with its runtime.
-struct Leaving(Option<Arc<LockNodeSweeper>>);
-
-impl Drop for Leaving {
-    fn drop(&mut self) {
-        if let Some(lock_nodes) = &self.0 {
-            lock_nodes.unused.lock().is_looked_after = false;
-        }
     }
 }

@@ -8,23 +8,21 @@ use crate::paths::is_claim;
 const MARKS: [&str; 3] = ["-lock-", "__lock__", "__rlock__"];
 
 /// A claim on a lock, of a holder or a waiter.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct QueuedClaim {
-    pub(crate) name: String,
-    pub(crate) mode: Mode,
+struct QueuedClaim {
+    name: String,
+    mode: Mode,
     sequence: i32,
 }
 
-/// All claims on a lock, as one listing has shown them.
-#[derive(Debug)]
-pub(crate) struct Queue {
+/// All claims on a lock, as one listing of its node's children has shown them.
+pub(crate) struct QueueListing {
     claims: Vec<QueuedClaim>,
     modes: Vec<Mode>,
 }
 
-impl Queue {
+impl QueueListing {
     pub(crate) fn new(children: Vec<String>) -> Self {
-        let claims = claims_in_order(children, None);
+        let claims = claims_in_order(children);
         let modes = claims.iter().map(|queued| queued.mode).collect();
         Self { claims, modes }
     }
@@ -61,13 +59,12 @@ impl Queue {
 }
 
 /// Returns the claims among `children` in the order of their numbers. The numbers continue at -2^31
-/// after 2^31, so they are compared by their distance from `near`, one of them.
-fn claims_in_order(children: Vec<String>, near: Option<&str>) -> Vec<QueuedClaim> {
+/// after 2^31, so they are compared by their distance from one of them.
+fn claims_in_order(children: Vec<String>) -> Vec<QueuedClaim> {
     let mut queue: Vec<QueuedClaim> = children.into_iter().filter_map(queued).collect();
-    let near = near.and_then(sequence_of);
-    let near = near.or(queue.first().map(|queued| queued.sequence));
+    let near = queue.first().map_or(0, |queued| queued.sequence);
     queue.sort_by_cached_key(|queued| {
-        let distance = queued.sequence.wrapping_sub(near.unwrap_or_default());
+        let distance = queued.sequence.wrapping_sub(near);
         (distance, queued.name.clone())
     });
     queue
@@ -114,9 +111,9 @@ mod tests {
 
     const GUID: &str = "_c_0f0e0d0c-0b0a-0908-0706-050403020100";
 
-    fn names(children: &[&str], near: Option<&str>) -> Vec<String> {
+    fn names(children: &[&str]) -> Vec<String> {
         let children = children.iter().map(|&child| child.to_owned()).collect();
-        let queue = claims_in_order(children, near).into_iter();
+        let queue = claims_in_order(children).into_iter();
         queue.map(|queued| queued.name).collect()
     }
 
@@ -125,7 +122,7 @@ mod tests {
         let curator = format!("{GUID}-lock-0000000007");
         let kazoo = "d64bc9a4f5c64f7f9a1f6f5c2c0b1234__lock__0000000003";
         let unknown = "somebody-0000000005";
-        let queue = names(&[&curator, "nested", unknown, kazoo], None);
+        let queue = names(&[&curator, "nested", unknown, kazoo]);
         assert_eq!(queue, [kazoo, unknown, &curator]);
     }
 
@@ -151,9 +148,9 @@ mod tests {
         ];
         let mut mixed = queue;
         mixed.reverse();
-        assert_eq!(names(&mixed, None), queue);
-        for near in queue {
-            assert_eq!(names(&mixed, Some(near)), queue, "near {near:?}");
+        for _each_is_first in queue {
+            assert_eq!(names(&mixed), queue, "of {mixed:?}");
+            mixed.rotate_left(1);
         }
         assert_eq!(sequence_of("x-lock--000000005"), Some(-5));
         assert_eq!(sequence_of("x__lock__-1000000000"), Some(-1_000_000_000));

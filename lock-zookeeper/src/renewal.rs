@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use futures_util::future::{join, join_all};
-use lock_core::backend::{Clock, HoldId, Renewal};
+use lock_core::backend::{ClaimId, Clock, HoldId, Renewal};
 use lock_core::{LossReason, Result};
 
 use crate::claim::registry::ClaimRecord;
 use crate::client::Client;
-use crate::connection::open::Watcher;
 use crate::connection::request_size::REQUEST_MAX;
 use crate::error::{DriverResult, is_end_of_session};
-use crate::session::node::{Node, WatchedNode};
+use crate::session::node::Node;
+use crate::session::removal_watch::WatchedNode;
 use crate::session::requests::Session;
 
 /// The number of nodes of a batch that a renewal begins to watch. Each watch takes a request, which
@@ -22,31 +22,13 @@ const WATCHES_AT_ONCE: usize = 8;
 /// The number of nodes that are read together, so that the answer is far from a megabyte.
 const READ_AT_ONCE: usize = 500;
 
-/// A hold to renew, and its record, if there is one.
-struct Due<'a> {
-    hold: &'a HoldId,
-    record: Option<ClaimRecord>,
-}
-
 /// A node to look for, and the index of its hold in the batch.
 #[derive(Clone, Copy)]
 struct Sought<'a> {
-    number: usize,
-    hold: &'a HoldId,
+    index: usize,
+    claim: ClaimId,
     record: &'a ClaimRecord,
-    node: &'a Arc<Node>,
-}
-
-impl Due<'_> {
-    fn sought(&self, number: usize) -> Option<Sought<'_>> {
-        let record = self.record.as_ref()?;
-        Some(Sought {
-            number,
-            hold: self.hold,
-            record,
-            node: record.node.as_ref()?,
-        })
-    }
+    node: &'a Node,
 }
 
 impl Client {
@@ -54,15 +36,14 @@ impl Client {
     /// to look: a server does not report the deletion of a node that the user may not read.
     pub(crate) async fn renew_holds(&self, holds: &[HoldId]) -> Result<Vec<Renewal>> {
         let limit = holds.iter().map(HoldId::ttl).min().unwrap_or_default() / 4;
-        let due = holds.iter().map(|hold| Due {
-            hold,
-            record: self.registry.get(hold.claim()),
-        });
-        let due: Vec<Due<'_>> = due.collect();
-        let sessions = sessions(due.iter().flat_map(|due| &due.record));
+        let records: Vec<Option<ClaimRecord>> = holds
+            .iter()
+            .map(|hold| self.registry.get(hold.claim()))
+            .collect();
+        let sessions = sessions(records.iter().flatten());
         let sent = Clock::Boot.now();
         let confirming = join_all(sessions.iter().map(|session| session.confirm()));
-        let asking = join(confirming, self.find(&due));
+        let asking = join(confirming, self.find(holds, &records));
         let answers = self.deadlines.timeout(limit, asking).await;
         let (confirmed, found) = answers.ok_or_else(|| self.request_sizes.no_answer(limit))?;
         if confirmed.iter().any(Result::is_ok) {
@@ -72,13 +53,13 @@ impl Client {
             let mut answers = sessions.iter().zip(&confirmed);
             answers.any(|(session, answer)| Arc::ptr_eq(session, &record.session) && answer.is_ok())
         };
-        let renewals: Vec<Renewal> = due
+        let renewals: Vec<Renewal> = found
             .iter()
-            .zip(&found)
-            .map(|(due, found)| match (found, &due.record) {
+            .zip(holds.iter().zip(&records))
+            .map(|(found, (hold, record))| match (found, record) {
                 (Ok(true), Some(record)) if is_confirmed(record) => Renewal::Held {
                     sent,
-                    ttl: record.session.ttl(due.hold.lock_delay()),
+                    ttl: record.session.ttl(hold.lock_delay()),
                 },
                 (Ok(false), _) => Renewal::Lost(LossReason::Removed),
                 (Err(error), _) if is_end_of_session(error) => Renewal::Lost(LossReason::Removed),
@@ -92,79 +73,75 @@ impl Client {
     }
 
     /// Finds out whether the node of each hold is there.
-    async fn find(&self, due: &[Due<'_>]) -> Vec<DriverResult<bool>> {
-        // A hold without a node is not found.
-        let mut found: Vec<DriverResult<bool>> = due.iter().map(|_| Ok(false)).collect();
-        let numbered = due.iter().enumerate();
-        let (watched, mut unwatched): (Vec<Sought<'_>>, Vec<Sought<'_>>) = numbered
-            .filter_map(|(number, due)| due.sought(number))
-            .partition(|sought| sought.record.is_watched);
+    async fn find(
+        &self,
+        holds: &[HoldId],
+        records: &[Option<ClaimRecord>],
+    ) -> Vec<DriverResult<bool>> {
+        let sought = holds.iter().zip(records).enumerate();
+        let sought = sought.filter_map(|(index, (hold, record))| {
+            let record = record.as_ref()?;
+            Some(Sought {
+                index,
+                claim: hold.claim(),
+                record,
+                node: record.node.as_ref()?,
+            })
+        });
+        let (watched, mut unwatched): (Vec<Sought<'_>>, Vec<Sought<'_>>) =
+            sought.partition(|sought| sought.record.is_watched);
         let mut others = unwatched.split_off(unwatched.len().min(WATCHES_AT_ONCE));
         others.extend(watched);
-        let (begun, read) = join(self.begin_to_watch(&unwatched), read(&others)).await;
-        let mut unread = Vec::new();
-        for (sought, answer) in read {
-            match answer {
-                Some(answer) => found[sought.number] = answer,
-                None => unread.push(sought),
-            }
-        }
-        let looked = join_all(unread.into_iter().map(look)).await;
-        for (number, answer) in begun.into_iter().chain(looked) {
-            found[number] = answer;
+        let beginning = unwatched.iter().map(|sought| self.begin_to_watch(sought));
+        let (begun, read) = join(join_all(beginning), read(&others)).await;
+        // A hold without a node is not found.
+        let mut found = vec![Ok(false); holds.len()];
+        for (index, answer) in begun.into_iter().chain(read) {
+            found[index] = answer;
         }
         found
     }
 
-    /// Looks for nodes one by one, and watches them from now on.
-    async fn begin_to_watch(&self, sought: &[Sought<'_>]) -> Vec<(usize, DriverResult<bool>)> {
-        let looking = sought.iter().map(|sought| async move {
-            let watcher = sought.record.session.has_and_watches(sought.node).await;
-            (sought, watcher)
+    /// Looks for a node, and watches it from now on.
+    async fn begin_to_watch(&self, sought: &Sought<'_>) -> (usize, DriverResult<bool>) {
+        let (claim, session) = (sought.claim, &sought.record.session);
+        let watcher = session.has_and_watches(sought.node).await;
+        let is_there = watcher.map(|watcher| match watcher {
+            Some(watcher) => {
+                self.registry
+                    .update(claim, |record| record.is_watched = true);
+                let watched = WatchedNode {
+                    claim,
+                    loss: sought.record.loss.clone(),
+                    watcher,
+                };
+                session.spawn_report(watched.tell(Arc::downgrade(&self.registry)));
+                true
+            }
+            None => false,
         });
-        let looked = join_all(looking).await.into_iter();
-        let told = looked.map(|(sought, watcher)| {
-            let begun =
-                watcher.map(|watcher| watcher.map(|watcher| self.hand_over(sought, watcher)));
-            (sought.number, begun.map(|begun| begun.is_some()))
-        });
-        told.collect()
-    }
-
-    fn hand_over(&self, sought: &Sought<'_>, watcher: Watcher) {
-        let (claim, record) = (sought.hold.claim(), sought.record);
-        self.registry
-            .update(claim, |record| record.is_watched = true);
-        record.session.tells(WatchedNode {
-            claim,
-            loss: record.loss.clone(),
-            watcher,
-        });
+        (sought.index, is_there)
     }
 }
 
-/// Reads many nodes at once; `None` for those that the user may not read.
-async fn read<'a>(sought: &[Sought<'a>]) -> Vec<(Sought<'a>, Option<DriverResult<bool>>)> {
+/// Reads many nodes at once.
+async fn read(sought: &[Sought<'_>]) -> Vec<(usize, DriverResult<bool>)> {
     let mut reading = Vec::new();
     for session in sessions(sought.iter().map(|sought| sought.record)) {
         let is_there = |sought: &&Sought<'_>| Arc::ptr_eq(&sought.record.session, session);
-        let there: Vec<Sought<'a>> = sought.iter().filter(is_there).copied().collect();
-        let request_sizes = session.request_sizes();
+        let there: Vec<Sought<'_>> = sought.iter().filter(is_there).copied().collect();
+        let request_sizes = &session.link.request_sizes;
         let batches = request_sizes.cut(there, READ_AT_ONCE, REQUEST_MAX, |sought| {
             sought.node.path.len()
         });
         reading.extend(batches.map(|batch| async move {
-            let nodes: Vec<&Node> = batch.iter().map(|sought| &**sought.node).collect();
+            let nodes: Vec<&Node> = batch.iter().map(|sought| sought.node).collect();
             let answers = session.have(&nodes).await;
-            batch.into_iter().zip(answers).collect::<Vec<_>>()
+            let indices = batch.iter().map(|sought| sought.index);
+            indices.zip(answers).collect::<Vec<_>>()
         }));
     }
     join_all(reading).await.into_iter().flatten().collect()
-}
-
-/// Looks for one node.
-async fn look(sought: Sought<'_>) -> (usize, DriverResult<bool>) {
-    (sought.number, sought.record.session.has(sought.node).await)
 }
 
 /// Returns the sessions of `records`, each once.

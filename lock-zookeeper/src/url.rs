@@ -53,12 +53,13 @@ impl Location {
             Some((user, hosts)) => (Some(parse_user(user)?), hosts),
             None => (None, before),
         };
-        let servers: Result<Vec<String>> = hosts.split(',').map(parse_host).collect();
+        let servers: std::result::Result<Vec<String>, _> =
+            hosts.split(',').map(with_port).collect();
         let chroot = chroot.strip_suffix('/').unwrap_or(chroot);
         Ok(Self {
             is_secure,
             auth,
-            servers: servers?.join(","),
+            servers: servers.map_err(malformed)?.join(","),
             chroot: percent_decoded(chroot).ok_or_else(|| wrong_escape("the chroot"))?,
         })
     }
@@ -79,13 +80,17 @@ fn parse_user(text: &str) -> Result<String> {
     Ok(format!("{user}:{password}"))
 }
 
-/// A host with its port, or with the usual one.
-fn parse_host(text: &str) -> Result<String> {
+/// Returns a server as `host:port`, with the default port if it has none.
+///
+/// # Errors
+///
+/// What is wrong with it, without repeating it.
+pub(crate) fn with_port(text: &str) -> std::result::Result<String, &'static str> {
     let (name, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((_, "")) => (text, None),
         Some((address, rest)) => match rest.strip_prefix(':') {
             Some(port) => (&text[..address.len() + 2], Some(port)),
-            None => return Err(malformed("only a port follows a bracket: [::1]:2181")),
+            None => return Err("only a port follows a bracket: [::1]:2181"),
         },
         None => match text.rsplit_once(':') {
             Some((name, port)) => (name, Some(port)),
@@ -93,15 +98,15 @@ fn parse_host(text: &str) -> Result<String> {
         },
     };
     if matches!(name, "" | "[]") || name.contains(char::is_whitespace) {
-        return Err(malformed("each host needs a name or an address"));
+        return Err("each host needs a name or an address");
     }
     if name.contains(':') && !name.starts_with('[') {
-        return Err(malformed("an IPv6 address stands in brackets: [::1]:2181"));
+        return Err("an IPv6 address stands in brackets: [::1]:2181");
     }
     let port = port.map_or(Ok(DEFAULT_PORT), str::parse);
     match port {
         Ok(port) if port > 0 => Ok(format!("{name}:{port}")),
-        Ok(_) | Err(_) => Err(malformed("a port is a number from 1 to 65535")),
+        Ok(_) | Err(_) => Err("a port is a number from 1 to 65535"),
     }
 }
 

@@ -1,17 +1,17 @@
 //! The watch of a waiting claim.
 
 use std::future::pending;
-use std::pin::Pin;
 use std::time::Duration;
 
-use crate::connection::open::Watcher;
-use crate::session::shared_watches::{Change, Watching};
+use futures_util::future::BoxFuture;
+
+use crate::session::shared_watches::SharedWatch;
 
 /// The longest time that a waiter relies on its watch before it looks by itself.
 const TRUST: Duration = Duration::from_secs(10);
 
 /// The change that a waiter waits for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(PartialEq, Eq)]
 pub(crate) enum WaitsFor {
     /// A change of the claim of this name.
     Claim(String),
@@ -20,33 +20,26 @@ pub(crate) enum WaitsFor {
 }
 
 /// A watch that is open.
-pub(crate) struct Waiting {
-    pub(crate) before: WaitsFor,
-    changed: Pin<Box<dyn Future<Output = ()> + Send>>,
+pub(crate) struct WaiterWatch {
+    before: WaitsFor,
+    changed: BoxFuture<'static, ()>,
     has_changed: bool,
-    _watching: Option<Watching>,
+    _shared: Option<SharedWatch>,
 }
 
-impl Waiting {
-    pub(crate) fn for_anyone(watcher: Watcher) -> Self {
+impl WaiterWatch {
+    /// Makes the watch for `before`, which reports it by `changed`. Other waiters may share it
+    /// through `shared`.
+    pub(crate) fn new(
+        before: WaitsFor,
+        changed: BoxFuture<'static, ()>,
+        shared: Option<SharedWatch>,
+    ) -> Self {
         Self {
-            before: WaitsFor::Anyone,
-            changed: Box::pin(async move {
-                // A change, or the end of the connection: the waiter looks again in either case.
-                let _event = watcher.changed().await;
-            }),
+            before,
+            changed,
             has_changed: false,
-            _watching: None,
-        }
-    }
-
-    /// Makes the watch of the claim `name`, which other waiters may share through `watching`.
-    pub(crate) fn for_claim(name: String, watching: Watching, changed: Change) -> Self {
-        Self {
-            before: WaitsFor::Claim(name),
-            changed: Box::pin(changed),
-            has_changed: false,
-            _watching: Some(watching),
+            _shared: shared,
         }
     }
 

@@ -1,5 +1,6 @@
 //! The claims of a client: their nodes, where they are, and their removal.
 
 pub(crate) mod node;
+pub(crate) mod position;
 pub(crate) mod registry;
 pub(crate) mod removal;

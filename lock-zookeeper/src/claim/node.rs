@@ -7,6 +7,7 @@ use lock_core::backend::{Answer, Backoff, Claim, Clock, Moment, blocking_claim};
 use lock_core::{LockKey, Mode, Result};
 use zookeeper_client::Error as ZooKeeperError;
 
+use crate::claim::position::QueuePosition;
 use crate::claim::registry::ClaimRecord;
 use crate::client::Client;
 use crate::error::{
@@ -14,14 +15,14 @@ use crate::error::{
     translate,
 };
 use crate::paths::claim_prefix;
-use crate::queue::Queue;
-use crate::session::{looks::Seen, node::Node, requests::Session};
+use crate::queue::QueueListing;
+use crate::session::{looks::ConfirmedListing, node::Node, requests::Session};
 
 /// The node of the claim of an acquisition.
 pub(crate) struct ClaimNode<'a> {
     client: &'a Client,
     /// The lock's node.
-    lock: Arc<str>,
+    pub(crate) lock: Arc<str>,
     /// The session of the claim, until it has ended.
     session: Option<Arc<Session>>,
     node: NodeName,
@@ -52,18 +53,6 @@ enum NodeName {
     Ended,
 }
 
-/// The result of a look at the queue.
-pub(crate) struct Look {
-    /// When the request was sent that confirmed the session last: a hold counts from then.
-    pub(crate) confirmed: Moment,
-    pub(crate) queue: Arc<Queue>,
-    /// The index of the claim in the queue.
-    pub(crate) index: usize,
-    /// The lock's node.
-    pub(crate) lock: Arc<str>,
-    pub(crate) session: Arc<Session>,
-}
-
 impl<'a> ClaimNode<'a> {
     pub(crate) fn new(client: &'a Client, key: &LockKey) -> Self {
         Self {
@@ -85,7 +74,11 @@ impl<'a> ClaimNode<'a> {
     /// # Cancel safety
     ///
     /// Cancel safe: the next call continues where this one was.
-    pub(crate) async fn look(&mut self, claim: &mut Claim, doubt: bool) -> Result<Option<Look>> {
+    pub(crate) async fn look(
+        &mut self,
+        claim: &mut Claim,
+        doubt: bool,
+    ) -> Result<Option<QueuePosition>> {
         loop {
             let Some(session) = self.session(claim).await? else {
                 return Ok(None);
@@ -96,8 +89,7 @@ impl<'a> ClaimNode<'a> {
             let asked = Clock::Boot.now();
             let seen = match &self.node {
                 NodeName::Absent | NodeName::Ended => self.join(claim, &session).await?,
-                NodeName::Unanswered => self.find(claim, &session).await?,
-                NodeName::There(_) => self.relist(&session).await?,
+                NodeName::Unanswered | NodeName::There(_) => self.relist(claim, &session).await?,
             };
             let (Some((confirmed, queue)), NodeName::There(node)) = (seen, &self.node) else {
                 self.pause(&session).await;
@@ -109,36 +101,36 @@ impl<'a> ClaimNode<'a> {
                 continue;
             };
             (self.seen, self.fruitless) = (asked, 0);
-            return Ok(Some(self.look_at((confirmed, queue), index, session)));
+            return Ok(Some(QueuePosition {
+                confirmed,
+                queue,
+                index,
+                session,
+            }));
         }
     }
 
     /// Returns the recent look of another claim, if it shows the claim's node behind a claim that
     /// blocks it.
-    fn seen_by_others(&self, session: &Arc<Session>) -> Option<Look> {
+    fn seen_by_others(&self, session: &Arc<Session>) -> Option<QueuePosition> {
         let NodeName::There(node) = &self.node else {
             return None;
         };
-        let (confirmed, queue) = session.looks().seen_since(&self.lock, self.seen)?;
+        let (confirmed, queue) = session.looks.listed_since(&self.lock, self.seen)?;
         let index = queue.position(node.name())?;
         let is_new = Clock::Boot.now().since(confirmed) < DOUBT;
         let waits = blocking_claim(queue.modes(), index).is_some();
-        (is_new && waits).then(|| self.look_at((confirmed, queue), index, Arc::clone(session)))
-    }
-
-    fn look_at(&self, (confirmed, queue): Seen, index: usize, session: Arc<Session>) -> Look {
-        Look {
+        (is_new && waits).then(|| QueuePosition {
             confirmed,
             queue,
             index,
-            lock: Arc::clone(&self.lock),
-            session,
-        }
+            session: Arc::clone(session),
+        })
     }
 
     /// Waits before the next attempt after one without a result.
     async fn pause(&mut self, session: &Session) {
-        session.settled().await;
+        session.link.settled().await;
         self.fruitless += 1;
         if self.fruitless < PROMPT_ATTEMPTS {
             // Yield, so that the timeout of the caller is polled.
@@ -152,22 +144,19 @@ impl<'a> ClaimNode<'a> {
     pub(crate) async fn look_from_outside(
         &mut self,
         claim: &Claim,
-    ) -> Result<Option<(Arc<Session>, Queue)>> {
+    ) -> Result<Option<(Arc<Session>, QueueListing)>> {
         loop {
             let Some(session) = self.session(claim).await? else {
                 return Ok(None);
             };
             let children = match session.look(&self.lock).await {
-                Err(ZooKeeperError::NoNode) => Vec::new(),
-                answer => match self.retry_or_fail(&session, answer)? {
-                    Some(children) => children,
-                    None => {
-                        self.pause(&session).await;
-                        continue;
-                    }
-                },
+                Err(ZooKeeperError::NoNode) => Some(Vec::new()),
+                answer => self.retry_or_fail(&session, answer)?,
             };
-            return Ok(Some((session, Queue::new(children))));
+            if let Some(children) = children {
+                return Ok(Some((session, QueueListing::new(children))));
+            }
+            self.pause(&session).await;
         }
     }
 
@@ -180,19 +169,19 @@ impl<'a> ClaimNode<'a> {
     pub(crate) async fn check(
         &mut self,
         session: &Arc<Session>,
-        queue: &Queue,
+        queue: &QueueListing,
         in_the_way: Option<usize>,
     ) -> Result<()> {
         let in_the_way = in_the_way.map(|index| queue.name(index));
         let doubtful = queue.strangers().chain(in_the_way);
         for name in doubtful {
             let path = format!("{}/{name}", self.lock);
-            if self.client.is_known_claim(&path) {
+            if self.client.claims.has(&path) {
                 continue;
             }
             let answer = session.is_ephemeral(&path).await;
             match self.retry_or_fail(session, answer)? {
-                Some(true) => self.client.is_claim(path),
+                Some(true) => _ = self.client.claims.add(path),
                 Some(false) => return Err(no_claim(&path)),
                 None => return Ok(()),
             }
@@ -201,7 +190,7 @@ impl<'a> ClaimNode<'a> {
     }
 
     /// Grants the claim after a look without a claim in the way.
-    pub(crate) fn grant(&mut self, claim: &Claim, look: &Look) -> Answer {
+    pub(crate) fn grant(&mut self, claim: &Claim, look: &QueuePosition) -> Answer {
         self.session = None;
         let NodeName::There(node) = std::mem::replace(&mut self.node, NodeName::Absent) else {
             return Answer::Ended(claim_ended());
@@ -250,7 +239,11 @@ impl<'a> ClaimNode<'a> {
 
     /// Creates the node of the claim. The claim is registered before the request is sent, so that
     /// its node is deleted whatever becomes of the caller.
-    async fn join(&mut self, claim: &mut Claim, session: &Arc<Session>) -> Result<Option<Seen>> {
+    async fn join(
+        &mut self,
+        claim: &mut Claim,
+        session: &Arc<Session>,
+    ) -> Result<Option<ConfirmedListing>> {
         let (id, prefix) = (claim.id().claim(), claim_prefix(claim.id()));
         let record = ClaimRecord::new(session, &self.lock, &prefix, claim);
         self.client.registry.enter(id, record);
@@ -273,19 +266,20 @@ impl<'a> ClaimNode<'a> {
             Err(error) => {
                 // The server has answered that it created nothing.
                 self.forget_node(claim);
-                if error == ZooKeeperError::NoNode {
-                    self.make_lock(session).await?;
-                    Ok(None)
-                } else {
-                    Err(translate(error))
+                if error != ZooKeeperError::NoNode {
+                    return Err(translate(error));
                 }
+                self.make_lock(session).await?;
+                Ok(None)
             }
         }
     }
 
     /// Creates the lock's node, and the levels above it.
     async fn make_lock(&mut self, session: &Arc<Session>) -> Result<()> {
-        self.client.makes(&self.lock, session);
+        // It is deleted if no claim enters its queue.
+        let lock_nodes = &self.client.lock_nodes;
+        lock_nodes.left(Arc::clone(&self.lock), Arc::clone(session));
         let levels = self.client.paths.levels(&self.lock);
         match session.make(levels).await {
             // Another client that left the same level has deleted it just now.
@@ -297,54 +291,59 @@ impl<'a> ClaimNode<'a> {
         }
     }
 
-    /// Finds out whether the node was created, although no answer came.
-    async fn find(&mut self, claim: &mut Claim, session: &Arc<Session>) -> Result<Option<Seen>> {
-        let prefix = claim_prefix(claim.id());
+    /// Lists the queue again, and looks for a node whose creation was not answered.
+    ///
+    /// Invariant: if one committed state has the claim's node without an earlier claim, no later
+    /// state has an earlier one while the node exists. So the server may answer from an older state,
+    /// and only the lifetime of the session counts.
+    async fn relist(
+        &mut self,
+        claim: &mut Claim,
+        session: &Arc<Session>,
+    ) -> Result<Option<ConfirmedListing>> {
+        let is_unanswered = matches!(self.node, NodeName::Unanswered);
         let seen = session.look_together(&self.lock).await;
         if matches!(seen, Err(ZooKeeperError::NoNode)) {
-            self.forget_node(claim);
+            match is_unanswered {
+                true => self.forget_node(claim),
+                false => self.end(),
+            }
             return Ok(None);
         }
         let Some((confirmed, queue)) = self.retry_or_fail(session, seen)? else {
             return Ok(None);
         };
-        let found = match queue.find(&prefix) {
-            Some(name) => session.own(&self.lock, name).await,
-            None => Ok(None),
-        };
-        let Some(found) = self.retry_or_fail(session, found)? else {
+        if is_unanswered && !self.find(claim, session, &queue).await? {
             return Ok(None);
-        };
-        let Some(node) = found else {
-            self.forget_node(claim);
-            return Ok(None);
-        };
+        }
         self.client.replies.note(confirmed);
-        self.found(claim, node);
         Ok(Some((confirmed, queue)))
     }
 
-    /// Lists the queue again. Invariant: if one committed state has the claim's node without an
-    /// earlier claim, no later state has an earlier one while the node exists. So the server may
-    /// answer from an older state, and only the lifetime of the session counts.
-    async fn relist(&mut self, session: &Arc<Session>) -> Result<Option<Seen>> {
-        let seen = session.look_together(&self.lock).await;
-        if matches!(seen, Err(ZooKeeperError::NoNode)) {
-            self.end();
-            return Ok(None);
+    /// Finds out whether the node was created, although no answer came.
+    async fn find(
+        &mut self,
+        claim: &mut Claim,
+        session: &Session,
+        queue: &QueueListing,
+    ) -> Result<bool> {
+        let found = match queue.find(&claim_prefix(claim.id())) {
+            Some(name) => session.own(&self.lock, name).await,
+            None => Ok(None),
+        };
+        match self.retry_or_fail(session, found)? {
+            Some(Some(node)) => self.found(claim, node),
+            Some(None) => self.forget_node(claim),
+            None => {}
         }
-        let seen = self.retry_or_fail(session, seen)?;
-        if let Some((confirmed, _)) = &seen {
-            self.client.replies.note(*confirmed);
-        }
-        Ok(seen)
+        Ok(matches!(self.node, NodeName::There(_)))
     }
 
     fn found(&mut self, claim: &Claim, node: Node) {
         let (node, registry) = (Arc::new(node), &self.client.registry);
         let its_node = Some(Arc::clone(&node));
         registry.update(claim.id().claim(), |record| record.node = its_node);
-        self.client.joined(&self.lock);
+        self.client.lock_nodes.joined(&self.lock);
         self.node = NodeName::There(node);
     }
 
@@ -372,7 +371,7 @@ impl<'a> ClaimNode<'a> {
                 Ok(None)
             }
             Err(error) if is_loss_of_connection(&error) => {
-                session.request_sizes().check(&self.lock).map(|()| None)
+                session.link.request_sizes.check(&self.lock).map(|()| None)
             }
             Err(error) => Err(translate(error)),
         }

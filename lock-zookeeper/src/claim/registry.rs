@@ -1,9 +1,7 @@
 //! The claims and holds of a client.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::Arc;
-
 use std::time::Duration;
 
 use lock_core::LossReason;
@@ -37,8 +35,7 @@ pub(crate) struct ClaimRecord {
     pub(crate) released: Option<Moment>,
     /// When the next renewal of a renewed hold is due. Until then it is in use, unless its release
     /// was tried.
-    pub(crate) renewed_until: Option<Moment>,
-    _load: Arc<SessionLoad>,
+    renewed_until: Option<Moment>,
 }
 
 impl ClaimRecord {
@@ -60,8 +57,12 @@ impl ClaimRecord {
             stuck_since: None,
             released: None,
             renewed_until: None,
-            _load: Arc::new(SessionLoad::new(session, lock.len() + prefix.len())),
         }
+    }
+
+    /// Returns the share of the claim in the load of its session.
+    fn size(&self) -> usize {
+        self.lock.len() + self.prefix.len()
     }
 
     /// Returns true if the claim is abandoned: not in use, and not being released.
@@ -76,34 +77,13 @@ impl ClaimRecord {
     }
 }
 
-/// The share of a claim in the load of its session.
-struct SessionLoad {
-    session: Arc<Session>,
-    size: usize,
-}
-
-impl SessionLoad {
-    fn new(session: &Arc<Session>, size: usize) -> Self {
-        session.load(size);
-        Self {
-            session: Arc::clone(session),
-            size,
-        }
-    }
-}
-
-impl Drop for SessionLoad {
-    fn drop(&mut self) {
-        self.session.unload(self.size);
-    }
-}
-
 /// All claims of one client.
 #[derive(Default)]
 pub(crate) struct ClaimRegistry(Mutex<HashMap<ClaimId, ClaimRecord>>);
 
 impl ClaimRegistry {
     pub(crate) fn enter(&self, claim: ClaimId, record: ClaimRecord) {
+        record.session.load(record.size());
         self.0.lock().insert(claim, record);
     }
 
@@ -121,7 +101,7 @@ impl ClaimRegistry {
         let mut all = self.0.lock();
         for hold in holds {
             if let Some(record) = all.get_mut(&hold.claim()) {
-                let ttl = hold.ttl().min(record.session.timeout());
+                let ttl = hold.ttl().min(record.session.link.timeout());
                 record.renewed_until = Some(sent.plus(ttl / 3));
             }
         }
@@ -129,7 +109,9 @@ impl ClaimRegistry {
 
     /// Removes a record, because the claim has no node any more.
     pub(crate) fn leave(&self, claim: ClaimId) -> Option<ClaimRecord> {
-        self.0.lock().remove(&claim)
+        let left = self.0.lock().remove(&claim)?;
+        left.session.unload(left.size());
+        Some(left)
     }
 
     /// Returns true if `session` has a claim that is in use, or that may still be deleted.
@@ -143,53 +125,44 @@ impl ClaimRegistry {
 
     /// Returns the abandoned claims in `session`.
     pub(crate) fn abandoned_in(&self, session: &Arc<Session>) -> Vec<(ClaimId, ClaimRecord)> {
-        let (all, now) = (self.0.lock(), Clock::Boot.now());
-        let abandoned = all
-            .iter()
-            .filter(|(_, record)| Arc::ptr_eq(&record.session, session) && record.is_left(now));
-        abandoned
-            .map(|(claim, record)| (*claim, record.clone()))
-            .collect()
+        let now = Clock::Boot.now();
+        self.in_session(session, |record| record.is_left(now))
     }
 
-    /// Removes the records of all claims in `session`.
-    pub(crate) fn leave_all_in(&self, session: &Session) {
+    /// Removes the records of all claims in `session`, which takes no new ones any more.
+    pub(crate) fn leave_all_in(&self, session: &Arc<Session>) {
         self.0
             .lock()
-            .retain(|_, record| !std::ptr::eq(&*record.session, session));
+            .retain(|_, record| !Arc::ptr_eq(&record.session, session));
     }
 
     /// Reports the end of `session` to all its claims.
-    pub(crate) fn lose(&self, session: &Session) {
-        let lost: Vec<LossSender> = {
-            let all = self.0.lock();
-            let there = all
-                .values()
-                .filter(|record| std::ptr::eq(&*record.session, session));
-            there.map(|record| record.loss.clone()).collect()
-        };
-        lost.iter().for_each(|loss| loss.lost(LossReason::Removed));
+    pub(crate) fn lose(&self, session: &Arc<Session>) {
+        for (_, record) in self.in_session(session, |_| true) {
+            record.loss.lost(LossReason::Removed);
+        }
     }
 
     /// Limits all claims in `session` to `timeout` from `since` on, whatever was confirmed before.
-    pub(crate) fn limit(&self, session: &Session, since: Moment, timeout: Duration) {
-        let limited: Vec<(LossSender, Duration)> = {
-            let all = self.0.lock();
-            let there = all
-                .values()
-                .filter(|record| std::ptr::eq(&*record.session, session));
-            there
-                .map(|record| (record.loss.clone(), counted(timeout, record.lock_delay)))
-                .collect()
-        };
-        for (loss, ttl) in limited {
-            loss.limit(since, ttl);
+    pub(crate) fn limit(&self, session: &Arc<Session>, since: Moment, timeout: Duration) {
+        for (_, record) in self.in_session(session, |_| true) {
+            let ttl = counted(timeout, record.lock_delay);
+            record.loss.limit(since, ttl);
         }
     }
-}
 
-impl fmt::Debug for ClaimRegistry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.0.lock().keys()).finish()
+    /// Returns the claims in `session` for which `is_wanted` returns true.
+    fn in_session(
+        &self,
+        session: &Arc<Session>,
+        is_wanted: impl Fn(&ClaimRecord) -> bool,
+    ) -> Vec<(ClaimId, ClaimRecord)> {
+        let all = self.0.lock();
+        let wanted = all
+            .iter()
+            .filter(|(_, record)| Arc::ptr_eq(&record.session, session) && is_wanted(record));
+        wanted
+            .map(|(claim, record)| (*claim, record.clone()))
+            .collect()
     }
 }

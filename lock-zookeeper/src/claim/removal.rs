@@ -40,8 +40,8 @@ pub(crate) async fn remove(record: &ClaimRecord) -> Result<bool> {
             // it has ended.
             Err(error) if record.session.has_ended() || is_expired(&error) => return Ok(false),
             Err(error) if is_loss_of_connection(&error) => {
-                record.session.request_sizes().check(&record.lock)?;
-                record.session.settled().await;
+                record.session.link.request_sizes.check(&record.lock)?;
+                record.session.link.settled().await;
                 // Yield, so that the timeout of the caller is polled.
                 tokio::task::yield_now().await;
             }

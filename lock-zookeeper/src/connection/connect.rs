@@ -1,6 +1,5 @@
 //! Opens connections from a configuration.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -14,8 +13,9 @@ use crate::connection::diagnosis::{diagnose, version};
 use crate::connection::open::{Connection, Unready};
 use crate::connection::request_size::RequestSizes;
 #[cfg(feature = "tls")]
-use crate::connection::tls::Security;
-use crate::error::{BACKEND, DriverResult, config_error, translate};
+use crate::connection::tls::TlsSettings;
+use crate::error::{DriverResult, config_error, error_of, translate};
+use crate::url::with_port;
 
 /// The time after which a silent server is given up for another one, if two fifths of the session's
 /// timeout are not less.
@@ -23,9 +23,6 @@ const SILENCE_LIMIT: Duration = Duration::from_secs(2);
 
 /// The time after which a failed attempt has met a slow server rather than none.
 const SLOW: Duration = Duration::from_millis(300);
-
-/// The port of servers that are written without one.
-const DEFAULT_PORT: u16 = 2181;
 
 /// Opens connections to one ensemble.
 pub(crate) struct Connector {
@@ -36,8 +33,9 @@ pub(crate) struct Connector {
     user_comes_first: AtomicBool,
     /// The sizes of requests that the servers take.
     pub(crate) request_sizes: Arc<RequestSizes>,
+    is_secure: bool,
     #[cfg(feature = "tls")]
-    security: Option<Security>,
+    tls: Option<TlsSettings>,
 }
 
 impl Connector {
@@ -63,17 +61,27 @@ impl Connector {
                 "TLS needs the cargo feature `tls` of lock-zookeeper, which was turned off: leave its default features on",
             ));
         }
-        let servers: Result<Vec<String>> = config.servers.split(',').map(with_port).collect();
+        #[cfg(feature = "tls")]
+        let tls = match &config.tls {
+            Some(tls) => Some(TlsSettings::new(tls.clone(), &config.servers)?),
+            None => None,
+        };
+        let servers = config.servers.split(',').map(|server| {
+            with_port(server.trim()).map_err(|_problem| {
+                config_error(format!(
+                    "servers has {server:?}: write servers like host1:2181,host2:2181"
+                ))
+            })
+        });
+        let servers: Result<Vec<String>> = servers.collect();
         Ok(Self {
             servers: servers?,
             auth: config.auth.clone(),
             user_comes_first: AtomicBool::new(false),
             request_sizes: Arc::default(),
+            is_secure: config.tls.is_some(),
             #[cfg(feature = "tls")]
-            security: match &config.tls {
-                Some(tls) => Some(Security::new(tls.clone(), &config.servers)?),
-                None => None,
-            },
+            tls,
         })
     }
 
@@ -96,9 +104,8 @@ impl Connector {
             let mut was_slow = false;
             for server in self.servers() {
                 let begun = Clock::Boot.now();
-                let connected = self.connect(server, timeout, None).await;
-                match connected.and_then(|connection| Ok(connection.ready()?)) {
-                    Ok(connection) => return Ok(connection),
+                match self.connect(server, timeout, None).await {
+                    Ok(connection) => return Ok(connection.ready()),
                     Err(Failure::Setting(error)) => return Err(error),
                     Err(Failure::Driver(error)) => {
                         // Without any server, the attempt fails at once.
@@ -131,39 +138,31 @@ impl Connector {
             connector = connector.with_session(session.clone());
         }
         #[cfg(feature = "tls")]
-        let (connector, secure) = match &self.security {
-            Some(security) => {
-                let options = security.options().await.map_err(Failure::Setting)?;
-                (connector.with_tls(options), true)
+        let (connector, server) = match &self.tls {
+            Some(tls) => {
+                let options = tls.options().await.map_err(Failure::Setting)?;
+                (connector.with_tls(options), &*format!("tcp+tls://{server}"))
             }
-            None => (connector, false),
+            None => (connector, server),
         };
-        #[cfg(not(feature = "tls"))]
-        let secure = false;
+        let open = |connector| Unready::open(connector, server, goes_on, &self.request_sizes);
         let Some(auth) = &self.auth else {
-            let connection =
-                Connection::open(connector, server, secure, &self.request_sizes).await?;
-            return Ok(Unready::new(connection, goes_on));
+            return Ok(open(connector).await?);
         };
         if !self.user_comes_first.load(Ordering::Relaxed) {
             // Send the user after the connection where that works: some servers answer it before
             // they answer the connection, which the driver does not expect (zookeeper-client 0.11).
-            let opened =
-                Connection::open(connector.clone(), server, secure, &self.request_sizes).await;
-            let told = match opened.map(|connection| Unready::new(connection, goes_on)) {
-                Ok(connection) => told_later(connection, auth).await,
-                Err(error) => Err(error),
-            };
-            match told {
+            let told = async { told_later(open(connector.clone()).await?, auth).await };
+            match told.await {
                 // `enforce.auth.enabled`: the driver has asked something else before.
                 Err(ZooKeeperError::AuthFailed) => {}
                 outcome => return Ok(outcome?),
             }
         }
         let connector = connector.with_auth("digest", auth.as_bytes());
-        let connection = Connection::open(connector, server, secure, &self.request_sizes).await?;
+        let connection = open(connector).await?;
         self.user_comes_first.store(true, Ordering::Relaxed);
-        Ok(Unready::new(connection, goes_on))
+        Ok(connection)
     }
 
     /// Explains a failure to connect. The driver does not report the reason, so the server is asked
@@ -173,26 +172,21 @@ impl Connector {
             return translate(error).with_server(server.to_owned());
         }
         #[cfg(feature = "tls")]
-        if let Some(security) = &self.security
-            && let Some(told) = security.explain(server).await
+        if let Some(tls) = &self.tls
+            && let Some(told) = tls.explain(server).await
         {
             return told.with_server(server.to_owned());
         }
-        #[cfg(feature = "tls")]
-        let is_secure = self.security.is_some();
-        #[cfg(not(feature = "tls"))]
-        let is_secure = false;
-        let told = diagnose(server, is_secure, self.has_user()).await;
+        let told = diagnose(server, self.is_secure, self.has_user()).await;
         told.with_source(error).with_server(server.to_owned())
     }
 
     /// Returns the version of a server, if it says so: none does over TLS.
     pub(crate) async fn version(&self) -> Option<String> {
-        #[cfg(feature = "tls")]
-        if self.security.is_some() {
-            return None;
+        match self.is_secure {
+            true => None,
+            false => version(self.servers.first()?).await,
         }
-        version(self.servers.first()?).await
     }
 
     /// Returns the addresses of the servers, for errors.
@@ -219,43 +213,20 @@ impl From<ZooKeeperError> for Failure {
 }
 
 async fn told_later(connection: Unready, auth: &str) -> DriverResult<Unready> {
-    let asked = connection.get()?;
+    let asked = connection.get();
     let telling = asked.client().auth("digest", auth.as_bytes());
     asked.answer(telling).await?;
     Ok(connection)
 }
 
-/// Writes a server like `host:port`.
-fn with_port(server: &str) -> Result<String> {
-    let server = server.trim();
-    let (host, port) = match server.rsplit_once(':') {
-        Some((host, port)) if !port.contains(']') => (host, port.parse().unwrap_or(0)),
-        _ => (server, DEFAULT_PORT),
-    };
-    if host.is_empty() || port == 0 {
-        return Err(config_error(format!(
-            "servers has {server:?}: write servers like host1:2181,host2:2181"
-        )));
-    }
-    Ok(format!("{host}:{port}"))
-}
-
 /// Creates the error for a server that grants only longer sessions.
 pub(crate) fn too_short(ttl: Duration, shortest: Duration) -> Error {
-    Error::new(
+    error_of(
         ErrorKind::Unsupported,
         format!(
-            "a ttl of {} is shorter than any session that the server gives: use {} or more",
+            "ttl {} is shorter than the shortest session that the server grants: use {} or more",
             HumanDuration(ttl),
             HumanDuration(shortest)
         ),
     )
-    .with_backend(BACKEND)
-}
-
-impl fmt::Debug for Connector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Only the servers: the rest holds the password.
-        self.servers.fmt(f)
-    }
 }

@@ -1,6 +1,7 @@
 //! Explains why a server cannot be connected to: asks it without the driver, which does not report
 //! the reason.
 
+use std::borrow::Cow;
 use std::io;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::error::BACKEND;
+use crate::error::error_of;
 
 /// The time that each question may take.
 const LIMIT: Duration = Duration::from_millis(500);
@@ -35,70 +36,64 @@ enum Said {
 
 /// Returns the reason why there is no session on `server`.
 pub(crate) async fn diagnose(server: &str, is_secure: bool, has_user: bool) -> Error {
-    let (kind, message) = reason(server, is_secure, has_user).await;
-    Error::new(kind, message).with_backend(BACKEND)
+    let reason = reason(server, is_secure, has_user).await;
+    error_of(ErrorKind::Unavailable, reason)
 }
 
-async fn reason(server: &str, is_secure: bool, has_user: bool) -> (ErrorKind, String) {
-    let unavailable = |message: &str| (ErrorKind::Unavailable, message.to_owned());
+async fn reason(server: &str, is_secure: bool, has_user: bool) -> Cow<'static, str> {
     let mut stream = match timeout(LIMIT, TcpStream::connect(server)).await {
         Ok(Ok(stream)) => stream,
-        Ok(Err(error)) if was_closed(&error) => return unavailable(CLOSES_AT_ONCE),
+        Ok(Err(error)) if was_closed(&error) => return CLOSES_AT_ONCE.into(),
         Ok(Err(error)) => {
-            return unavailable(&format!(
+            return format!(
                 "cannot connect ({error}): check host and port, and that the server runs and is reachable"
-            ));
+            )
+            .into();
         }
         Err(_) => {
-            return unavailable(
-                "cannot connect in time: check host and port, and what is in between",
-            );
+            return "connecting timed out: check host and port, and the firewalls in between"
+                .into();
         }
     };
     match read(&mut stream, DOOR).await {
-        Said::Nothing => return unavailable(CLOSES_AT_ONCE),
-        Said::Words(words) => return unavailable(&stranger(&words)),
+        Said::Nothing => return CLOSES_AT_ONCE.into(),
+        Said::Words(words) => return stranger(&words),
         Said::Silence => {}
     }
     match ask(stream, b"srvr\n").await {
+        Said::Words(words) if words.starts_with(b"Zookeeper version") && is_secure => {
+            return "the server speaks plain text there: use its TLS port (secureClientPort), or a url or configuration without TLS".into();
+        }
         Said::Words(words) if words.starts_with(b"Zookeeper version") => {
-            if is_secure {
-                return unavailable(
-                    "the server speaks plain text there: use its TLS port (secureClientPort), or a url or configuration without TLS",
-                );
-            }
             let user = if has_user { ", and the user" } else { "" };
             // The server may have closed a connection since, which left room for this question.
-            return unavailable(&format!(
-                "the server runs but gives no session: it may have had as many connections as it allows from this address (maxClientCnxns), so close some or raise that; or look at its log, and check that most servers of the ensemble run{user}"
-            ));
+            return format!(
+                "the server runs but grants no session: it may have had as many connections as it allows from this address (maxClientCnxns), so close some or raise that; or look at its log, and check that most servers of the ensemble run{user}"
+            )
+            .into();
         }
         Said::Words(words) if words.starts_with(b"This ZooKeeper") => {
-            return unavailable(
-                "the server is not serving: check that most servers of the ensemble run",
-            );
+            return "the server is not serving: check that most servers of the ensemble run".into();
         }
         Said::Words(words) if !is_tls(&words) && !words.starts_with(b"srvr is not") => {
-            return unavailable(&stranger(&words));
+            return stranger(&words);
         }
         Said::Words(_) | Said::Nothing | Said::Silence => {}
     }
     if !is_secure && speaks_tls(server).await {
-        return unavailable(
-            "the server speaks TLS there: use its plain port (clientPort), or turn TLS on (zookeepers://)",
-        );
+        return "the server speaks TLS there: use its plain port (clientPort), or turn TLS on (zookeepers://)".into();
     }
-    unavailable("no answer in time: check that most servers of the ensemble run and are reachable")
+    "no answer in time: check that most servers of the ensemble run and are reachable".into()
 }
 
 /// Names the kind of server that says `words`, and the port of ZooKeeper.
-fn stranger(words: &[u8]) -> String {
+fn stranger(words: &[u8]) -> Cow<'static, str> {
     let (who, scheme) = match words {
         [b'-', b'A'..=b'Z', ..] => ("a Redis server", "use redis://, or "),
         [_, _, _, 0, 0x0a | 0xff, ..] => ("a MySQL server", "use mysql://, or "),
         _ => ("something else than ZooKeeper", "use "),
     };
-    format!("{who} answers there: {scheme}the port of ZooKeeper, 2181 by default")
+    format!("{who} answers there: {scheme}the port of ZooKeeper, 2181 by default").into()
 }
 
 /// Asks a server without TLS for its version, which it may refuse.

@@ -5,7 +5,6 @@
 //! loss of a connection and the request to continue, and [the session](crate::session::reattach)
 //! uses a client of its own for each connection.
 
-use std::fmt;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -13,6 +12,7 @@ use std::sync::atomic::AtomicBool;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use lock_core::backend::Mutex;
 use spawns_core::{Spawn, Task};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -24,10 +24,9 @@ use zookeeper_client::{
 
 use crate::connection::request_size::{RequestSize, RequestSizes};
 use crate::error::{DriverResult, is_end_of_session, is_loss_of_connection};
-use lock_core::backend::Mutex;
 
 /// The driver's task, which reads and writes.
-type Driving = Pin<Box<dyn Future<Output = ()> + Send>>;
+type DriverTask = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// An open connection, or one that has ended. Dropping the last handle of an open one closes the session.
 pub(crate) struct Connection {
@@ -35,7 +34,7 @@ pub(crate) struct Connection {
     ended: watch::Receiver<Option<SessionState>>,
     task: AbortHandle,
     runtime: Handle,
-    request_sizes: Arc<RequestSizes>,
+    pub(crate) request_sizes: Arc<RequestSizes>,
     /// Set once its end was counted against the requests that were under way.
     is_told: AtomicBool,
     /// Dropped after all watchers: they panic when they outlive the driver's task.
@@ -44,25 +43,18 @@ pub(crate) struct Connection {
 
 /// The driver's task once it has been stopped.
 #[derive(Default)]
-struct Stopped(Mutex<Option<Driving>>);
+struct Stopped(Mutex<Option<DriverTask>>);
 
 impl Connection {
     /// Connects to one server with `connector`.
-    pub(crate) async fn open(
+    async fn open(
         connector: Connector,
         server: &str,
-        secure: bool,
         request_sizes: &Arc<RequestSizes>,
     ) -> DriverResult<Arc<Self>> {
         let spawned = Spawned::default();
         // The driver's futures are large.
-        let client = if secure {
-            spawned
-                .catch(Box::pin(secure_connect(connector, server)))
-                .await
-        } else {
-            spawned.catch(Box::pin(connector.connect(server))).await
-        }?;
+        let client = spawned.catch(Box::pin(connector.connect(server))).await?;
         let driving = spawned.0.lock().take();
         let (end, ended) = watch::channel(None);
         let stopped = Arc::<Stopped>::default();
@@ -99,9 +91,15 @@ impl Connection {
         self.ended.borrow().is_some()
     }
 
-    /// Returns the end of the connection, which does not keep it open.
-    pub(crate) fn end(&self) -> End {
-        End(self.ended.clone())
+    /// Waits for the end, without keeping the connection open. Resolves to the driver's last state.
+    pub(crate) fn end(&self) -> impl Future<Output = SessionState> + Send + use<> {
+        let mut ended = self.ended.clone();
+        async move {
+            match ended.wait_for(Option::is_some).await {
+                Ok(state) => state.unwrap_or(SessionState::Disconnected),
+                Err(_gone) => SessionState::Disconnected,
+            }
+        }
     }
 
     /// Waits for the answer to a request of this connection, at most until the connection ends.
@@ -118,7 +116,7 @@ impl Connection {
                 }
                 answer => answer,
             },
-            _state = self.end().reached() => Err(ZooKeeperError::ConnectionLoss),
+            _state = self.end() => Err(ZooKeeperError::ConnectionLoss),
         }
     }
 
@@ -139,18 +137,13 @@ impl Connection {
         answer
     }
 
-    /// Returns the sizes that requests may have.
-    pub(crate) fn request_sizes(&self) -> &Arc<RequestSizes> {
-        &self.request_sizes
-    }
-
     /// Closes the connection without ending the session.
     fn abandon(self: Arc<Self>) {
         self.task.abort();
         let runtime = self.runtime.clone();
         runtime.spawn(async move {
             // Before the end, the driver would close the session.
-            let _state = self.end().reached().await;
+            let _state = self.end().await;
             drop(self);
         });
     }
@@ -167,52 +160,45 @@ impl Connection {
 /// A connection that is not ready for use yet. If it never is, a session that it continues is left
 /// open for the next attempt, and a new session is closed.
 pub(crate) struct Unready {
-    connection: Option<Arc<Connection>>,
+    connection: Arc<Connection>,
     goes_on: bool,
 }
 
 impl Unready {
-    pub(crate) fn new(connection: Arc<Connection>, goes_on: bool) -> Self {
-        Self {
-            connection: Some(connection),
+    /// Connects to one server with `connector`, which continues a session if it `goes_on`.
+    pub(crate) async fn open(
+        connector: Connector,
+        server: &str,
+        goes_on: bool,
+        request_sizes: &Arc<RequestSizes>,
+    ) -> DriverResult<Self> {
+        let connection = Connection::open(connector, server, request_sizes).await?;
+        Ok(Self {
+            connection,
             goes_on,
-        }
+        })
     }
 
     /// Returns the connection, which is ready for use.
-    pub(crate) fn ready(mut self) -> DriverResult<Arc<Connection>> {
-        self.connection.take().ok_or(ZooKeeperError::ConnectionLoss)
+    pub(crate) fn ready(mut self) -> Arc<Connection> {
+        self.goes_on = false;
+        Arc::clone(&self.connection)
     }
 
-    pub(crate) fn get(&self) -> DriverResult<&Connection> {
-        let connection = self.connection.as_deref();
-        connection.ok_or(ZooKeeperError::ConnectionLoss)
+    pub(crate) fn get(&self) -> &Connection {
+        &self.connection
     }
 }
 
 impl Drop for Unready {
     fn drop(&mut self) {
-        if let Some(connection) = self.connection.take_if(|_| self.goes_on) {
-            connection.abandon();
-        }
-    }
-}
-
-/// The end of a connection.
-pub(crate) struct End(watch::Receiver<Option<SessionState>>);
-
-impl End {
-    /// Waits for the end; returns the driver's last state.
-    pub(crate) async fn reached(mut self) -> SessionState {
-        match self.0.wait_for(Option::is_some).await {
-            Ok(state) => state.unwrap_or(SessionState::Disconnected),
-            Err(_gone) => SessionState::Disconnected,
+        if self.goes_on {
+            Arc::clone(&self.connection).abandon();
         }
     }
 }
 
 /// A watch that is open as long as its connection.
-#[derive(Debug)]
 pub(crate) struct Watcher {
     watcher: OneshotWatcher,
     connection: Arc<Connection>,
@@ -227,30 +213,14 @@ impl Watcher {
         } = self;
         tokio::select! {
             event = watcher.changed() => Some(event),
-            _state = connection.end().reached() => None,
+            _state = connection.end() => None,
         }
     }
 }
 
-#[cfg(feature = "tls")]
-fn secure_connect(
-    connector: Connector,
-    server: &str,
-) -> impl Future<Output = DriverResult<ZooKeeper>> + Send {
-    connector.secure_connect(server)
-}
-
-#[cfg(not(feature = "tls"))]
-fn secure_connect(
-    connector: Connector,
-    server: &str,
-) -> impl Future<Output = DriverResult<ZooKeeper>> + Send {
-    connector.connect(server)
-}
-
 /// The task that the driver wanted to spawn.
 #[derive(Default)]
-struct Spawned(Mutex<Option<Driving>>);
+struct Spawned(Mutex<Option<DriverTask>>);
 
 impl Spawned {
     /// Runs `connecting`, and keeps the task that it spawns.
@@ -274,7 +244,7 @@ impl Spawn for Spawned {
 /// The driver's task until it loses the connection. In that poll the driver begins to connect anew,
 /// and sends nothing until the new connection is open.
 struct Guarded {
-    driving: Option<Driving>,
+    driving: Option<DriverTask>,
     states: StateWatcher,
     stopped: Arc<Stopped>,
     end: watch::Sender<Option<SessionState>>,
@@ -308,11 +278,5 @@ impl Future for Guarded {
 impl Drop for Guarded {
     fn drop(&mut self) {
         self.stop();
-    }
-}
-
-impl fmt::Debug for Connection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.client.session_id().fmt(f)
     }
 }

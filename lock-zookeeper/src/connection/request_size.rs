@@ -33,7 +33,7 @@ const BESIDE: usize = 32;
 const CLAIM_NAME: usize = 128;
 
 /// The size of one request.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(crate) struct RequestSize {
     bytes: usize,
     operations: usize,
@@ -54,17 +54,15 @@ impl RequestSize {
 }
 
 /// The size of requests that a client's servers are known to take.
-#[derive(Debug)]
 pub(crate) struct RequestSizes(Mutex<RequestLimits>);
 
-#[derive(Debug)]
 struct RequestLimits {
     most: usize,
     suspect: Option<Suspect>,
 }
 
 /// The largest request that was under way when its connection ended.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 struct Suspect {
     bytes: usize,
     /// The number of connections in a row, with no answer to a request of that size in between.
@@ -93,17 +91,14 @@ impl RequestSizes {
         let limit = self.0.lock().most.min(bytes);
         let mut items = items.into_iter().peekable();
         std::iter::from_fn(move || {
-            let (mut part, mut request_size) = (vec![items.next()?], 0);
-            request_size += part.first().map_or(0, |first| path(first) + BESIDE);
-            while part.len() < most
-                && let Some(next) = items.next_if(|next| {
-                    request_size += path(next) + BESIDE;
-                    request_size <= limit
-                })
-            {
+            let (mut part, mut request_size) = (Vec::new(), 0);
+            while let Some(next) = items.next_if(|next| {
+                request_size += path(next) + BESIDE;
+                part.is_empty() || part.len() < most && request_size <= limit
+            }) {
                 part.push(next);
             }
-            Some(part)
+            (!part.is_empty()).then_some(part)
         })
     }
 
@@ -141,7 +136,7 @@ impl RequestSizes {
             known.suspect = None;
             tracing::info!(
                 bytes = known.most,
-                "zookeeper: connections end with large requests, which are made smaller"
+                "zookeeper: servers close the connection with large requests, sending smaller ones"
             );
         }
     }

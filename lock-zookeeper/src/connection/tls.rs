@@ -19,11 +19,11 @@ use crate::error::{BACKEND, config_error, translate};
 const WORD_LIMIT: Duration = Duration::from_millis(500);
 
 /// Makes connections secure.
-pub(crate) struct Security {
+pub(crate) struct TlsSettings {
     files: Tls,
 }
 
-impl Security {
+impl TlsSettings {
     pub(crate) fn new(files: Tls, servers: &str) -> Result<Self> {
         files.check()?;
         for server in servers.split(',') {
@@ -38,7 +38,10 @@ impl Security {
         let files = self.files.clone();
         let read = tokio::task::spawn_blocking(move || options(&files)).await;
         read.unwrap_or_else(|source| {
-            Err(config_error("reading the certificates was cut short").with_source(source))
+            Err(
+                config_error("tls: reading the certificate files was cut short: connect again")
+                    .with_source(source),
+            )
         })
     }
 

@@ -7,12 +7,11 @@
 //! not report it for creations within a transaction (ZOOKEEPER-4026).
 
 use std::collections::{HashMap, HashSet};
-use std::fmt;
 use std::sync::Arc;
-use std::task::{Context, Waker};
 
+use futures_util::FutureExt;
 use futures_util::future::join_all;
-use lock_core::backend::{InFlight, Mutex, OneInFlight};
+use lock_core::backend::{Detached, InFlight, Mutex, OneInFlight};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use zookeeper_client::{
@@ -22,7 +21,7 @@ use zookeeper_client::{
 use crate::connection::open::Connection;
 use crate::connection::request_size::{REQUEST_MAX, RequestSize};
 use crate::error::DriverResult;
-use crate::queue::Queue;
+use crate::queue::QueueListing;
 use crate::session::connection::SessionConnection;
 use crate::session::node::{Joined, made, was_there};
 
@@ -55,19 +54,19 @@ struct Gathered {
 struct JoinRequest {
     lock: Arc<str>,
     start: String,
-    asker: Asker<Joined>,
+    sender: ReplySender<Joined>,
 }
 
 struct Removal {
     path: String,
-    asker: Asker<DriverResult<bool>>,
+    sender: ReplySender<DriverResult<bool>>,
 }
 
 /// The queues that one request has listed.
-type Queues = HashMap<Arc<str>, DriverResult<Arc<Queue>>>;
+type ListedQueues = HashMap<Arc<str>, DriverResult<Arc<QueueListing>>>;
 
-/// The caller that waits for an answer.
-struct Asker<T> {
+/// Sends the answer to the caller that waits for it.
+struct ReplySender<T> {
     answer: oneshot::Sender<T>,
     _in_flight: OneInFlight,
 }
@@ -94,11 +93,11 @@ impl Batches {
     /// Creates a node that begins with `start` in the queue of `lock`, and lists the queue right
     /// behind it.
     pub(crate) async fn join(self: &Arc<Self>, lock: &Arc<str>, start: String) -> Joined {
-        let together = self.gather(|gathered, asker| {
+        let together = self.gather(|gathered, sender| {
             gathered.claims.push(JoinRequest {
                 lock: Arc::clone(lock),
                 start: start.clone(),
-                asker,
+                sender,
             });
         });
         let _alone = match together {
@@ -127,16 +126,16 @@ impl Batches {
         let children = connection.answer(listing).await;
         let request_size = RequestSize::of([&*start]);
         let node = made(&start, connection.answer_to(request_size, creating).await);
-        let queue = children.map(|children| Arc::new(Queue::new(children)));
+        let queue = children.map(|children| Arc::new(QueueListing::new(children)));
         Joined { node, queue }
     }
 
     /// Deletes the node at `path`. Returns true if it was there.
     pub(crate) async fn remove(self: &Arc<Self>, path: &str) -> DriverResult<bool> {
-        let together = self.gather(|gathered, asker| {
+        let together = self.gather(|gathered, sender| {
             gathered.removals.push(Removal {
                 path: path.to_owned(),
-                asker,
+                sender,
             });
         });
         let _alone = match together {
@@ -149,11 +148,8 @@ impl Batches {
             self.send(&mut gathered);
             connection.client().delete(path, None)
         };
-        was_there(
-            connection
-                .answer_to(RequestSize::of([path]), removing)
-                .await,
-        )
+        let request_size = RequestSize::of([path]);
+        was_there(connection.answer_to(request_size, removing).await)
     }
 
     /// Sends what has gathered, so that the next request follows it.
@@ -164,7 +160,7 @@ impl Batches {
     /// Adds a request to the batch if others are under way; else its caller sends it alone.
     fn gather<T>(
         self: &Arc<Self>,
-        enter: impl FnOnce(&mut Gathered, Asker<T>),
+        enter: impl FnOnce(&mut Gathered, ReplySender<T>),
     ) -> Result<oneshot::Receiver<T>, OneInFlight> {
         let (others, in_flight) = self.in_flight.enter();
         if others == 0 {
@@ -173,11 +169,11 @@ impl Batches {
         let (answer, answered) = oneshot::channel();
         let mut gathered = self.gathered.lock();
         let is_first = gathered.is_empty();
-        let asker = Asker {
+        let sender = ReplySender {
             answer,
             _in_flight: in_flight,
         };
-        enter(&mut gathered, asker);
+        enter(&mut gathered, sender);
         if gathered.len() >= BATCH_MAX {
             self.send(&mut gathered);
         } else if is_first {
@@ -204,7 +200,7 @@ impl Batches {
             Ok(connection) => connection,
             Err(error) => return refuse(claims, removals, &error),
         };
-        let request_sizes = self.link.request_sizes();
+        let request_sizes = &self.link.request_sizes;
         for removals in request_sizes.cut(removals, BATCH_MAX, REQUEST_MAX, |removal| {
             removal.path.len()
         }) {
@@ -217,13 +213,7 @@ impl Batches {
 
     /// Polls `asking` once, so that it sends its requests now, and spawns the rest of it.
     fn start(&self, asking: impl Future<Output = ()> + Send + 'static) {
-        let mut asking = Box::pin(asking);
-        let sent = asking
-            .as_mut()
-            .poll(&mut Context::from_waker(Waker::noop()));
-        if sent.is_pending() {
-            self.runtime.spawn(asking);
-        }
+        let _sent = Detached::new(&self.runtime, asking).now_or_never();
     }
 }
 
@@ -237,8 +227,8 @@ impl Gathered {
     }
 }
 
-impl<T> Asker<T> {
-    fn tell(self, answer: T) {
+impl<T> ReplySender<T> {
+    fn send(self, answer: T) {
         // The caller may be gone.
         let _ = self.answer.send(answer);
     }
@@ -276,7 +266,7 @@ async fn remove(connection: Arc<Connection>, removals: Vec<Removal>) {
     match connection.answer_to(request_size, all_removed).await {
         Ok(true) => removals
             .into_iter()
-            .for_each(|removal| removal.asker.tell(Ok(true))),
+            .for_each(|removal| removal.sender.send(Ok(true))),
         Ok(false) => {
             // Also the requests of callers that are gone.
             let removing: Vec<_> = removals
@@ -285,12 +275,12 @@ async fn remove(connection: Arc<Connection>, removals: Vec<Removal>) {
                 .collect();
             let removed = join_all(removing).await;
             for (removal, removed) in removals.into_iter().zip(removed) {
-                removal.asker.tell(was_there(removed));
+                removal.sender.send(was_there(removed));
             }
         }
         Err(error) => removals
             .into_iter()
-            .for_each(|removal| removal.asker.tell(Err(error.clone()))),
+            .for_each(|removal| removal.sender.send(Err(error.clone()))),
     }
 }
 
@@ -312,18 +302,18 @@ async fn join(connection: Arc<Connection>, acls: Acls<'static>, claims: Vec<Join
         let queue = match &queues {
             Ok(queues) => queues.get(&claim.lock).cloned().unwrap_or_else(|| {
                 Err(ZooKeeperError::UnexpectedError(
-                    "an answer of another kind".into(),
+                    "the server answered a listing with another kind of result".into(),
                 ))
             }),
             Err(error) => Err(error.clone()),
         };
         let node = made(&claim.start, created);
-        claim.asker.tell(Joined { node, queue });
+        claim.sender.send(Joined { node, queue });
     }
 }
 
 /// Lists the queues of `locks`.
-async fn look(connection: &Connection, locks: HashSet<Arc<str>>) -> DriverResult<Queues> {
+async fn look(connection: &Connection, locks: HashSet<Arc<str>>) -> DriverResult<ListedQueues> {
     let mut looking = connection.client().new_multi_reader();
     for lock in &locks {
         looking.add_get_children(lock)?;
@@ -332,7 +322,7 @@ async fn look(connection: &Connection, locks: HashSet<Arc<str>>) -> DriverResult
     let answers = connection.answer_to(request_size, looking.commit()).await?;
     let queues = locks.into_iter().zip(answers).filter_map(|(lock, answer)| {
         let queue = match answer {
-            MultiReadResult::Children { children } => Ok(Arc::new(Queue::new(children))),
+            MultiReadResult::Children { children } => Ok(Arc::new(QueueListing::new(children))),
             MultiReadResult::Error { err } => Err(err),
             _ => return None,
         };
@@ -343,15 +333,10 @@ async fn look(connection: &Connection, locks: HashSet<Arc<str>>) -> DriverResult
 
 /// Answers requests that cannot be sent.
 fn refuse(claims: Vec<JoinRequest>, removals: Vec<Removal>, error: &ZooKeeperError) {
-    let removals = removals.into_iter().map(|removal| removal.asker);
-    removals.for_each(|asker| asker.tell(Err(error.clone())));
-    for claim in claims {
-        claim.asker.tell(Joined::refused(error.clone()));
+    for removal in removals {
+        removal.sender.send(Err(error.clone()));
     }
-}
-
-impl fmt::Debug for Batches {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Batches").finish_non_exhaustive()
+    for claim in claims {
+        claim.sender.send(Joined::refused(error.clone()));
     }
 }

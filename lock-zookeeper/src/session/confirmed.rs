@@ -11,10 +11,10 @@ const PART_OF_TTL: u32 = 50;
 
 /// The last confirmation of one session. Every transaction in it confirms it: a creation, a
 /// deletion, or one that changes nothing.
-#[derive(Debug, Default)]
-pub(crate) struct Confirmed(Mutex<Option<Moment>>);
+#[derive(Default)]
+pub(crate) struct LastConfirmation(Mutex<Option<Moment>>);
 
-impl Confirmed {
+impl LastConfirmation {
     /// Notes the answer to a transaction that was sent at `sent`.
     pub(crate) fn note(&self, sent: Moment) {
         let mut last = self.0.lock();
@@ -37,7 +37,7 @@ mod tests {
 
     #[test]
     fn a_confirmation_is_of_use_for_a_part_of_the_ttl() {
-        let confirmed = Confirmed::default();
+        let confirmed = LastConfirmation::default();
         let long = Duration::from_secs(30);
         let earlier = Clock::Boot.now();
         let sent = earlier.plus(Duration::from_secs(1));

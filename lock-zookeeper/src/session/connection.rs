@@ -1,16 +1,15 @@
 //! The present connection of a session, and the timeout that its server grants.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use lock_core::backend::Mutex;
 use tokio::sync::watch;
-use zookeeper_client::{Error as ZooKeeperError, SessionInfo};
+use zookeeper_client::{Error as ZooKeeperError, SessionInfo, SessionState, Stat};
 
-use crate::connection::open::{Connection, End};
+use crate::connection::open::{Connection, Watcher};
 use crate::connection::request_size::RequestSizes;
 use crate::error::DriverResult;
-use lock_core::backend::Mutex;
 
 /// A server that dies may not have reported the last heartbeats to the leader: those of half a
 /// tick, which is at most a quarter of the shortest session, and at most this with any tick up to 4
@@ -18,8 +17,8 @@ use lock_core::backend::Mutex;
 const UNTOLD_MAX: Duration = Duration::from_secs(2);
 
 /// The state of a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SessionStatus {
     Connected,
     /// It has no connection, and may continue over another one.
     Broken,
@@ -27,15 +26,15 @@ pub(crate) enum State {
 }
 
 /// The connection of one session.
-#[derive(Debug)]
 pub(crate) struct SessionConnection {
-    session: SessionInfo,
-    asked: Duration,
-    request_sizes: Arc<RequestSizes>,
+    pub(crate) session: SessionInfo,
+    /// The timeout that the session asked for.
+    pub(crate) asked: Duration,
+    pub(crate) request_sizes: Arc<RequestSizes>,
     connection: Mutex<Option<Arc<Connection>>>,
-    /// In milliseconds.
-    timeout: AtomicU64,
-    state: watch::Sender<State>,
+    /// The timeout that the present server has granted.
+    timeout: Mutex<Duration>,
+    state: watch::Sender<SessionStatus>,
 }
 
 impl SessionConnection {
@@ -44,29 +43,16 @@ impl SessionConnection {
         Self {
             session: connection.client().session().clone(),
             asked,
-            request_sizes: Arc::clone(connection.request_sizes()),
-            timeout: AtomicU64::new(in_milliseconds(connection.timeout())),
+            request_sizes: Arc::clone(&connection.request_sizes),
+            timeout: Mutex::new(connection.timeout()),
             connection: Mutex::new(Some(connection)),
-            state: watch::Sender::new(State::Connected),
+            state: watch::Sender::new(SessionStatus::Connected),
         }
-    }
-
-    pub(crate) fn session(&self) -> &SessionInfo {
-        &self.session
-    }
-
-    pub(crate) fn asked(&self) -> Duration {
-        self.asked
-    }
-
-    /// Returns the sizes that requests may have.
-    pub(crate) fn request_sizes(&self) -> &RequestSizes {
-        &self.request_sizes
     }
 
     /// Returns how long the session lives without a sign of life, as its present server has said.
     pub(crate) fn timeout(&self) -> Duration {
-        Duration::from_millis(self.timeout.load(Ordering::SeqCst)).min(self.asked)
+        self.asked.min(*self.timeout.lock())
     }
 
     /// Returns the connection for requests.
@@ -78,6 +64,14 @@ impl SessionConnection {
         }
     }
 
+    /// Reads the state of the node at `path`, if there is one, and watches it.
+    pub(crate) async fn stat_and_watch(&self, path: &str) -> DriverResult<(Option<Stat>, Watcher)> {
+        let connection = self.current()?;
+        let asking = connection.client().check_and_watch_stat(path);
+        let (stat, watcher) = connection.answer(asking).await?;
+        Ok((stat, connection.watcher(watcher)))
+    }
+
     /// Waits until there is a connection, or the session has ended.
     pub(crate) async fn settled(&self) {
         let mut states = self.state.subscribe();
@@ -85,9 +79,9 @@ impl SessionConnection {
             // Copied, since `current` looks at it, too.
             let state = *states.borrow_and_update();
             let is_settled = match state {
-                State::Connected => self.current().is_ok(),
-                State::Broken => false,
-                State::Ended => true,
+                SessionStatus::Connected => self.current().is_ok(),
+                SessionStatus::Broken => false,
+                SessionStatus::Ended => true,
             };
             // The end of a connection is noted soon, which is a change.
             if is_settled || states.changed().await.is_err() {
@@ -97,42 +91,36 @@ impl SessionConnection {
     }
 
     pub(crate) fn has_ended(&self) -> bool {
-        *self.state.borrow() == State::Ended
+        *self.state.borrow() == SessionStatus::Ended
     }
 
     /// Returns the changes of the state. The receiver does not keep the connection open.
-    pub(crate) fn states(&self) -> watch::Receiver<State> {
+    pub(crate) fn states(&self) -> watch::Receiver<SessionStatus> {
         self.state.subscribe()
     }
 
-    pub(crate) fn end_of_connection(&self) -> Option<End> {
-        self.connection
-            .lock()
-            .as_ref()
-            .map(|connection| connection.end())
+    /// Returns the end of the present connection, which does not keep it open.
+    pub(crate) fn end_of_connection(&self) -> Option<impl Future<Output = SessionState> + use<>> {
+        let connection = self.connection.lock();
+        connection.as_ref().map(|connection| connection.end())
     }
 
     /// Continues over `connection`.
     pub(crate) fn connected(&self, connection: Arc<Connection>) {
-        let timeout = in_milliseconds(connection.timeout());
-        self.timeout.store(timeout, Ordering::SeqCst);
+        *self.timeout.lock() = connection.timeout();
         *self.connection.lock() = Some(connection);
-        self.state.send_replace(State::Connected);
+        self.state.send_replace(SessionStatus::Connected);
     }
 
     pub(crate) fn broken(&self) {
         *self.connection.lock() = None;
-        self.state.send_replace(State::Broken);
+        self.state.send_replace(SessionStatus::Broken);
     }
 
     pub(crate) fn end(&self) {
         *self.connection.lock() = None;
-        self.state.send_replace(State::Ended);
+        self.state.send_replace(SessionStatus::Ended);
     }
-}
-
-fn in_milliseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Returns the part of a session's timeout that counts for a hold with this lock delay.

@@ -10,11 +10,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::backend::{Clock, Moment, Mutex};
-use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::error::DriverResult;
-use crate::queue::Queue;
+use crate::queue::QueueListing;
 
 /// The largest number of looks at once in a session.
 const LOOKS_AT_ONCE: usize = 8;
@@ -26,60 +25,75 @@ const REMEMBERED: Duration = Duration::from_secs(5);
 const QUEUES_MIN: usize = 64;
 
 /// A queue, and when the request was sent that confirmed its session.
-pub(crate) type Seen = (Moment, Arc<Queue>);
+pub(crate) type ConfirmedListing = (Moment, Arc<QueueListing>);
 
-pub(super) type Asker = oneshot::Sender<DriverResult<Seen>>;
+type Answer = oneshot::Sender<DriverResult<ConfirmedListing>>;
 
 /// The looks of one session.
-#[derive(Debug)]
 pub(crate) struct Looks {
-    pub(super) queues: Mutex<HashMap<Arc<str>, Entry>>,
+    queues: Mutex<HashMap<Arc<str>, QueueLooks>>,
     pub(super) limit: Semaphore,
-    pub(super) runtime: Handle,
 }
 
-#[derive(Debug, Default)]
-pub(super) struct Entry {
-    pub(super) is_under_way: bool,
-    pub(super) askers: Vec<Asker>,
+/// The looks at one queue.
+#[derive(Default)]
+struct QueueLooks {
+    is_under_way: bool,
+    /// The callers that wait for the next look.
+    waiting: Vec<Answer>,
     /// The queue that was seen last, and when that was requested.
-    pub(super) last: Option<(Moment, Seen)>,
+    last: Option<(Moment, ConfirmedListing)>,
 }
 
-impl Looks {
-    /// Makes the looks of the session that lives on `runtime`.
-    pub(crate) fn new(runtime: Handle) -> Self {
+impl Default for Looks {
+    fn default() -> Self {
         Self {
             queues: Mutex::default(),
             limit: Semaphore::new(LOOKS_AT_ONCE),
-            runtime,
         }
     }
+}
 
+impl Looks {
     /// Returns the queue of `lock` from a look that was sent after `moment`.
-    pub(crate) fn seen_since(&self, lock: &str, moment: Moment) -> Option<Seen> {
+    pub(crate) fn listed_since(&self, lock: &str, moment: Moment) -> Option<ConfirmedListing> {
         let queues = self.queues.lock();
-        let (sent, seen) = queues.get(lock)?.last.as_ref()?;
-        (*sent > moment).then(|| seen.clone())
+        let (sent, listing) = queues.get(lock)?.last.as_ref()?;
+        (*sent > moment).then(|| listing.clone())
     }
 
-    /// Joins the next look at the queue of `lock`; `None` if the caller has to look now.
-    pub(super) fn ask(&self, lock: &Arc<str>) -> Option<oneshot::Receiver<DriverResult<Seen>>> {
+    /// Has the next look at the queue of `lock` send `answer`. Returns true if no look is under
+    /// way, so that the caller has to begin one.
+    pub(super) fn ask(&self, lock: &Arc<str>, answer: Answer) -> bool {
         let mut queues = self.queues.lock();
         if queues.len() >= QUEUES_MIN && !queues.contains_key(lock) {
             let now = Clock::Boot.now();
-            queues.retain(|_, entry| {
-                let last = entry.last.as_ref();
-                entry.is_under_way || last.is_some_and(|(sent, _)| now.since(*sent) < REMEMBERED)
+            queues.retain(|_, looks| {
+                let last = looks.last.as_ref();
+                looks.is_under_way || last.is_some_and(|(sent, _)| now.since(*sent) < REMEMBERED)
             });
         }
-        let entry = queues.entry(Arc::clone(lock)).or_default();
-        if !entry.is_under_way {
-            entry.is_under_way = true;
-            return None;
+        let looks = queues.entry(Arc::clone(lock)).or_default();
+        looks.waiting.push(answer);
+        !std::mem::replace(&mut looks.is_under_way, true)
+    }
+
+    /// Returns the callers that the next look at the queue of `lock` answers; `None` if there are
+    /// none, so that no look is under way any more.
+    pub(super) fn begin(&self, lock: &Arc<str>) -> Option<Vec<Answer>> {
+        let mut queues = self.queues.lock();
+        let looks = queues.get_mut(lock)?;
+        looks.waiting.retain(|answer| !answer.is_closed());
+        looks.is_under_way = !looks.waiting.is_empty();
+        looks
+            .is_under_way
+            .then(|| std::mem::take(&mut looks.waiting))
+    }
+
+    /// Notes what a look at the queue of `lock` has shown that was sent at `sent`.
+    pub(super) fn remember(&self, lock: &Arc<str>, sent: Moment, listing: ConfirmedListing) {
+        if let Some(looks) = self.queues.lock().get_mut(lock) {
+            looks.last = Some((sent, listing));
         }
-        let (asker, answer) = oneshot::channel();
-        entry.askers.push(asker);
-        Some(answer)
     }
 }

@@ -2,15 +2,12 @@
 
 use std::sync::Arc;
 
-use lock_core::backend::{ClaimId, LossSender};
 use zookeeper_client::{CreateSequence, Error as ZooKeeperError, Stat};
 
-use crate::connection::open::Watcher;
 use crate::error::DriverResult;
-use crate::queue::Queue;
+use crate::queue::QueueListing;
 
 /// A claim's node.
-#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Node {
     pub(crate) path: String,
     pub(crate) czxid: i64,
@@ -23,6 +20,12 @@ impl Node {
     }
 }
 
+/// The outcome of a claim: its node, and its queue.
+pub(crate) struct Joined {
+    pub(crate) node: DriverResult<Node>,
+    pub(crate) queue: DriverResult<Arc<QueueListing>>,
+}
+
 impl Joined {
     /// Makes the outcome of a claim that was not sent.
     pub(crate) fn refused(error: ZooKeeperError) -> Self {
@@ -31,20 +34,6 @@ impl Joined {
             queue: Err(error),
         }
     }
-}
-
-/// The outcome of a claim: its node, and its queue.
-pub(crate) struct Joined {
-    pub(crate) node: DriverResult<Node>,
-    pub(crate) queue: DriverResult<Arc<Queue>>,
-}
-
-/// A hold with a watched node.
-#[derive(Debug)]
-pub(crate) struct WatchedNode {
-    pub(crate) claim: ClaimId,
-    pub(crate) loss: LossSender,
-    pub(crate) watcher: Watcher,
 }
 
 /// Returns the created node, whose name begins with `start`.

@@ -6,21 +6,18 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use lock_core::backend::{Backoff, Clock, Deadlines, Moment, Mutex};
-use lock_core::{Error, ErrorKind, Result, TTL_RANGE};
+use lock_core::{ErrorKind, Result, TTL_RANGE};
 use tokio::runtime::Handle;
-use tokio::sync::Mutex as FairMutex;
-use tokio::sync::mpsc::unbounded_channel;
-use tokio::sync::watch;
+use tokio::sync::{Mutex as FairMutex, watch};
 
 use crate::claim::registry::ClaimRegistry;
 use crate::claim::removal::remove_abandoned;
 use crate::connection::connect::too_short;
 use crate::connection::open::Connection;
-use crate::error::{BACKEND, no_answer};
+use crate::error::{error_of, no_answer};
 use crate::lock_nodes::LockNodeSweeper;
-use crate::session::connection::{SessionConnection, State};
+use crate::session::connection::{SessionConnection, SessionStatus};
 use crate::session::reattach::{CLOSING_LIMIT, Reattaching};
-use crate::session::removal_watch::tell_of_removals;
 use crate::session::requests::Session;
 
 /// The time that opening a session may take.
@@ -39,7 +36,7 @@ const REFUSED: Duration = Duration::from_secs(5);
 const ROUND: Duration = Duration::from_secs(1);
 
 /// The options of new sessions.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct SessionOptions {
     pub(crate) reattaching: Arc<Reattaching>,
     pub(crate) registry: Arc<ClaimRegistry>,
@@ -48,16 +45,15 @@ pub(crate) struct SessionOptions {
 }
 
 /// Opens sessions on one runtime, and closes unused ones.
-#[derive(Debug)]
 pub(crate) struct SessionPool {
     options: SessionOptions,
     runtime: Handle,
-    sessions: Mutex<HashMap<Duration, Arc<PooledSession>>>,
+    sessions: Mutex<HashMap<Duration, Arc<TtlSession>>>,
 }
 
 /// The session for one ttl.
-#[derive(Debug, Default)]
-struct PooledSession {
+#[derive(Default)]
+struct TtlSession {
     session: Mutex<Option<Arc<Session>>>,
     /// When opening one failed last.
     refused: Mutex<Option<Moment>>,
@@ -124,7 +120,7 @@ impl SessionPool {
         }
     }
 
-    async fn open(&self, pooled: Arc<PooledSession>, ttl: Duration) -> Result<Arc<Session>> {
+    async fn open(&self, pooled: Arc<TtlSession>, ttl: Duration) -> Result<Arc<Session>> {
         // Wait here, so that a caller that gives up leaves the queue.
         let turn = Arc::clone(&pooled.opening).lock_owned().await;
         if let Some(session) = pooled.current() {
@@ -171,29 +167,25 @@ impl SessionPool {
         work: impl Future<Output = Result<T>> + Send + 'static,
     ) -> Result<T> {
         self.runtime.spawn(work).await.unwrap_or_else(|source| {
-            Err(Error::new(
-                ErrorKind::Unavailable,
-                "the runtime that sessions live on has ended: connect on another one",
-            )
-            .with_backend(BACKEND)
-            .with_source(source))
+            let message = "the runtime of the sessions has ended: connect on another one";
+            Err(error_of(ErrorKind::Unavailable, message).with_source(source))
         })
     }
 
-    fn pooled(&self, ttl: Duration) -> Arc<PooledSession> {
+    fn pooled(&self, ttl: Duration) -> Arc<TtlSession> {
         let mut sessions = self.sessions.lock();
         if let Some(pooled) = sessions.get(&ttl) {
             return Arc::clone(pooled);
         }
         // An entry without another handle has no session, and none is being opened for it.
         sessions.retain(|_, pooled| Arc::strong_count(pooled) > 1 || pooled.current().is_some());
-        let pooled = Arc::<PooledSession>::default();
+        let pooled = Arc::<TtlSession>::default();
         sessions.insert(ttl, Arc::clone(&pooled));
         pooled
     }
 }
 
-impl PooledSession {
+impl TtlSession {
     fn current(&self) -> Option<Arc<Session>> {
         let session = self.session.lock();
         let session = session.as_ref().filter(|session| session.is_fit())?;
@@ -206,11 +198,6 @@ impl PooledSession {
         refused.is_some_and(|at| Clock::Boot.now().since(at) < REFUSED)
     }
 
-    fn refused(&self) {
-        let mut refused = self.refused.lock();
-        *refused = Some(Clock::Boot.now());
-    }
-
     /// Removes the session if it is still this one.
     fn forget(&self, session: &Session) {
         let mut current = self.session.lock();
@@ -220,31 +207,24 @@ impl PooledSession {
 
 async fn open(
     options: SessionOptions,
-    pooled: Arc<PooledSession>,
+    pooled: Arc<TtlSession>,
     ttl: Duration,
 ) -> Result<Arc<Session>> {
-    let connection = options
-        .connect(ttl)
-        .await
-        .inspect_err(|_refused| pooled.refused())?;
+    let connection = options.connect(ttl).await.inspect_err(|_refused| {
+        *pooled.refused.lock() = Some(Clock::Boot.now());
+    })?;
     if connection.timeout() > ttl {
         return Err(too_short(ttl, connection.timeout()));
     }
-    let (watches, begin) = unbounded_channel();
     let link = Arc::new(SessionConnection::new(connection, ttl));
     let reattaching = Arc::clone(&options.reattaching);
     let (states, weak_link) = (link.states(), Arc::downgrade(&link));
-    let session = Arc::new(Session::new(
-        link,
-        reattaching.connector.has_user(),
-        watches,
-    ));
+    let session = Arc::new(Session::new(link, reattaching.connector.has_user()));
     *pooled.session.lock() = Some(Arc::clone(&session));
     let weak = Arc::downgrade(&session);
     let keeper_runtime = Handle::current();
     let registry = Arc::downgrade(&options.registry);
     keeper_runtime.spawn(reattaching.keep_connected(weak_link, weak.clone()));
-    keeper_runtime.spawn(tell_of_removals(begin, registry.clone()));
     keeper_runtime.spawn(give_back_what_is_left(
         weak.clone(),
         registry.clone(),
@@ -284,14 +264,14 @@ async fn give_back_what_is_left(
 /// Reports the end of a session, and closes it if it was unused for a while.
 async fn look_after(
     session: Weak<Session>,
-    pooled: Weak<PooledSession>,
+    pooled: Weak<TtlSession>,
     registry: Weak<ClaimRegistry>,
-    mut states: watch::Receiver<State>,
+    mut states: watch::Receiver<SessionStatus>,
 ) {
     loop {
         let round = Clock::Boot.now().plus(ROUND);
         let ended = tokio::select! {
-            _state = states.wait_for(|state| *state == State::Ended) => true,
+            _state = states.wait_for(|state| *state == SessionStatus::Ended) => true,
             () = Clock::Boot.sleep_until(round) => false,
         };
         let (Some(session), Some(registry)) = (session.upgrade(), registry.upgrade()) else {

@@ -38,7 +38,6 @@ const ATTEMPT_LIMIT: Duration = Duration::from_secs(3);
 pub(crate) const CLOSING_LIMIT: Duration = Duration::from_millis(500);
 
 /// The reattachment of a client's sessions.
-#[derive(Debug)]
 pub(crate) struct Reattaching {
     pub(crate) connector: Arc<Connector>,
     /// The records keep sessions open.
@@ -82,7 +81,7 @@ impl Reattaching {
             let Some(end) = link.upgrade().and_then(|link| link.end_of_connection()) else {
                 return;
             };
-            let state = end.reached().await;
+            let state = end.await;
             let Some(link) = link.upgrade() else { return };
             link.broken();
             if state == SessionState::Expired {
@@ -110,11 +109,6 @@ impl Reattaching {
         servers
     }
 
-    fn has_failed(&self, server: &str) {
-        let mut failed = self.failed.lock();
-        failed.insert(server.to_owned(), Clock::Boot.now());
-    }
-
     /// Limits all claims of the session to `given` from now on.
     fn limit(&self, session: &Weak<Session>, given: Duration) {
         if let (Some(session), Some(registry)) = (session.upgrade(), self.registry.upgrade()) {
@@ -128,7 +122,9 @@ impl Reattaching {
         link: &SessionConnection,
         session: &Weak<Session>,
     ) -> Option<Arc<Connection>> {
-        let ends = session_end(link);
+        // No server has the session then. Servers end sessions at the next tick after their
+        // timeout, and no tick is longer than half of that.
+        let ends = Clock::Boot.now().plus(link.timeout() * 3 / 2);
         let mut backoff = Backoff::new(PAUSE_MIN, PAUSE_MAX);
         loop {
             for server in self.servers() {
@@ -141,16 +137,20 @@ impl Reattaching {
                     Ok(Ok(connection)) => return Some(connection),
                     Ok(Err(Failure::Driver(ZooKeeperError::SessionExpired))) => return None,
                     Ok(Err(Failure::Driver(error))) => {
-                        tracing::debug!(server, %error, "zookeeper: a session does not go on yet");
+                        tracing::debug!(server, %error, "zookeeper: reconnecting a session failed, trying the next server");
                     }
                     Ok(Err(Failure::Setting(error))) => {
-                        tracing::warn!(%error, "zookeeper: a session cannot go on");
+                        tracing::warn!(%error, "zookeeper: the settings of a session's connection failed, trying again");
                     }
                     Err(_) => {
-                        tracing::debug!(server, "zookeeper: no answer to a session that goes on");
+                        tracing::debug!(
+                            server,
+                            "zookeeper: reconnecting a session timed out, trying the next server"
+                        );
                     }
                 }
-                self.has_failed(server);
+                let now = Clock::Boot.now();
+                self.failed.lock().insert(server.to_owned(), now);
             }
             let now = Clock::Boot.now();
             if now >= ends {
@@ -168,33 +168,26 @@ impl Reattaching {
         link: &SessionConnection,
         session: &Weak<Session>,
     ) -> Result<Arc<Connection>, Failure> {
-        let probe = self.connector.connect(server, link.asked(), None).await?;
-        let (given, closed) = {
-            let probe = probe.ready()?;
-            (probe.timeout().min(link.asked()), probe.end())
-        };
+        let probe = self.connector.connect(server, link.asked, None).await?;
+        let probe = probe.ready();
+        let (given, closed) = (probe.timeout().min(link.asked), probe.end());
+        drop(probe);
         self.limit(session, given);
         // The server may allow no other connection from this address.
-        let _state = tokio::time::timeout(CLOSING_LIMIT, closed.reached()).await;
-        let info = Some(link.session());
-        let connection = self.connector.connect(server, link.asked(), info).await?;
+        let _state = tokio::time::timeout(CLOSING_LIMIT, closed).await;
+        let info = Some(&link.session);
+        let connection = self.connector.connect(server, link.asked, info).await?;
         // The driver forgets which state the session has seen, and another member may be behind it.
-        let asked = connection.get()?;
+        let asked = connection.get();
         asked.answer(asked.client().sync("/")).await?;
-        let connection = connection.ready()?;
+        let connection = connection.ready();
         if connection.timeout() < link.timeout() {
             tracing::info!(
                 server,
                 timeout = ?connection.timeout(),
-                "zookeeper: the server gives a shorter session than before"
+                "zookeeper: the server grants the session a shorter timeout than before"
             );
         }
         Ok(connection)
     }
-}
-
-/// Returns when no server has the session any more, if its connection was lost now. Servers end
-/// sessions at the next tick after their timeout, and no tick is longer than half of that.
-fn session_end(link: &SessionConnection) -> Moment {
-    Clock::Boot.now().plus(link.timeout() * 3 / 2)
 }

@@ -1,15 +1,14 @@
 //! A set that remembers a limited number of values.
 
-use lock_core::backend::Mutex;
-use std::borrow::Borrow;
 use std::collections::HashSet;
 use std::hash::Hash;
+
+use lock_core::backend::Mutex;
 
 /// The largest number of values; then all are forgotten.
 const REMEMBERED: usize = 1024;
 
 /// A set of bounded size.
-#[derive(Debug)]
 pub(crate) struct Remembered<T>(Mutex<HashSet<T>>);
 
 impl<T> Default for Remembered<T> {
@@ -19,11 +18,7 @@ impl<T> Default for Remembered<T> {
 }
 
 impl<T: Eq + Hash> Remembered<T> {
-    pub(crate) fn has<Q>(&self, value: &Q) -> bool
-    where
-        T: Borrow<Q>,
-        Q: Eq + Hash + ?Sized,
-    {
+    pub(crate) fn has(&self, value: &T) -> bool {
         self.0.lock().contains(value)
     }
 
@@ -32,7 +27,7 @@ impl<T: Eq + Hash> Remembered<T> {
     }
 
     /// Adds `value`. Returns true if it was new.
-    pub(crate) fn is_new(&self, value: T) -> bool {
+    pub(crate) fn add(&self, value: T) -> bool {
         let mut values = self.0.lock();
         if values.len() >= REMEMBERED {
             values.clear();

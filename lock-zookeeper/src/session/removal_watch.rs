@@ -1,19 +1,24 @@
-//! Reports deleted nodes to their holds: one task for all watches of a session.
+//! The report of a deleted node to its hold.
 
 use std::sync::Weak;
 
-use futures_util::StreamExt;
-use futures_util::stream::FuturesUnordered;
 use lock_core::LossReason;
-use tokio::sync::mpsc::UnboundedReceiver;
+use lock_core::backend::{ClaimId, LossSender};
 use zookeeper_client::EventType;
 
 use crate::claim::registry::ClaimRegistry;
-use crate::session::node::WatchedNode;
+use crate::connection::open::Watcher;
+
+/// A hold with a watched node.
+pub(crate) struct WatchedNode {
+    pub(crate) claim: ClaimId,
+    pub(crate) loss: LossSender,
+    pub(crate) watcher: Watcher,
+}
 
 impl WatchedNode {
     /// Waits for a change of the node, and reports a deletion.
-    async fn tell(self, registry: &Weak<ClaimRegistry>) {
+    pub(crate) async fn tell(self, registry: Weak<ClaimRegistry>) {
         match self.watcher.changed().await.map(|event| event.event_type) {
             Some(EventType::NodeDeleted) => self.loss.lost(LossReason::Removed),
             // The task of the session reports its end.
@@ -28,24 +33,6 @@ impl WatchedNode {
                     registry.update(self.claim, |record| record.is_watched = false);
                 }
             }
-        }
-    }
-}
-
-/// Reports deletions for all watches that `begin`, until the session is dropped.
-pub(crate) async fn tell_of_removals(
-    mut begin: UnboundedReceiver<WatchedNode>,
-    registry: Weak<ClaimRegistry>,
-) {
-    let mut telling = FuturesUnordered::new();
-    loop {
-        // Both branches are cancel safe.
-        tokio::select! {
-            watched = begin.recv() => match watched {
-                Some(watched) => telling.push(watched.tell(&registry)),
-                None => return,
-            },
-            Some(()) = telling.next() => {}
         }
     }
 }

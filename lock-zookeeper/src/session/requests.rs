@@ -9,22 +9,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use lock_core::backend::{Clock, Moment, Mutex};
 use tokio::runtime::Handle;
-use tokio::sync::mpsc::UnboundedSender;
-use zookeeper_client::{
-    Acls, Error as ZooKeeperError, MultiReadResult, MultiWriteError, SessionId, Stat,
-};
+use tokio::task::JoinSet;
+use zookeeper_client::{Acls, Error as ZooKeeperError, MultiReadResult, MultiWriteError, Stat};
 
 use crate::connection::open::{Connection, Watcher};
-use crate::connection::request_size::{RequestSize, RequestSizes};
+use crate::connection::request_size::RequestSize;
 use crate::error::DriverResult;
 use crate::session::batch::Batches;
-use crate::session::confirmed::Confirmed;
+use crate::session::confirmed::LastConfirmation;
 use crate::session::connection::{SessionConnection, counted};
 use crate::session::looks::Looks;
-use crate::session::node::{Joined, Node, WatchedNode};
-use crate::session::shared_watches::{SharedWatches, Watching};
+use crate::session::node::{Joined, Node};
+use crate::session::shared_watches::{SharedWatch, SharedWatches};
 
 /// The largest sum of path lengths in one session, in bytes. The end of a session deletes its nodes
 /// in one transaction, which has to be shorter than a megabyte (`jute.maxbuffer`, ZOOKEEPER-4306).
@@ -34,14 +33,15 @@ const LOAD_MAX: usize = 512 * 1024;
 const ANY_VERSION: i32 = -1;
 
 /// A session; dropping it closes it and deletes its nodes.
-#[derive(Debug)]
 pub(crate) struct Session {
-    pub(super) link: Arc<SessionConnection>,
+    pub(crate) link: Arc<SessionConnection>,
+    pub(crate) looks: Looks,
     batches: Arc<Batches>,
-    looks: Looks,
     shared_watches: SharedWatches,
-    confirmed: Confirmed,
-    watches: UnboundedSender<WatchedNode>,
+    confirmed: LastConfirmation,
+    pub(super) runtime: Handle,
+    /// The tasks that report deleted nodes to their holds. Their watches keep the connection open.
+    reporting: Mutex<JoinSet<()>>,
     pub(super) acls: Acls<'static>,
     used: Mutex<Moment>,
     retired: AtomicBool,
@@ -50,13 +50,8 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Makes a session on the runtime of the caller. The receiver of `watches` reports deleted
-    /// nodes to their holds.
-    pub(crate) fn new(
-        link: Arc<SessionConnection>,
-        has_user: bool,
-        watches: UnboundedSender<WatchedNode>,
-    ) -> Self {
+    /// Makes a session on the runtime of the caller.
+    pub(crate) fn new(link: Arc<SessionConnection>, has_user: bool) -> Self {
         let acls = if has_user {
             Acls::creator_all()
         } else {
@@ -65,10 +60,11 @@ impl Session {
         Self {
             batches: Batches::new(Arc::clone(&link), acls, Handle::current()),
             link,
-            looks: Looks::new(Handle::current()),
+            looks: Looks::default(),
             shared_watches: SharedWatches::default(),
-            confirmed: Confirmed::default(),
-            watches,
+            confirmed: LastConfirmation::default(),
+            runtime: Handle::current(),
+            reporting: Mutex::default(),
             acls,
             used: Mutex::new(Clock::Boot.now()),
             retired: AtomicBool::new(false),
@@ -76,24 +72,10 @@ impl Session {
         }
     }
 
-    pub(crate) fn id(&self) -> SessionId {
-        self.link.session().id()
-    }
-
     /// Returns how long a hold with this lock delay counts, the delay included, from a request that
     /// the leader has confirmed.
     pub(crate) fn ttl(&self, lock_delay: Duration) -> Duration {
         counted(self.link.timeout(), lock_delay)
-    }
-
-    /// Returns how long the session lives without a sign of life, as its present server has said.
-    pub(crate) fn timeout(&self) -> Duration {
-        self.link.timeout()
-    }
-
-    /// Waits until the session has a connection, or has ended.
-    pub(crate) async fn settled(&self) {
-        self.link.settled().await;
     }
 
     /// Returns true if new claims may use it.
@@ -147,15 +129,6 @@ impl Session {
             self.confirmed.note(sent);
         }
         joined
-    }
-
-    /// Returns the sizes that requests may have.
-    pub(crate) fn request_sizes(&self) -> &RequestSizes {
-        self.link.request_sizes()
-    }
-
-    pub(crate) fn looks(&self) -> &Looks {
-        &self.looks
     }
 
     /// Lists the queue of `lock` as it was when the last transaction of this session was answered,
@@ -253,33 +226,32 @@ impl Session {
             .await
     }
 
-    async fn stat_and_watch(&self, path: &str) -> DriverResult<(Option<Stat>, Watcher)> {
-        let connection = self.link.current()?;
-        let asking = connection.client().check_and_watch_stat(path);
-        let (stat, watcher) = connection.answer(asking).await?;
-        Ok((stat, connection.watcher(watcher)))
-    }
-
     /// Like [`has`](Self::has), and watches the node.
     pub(crate) async fn has_and_watches(&self, node: &Node) -> DriverResult<Option<Watcher>> {
-        let (stat, watcher) = self.stat_and_watch(&node.path).await?;
+        let (stat, watcher) = self.link.stat_and_watch(&node.path).await?;
         Ok(self.is(node, stat).then_some(watcher))
     }
 
-    /// Reads `nodes` in one request, and returns for each whether it is there; `None` for those
-    /// that the user may not read, for which [has](Self::has) may still answer.
-    pub(crate) async fn have(&self, nodes: &[&Node]) -> Vec<Option<DriverResult<bool>>> {
+    /// Reads `nodes` in one request, and returns for each whether it is there. Nodes that the user
+    /// may not read are then looked for one by one.
+    pub(crate) async fn have(&self, nodes: &[&Node]) -> Vec<DriverResult<bool>> {
         let paths: Vec<&str> = nodes.iter().map(|node| &*node.path).collect();
-        match self.read(&paths).await {
-            Ok(answers) if answers.len() == nodes.len() => {
-                let answers = nodes.iter().zip(answers);
-                answers
-                    .map(|(node, answer)| self.is_read(node, answer))
-                    .collect()
+        let answers = match self.read(&paths).await {
+            Ok(answers) if answers.len() == nodes.len() => answers,
+            Ok(_) => Vec::new(),
+            Err(error) => return vec![Err(error); nodes.len()],
+        };
+        let mut answers = answers.into_iter();
+        let having = nodes.iter().map(|node| {
+            let is_read = answers.next().and_then(|answer| self.is_read(node, answer));
+            async move {
+                match is_read {
+                    Some(answer) => answer,
+                    None => self.has(node).await,
+                }
             }
-            Ok(_) => vec![None; nodes.len()],
-            Err(error) => vec![Some(Err(error)); nodes.len()],
-        }
+        });
+        join_all(having).await
     }
 
     fn is_read(&self, node: &Node, answer: MultiReadResult) -> Option<DriverResult<bool>> {
@@ -308,11 +280,11 @@ impl Session {
         self.read(&["/"]).await.map(drop)
     }
 
-    /// Reports later changes of the node to its hold.
-    pub(crate) fn tells(&self, watched: WatchedNode) {
-        if self.watches.send(watched).is_err() {
-            tracing::debug!("the runtime of a session has ended, and the session with it");
-        }
+    /// Runs a task that reports the deletion of a node, until the session is dropped.
+    pub(crate) fn spawn_report(&self, report: impl Future<Output = ()> + Send + 'static) {
+        let mut reporting = self.reporting.lock();
+        while reporting.try_join_next().is_some() {}
+        reporting.spawn_on(report, &self.runtime);
     }
 
     fn is(&self, node: &Node, stat: Option<Stat>) -> bool {
@@ -320,11 +292,11 @@ impl Session {
     }
 
     fn owns(&self, stat: &Stat) -> bool {
-        stat.ephemeral_owner == self.id().0
+        stat.ephemeral_owner == self.link.session.id().0
     }
 
     /// Watches the claim at `path`, together with other waiters.
-    pub(crate) fn watch(&self, path: &str) -> Watching {
+    pub(crate) fn watch(&self, path: &str) -> SharedWatch {
         self.shared_watches.watch(&self.link, path)
     }
 

@@ -2,83 +2,59 @@
 
 use std::sync::Arc;
 
-use lock_core::backend::Clock;
+use lock_core::backend::{Clock, Detached};
+use tokio::sync::oneshot;
 use zookeeper_client::Error as ZooKeeperError;
 
 use crate::error::DriverResult;
-use crate::queue::Queue;
-use crate::session::looks::Seen;
+use crate::queue::QueueListing;
+use crate::session::looks::ConfirmedListing;
 use crate::session::requests::Session;
-
-/// A look that is under way. If callers wait for the next one, it begins when this one is dropped.
-struct SharedLook<'a> {
-    session: &'a Arc<Session>,
-    lock: &'a Arc<str>,
-}
 
 impl Session {
     /// Looks at the queue of `lock` through the leader, and confirms the session. Callers that ask
     /// while a look is under way share the next one.
-    pub(crate) async fn look_together(self: &Arc<Self>, lock: &Arc<str>) -> DriverResult<Seen> {
-        if let Some(answer) = self.looks().ask(lock) {
-            return answer.await.unwrap_or(Err(ZooKeeperError::ConnectionLoss));
-        }
-        let under_way = SharedLook {
-            session: self,
-            lock,
+    pub(crate) async fn look_together(
+        self: &Arc<Self>,
+        lock: &Arc<str>,
+    ) -> DriverResult<ConfirmedListing> {
+        let (answer, mut answered) = oneshot::channel();
+        let answer = if self.looks.ask(lock, answer) {
+            let looking = look_while_wanted(Arc::clone(self), Arc::clone(lock));
+            // The looks of later callers go on without this one.
+            let looking = Detached::new(&self.runtime, looking);
+            tokio::select! {
+                biased;
+                () = looking => answered.await,
+                answer = &mut answered => answer,
+            }
+        } else {
+            answered.await
         };
-        let seen = under_way.look().await;
-        drop(under_way);
-        seen
+        answer.unwrap_or(Err(ZooKeeperError::ConnectionLoss))
     }
 }
 
-impl SharedLook<'_> {
-    /// Looks at the queue, and answers the callers that asked before the look was sent.
-    async fn look(&self) -> DriverResult<Seen> {
-        let looks = self.session.looks();
-        let _one_of_few = looks.limit.acquire().await;
-        let askers = match looks.queues.lock().get_mut(self.lock) {
-            Some(entry) => std::mem::take(&mut entry.askers),
-            None => Vec::new(),
+/// Looks at the queue of `lock` until no caller waits for another look. Each look answers the
+/// callers that asked before it was sent.
+async fn look_while_wanted(session: Arc<Session>, lock: Arc<str>) {
+    loop {
+        let _one_of_few = session.looks.limit.acquire().await;
+        let Some(callers) = session.looks.begin(&lock) else {
+            return;
         };
         let sent = Clock::Boot.now();
-        let (confirmed, children) = match self.session.confirmed_lately() {
-            Some(confirmed) => (confirmed, self.session.list(self.lock).await),
-            None => (sent, self.session.look_and_confirm(self.lock).await),
+        let (confirmed, children) = match session.confirmed_lately() {
+            Some(confirmed) => (confirmed, session.list(&lock).await),
+            None => (sent, session.look_and_confirm(&lock).await),
         };
-        let seen = children.map(|children| (confirmed, Arc::new(Queue::new(children))));
-        if let (Ok(seen), Some(entry)) = (&seen, looks.queues.lock().get_mut(self.lock)) {
-            entry.last = Some((sent, seen.clone()));
+        let listing = children.map(|children| (confirmed, Arc::new(QueueListing::new(children))));
+        if let Ok(listing) = &listing {
+            session.looks.remember(&lock, sent, listing.clone());
         }
-        for asker in askers {
+        for caller in callers {
             // The caller may be gone.
-            let _ = asker.send(seen.clone());
-        }
-        seen
-    }
-}
-
-impl Drop for SharedLook<'_> {
-    fn drop(&mut self) {
-        let looks = self.session.looks();
-        let is_wanted = match looks.queues.lock().get_mut(self.lock) {
-            Some(entry) => {
-                entry.is_under_way = !entry.askers.is_empty();
-                entry.is_under_way
-            }
-            None => false,
-        };
-        if is_wanted {
-            let (session, lock) = (Arc::clone(self.session), Arc::clone(self.lock));
-            looks.runtime.spawn(async move {
-                let next = SharedLook {
-                    session: &session,
-                    lock: &lock,
-                };
-                // The waiting callers get the answer.
-                let _seen = next.look().await;
-            });
+            let _unheard = caller.send(listing.clone());
         }
     }
 }

@@ -1,24 +1,22 @@
 //! Watches that waiters of a session share: one on the server for each claim.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared, WeakShared};
+use lock_core::backend::Mutex;
 
 use crate::error::DriverResult;
 use crate::session::connection::SessionConnection;
-use lock_core::backend::Mutex;
 
 /// The number of paths from which on unused ones are removed.
 const SWEEP_MIN: usize = 64;
 
-/// The change of a watched claim.
-pub(crate) type Change = Shared<BoxFuture<'static, ()>>;
+type Opening = BoxFuture<'static, DriverResult<Option<ClaimWatch>>>;
 
 /// A watch that is requested or open. It ends with its last handle.
-pub(crate) type Watching = Shared<BoxFuture<'static, DriverResult<Option<ClaimWatch>>>>;
+pub(crate) type SharedWatch = Shared<Opening>;
 
 /// A claim that is watched.
 #[derive(Clone)]
@@ -27,7 +25,8 @@ pub(crate) struct ClaimWatch {
     pub(crate) changes: i32,
     /// True for an ephemeral node, as claims are.
     pub(crate) is_ephemeral: bool,
-    pub(crate) changed: Change,
+    /// Resolves at its change, or at the end of the connection.
+    pub(crate) changed: Shared<BoxFuture<'static, ()>>,
 }
 
 /// The watches of one session.
@@ -36,34 +35,34 @@ pub(crate) struct SharedWatches(Mutex<WatchedPaths>);
 
 #[derive(Default)]
 struct WatchedPaths {
-    watching: HashMap<String, WeakShared<BoxFuture<'static, DriverResult<Option<ClaimWatch>>>>>,
+    watches: HashMap<String, WeakShared<Opening>>,
     sweep_at: usize,
 }
 
 impl SharedWatches {
     /// Watches the claim at `path`, or joins an open watch of it; resolves to `None` if the claim
     /// is gone.
-    pub(crate) fn watch(&self, link: &Arc<SessionConnection>, path: &str) -> Watching {
+    pub(crate) fn watch(&self, link: &Arc<SessionConnection>, path: &str) -> SharedWatch {
         let mut paths = self.0.lock();
-        let known = paths.watching.get(path).and_then(WeakShared::upgrade);
-        if let Some(watching) = known.filter(is_open) {
-            return watching;
+        let known = paths.watches.get(path).and_then(WeakShared::upgrade);
+        if let Some(shared) = known.filter(is_open) {
+            return shared;
         }
-        if paths.watching.len() >= paths.sweep_at {
-            paths.watching.retain(|_, known| known.upgrade().is_some());
-            paths.sweep_at = SWEEP_MIN.max(2 * paths.watching.len());
+        if paths.watches.len() >= paths.sweep_at {
+            paths.watches.retain(|_, known| known.upgrade().is_some());
+            paths.sweep_at = SWEEP_MIN.max(2 * paths.watches.len());
         }
-        let watching = watch(Arc::clone(link), path.to_owned()).boxed().shared();
-        if let Some(weak) = watching.downgrade() {
-            paths.watching.insert(path.to_owned(), weak);
+        let shared = watch(Arc::clone(link), path.to_owned()).boxed().shared();
+        if let Some(weak) = shared.downgrade() {
+            paths.watches.insert(path.to_owned(), weak);
         }
-        watching
+        shared
     }
 }
 
 /// Returns true until the watch has reported a change.
-fn is_open(watching: &Watching) -> bool {
-    match watching.peek() {
+fn is_open(shared: &SharedWatch) -> bool {
+    match shared.peek() {
         None => true,
         Some(Ok(Some(watched))) => watched.changed.peek().is_none(),
         Some(Ok(None) | Err(_)) => false,
@@ -71,24 +70,10 @@ fn is_open(watching: &Watching) -> bool {
 }
 
 async fn watch(link: Arc<SessionConnection>, path: String) -> DriverResult<Option<ClaimWatch>> {
-    let connection = link.current()?;
-    let asking = connection.client().check_and_watch_stat(&path);
-    let (stat, watcher) = connection.answer(asking).await?;
-    let watcher = connection.watcher(watcher);
-    let Some(stat) = stat else { return Ok(None) };
-    let changed = async move {
-        // A change, or the end of the connection: the waiter looks again in either case.
-        let _event = watcher.changed().await;
-    };
-    Ok(Some(ClaimWatch {
+    let (stat, watcher) = link.stat_and_watch(&path).await?;
+    Ok(stat.map(|stat| ClaimWatch {
         changes: stat.version,
         is_ephemeral: stat.ephemeral_owner != 0,
-        changed: changed.boxed().shared(),
+        changed: watcher.changed().map(drop).boxed().shared(),
     }))
-}
-
-impl fmt::Debug for SharedWatches {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SharedWatches").finish_non_exhaustive()
-    }
 }

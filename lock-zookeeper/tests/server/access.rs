@@ -112,6 +112,8 @@ fn what_cannot_be_is_refused_in_words() {
             (ZooKeeperConfig::new("127.0.0.1:1/app"), "as chroot"),
             (ZooKeeperConfig::new(""), "write servers like"),
             (ZooKeeperConfig::new("127.0.0.1:port"), "write servers like"),
+            (ZooKeeperConfig::new("::1"), "write servers like"),
+            (ZooKeeperConfig::new("a name"), "write servers like"),
             (plain().with_chroot("app"), "write it like /app/locks"),
             (plain().with_chroot("/app/"), "write it like /app/locks"),
             (plain().with_auth("alice"), "user:password"),

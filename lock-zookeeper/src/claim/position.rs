@@ -1,0 +1,18 @@
+//! The position of a claim in its queue.
+
+use std::sync::Arc;
+
+use lock_core::backend::Moment;
+
+use crate::queue::QueueListing;
+use crate::session::requests::Session;
+
+/// The position of a claim in its queue, as a look at the queue has shown it.
+pub(crate) struct QueuePosition {
+    /// When the request was sent that confirmed the session last: a hold counts from then.
+    pub(crate) confirmed: Moment,
+    pub(crate) queue: Arc<QueueListing>,
+    /// The index of the claim in the queue.
+    pub(crate) index: usize,
+    pub(crate) session: Arc<Session>,
+}
