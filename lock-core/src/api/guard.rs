@@ -21,7 +21,7 @@ use crate::{FencingToken, HoldState, HoldWatch, LockKey, LossReason, Mode, Resul
 ///
 /// - Stop working when [`lost`](Self::lost) resolves.
 /// - Send [`token`](Self::token) with every write, so that the resource can refuse an overtaken
-/// holder.
+///   holder.
 ///
 /// Dropping the guard releases in the background; [`release`](Self::release) waits for it.
 ///
