@@ -71,9 +71,9 @@ impl LeaseStore for Client {
                 Ok(answer) => released(&answer),
             },
             outcome = elsewhere.as_mut() => match outcome {
-                Ok(Released::AlreadyLost) => match self.deadlines.timeout(RELEASE_LIMIT / 9, asking).await {
-                    Some(Ok(answer)) => released(&answer),
-                    Some(Err(_)) | None => outcome,
+                Ok(Released::AlreadyLost) => match asking.await {
+                    Ok(answer) => released(&answer),
+                    Err(_) => outcome,
                 },
                 outcome => outcome,
             },

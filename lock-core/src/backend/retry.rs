@@ -148,14 +148,14 @@ impl Retry {
         } else {
             self.late = 0;
         }
-        let last_reply = last_reply.at.max(self.begun);
+        let answered = last_reply.at.max(self.begun);
         if error.is_retryable() {
             let behind = self.followers.iter().filter_map(|all| all.0.upgrade());
-            behind.for_each(|behind| behind.cut_off(&error, last_reply));
+            behind.for_each(|behind| behind.cut_off(&error, answered));
         }
         // The attempt had its time plus the grace; another one would only end later.
         let over = self.is_over() && !self.was_refused_just_now();
-        if !error.is_retryable() || self.outlasts(last_reply) || over {
+        if !error.is_retryable() || self.outlasts(answered) || over {
             return Err(error);
         }
         tracing::debug!(%error, "trying again");

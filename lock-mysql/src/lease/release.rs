@@ -67,9 +67,8 @@ impl Client {
                 found => found,
             },
             outcome = elsewhere.as_mut() => match outcome {
-                // The server has done this one first: its answer is read at once if this runtime
-                // makes progress.
-                Ok(0) => match self.deadlines.timeout(HEAD_START, here).await {
+                // The request here may have come first. Its answer may take as long as any.
+                Ok(0) => match self.deadlines.timeout(RELEASE_LIMIT, here).await {
                     Some(Ok(found)) => Ok(found),
                     Some(Err(_)) | None => Ok(0),
                 },

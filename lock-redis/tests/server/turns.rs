@@ -181,7 +181,9 @@ fn scripts_touch_no_key_that_they_do_not_name() {
         });
         futures_util::future::join_all(batched).await;
         server.client().command(&["ECHO", "the end"]).unwrap();
-        let monitored: Vec<String> = lines.take_while(|line| !line.contains("the end")).collect();
+        let monitored: Vec<String> = lines
+            .take_while(|line| !line.contains("\"ECHO\""))
+            .collect();
         assert_keys_are_declared(&monitored);
     });
 }

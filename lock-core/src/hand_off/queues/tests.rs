@@ -29,7 +29,7 @@ async fn a_waiter_that_has_gone_is_not_put_back_as_the_driver() {
         .get_mut(&request.key)
         .unwrap()
         .next_alike(waiter.wants);
-    // Hold::next_turn sees the loss: Forfeiter::forfeit
+    // Hold::next_turn sees the loss: the action on its loss
     queues.hold_left(&request.key, 7, Duration::ZERO);
     // Meanwhile on another thread: the waiter's future is dropped.
     drop(waiter.leave());
