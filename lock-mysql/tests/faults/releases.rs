@@ -60,6 +60,46 @@ fn a_release_whose_connection_goes_silent_is_done() {
     });
 }
 
+/// The other route finds nothing then, and may be answered first.
+#[test]
+fn a_release_whose_first_route_answers_late_is_no_loss() {
+    /// Longer than a release waits before it takes the other route.
+    const LATE: Duration = Duration::from_millis(200);
+    steady(async || {
+        let bed = Bed::new(SqlVendor::MariaDb);
+        let locks = bed.client(MySqlHold::Lease).await;
+        for mode in modes(MySqlHold::Lease) {
+            let request = request(&format!("{mode:?}"), mode, LONG);
+            take_and_release(&locks, &request).await;
+            let before = bed.sent();
+            let guard = take(&locks, &request).await;
+            let after = bed.sent();
+            let used: Vec<usize> = (0..before.len())
+                .filter(|&number| after[number] > before[number])
+                .collect();
+            let answers = || {
+                let others = (0..bed.proxy.all().count()).filter(|number| !used.contains(number));
+                let bytes = others.map(|number| bed.proxy.nth(number).to_client().bytes());
+                bytes.sum::<usize>()
+            };
+            for &number in &used {
+                bed.proxy.nth(number).to_client().hold();
+            }
+            let answered = answers();
+            let answering = async {
+                let has_answered = || async { answers() > answered };
+                eventually(PROMPT, "an answer on the other route", has_answered).await;
+                tokio::time::sleep(LATE).await;
+                bed.proxy.all().pass();
+            };
+            let (released, ()) = tokio::join!(guard.release(), answering);
+            let released = released.expect("the server runs");
+            assert_eq!(released, Released::Released, "{mode:?}");
+            bed.empties().await;
+        }
+    });
+}
+
 #[test]
 fn a_release_in_the_middle_of_a_heartbeat_is_one() {
     steady(async || {

@@ -53,6 +53,32 @@ fn a_release_whose_reply_is_lost_is_repeated_and_is_no_error() {
     });
 }
 
+/// The other route finds nothing then, and may be answered first.
+#[test]
+fn a_release_whose_first_route_answers_late_is_no_loss() {
+    /// Longer than an answer takes that has come to this machine.
+    const LATE: Duration = Duration::from_millis(150);
+    steady(async || {
+        let bed = Bed::new();
+        let locks = bed.client().await;
+        for request in in_all_modes("k", LONG) {
+            let guard = take(&locks, &request).await;
+            let sent = bed.background().to_client().bytes();
+            bed.command().to_client().hold();
+            let answering = async {
+                let has_answered = || async { bed.background().to_client().bytes() > sent };
+                eventually(PROMPT, "an answer on the other route", has_answered).await;
+                tokio::time::sleep(LATE).await;
+                bed.command().pass();
+            };
+            let (released, ()) = tokio::join!(guard.release(), answering);
+            let released = released.expect("the server runs");
+            assert_eq!(released, Released::Released, "{:?}", request.mode);
+            bed.empties().await;
+        }
+    });
+}
+
 #[test]
 fn a_release_that_is_repeated_frees_nobody_else() {
     steady(async || {
