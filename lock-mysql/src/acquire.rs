@@ -1,4 +1,4 @@
-//! One acquisition: how it asks the server, and what wakes its waiter.
+//! One acquisition: its requests to the server, and the wake-up of its waiter.
 
 use std::future::pending;
 use std::time::Duration;
@@ -12,28 +12,27 @@ use crate::error::Failure;
 use crate::lease::poller::WakeUp;
 use crate::row::takes::RowWait;
 
-/// The time that an answer may take, if nothing shorter applies: longer than InnoDB waits for a
-/// row.
+/// Time limit of an answer, unless a shorter limit applies. Longer than InnoDB waits for a row.
 pub(crate) const REPLY_LIMIT: Duration = Duration::from_secs(2);
 
-/// The time that a waiter for a lease relies on the poller, which wakes it also when it cannot look
-/// any more.
+/// Time for which a waiter for a lease relies on the poller. The waiter also wakes when the poller
+/// cannot look any more.
 const ASK_AGAIN: Duration = Duration::from_secs(60 * 60);
 
-/// The pause before a waiter for a row asks again. The server has waited for it, unless it is a
-/// lease that is in the way.
+/// Pause before a waiter for a row asks again. The server has already waited for the row, unless a
+/// lease blocks it.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(5);
 
 /// The attempts of one acquisition.
 pub(crate) struct MySqlAttempt<'a> {
     client: &'a Client,
     request: &'a LockRequest,
-    /// The last word of the server on why it grants nothing.
+    /// The server's last reason for granting nothing, unless that was a holder.
     told: Option<Error>,
-    /// The next wait for a row.
+    /// The limits of the next wait for a row.
     row_wait: RowWait,
-    /// True if other claims of this process wait before it, so that it had better wait for the row
-    /// at once.
+    /// True if other claims of this process wait for the key. The first request then waits for the
+    /// row at once.
     waits_at_once: bool,
     wake_up: Option<WakeUp>,
 }
@@ -85,8 +84,8 @@ impl<'a> MySqlAttempt<'a> {
             }
             Err(failure) => {
                 if matches!(failure, Failure::Denied(_)) {
-                    // Nothing is to be cleaned up. After any other failure what was sent may have
-                    // been granted.
+                    // The server executed nothing, so there is nothing to clean up. After any other
+                    // failure, the server may have granted the take.
                     claim.refused();
                 }
                 self.doubt(begun, failure, retry).await
@@ -105,9 +104,11 @@ impl<'a> MySqlAttempt<'a> {
         }
     }
 
-    /// A row that another holder keeps locked looks from here like a server that does not answer; a
-    /// row lock may be our own, whose answer was lost. The claim stays armed unless the server has
-    /// denied it: what was sent may still be granted.
+    /// Decides whether a failed take means "held". The claim stays armed: the server may still
+    /// grant it.
+    ///
+    /// A row that another transaction keeps locked looks like a server that does not answer. A row
+    /// lock may be this claim's own, whose answer was lost, so it does not count as "held".
     async fn doubt(&mut self, begun: Moment, failure: Failure, retry: &Retry) -> Result<Answer> {
         let client = self.client;
         let is_told = matches!(failure, Failure::Blocked(_) | Failure::ReadOnly(_));
@@ -124,8 +125,8 @@ impl<'a> MySqlAttempt<'a> {
         if is_told || (!is_silence && self.told.is_none()) {
             self.told = Some(error.clone());
         }
-        // The last attempt of a wait has little time, and what the server has said is worth more
-        // than its silence.
+        // The last attempt of a wait has little time. An earlier answer of the server says more
+        // than its silence then.
         match self.told.clone().filter(|_| error.is_retryable()) {
             Some(told) => Err(told),
             None => Err(error),
@@ -137,7 +138,7 @@ impl Attempt for MySqlAttempt<'_> {
     const LINES_UP_FIRST: bool = true;
 
     async fn ask(&mut self, ask: Ask<'_>) -> Result<Answer> {
-        // Boxed, or a waiter would have room for it all the time.
+        // Boxed, so that a waiter's future does not contain this future.
         Box::pin(self.ask_once(ask)).await
     }
 

@@ -25,39 +25,37 @@ use crate::schema::names::Names;
 use crate::schema::purge::Purge;
 use crate::{MySqlConfig, MySqlHold, server_checks};
 
-/// Numbers of connections: for releases and clean-ups, for renewals that wait for locked rows, and
-/// for requests that wait for nothing.
+/// Maximum sizes of the pools `releasing`, `renewing` and `keeping`.
 const RELEASING_CONNECTIONS: u32 = 3;
 const RENEWING_CONNECTIONS: u32 = 2;
 const KEEPING_CONNECTIONS: u32 = 3;
 
-/// The number of holds that are renewed in one packet, at most.
+/// Maximum number of holds that one packet renews.
 const RENEWAL_BATCH: usize = 200;
 
-/// The time that a request for an owner goes on after it was given up: most are answered by then,
-/// and their connections stay usable.
+/// Time for which a request for a claim continues after its caller gave up. Most requests are
+/// answered by then, and their connections stay usable.
 const INTERRUPT_AFTER: Duration = Duration::from_millis(250);
 
-/// The time that each question about server and tables may take at first: tables that are missing
-/// are created, which waits for the disk, and for other clients that create them.
+/// Time limit of each check of server and tables at connect. Creating tables waits for the disk,
+/// and for other clients that create them.
 const PREPARE_LIMIT: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) hold: MySqlHold,
-    /// Where the server is, as `host:port`.
+    /// The address of the server, as `host:port`.
     server: String,
     pub(crate) names: Arc<Names>,
     pub(crate) rows: Arc<RowLocks>,
-    /// True if tables that are missing are created.
+    /// True if the client creates missing tables.
     creates_tables: bool,
     pub(crate) renewal_batch: BatchSize,
-    /// The holds whose rows were locked by another transaction when they were to be renewed.
+    /// The holds whose rows another transaction had locked at their last renewal.
     pub(crate) stalled: Mutex<HashSet<ClaimId>>,
     pub(crate) deadlines: Deadlines,
     pub(crate) heard: Arc<ReplyStats>,
-    /// The distance by which the token of a row lock may be ahead of the one that is written down
-    /// in its row.
+    /// The maximum distance between the token of a row lock and the token stored in its row.
     pub(crate) token_age_max: u64,
     pub(crate) in_flight: Arc<InFlightByClaim>,
     keeper_runtime: KeeperRuntime,
@@ -65,30 +63,32 @@ pub(crate) struct Client {
     background: PerRuntime<BackgroundPools>,
 }
 
-/// The connections of takes and releases. Where holds are leases they are driven by the runtime of
-/// the caller, since every answer that another thread drives has to wake two. A row lock is its
-/// connection: that is driven where holds are kept, so that it outlives the caller's runtime.
+/// The connections of takes and releases.
+///
+/// The caller's runtime drives the connections of leases: an answer that another thread drives
+/// wakes two threads. A row lock is its connection. The keeper's runtime drives it, so that it
+/// outlives the caller's runtime.
 pub(crate) struct CommandPools {
     /// For takes, and for holds that are row locks.
     pub(crate) taking: Arc<Pool>,
-    /// For releases and clean-ups that find none of the others idle, so that they wait for no take.
+    /// For releases and clean-ups, so that they wait for no take. A release prefers an idle
+    /// connection of `taking`.
     pub(crate) releasing: Arc<Pool>,
-    /// The heartbeats of the row locks that are held over `taking`.
+    /// The heartbeats of the row locks held over `taking`.
     pub(crate) heartbeats: Arc<Heartbeats>,
 }
 
-/// The part of a client that lives where holds are kept.
+/// The connections and tasks of a client on the runtime where holds are kept.
 pub(crate) struct BackgroundPools {
-    /// For renewals that wait for rows, so that nothing else waits for them.
+    /// For renewals that wait for locked rows, so that no other request waits behind them.
     pub(crate) renewing: Arc<Pool>,
-    /// For requests that wait for no row, so that they get through: looks, interruptions and
-    /// renewals.
+    /// For requests that wait for no row: looks at keys, kills, and renewals of unlocked rows.
     pub(crate) keeping: Arc<Pool>,
     pub(crate) poller: Arc<Poller>,
 }
 
 impl Client {
-    /// Opens the first connection, and creates tables that are missing.
+    /// Opens the first connection, and creates missing tables.
     pub(crate) async fn connect(
         config: &MySqlConfig,
         keeper_runtime: &KeeperRuntime,
@@ -154,8 +154,7 @@ impl Client {
         Ok(client)
     }
 
-    /// Opens the first connection and looks whether server and tables are fit; returns the server's
-    /// version.
+    /// Opens the first connection, and checks server and tables. Returns the server's version.
     async fn prepare(&self, config: &MySqlConfig) -> Result<String> {
         let description = self
             .ask_to_prepare(server_checks::DESCRIBE.to_owned())
@@ -165,7 +164,7 @@ impl Client {
         Ok(version)
     }
 
-    /// Creates the tables that are missing, if that is wanted, and looks whether they are fit.
+    /// Creates missing tables if the configuration allows it, and checks all tables.
     async fn prepare_tables(&self) -> Result<()> {
         let ask = |statements| self.ask_to_prepare(statements);
         let mut description = ask(self.names.describe_tables()).await?;
@@ -176,7 +175,7 @@ impl Client {
             description = ask(self.names.describe_tables()).await?;
         }
         match self.names.check_tables(&description) {
-            // Another client may have created them between two statements of the description.
+            // Another client may have created the tables between two statements of the description.
             Err(_) => self
                 .names
                 .check_tables(&ask(self.names.describe_tables()).await?),
@@ -184,7 +183,7 @@ impl Client {
         }
     }
 
-    /// Asks what may wait for other clients that change tables.
+    /// Sends statements that may wait for other clients that change the tables.
     async fn ask_to_prepare(&self, statements: String) -> Result<StatementResults> {
         let pool = Arc::clone(&self.background()?.keeping);
         let lent = pool.lend(PREPARE_LIMIT).await?;
@@ -197,21 +196,22 @@ impl Client {
         answer.map_err(Failure::into_error)
     }
 
-    /// Creates tables that were dropped while the client runs.
+    /// Creates tables that were dropped while the client was running.
     ///
     /// # Errors
     ///
-    /// `missing`, what the server said of them, if tables are not to be created.
+    /// - `missing`, the server's error, if the configuration allows no creation of tables.
+    /// - The error of the creation or of the check, if that fails.
     pub(crate) async fn restore_tables(&self, missing: Error) -> Result<()> {
         if !self.creates_tables {
             return Err(missing);
         }
         tracing::warn!(error = %missing, "mysql: a table was dropped, creating it again");
-        // Boxed, or each waiter would have room for it.
+        // Boxed, so that a waiter's future does not contain this future.
         Box::pin(self.prepare_tables()).await
     }
 
-    /// Has `error` name the server, unless it does.
+    /// Adds the server's address to `error`, unless the error has an address.
     pub(crate) fn at_server(&self, error: Error) -> Error {
         match error.server() {
             Some(_) => error,
@@ -219,7 +219,7 @@ impl Client {
         }
     }
 
-    /// Returns true if a transaction has the row of `key` locked just now.
+    /// Returns true if a transaction has locked the row of `key`.
     pub(crate) async fn is_locked(&self, key: &LockKey, limit: Duration) -> bool {
         let Ok(background) = self.background() else {
             return false;
@@ -228,23 +228,21 @@ impl Client {
         matches!(asked, Err(Failure::Locked))
     }
 
-    /// Returns the connections for takes and releases of this runtime.
+    /// Returns the pools for takes and releases of this runtime.
     pub(crate) fn command(&self) -> Result<Arc<CommandPools>> {
         self.command.here()
     }
 
-    /// Returns the connections for takes and releases of the runtime that holds are kept on.
+    /// Returns the pools for takes and releases on the runtime where holds are kept.
     pub(crate) fn keeper_connections(&self) -> Result<Arc<CommandPools>> {
         Ok(self.command.on(&self.keeper_runtime.handle()?))
     }
 
-    /// Returns the connections that keep holds.
+    /// Returns the pools that keep holds.
     pub(crate) fn background(&self) -> Result<Arc<BackgroundPools>> {
         self.background.here()
     }
 
-    /// Returns what ends a connection on the server, together with what it waits for and its
-    /// transaction.
     pub(crate) fn kill(&self, connection: &ConnectionId) -> Result<Kill> {
         Ok(Kill {
             pool: Arc::clone(&self.background()?.keeping),
@@ -252,7 +250,7 @@ impl Client {
         })
     }
 
-    /// Waits until no request for `claim` goes on in the background.
+    /// Waits until no request for `claim` runs in the background.
     pub(crate) async fn settled(&self, claim: ClaimId, limit: Duration) -> Result<()> {
         let Some(settled) = self.in_flight.settled(claim) else {
             return Ok(());
@@ -264,7 +262,7 @@ impl Client {
     }
 }
 
-/// A claim of this client.
+/// A claim of a client.
 pub(crate) struct ClaimOf<'a>(pub(crate) &'a Client, pub(crate) ClaimId);
 
 impl QueryClaim for ClaimOf<'_> {
@@ -312,7 +310,6 @@ fn command_pools(
     })
 }
 
-/// Returns the number of connections that there may be for takes and holds.
 fn connections(config: &MySqlConfig) -> Result<u32> {
     match (config.connections, config.hold) {
         (Some(0), _) => Err(config_error(
@@ -334,8 +331,9 @@ fn purge_after(config: &MySqlConfig) -> Result<Option<Duration>> {
     }
 }
 
-/// Returns an hour, in units of the grants' clock, or less where rows would be purged by then:
-/// writing a token down also tells the purge that the key is in use.
+/// Returns an hour in units of the grant clock, or half of `purge_after` if that is less.
+///
+/// Storing a token also sets `expires`, by which the purge sees that the key is in use.
 fn token_age_max(purge_after: Option<Duration>) -> u64 {
     let age = Duration::from_secs(60 * 60);
     let age = purge_after.map_or(age, |after| age.min(after / 2));
@@ -344,8 +342,7 @@ fn token_age_max(purge_after: Option<Duration>) -> u64 {
 
 /// A grant that a take has won.
 pub(crate) struct NumberedGrant {
-    /// The grant's number.
     pub(crate) grant: u64,
-    /// The time from which on the store holds it, at least.
+    /// When the take was sent. The server granted the lock no earlier.
     pub(crate) sent: Moment,
 }

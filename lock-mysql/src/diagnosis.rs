@@ -1,4 +1,4 @@
-//! Why the server does not answer, or says that a row is locked.
+//! Diagnosis of requests that the server does not answer, or refuses because of a locked row.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,15 +14,15 @@ use crate::connection::retrying_query::RetryingQuery;
 use crate::connection::session::StatementResults;
 use crate::error::Failure;
 
-/// The time that the server is given to say what keeps a request that it has not answered.
+/// Time limit of the question why the server has not answered a request.
 const SILENCE_LIMIT: Duration = Duration::from_millis(500);
 
-/// Asks for the states of this user's connections: those of other users need a privilege. Every
-/// commit takes a moment, except one that waits for a lock.
+/// Selects the states of this user's connections; other users' states need a privilege. A commit
+/// counts after one second, since every commit takes a moment. A wait for a lock counts at once.
 const STATES: &str = "SELECT STATE FROM information_schema.PROCESSLIST WHERE DB = DATABASE() AND (STATE LIKE 'Waiting for % lock%' OR TIME >= 1)";
 
 impl Client {
-    /// Asks on `pool` what could be asked in vain, for `claim`.
+    /// Sends `statements` for `claim`, and asks for the reason if the server does not answer.
     pub(crate) async fn ask_for(
         &self,
         claim: ClaimId,
@@ -35,23 +35,24 @@ impl Client {
         Ok(query.run(limit).await?.0)
     }
 
-    /// Asks why the request on `connection` was not answered within `limit`. That has to be done
-    /// while the request is under way.
+    /// Asks why the request on `connection` was not answered within `limit`. The request has to be
+    /// under way.
     pub(crate) async fn silence(&self, connection: &ConnectionId, limit: Duration) -> Failure {
         let Some(answer) = self.inquire(connection.state()).await else {
             return Failure::NoAnswer(limit);
         };
         match answer.first_value::<String>() {
-            // So servers say it of all locks but those of rows, and of commits that a disk or a
-            // replica keeps.
+            // Servers report such a state for all locks except row locks. They also report it for
+            // commits that wait for a disk or a replica.
             Ok(Some(state)) if is_blocked(&state) => Failure::Blocked(state),
             Ok(Some(_)) => Failure::Working(limit),
             Ok(None) | Err(_) => Failure::NoAnswer(limit),
         }
     }
 
-    /// Returns what may keep a transaction that has a row locked from committing, in the server's
-    /// words: it holds no key yet, or not any more.
+    /// Returns the state of a transaction that cannot commit, if there is one.
+    ///
+    /// Such a transaction may keep a row locked, although it holds no key yet, or no key any more.
     pub(crate) async fn what_blocks_others(&self) -> Option<String> {
         let answer = self.inquire(STATES.to_owned()).await?;
         let states = answer.rows().filter_map(|row| row.value::<String>(0).ok());
@@ -69,13 +70,14 @@ impl Client {
     }
 }
 
-/// Returns true if this is a wait for another lock than that of a row.
+/// Returns true if `state` is a wait for a lock other than a row lock.
 fn is_blocked(state: &str) -> bool {
     state.starts_with("Waiting for ") || keeps_commits(state)
 }
 
-/// Returns true if this is a wait in which a transaction keeps the rows that it has locked: its
-/// statements have locked the tables before.
+/// Returns true if a transaction in `state` keeps its rows locked.
+///
+/// Table locks do not count: a statement locks its tables before its rows.
 fn keeps_commits(state: &str) -> bool {
     let state = state.to_ascii_lowercase();
     ["commit", "backup lock", "read lock", " ack"]

@@ -1,4 +1,4 @@
-//! From the driver's errors to ours: one visible match.
+//! Translation of the driver's errors into errors of polylock.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -10,37 +10,36 @@ use sqlx::mysql::MySqlDatabaseError;
 
 pub(crate) const BACKEND: &str = "mysql";
 
-/// The mark that [`MAY_WRITE`](crate::server_checks::MAY_WRITE) has the server put before the name
-/// of the setting.
+/// The prefix of the error by which [`MAY_WRITE`](crate::server_checks::MAY_WRITE) fails. The name
+/// of the setting follows.
 const MAY_NOT_WRITE: &str = "polylock may not write: ";
 
 /// The failure of one request.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Another transaction has the row locked.
+    /// Another transaction has locked the row.
     Locked,
-    /// The server gave up this transaction so that another one could go on.
+    /// The server rolled back this transaction, in favor of another transaction.
     Deadlock,
-    /// There is no connection of that number, or not any more.
+    /// The server has no connection with that number.
     Gone,
-    /// The server lets this client have no further connection.
+    /// The server refuses a further connection.
     Refused(RefusedConnection),
-    /// The server takes no writes just now. Its connections are as good as before.
+    /// The server takes no writes at the moment. The connection stays intact.
     ReadOnly(Error),
     /// The server did not answer in time.
     NoAnswer(Duration),
     /// A table is missing.
     NoTable(Error),
-    /// The packet is larger than the server takes.
+    /// The packet is larger than the server accepts.
     TooLarge(Error),
-    /// The server did not answer in time, and is still at it.
+    /// The server did not answer in time, but is still working on the request.
     Working(Duration),
-    /// The statement waits for another lock than that of a row, which is this in the server's
-    /// words.
+    /// The statement waits for a lock other than a row lock. Contains the server's description.
     Blocked(String),
-    /// The server does not let the user connect, or do that, and has done nothing of it.
+    /// The server denied the login or the statement, and executed nothing.
     Denied(Error),
-    /// All else.
+    /// Any other failure.
     Failed(Error),
 }
 
@@ -48,7 +47,7 @@ pub(crate) enum Failure {
 #[derive(Clone, Debug)]
 pub(crate) struct RefusedConnection {
     pub(crate) error: Error,
-    /// True if another connection may be opened as soon as one was closed.
+    /// True if the server accepts a new connection once another connection is closed.
     pub(crate) may_open: bool,
 }
 
@@ -60,7 +59,7 @@ pub(crate) fn config_error(what: impl Into<Cow<'static, str>>) -> Error {
     Error::new(ErrorKind::Config, what).with_backend(BACKEND)
 }
 
-/// The error for a server that takes no writes because of `setting`.
+/// Returns the error for a server that takes no writes because of `setting`.
 pub(crate) fn takes_no_writes(setting: &str) -> Error {
     let (state, advice) = match setting {
         "offline_mode" => ("offline", "connect to the primary, or turn it off"),
@@ -69,7 +68,7 @@ pub(crate) fn takes_no_writes(setting: &str) -> Error {
     unavailable(format!("the server is {state} ({setting}): {advice}"))
 }
 
-/// The server did not answer in time; what it made of the request is unknown.
+/// Returns the error for a server that did not answer in time. The request's outcome is unknown.
 pub(crate) fn no_answer(limit: Duration) -> Error {
     let limit = HumanDuration(limit);
     unavailable(format!(
@@ -77,7 +76,8 @@ pub(crate) fn no_answer(limit: Duration) -> Error {
     ))
 }
 
-/// The port accepts connections and sends nothing; MySQL and MariaDB speak first.
+/// Returns the error for a port that accepts connections but sends nothing. MySQL and MariaDB
+/// servers send the first packet.
 pub(crate) fn no_greeting(limit: Duration) -> Error {
     let limit = HumanDuration(limit);
     unavailable(format!(
@@ -85,7 +85,8 @@ pub(crate) fn no_greeting(limit: Duration) -> Error {
     ))
 }
 
-/// Something else than a holder keeps us from the table, in the server's words `state`.
+/// Returns the error for a locks table that is blocked by no holder. `state` is the server's
+/// description of the wait.
 pub(crate) fn blocked(state: &str) -> Error {
     let blocks = |words: &[&str]| words.iter().any(|word| state.contains(word));
     let what = if blocks(&["backup lock", "global read lock", "for commit lock"]) {
@@ -102,26 +103,26 @@ pub(crate) fn blocked(state: &str) -> Error {
     ))
 }
 
-/// The driver has dropped its work, together with the runtime that it needs.
+/// Returns the error for a request that was dropped together with its runtime.
 pub(crate) fn abandoned() -> Error {
     unavailable("the runtime of the connection was shut down: try again")
 }
 
-/// A runtime without sockets panics where one is opened.
+/// Returns the error for a runtime without I/O, on which opening a socket panics.
 pub(crate) fn no_sockets() -> Error {
     config_error(
         "no connection can be opened on this runtime: build it with enable_io() or enable_all()",
     )
 }
 
-/// A packet that the server would refuse for its size.
+/// Returns the failure for a packet that is larger than the server accepts.
 pub(crate) fn too_large(packet: usize, limit: usize) -> Failure {
     Failure::TooLarge(config_error(format!(
         "max_allowed_packet of the server is {limit} bytes, and a statement has {packet}: raise it"
     )))
 }
 
-/// The server answered something else than what was asked for.
+/// Returns the error for an answer that does not match the request.
 pub(crate) fn unexpected(what: &'static str) -> Error {
     Error::new(
         ErrorKind::Backend,
@@ -130,7 +131,7 @@ pub(crate) fn unexpected(what: &'static str) -> Error {
     .with_backend(BACKEND)
 }
 
-/// Tells by what it says what a driver error means to the caller.
+/// Translates a driver's error, by its contents.
 pub(crate) fn translate(error: sqlx::Error) -> Error {
     let (kind, advice) = match &error {
         sqlx::Error::Database(database) => match refusing_setting(database.as_ref()) {
@@ -167,7 +168,7 @@ pub(crate) fn translate(error: sqlx::Error) -> Error {
         .with_source(error)
 }
 
-/// The outcome of an attempt to connect that did not succeed.
+/// Translates the error of a failed attempt to connect.
 pub(crate) fn connect_failure(error: sqlx::Error) -> Failure {
     match &error {
         sqlx::Error::Database(database) if NO_CONNECTION.contains(&number(database.as_ref())) => {
@@ -179,13 +180,14 @@ pub(crate) fn connect_failure(error: sqlx::Error) -> Failure {
     }
 }
 
-/// The outcome of a statement that did not succeed.
+/// Translates the error of a failed statement.
 pub(crate) fn failure(error: sqlx::Error) -> Failure {
     if let sqlx::Error::Database(database) = &error {
         match number(database.as_ref()) {
-            // MariaDB says the same of a row that is locked when it should not wait at all.
+            // MariaDB reports `LOCK_WAIT_TIMEOUT` also for a locked row under `NOWAIT`.
             LOCK_WAIT_TIMEOUT | LOCK_NOWAIT => return Failure::Locked,
-            // So MariaDB says it from 11.6 on, where a transaction may see one moment only.
+            // MariaDB reports `RECORD_CHANGED` from 11.6 on, for a row that changed after the
+            // snapshot.
             DEADLOCK | RECORD_CHANGED => return Failure::Deadlock,
             NO_SUCH_THREAD => return Failure::Gone,
             NO_SUCH_TABLE => return Failure::NoTable(translate(error)),
@@ -203,7 +205,7 @@ pub(crate) fn failure(error: sqlx::Error) -> Failure {
 }
 
 impl Failure {
-    /// Returns it as an error, where no holder can be waited for.
+    /// Converts the failure into an error, for callers that cannot wait for a holder.
     pub(crate) fn into_error(self) -> Error {
         match self {
             Self::Failed(error)
@@ -236,7 +238,7 @@ const LOCK_NOWAIT: u16 = 3572;
 const DEADLOCK: u16 = 1213;
 const RECORD_CHANGED: u16 = 1020;
 const NO_SUCH_THREAD: u16 = 1094;
-/// Too many connections: in all, of this user by the server's setting, and by that of the user.
+/// Too many connections: in total, per user by server setting, and by the user's own limit.
 const NO_CONNECTION: [u16; 3] = [1040, 1203, USER_LIMIT];
 const USER_LIMIT: u16 = 1226;
 const TABLE_READ_ONLY: u16 = 1036;
@@ -267,15 +269,15 @@ fn number(error: &dyn DatabaseError) -> u16 {
         .map_or(0, MySqlDatabaseError::number)
 }
 
-/// By which setting the server takes no writes, if it has said so because we [asked](MAY_WRITE).
+/// Returns the setting that forbids writes, if [`MAY_WRITE`] caused the error.
 ///
-/// [MAY_WRITE]: crate::server_checks::MAY_WRITE
+/// [`MAY_WRITE`]: crate::server_checks::MAY_WRITE
 fn refusing_setting(error: &dyn DatabaseError) -> Option<&str> {
     let (_, setting) = error.message().split_once(MAY_NOT_WRITE)?;
     Some(setting.trim_end_matches('\''))
 }
 
-/// Returns true if the server takes no writes at all just now. Other options make it refuse single
+/// Returns true if the server takes no writes at all. Other options make the server refuse single
 /// statements with the same number.
 fn takes_no_write(error: &dyn DatabaseError) -> bool {
     let message = error.message().to_ascii_lowercase();
@@ -288,8 +290,7 @@ fn takes_no_write(error: &dyn DatabaseError) -> bool {
     }
 }
 
-/// Returns true if the user has done too much in this hour, so that it makes no room to close
-/// connections.
+/// Returns true if the user's hourly quota is used up. Closing connections then makes no room.
 fn is_quota(error: &dyn DatabaseError) -> bool {
     number(error) == USER_LIMIT && !error.message().contains("max_user_connections")
 }

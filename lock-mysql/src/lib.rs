@@ -1,21 +1,20 @@
-//! polylock on MySQL and MariaDB: the database lock, in two ways.
+//! polylock on MySQL and MariaDB, with two kinds of holds in one locks table.
 //!
-//! Both stand on one locks table with a row for each key, and decide by `SELECT … FOR UPDATE` on
-//! it:
+//! The table has a row for each key. Both kinds of holds lock this row by `SELECT … FOR UPDATE`, so
+//! they exclude each other:
 //!
-//! - [`MySqlHold::Lease`] (default): the row says who holds the key and until when, by the server's
-//!   clock. Taking and releasing are short transactions of one packet and one commit each, and no
-//!   connection is needed while a lock is held. All three modes.
-//! - [`MySqlHold::Row`]: the transaction stays open, and the row lock is the lock. Any client's
-//!   `SELECT … FOR UPDATE` on the row respects it, and the server frees it as soon as the
-//!   connection dies. A heartbeat keeps it, and the session's `wait_timeout` ends it when the
-//!   heartbeats stay away.
+//! - [`MySqlHold::Lease`] (default): the row stores the holder and the end of its lease, by the
+//!   server's clock. A take and a release are one packet and one commit each. A held lock needs no
+//!   connection. All three modes are supported.
+//! - [`MySqlHold::Row`]: the row lock of an open transaction. Any client's `SELECT … FOR UPDATE` on
+//!   the row respects it, and the server frees the row as soon as the connection dies. Heartbeats
+//!   keep the session alive. Without heartbeats, the session's `wait_timeout` ends it.
 //!
-//! Row locks, and all that keeps holds, have their connections at the client's
-//! [`KeeperRuntime`](lock_core::backend::KeeperRuntime), so neither a blocked nor a dropped runtime
-//! of the application takes them along. Leases are taken and released over connections of each
-//! runtime that does so, which end with it. A request that no caller waits for any more is not cut
-//! off: it goes on in the background, and what it won is given back.
+//! The connections of row locks and of renewals live on the client's
+//! [`KeeperRuntime`](lock_core::backend::KeeperRuntime). So they survive an application runtime
+//! that is blocked or dropped. Takes and releases of leases use connections of the calling runtime,
+//! which end with that runtime. A request whose caller has gone continues in the background, and a
+//! lock that it wins is released.
 
 mod acquire;
 mod client;

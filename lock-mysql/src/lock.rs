@@ -16,12 +16,28 @@ use crate::{MySqlConfig, MySqlHold};
 
 /// Locks on one MySQL (8.0 or later) or MariaDB (10.6 or later) server.
 ///
-/// Waiters of one process are served in order. Processes take turns: with leases a waiter that
-/// others pass by has the key kept for it, and row locks have the server's own queue.
+/// Waiters of one process are served in order of arrival. Processes take turns: a lease is kept for
+/// a waiter that other clients overtook, and row locks have the server's own queue.
 ///
-/// A request without a wait fails when the server has not answered within two seconds (a third of
-/// the ttl, if that is less). A wait rides out a server that cannot be reached until the wait ends;
-/// one that has no end of its own, for 30 seconds.
+/// A request without a wait fails if the server does not answer within two seconds (a third of the
+/// ttl, if that is less). A wait continues while the server cannot be reached, until its end; a
+/// wait without an end, for 30 seconds.
+///
+/// # Examples
+///
+/// ```no_run
+/// use lock_core::{DistributedLock, LockRequest};
+/// use lock_mysql::{MySqlConfig, MySqlLock};
+///
+/// # async fn example() -> lock_core::Result<()> {
+/// let config = MySqlConfig::new("mysql://locker:password@localhost/app");
+/// let lock = MySqlLock::connect(config).await?;
+/// if let Some(guard) = lock.acquire(LockRequest::exclusive("coupon/42")?).await? {
+///     guard.release().await?;
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct MySqlLock {
     client: Arc<Client>,
@@ -30,21 +46,35 @@ pub struct MySqlLock {
 }
 
 impl MySqlLock {
-    /// Connects to the server of `config`, and creates the tables if they are missing.
+    /// Connects to the server of `config`, and creates missing tables.
     ///
     /// # Errors
     ///
-    /// [`Config`](lock_core::ErrorKind::Config) for a malformed URL or table name, and for a table
-    /// or server that cannot hold locks safely, [`Unavailable`](lock_core::ErrorKind::Unavailable)
-    /// when the server does not let us in within 2 s or does not answer within 5 s, takes no
-    /// writes, or does not speak TLS where that is asked for,
-    /// [`Denied`](lock_core::ErrorKind::Denied) when it refuses user or password, or its
-    /// certificate is not to be trusted, [`Unsupported`](lock_core::ErrorKind::Unsupported) for a
-    /// server that is too old.
+    /// - [`Config`](lock_core::ErrorKind::Config) for a malformed URL or table name, and for a
+    ///   table that cannot hold locks safely.
+    /// - [`Unavailable`](lock_core::ErrorKind::Unavailable) when the server accepts no connection
+    ///   within 2 s, or does not answer within 5 s. Also when it takes no writes, or lacks the
+    ///   required TLS.
+    /// - [`Denied`](lock_core::ErrorKind::Denied) when the server refuses user or password, or its
+    ///   certificate is not trusted.
+    /// - [`Unsupported`](lock_core::ErrorKind::Unsupported) for a server that is too old, or cannot
+    ///   hold locks safely.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future closes the connections.
+    /// Cancel safe: dropping the future closes the connections.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use lock_mysql::{MySqlConfig, MySqlLock};
+    ///
+    /// # async fn example() -> lock_core::Result<()> {
+    /// let config = MySqlConfig::new("mysql://locker:password@localhost/app");
+    /// let lock = MySqlLock::connect(config).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn connect(config: MySqlConfig) -> Result<Self> {
         let keeper_runtime = KeeperRuntime::at(config.keeper)?;
         let capabilities = capabilities(config.hold);
@@ -66,7 +96,7 @@ fn capabilities(hold: MySqlHold) -> Capabilities {
         MySqlHold::Lease => capabilities
             .with_permits()
             .with_lock_delay(*TTL_RANGE.end()),
-        // The server counts the idle time of connections in seconds.
+        // `wait_timeout`, which ends the session of a silent holder, is a whole number of seconds.
         MySqlHold::Row => capabilities
             .with_ttl(Duration::from_secs(1)..=*TTL_RANGE.end())
             .without_lock_delay(

@@ -1,4 +1,4 @@
-//! Checks of the server itself: whether it is one that can hold locks.
+//! Checks that the server is able to hold locks.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -9,11 +9,11 @@ use crate::MySqlHold;
 use crate::connection::session::StatementResults;
 use crate::error::{BACKEND, takes_no_writes};
 
-/// The oldest versions that have what we need (`SKIP LOCKED`).
+/// Minimum versions, which support `SKIP LOCKED`.
 const MARIADB_MIN: (u32, u32) = (10, 6);
 const MYSQL_MIN: (u32, u32) = (8, 0);
 
-/// Asks for the settings that matter. Not every server has all of them.
+/// Selects the settings that decide. Not every server has all of them.
 pub(crate) const DESCRIBE: &str = "SHOW VARIABLES WHERE Variable_name IN ('version', 'read_only', 'super_read_only', 'innodb_read_only', 'offline_mode', 'log_bin', 'binlog_format', 'wsrep_on', 'group_replication_single_primary_mode')";
 
 macro_rules! refusal {
@@ -22,24 +22,22 @@ macro_rules! refusal {
     };
 }
 
-/// The setting by which a server takes no writes just now, so that it may not grant either; NULL
-/// while it may.
+/// The name of the setting that forbids writes at the moment, or NULL. A server that may not write
+/// may not grant either.
 ///
-/// A server that was demoted goes on serving its connections, and obeys privileged users in any
-/// case. MariaDB has more words for `read_only` than two, and neither `super_read_only` nor
-/// `offline_mode`.
+/// A demoted server keeps its connections, and accepts writes of privileged users. MariaDB has more
+/// than two values of `read_only`, and neither `super_read_only` nor `offline_mode`.
 pub(crate) const REFUSAL: &str = refusal!();
 
-/// Fails on a server that may not grant, so that what is sent behind it in the same packet is not
-/// done. A setting that is set to what it is costs the server the least, and needs no right.
+/// Fails on a server that may not write, so that the rest of the packet is not executed. Setting a
+/// variable to its present value costs the server the least, and needs no right.
 pub(crate) const MAY_WRITE: &str = concat!(
     "SET SESSION completion_type = COALESCE(CONCAT('polylock may not write: ', ",
     refusal!(),
     "), 'NO_CHAIN')"
 );
 
-/// Returns the version of the server that was described, or an error if it cannot hold locks in
-/// this way.
+/// Returns the server's version, or an error if the server cannot hold locks of the kind `hold`.
 pub(crate) fn check(description: &StatementResults, hold: MySqlHold) -> Result<String> {
     let mut settings = HashMap::new();
     for row in description.nth_back(0)?.rows() {
@@ -86,7 +84,7 @@ pub(crate) fn check(description: &StatementResults, hold: MySqlHold) -> Result<S
     Ok(version.to_owned())
 }
 
-/// Returns what the version would have to be, if it is too old.
+/// Returns the minimum version, if the server's version is older.
 fn too_old(version: &str) -> Option<&'static str> {
     let mut numbers = version
         .split(['.', '-'])

@@ -1,4 +1,4 @@
-//! Connections of a client to which the server refuses a further one.
+//! Sharing of connections between a client's pools, if the server refuses a further connection.
 
 use std::sync::{Arc, Weak};
 
@@ -7,7 +7,7 @@ use tokio::runtime;
 
 use crate::connection::idle::{IdleSessions, Purpose, SessionQueue};
 
-/// All pools of a client, of which one gives up a connection for another that has none.
+/// All pools of a client. A pool gives a connection to another pool that has none.
 #[derive(Default)]
 pub(crate) struct Allowance {
     pools: Mutex<Vec<Weak<IdleSessions>>>,
@@ -15,7 +15,7 @@ pub(crate) struct Allowance {
 }
 
 impl Allowance {
-    /// Enters a pool that uses sessions which live on one of `runtimes`.
+    /// Adds a pool that uses sessions of the `runtimes`.
     pub(crate) fn enter(&self, purpose: Purpose, runtimes: [runtime::Id; 2]) -> Arc<IdleSessions> {
         let idle = IdleSessions::new(purpose, runtimes, Arc::clone(&self.queue));
         let mut pools = self.pools.lock();
@@ -24,11 +24,12 @@ impl Allowance {
         idle
     }
 
-    /// Waits until another pool has given a connection to `pool`, or, where the server takes
-    /// another one if `may_open`, has closed one: one that is idle, or else the next that comes
-    /// back.
+    /// Waits until another pool has given a connection to `pool`, or has closed a connection.
+    ///
+    /// The connection is idle, or the next that a request returns. A connection is closed only if
+    /// the server then accepts a new connection, which `may_open` says.
     pub(crate) async fn ask_for_one(&self, pool: &Arc<IdleSessions>, may_open: bool) {
-        // Before the look, or what comes back meanwhile would be missed.
+        // Entered before the search, so that a connection that is returned meanwhile is not missed.
         let entry = pool.enter_queue(may_open);
         let is_given = self.others(pool).any(|other| other.give(pool));
         let has_room = is_given || may_open && self.others(pool).any(|other| other.close_one());
@@ -37,15 +38,14 @@ impl Allowance {
         }
     }
 
-    /// Closes an idle connection of another pool that the pool can do without; `false` if there is
-    /// none.
+    /// Closes an idle connection that another pool does not need; `false` if there is none.
     pub(crate) fn close_spare(&self, pool: &Arc<IdleSessions>) -> bool {
         let is_spare = |other: &IdleSessions| !other.purpose.is_vital || other.opened() > 1;
         self.others(pool)
             .any(|other| is_spare(&other) && other.close_one())
     }
 
-    /// Closes what is idle in all pools.
+    /// Closes the idle connections of all pools.
     pub(crate) fn close_idle(&self) {
         self.pools().for_each(|pool| pool.close_all());
     }

@@ -1,4 +1,4 @@
-//! Opens connections.
+//! Opening of connections.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -18,25 +18,27 @@ use crate::connection::tls;
 use crate::error::{Failure, RefusedConnection, config_error, connect_failure, no_greeting};
 use crate::schema::grant_clock::SYSDATE_MOVES;
 
-/// The time that opening a connection may take.
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 
-/// The set-up of every session, whatever the server's defaults are: no locks on the gaps between
-/// rows, nothing truncated silently, row locks waited for in slices of a second at first and other
-/// locks for longer than any request, so that the error for both means a row, no limit on what is
-/// selected nor on how long it takes, and (only MariaDB has these) open transactions left alone as
-/// long as their sessions are, and a row locked as it is now, whatever it was when the transaction
-/// began.
+/// The set-up of every session, independent of the server's defaults.
+///
+/// - No locks on gaps between rows, and no silent truncation.
+/// - Row locks: waits of a second at first. Other locks: waits longer than any request, so that the
+///   error for both means a row lock.
+/// - No limit on the size or the duration of a `SELECT`.
+/// - MariaDB only: open transactions last as long as their sessions. A row is locked in its present
+///   state, not in that of the transaction's snapshot.
 const SET_UP: &str = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE;
 SET SESSION autocommit = 1, completion_type = 'NO_CHAIN', sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', innodb_lock_wait_timeout = 1, lock_wait_timeout = 20, sql_select_limit = 18446744073709551615, group_concat_max_len = 1024, sql_big_selects = 1, sql_safe_updates = 0 /*!80000 , max_execution_time = 0 */ /*M!100300 , max_statement_time = 0, idle_transaction_timeout = 0, idle_readonly_transaction_timeout = 0, idle_write_transaction_timeout = 0 */ /*M!110602 , innodb_snapshot_isolation = 0 */";
 
-/// Opens sessions with one set of options. Without `Debug`, since that of the options shows the
-/// password.
+/// A factory of sessions with one set of options.
+///
+/// Has no `Debug`, since the `Debug` of the options shows the password.
 #[derive(Clone)]
 pub(crate) struct Connector {
     options: MySqlConnectOptions,
     greeting: String,
-    /// The allowance of all that open connections in this way.
+    /// The pools that share connections: all pools of the client.
     pub(crate) allowance: Arc<Allowance>,
     pub(crate) purpose: Purpose,
 }
@@ -72,15 +74,17 @@ impl Connector {
         })
     }
 
-    /// Keeps the last connection open, for requests that end other connections, and so give back
-    /// what those have.
+    /// Makes the pool keep its last connection, for requests that end other connections.
+    ///
+    /// The end of a connection frees its locks, and makes room for another connection.
     pub(crate) fn vital(mut self) -> Self {
         self.purpose.is_vital = true;
         self
     }
 
-    /// Has each session always be in a transaction, which may be a lock, so that none has to be
-    /// begun.
+    /// Opens sessions that are always in a transaction, so that a take need not begin it.
+    ///
+    /// The transaction may be a lock, so the sessions are lent for long.
     pub(crate) fn in_transactions(mut self) -> Self {
         self.greeting = self
             .greeting
@@ -89,7 +93,7 @@ impl Connector {
         self
     }
 
-    /// Opens a session. The connection lives on the runtime that this is called on.
+    /// Opens a session. The connection lives on the calling runtime.
     pub(crate) async fn open(&self, deadlines: &Deadlines) -> Result<Session, Failure> {
         let opening = async {
             let connection = self.options.connect().await.map_err(connect_failure)?;
@@ -107,7 +111,7 @@ impl Connector {
         })
     }
 
-    /// Where the server is, as `host:port`.
+    /// Returns the address of the server, as `host:port`.
     pub(crate) fn server(&self) -> String {
         let (host, port) = (self.options.get_host(), self.options.get_port());
         match host.contains(':') {
@@ -117,9 +121,9 @@ impl Connector {
     }
 }
 
-/// Returns user, server and database, taken from the URL and from nothing else.
+/// Returns user, server and database, from the URL and no other source.
 fn server_at(url: &str) -> Result<MySqlConnectOptions> {
-    // The driver would take settings from here that turn the verification off again.
+    // The driver accepts settings after a question mark, which could turn the verification off.
     if url.contains('?') {
         return Err(config_error(
             "the url has a question mark: settings are not written here, and a ? in user or password is written as %3F",
@@ -130,8 +134,8 @@ fn server_at(url: &str) -> Result<MySqlConnectOptions> {
             "the url has a #: write it as %23 in user and password",
         ));
     }
-    // The rest of a password with a slash would pass for the database, which servers quote in
-    // errors.
+    // The driver would take the rest of a password with a slash for the database. Servers quote the
+    // database in errors.
     let (_, location) = url.split_once("://").unwrap_or_default();
     let (_, database) = location.split_once('/').unwrap_or_default();
     if database
@@ -147,21 +151,21 @@ fn server_at(url: &str) -> Result<MySqlConnectOptions> {
             "the url has more than a database behind the host: write / as %2F and @ as %40 in user and password",
         ));
     }
-    // Its error may quote the password.
+    // The driver's error may quote the password.
     let options = MySqlConnectOptions::from_str(url).map_err(|_| not_a_url())?;
     if options.get_database().is_none_or(str::is_empty) {
         return Err(config_error(
             "the url names no database: write it like mysql://user:password@host:3306/database",
         ));
     }
-    // A missing user would be root.
+    // The driver replaces a missing user by root.
     let (user, _) = location.rsplit_once('@').unwrap_or_default();
     if user.is_empty() || user.starts_with(':') {
         return Err(config_error(
             "the url names no user: write it like mysql://user:password@host:3306/database",
         ));
     }
-    // The driver would look for a host whose name has the brackets of an IPv6 address.
+    // The driver keeps the brackets of an IPv6 address in the host's name.
     let host = options.get_host().trim_matches(['[', ']']).to_owned();
     Ok(options.host(&host))
 }

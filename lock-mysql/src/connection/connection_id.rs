@@ -1,4 +1,4 @@
-//! Which connection it is, also when the server has started anew and numbers its connections anew.
+//! The identity of a connection, also after a server restart that assigns its number again.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use lock_core::backend::{Clock, Moment};
 
 use crate::schema::literals::hexadecimal;
 
-/// The name that a server has for itself, so that the numbers of one are not taken for another's.
+/// The server's name for itself, since different servers use the same connection numbers.
 pub(crate) const SERVER: &str = "CONCAT_WS(':', @@hostname, @@port, @@server_id)";
 
-/// Where the server sees a connection come from: the address and, but for local ones, the port.
+/// The client's address as the server sees it, with the port unless the connection is local.
 pub(crate) const PEER: &str =
     "(SELECT HOST FROM information_schema.PROCESSLIST WHERE ID = CONNECTION_ID())";
 
@@ -20,13 +20,13 @@ pub(crate) struct ConnectionId {
     number: u64,
     /// The server's name for itself.
     server: Arc<str>,
-    /// Where the server sees it come from.
+    /// The client's address as the server sees it.
     peer: Arc<str>,
     opened: Moment,
 }
 
 impl ConnectionId {
-    /// Makes the id of a connection that has just been opened.
+    /// Creates the id of a connection that has just been opened.
     pub(crate) fn new(number: u64, server: &str, peer: &str) -> Self {
         Self {
             number,
@@ -36,8 +36,10 @@ impl ConnectionId {
         }
     }
 
-    /// Answers which of these connections the server has: their numbers and where they come from,
-    /// and 0 with what it says of itself.
+    /// Selects which of these `connections` the server has: their numbers with the clients'
+    /// addresses.
+    ///
+    /// The answer also has number 0, with the server's name.
     pub(crate) fn look_for<'a>(connections: impl Iterator<Item = &'a Self>) -> String {
         let numbers: Vec<String> = connections.map(|one| one.number.to_string()).collect();
         format!(
@@ -46,14 +48,13 @@ impl ConnectionId {
         )
     }
 
-    /// Returns true if this connection is among those `found`, as [`look_for`](Self::look_for)
-    /// answers them.
+    /// Returns true if `found`, an answer to [`look_for`](Self::look_for), has this connection.
     pub(crate) fn is_among(&self, found: &HashSet<Vec<u8>>) -> bool {
         let has = |number, text: &str| found.contains(format!("{number} {text}").as_bytes());
         has(0, &self.server) && has(self.number, &self.peer)
     }
 
-    /// Answers what the connection is doing, in the server's words.
+    /// Selects the state of the connection, as the server describes it.
     pub(crate) fn state(&self) -> String {
         format!(
             "SELECT COALESCE(STATE, '') FROM information_schema.PROCESSLIST WHERE ID = {} AND CAST(HOST AS BINARY) = {}",
@@ -62,20 +63,21 @@ impl ConnectionId {
         )
     }
 
-    /// Ends the connection, with what it waits for and its transaction. One that was there before
-    /// the server started last is not there any more, and its number may be that of another one:
-    /// none has the number 0.
+    /// Ends the connection on the server, with its wait and its transaction.
     ///
-    /// Whose number it is now is told by the port that it comes from. The age of the server alone
-    /// does not tell, since it is counted in whole seconds by a clock that can be set; it does
-    /// where there are no ports.
+    /// After a restart of the server, the number may belong to another connection. The statement
+    /// then kills number 0, which no connection has.
+    ///
+    /// The client's address with its port identifies the connection. The uptime alone does not: the
+    /// server counts whole seconds by a clock that can be set. The uptime decides for local
+    /// connections, which have no port.
     pub(crate) fn kill(&self, on_mariadb: bool) -> String {
         let status = if on_mariadb {
             "information_schema"
         } else {
             "performance_schema"
         };
-        // The server counts whole seconds.
+        // The server counts its uptime in whole seconds.
         let age = Clock::Boot.now().since(self.opened).as_secs_f64() - 1.0;
         format!(
             "SET @uptime = (SELECT VARIABLE_VALUE FROM {status}.global_status WHERE VARIABLE_NAME = 'Uptime'), @peer = (SELECT HOST FROM information_schema.PROCESSLIST WHERE ID = {number});KILL IF(@uptime >= {age} AND CAST(@peer AS BINARY) = {peer} AND CAST({SERVER} AS BINARY) = {server}, {number}, 0)",

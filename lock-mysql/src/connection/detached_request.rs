@@ -1,4 +1,4 @@
-//! A request under way, which nothing stops.
+//! A request that continues in the background when its caller gives up.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -14,15 +14,14 @@ use crate::connection::pool::{Lent, Pool};
 use crate::connection::session::StatementResults;
 use crate::error::Failure;
 
-/// The time that the answer to a request that was given up is waited for: longer than InnoDB waits
-/// for a row.
+/// Time limit of the answer to a request that was given up. Longer than InnoDB waits for a row.
 const FINISH_LIMIT: Duration = Duration::from_secs(2);
 
 type Exchange = Pin<Box<dyn Future<Output = (Lent, Result<StatementResults, Failure>)> + Send>>;
 
-/// Asks on a lent connection. Dropping it before the answer is there does not stop it: it goes on
-/// in the background, so that the connection stays usable and its claim can be
-/// [settled](InFlightByClaim).
+/// A request on a lent connection, which continues in the background if it is dropped.
+///
+/// So the connection stays usable, and its claim can be [settled](InFlightByClaim).
 pub(crate) struct DetachedRequest {
     exchange: Option<Exchange>,
     pool: Arc<Pool>,
@@ -32,12 +31,12 @@ pub(crate) struct DetachedRequest {
 }
 
 impl DetachedRequest {
-    /// A request that leaves the connection clean, if it is answered.
+    /// Creates a request that leaves the connection without a transaction, if it is answered.
     pub(crate) fn new(pool: &Arc<Pool>, lent: Lent, statements: String) -> Self {
         Self::on(pool, lent, statements, true)
     }
 
-    /// A request that leaves a transaction open.
+    /// Creates a request that leaves a transaction open.
     pub(crate) fn leaving_open(pool: &Arc<Pool>, lent: Lent, statements: String) -> Self {
         Self::on(pool, lent, statements, false)
     }
@@ -47,7 +46,8 @@ impl DetachedRequest {
             let mut lent = lent;
             let answer = lent.ask(&statements).await;
             if matches!(answer, Err(Failure::ReadOnly(_))) && lent.used {
-                // Another server may be the primary by now, and a new connection leads to it.
+                // Another server may be the primary by now, and a new connection leads to that
+                // server.
                 lent.demoted();
             } else if is_answer(&answer) && (closes || answer.is_err()) {
                 lent.mark_reusable();
@@ -63,14 +63,15 @@ impl DetachedRequest {
         }
     }
 
-    /// Has it remembered whose it is when it goes on in the background.
+    /// Assigns the request to `claim`: while in the background, it is counted for the claim.
     pub(crate) fn of(mut self, claim: ClaimId, in_flight: &Arc<InFlightByClaim>) -> Self {
         self.claim = Some((claim, Arc::clone(in_flight)));
         self
     }
 
-    /// Has `end` end the connection on the server once the answer was not waited for during
-    /// `patience`, and when the connection broke before.
+    /// Sets `end`, which ends the connection on the server if it breaks, or the caller gives up.
+    ///
+    /// A request whose caller gave up has `patience` for its answer first.
     pub(crate) fn interrupted_after(
         mut self,
         patience: Duration,
@@ -81,8 +82,8 @@ impl DetachedRequest {
         self
     }
 
-    /// Ends a connection that has broken, maybe together with its runtime: what it was asked may
-    /// still arrive.
+    /// Ends a connection that broke, perhaps with its runtime. Its request may still reach the
+    /// server.
     fn end_connection(&mut self) {
         let Some(Interruption { end, .. }) = self.interruption.take() else {
             return;
@@ -131,14 +132,14 @@ impl Drop for DetachedRequest {
             let _settling = settling;
             match interruption {
                 Some(interruption) => interruption.of(exchange).await,
-                // Its connection may have died without a word.
+                // Limited, since the connection may have died without an error.
                 None => drop(tokio::time::timeout(FINISH_LIMIT, exchange).await),
             }
         });
     }
 }
 
-/// Returns true if the server has said what it has done.
+/// Returns true if the server has reported what it did.
 fn is_answer(answer: &Result<StatementResults, Failure>) -> bool {
     match answer {
         Ok(_)
@@ -150,7 +151,7 @@ fn is_answer(answer: &Result<StatementResults, Failure>) -> bool {
             | Failure::NoTable(_)
             | Failure::Denied(_),
         ) => true,
-        // The server closes the connection behind a packet that is too large.
+        // The server closes the connection after a packet that is too large.
         Err(
             Failure::NoAnswer(_)
             | Failure::Working(_)
@@ -162,8 +163,7 @@ fn is_answer(answer: &Result<StatementResults, Failure>) -> bool {
     }
 }
 
-/// Ends a request on the server that is not waited for any more, after a while in which it may end
-/// by itself.
+/// The end, on the server, of a request whose caller gave up, after `patience` for its answer.
 struct Interruption {
     patience: Duration,
     end: Pin<Box<dyn Future<Output = ()> + Send>>,
@@ -176,19 +176,20 @@ impl Interruption {
             && let Ok((_lent, answer)) = ended.await
         {
             if !is_answer(&answer) {
-                // Its connection has died, maybe with its runtime, and the server may not know.
+                // The connection died, perhaps with its runtime, and the server may not have
+                // noticed.
                 self.end.await;
             }
             return;
         }
         let mut end = self.end;
-        // Each is awaited at most once after it is ready.
+        // Neither future is polled again after it was ready.
         tokio::select! {
-            // Its answer may never come, and nothing depends on it.
+            // The answer may never arrive, and nothing depends on it.
             () = &mut end => {}
             (mut lent, _) = &mut exchange => {
-                // Kept until then and closed, or the interruption might hit the next request on the
-                // connection.
+                // Kept until `end` is done and then closed: the kill might hit the connection's
+                // next request.
                 end.await;
                 lent.mark_broken();
             }
@@ -196,12 +197,15 @@ impl Interruption {
     }
 }
 
-/// The numbers of requests that go on in the background, by their claims: nothing else may be asked
-/// for these meanwhile, or a clean-up would overtake what it cleans up.
+/// The number of requests that continue in the background, by claim.
+///
+/// Invariant: no other request is sent for a claim meanwhile. Why: a clean-up would overtake the
+/// take that it cleans up. Breaks if: a request for the claim does not wait for
+/// [`settled`](Self::settled).
 #[derive(Debug, Default)]
 pub(crate) struct InFlightByClaim(Mutex<HashMap<ClaimId, watch::Sender<usize>>>);
 
-/// One of a claim's requests, until this is dropped.
+/// A background request of a claim, which is counted until this is dropped.
 struct InFlightGuard {
     claim: ClaimId,
     in_flight: Arc<InFlightByClaim>,
@@ -218,12 +222,11 @@ impl InFlightByClaim {
         }
     }
 
-    /// Returns what waits until nothing of `claim` goes on in the background; `None` if nothing
-    /// does.
+    /// Returns a future that waits until `claim` has no background requests; `None` if it has none.
     pub(crate) fn settled(&self, claim: ClaimId) -> Option<impl Future<Output = ()> + use<>> {
         let mut count = self.0.lock().get(&claim)?.subscribe();
         Some(async move {
-            // An error says that the entry was removed, which it is with the last request.
+            // An error means that the entry was removed, which happens with the last request.
             let _settled = count.wait_for(|count| *count == 0).await;
         })
     }

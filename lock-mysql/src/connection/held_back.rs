@@ -1,4 +1,4 @@
-//! Connections that a pool does not open for a while, since the server has refused them.
+//! Connections that a pool does not open for a while, since the server has refused a connection.
 
 use std::time::Duration;
 
@@ -6,46 +6,49 @@ use lock_core::backend::{Clock, Moment, Mutex};
 
 use crate::error::RefusedConnection;
 
-/// The pause before a refused connection is tried to be opened again.
+/// Pause before the client tries again to open a refused connection.
 pub(crate) const OPEN_AGAIN: Duration = Duration::from_millis(100);
 
-/// The time that a server is taken to allow no further connection after it refused one.
+/// Time after a refusal during which the server is assumed to allow no further connection.
 const ALLOWS_AGAIN: Duration = Duration::from_secs(1);
 
-/// The memory of a pool of the connections that the server refused.
+/// The permits that a pool holds back, and the server's last refusal.
 #[derive(Default)]
 pub(crate) struct HeldBack(Mutex<State>);
 
 #[derive(Default)]
 struct State {
     permits: u32,
-    /// When the server refused a connection last, and what it said, unless one was closed since.
+    /// When the server last refused a connection, or a permit was last given back.
     refused: Option<Moment>,
+    /// The last refusal, unless a connection was closed since.
     refusal: Option<RefusedConnection>,
 }
 
 impl HeldBack {
-    /// Notes that the server has refused a connection.
+    /// Stores that the server has refused a connection.
     pub(crate) fn note(&self, refusal: RefusedConnection) {
         let mut state = self.0.lock();
         state.refused = Some(Clock::Boot.now());
         state.refusal = Some(refusal);
     }
 
-    /// Returns what the server has said so lately that it would say it again.
+    /// Returns the last refusal, if it is so recent that the server would repeat it.
     pub(crate) fn last_refusal(&self) -> Option<RefusedConnection> {
         let state = self.0.lock();
         let age = Clock::Boot.now().since(state.refused?);
         state.refusal.clone().filter(|_| age < OPEN_AGAIN)
     }
 
-    /// Has the next connection asked for, since another one was closed.
+    /// Forgets the last refusal, so that the pool asks the server again: a connection was closed.
     pub(crate) fn forget_refusal(&self) {
         self.0.lock().refusal = None;
     }
 
-    /// Counts one permit as held back, where others of the pool are `opened`; one of its `size` is
-    /// left in any case.
+    /// Holds back one permit, unless no connection is `opened` or no permit of `size` would be
+    /// left.
+    ///
+    /// Returns true if it has held back a permit.
     pub(crate) fn hold_back(&self, opened: usize, size: u32) -> bool {
         let mut state = self.0.lock();
         let is_held_back = opened > 0 && state.permits + 1 < size;
@@ -53,8 +56,8 @@ impl HeldBack {
         is_held_back
     }
 
-    /// Returns true if one permit is to be given back, since the server has not refused any
-    /// connection for a while.
+    /// Returns true if a permit has to be given back: the server has refused no connection for a
+    /// while.
     pub(crate) fn give_back(&self) -> bool {
         let mut state = self.0.lock();
         let now = Clock::Boot.now();

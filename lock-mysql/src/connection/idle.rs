@@ -1,5 +1,4 @@
-//! Sessions of a pool that are open and not lent, and the requests of other pools that wait for
-//! one.
+//! The idle sessions of a pool, and the queue of requests that wait for a session of another pool.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,52 +9,51 @@ use tokio::sync::Notify;
 
 use crate::connection::session::Session;
 
-/// The purpose of a pool, as far as it decides which sessions it gives to another one.
+/// The purpose of a pool, which decides which sessions it gives to another pool.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Purpose {
-    /// True if what is lent may be a lock, and stay away for as long as that is held.
+    /// True if a lent session may be a lock, and is lent as long as the lock is held.
     pub(crate) lends_for_long: bool,
-    /// True if the last connection is kept for what gets the others back.
+    /// True if the pool keeps its last connection, for requests that free other connections.
     pub(crate) is_vital: bool,
 }
 
-/// The idle sessions of one pool.
 pub(crate) struct IdleSessions {
     pub(crate) purpose: Purpose,
-    /// Where a session may live for the pool to use it.
+    /// The runtimes on which a session has to live for the pool to use it.
     runtimes: [runtime::Id; 2],
     sessions: Mutex<Vec<CountedSession>>,
-    /// The number of sessions of the pool that are open, with those that are lent.
+    /// The number of open sessions of the pool, including lent sessions.
     opened: Arc<AtomicUsize>,
     queue: Arc<SessionQueue>,
 }
 
-/// A session that its pool counts. Fields are dropped in order: the connection has ended when a
-/// waiting request hears of it.
+/// A session that its pool counts.
+///
+/// Fields are dropped in order: the connection has ended when a waiting request is notified.
 pub(crate) struct CountedSession {
     pub(crate) session: Session,
     opened: Opened,
 }
 
-/// Counts one open session as long as it lives.
+/// The count of one open session, until this is dropped.
 struct Opened {
     count: Arc<AtomicUsize>,
     queue: Arc<SessionQueue>,
 }
 
-/// The requests of a client that wait for a session of another pool, in the order in which they
-/// came.
+/// The requests of a client that wait for a session of another pool, in order of arrival.
 #[derive(Default)]
 pub(crate) struct SessionQueue(Mutex<Vec<Arc<Queued>>>);
 
 struct Queued {
     pool: Arc<IdleSessions>,
-    /// The server takes a new connection once another one is closed.
+    /// True if the server accepts a new connection once another connection is closed.
     may_open: bool,
     answered: Notify,
 }
 
-/// A request's entry in the queue; dropping it takes it out.
+/// A request's entry in the queue. Dropping it removes the entry.
 pub(crate) struct QueueEntry(Arc<Queued>);
 
 impl IdleSessions {
@@ -85,7 +83,6 @@ impl IdleSessions {
         }
     }
 
-    /// Returns how many sessions of the pool are open.
     pub(crate) fn opened(&self) -> usize {
         self.opened.load(Ordering::SeqCst)
     }
@@ -94,7 +91,7 @@ impl IdleSessions {
         self.sessions.lock().len()
     }
 
-    /// Takes out the session that was used last, which is the least likely to be closed by now.
+    /// Takes the session that was used last, which the server is the least likely to have closed.
     pub(crate) fn take(&self) -> Option<CountedSession> {
         let mut sessions = self.sessions.lock();
         let newest = sessions.pop()?;
@@ -109,8 +106,10 @@ impl IdleSessions {
         self.sessions.lock().push(session);
     }
 
-    /// Takes a session back that was lent, unless a request of another pool waits for it. Closes it
-    /// if such a request can only open another one instead.
+    /// Takes back a lent session, or gives it to a waiting request of another pool.
+    ///
+    /// Closes the session if no waiting request can use it, but a request can open a connection
+    /// instead.
     pub(crate) fn take_back(&self, session: CountedSession) {
         let mut waiting = self.queue.0.lock();
         let uses = |request: &Arc<Queued>| self.can_give(&session, &request.pool);
@@ -128,14 +127,15 @@ impl IdleSessions {
         }
     }
 
-    /// Returns true if `to` can use a session of this pool: one that lives where `to` or its
-    /// background does, and is set up as those of `to` are.
+    /// Returns true if the pool `to` can use the session.
+    ///
+    /// The session has to live on a runtime of `to`, and have the set-up of its sessions.
     fn can_give(&self, pooled: &CountedSession, to: &Self) -> bool {
         self.purpose.lends_for_long == to.purpose.lends_for_long
             && to.runtimes.contains(&pooled.session.opened_on)
     }
 
-    /// Moves an idle session that `to` can use to it; `false` if there is none.
+    /// Gives an idle session to the pool `to`; `false` if there is none that `to` can use.
     pub(crate) fn give(&self, to: &Self) -> bool {
         let mut sessions = self.sessions.lock();
         let usable =
@@ -146,7 +146,7 @@ impl IdleSessions {
         given.map(|session| to.take_in(session)).is_some()
     }
 
-    /// Has a session of another pool.
+    /// Takes over a session of another pool.
     fn take_in(&self, mut session: CountedSession) {
         session.opened.count.fetch_sub(1, Ordering::SeqCst);
         session.opened.count = Arc::clone(&self.opened);
@@ -154,7 +154,7 @@ impl IdleSessions {
         self.put(session);
     }
 
-    /// Has a request of this pool wait for a session of another one.
+    /// Enters a request of this pool in the queue for a session of another pool.
     pub(crate) fn enter_queue(self: &Arc<Self>, may_open: bool) -> QueueEntry {
         let request = Arc::new(Queued {
             pool: Arc::clone(self),
@@ -165,13 +165,14 @@ impl IdleSessions {
         QueueEntry(request)
     }
 
-    /// Closes one session; `false` if there is none.
+    /// Closes one idle session; `false` if there is none.
     pub(crate) fn close_one(&self) -> bool {
         let closed = self.sessions.lock().pop();
         closed.is_some()
     }
 
-    /// Closes all sessions: when one connection is dead, the others may be as well.
+    /// Closes all idle sessions: if a connection is dead, the other connections may be dead as
+    /// well.
     pub(crate) fn close_all(&self) {
         let closed = std::mem::take(&mut *self.sessions.lock());
         drop(closed);
@@ -179,7 +180,7 @@ impl IdleSessions {
 }
 
 impl QueueEntry {
-    /// Waits until the pool was given a session, or another one may be opened.
+    /// Waits until the pool was given a session, or may open a new connection.
     pub(crate) async fn answered(&self) {
         self.0.answered.notified().await;
     }
@@ -193,7 +194,7 @@ impl Drop for QueueEntry {
 }
 
 impl Drop for Opened {
-    /// Tells the first request that can open another connection that this one was closed.
+    /// Notifies the first request that can open a new connection instead of this closed connection.
     fn drop(&mut self) {
         self.count.fetch_sub(1, Ordering::SeqCst);
         let mut waiting = self.queue.0.lock();

@@ -1,4 +1,4 @@
-//! The end of a connection, from outside.
+//! The end of a connection on the server, over another connection.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -12,28 +12,27 @@ use crate::connection::pool::{Lent, Pool};
 use crate::connection::retrying_query::{NoClaim, RetryingQuery};
 use crate::error::Failure;
 
-/// The time that one attempt may take.
 const LIMIT: Duration = Duration::from_secs(2);
 
-/// The time that it is tried again and again.
+/// Time for which failed attempts are repeated.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The pause between two looks whether a connection has gone.
+/// Pause between two checks that the connection is gone.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Ends a connection on the server, together with what it waits for and its transaction.
+/// The end of a connection on the server, with its wait and its transaction.
 pub(crate) struct Kill {
-    /// The pool that it travels on.
+    /// The pool over which the kill is sent.
     pub(crate) pool: Arc<Pool>,
     pub(crate) connection: ConnectionId,
 }
 
 impl Kill {
-    /// Tries until the server has answered, or for a while.
+    /// Repeats the kill until the connection is gone, for a limited time.
     pub(crate) async fn until_done(self) {
         let ends = Clock::Boot.now().plus(PATIENCE);
         let mut backoff = Backoff::new(Duration::from_millis(20), Duration::from_secs(1));
-        // Boxed, or each request would have room for it.
+        // Boxed, so that the future of a request does not contain this future.
         while let Err(error) = Box::pin(self.until_gone()).await {
             tracing::debug!(%error, "a connection was not ended on the server");
             if Clock::Boot.now() >= ends {
@@ -43,8 +42,9 @@ impl Kill {
         }
     }
 
-    /// Ends the connection and waits until the server has given back what it had locked, which it
-    /// does a moment after it was told. Answers whether there was anything to end.
+    /// Ends the connection, and waits until the server has released its locks.
+    ///
+    /// The server does so a moment after the kill. Returns true if there was a connection to end.
     pub(crate) async fn until_gone(&self) -> Result<bool> {
         let (ends, mut was_there) = (Clock::Boot.now().plus(LIMIT), false);
         loop {
@@ -58,7 +58,7 @@ impl Kill {
                 Err(Failure::Gone) => return Ok(was_there),
                 Err(failure) => return Err(failure.into_error()),
             }
-            // A release may run outside of any runtime, where there is no other timer.
+            // A release may run outside of any runtime, where tokio's timer does not work.
             self.pool.deadlines.timeout(PAUSE, pending::<()>()).await;
         }
     }

@@ -1,4 +1,4 @@
-//! Connections to the server, and what is asked on them.
+//! Connections to the server, and the requests on them.
 
 pub(crate) mod allowance;
 pub(crate) mod connect;

@@ -1,4 +1,4 @@
-//! Connections that are driven by one runtime.
+//! A pool of connections that one runtime drives.
 
 use std::future::pending;
 use std::ops::{Deref, DerefMut};
@@ -17,42 +17,42 @@ use crate::connection::idle::{CountedSession, IdleSessions};
 use crate::connection::session::Session;
 use crate::error::{Failure, RefusedConnection, abandoned, no_sockets, unavailable};
 
-/// The number of connections that are opened at once.
+/// Maximum number of connections that are being opened at the same time.
 const OPENED_AT_ONCE: usize = 4;
 
-/// The time that even a request that waits for nothing waits for a connection when the server
-/// refuses a further one.
+/// Minimum time that a request waits for a connection if the server refuses a further connection.
 const REFUSED_LIMIT: Duration = Duration::from_millis(500);
 
-/// The pause before a connection is tried to be opened again, once another one was closed for it.
+/// Pause before a connection is opened after another connection was closed to make room.
 const CLOSING_TIME: Duration = Duration::from_millis(5);
 
-/// Lends connections, and opens another one when none is idle, up to a limit.
+/// A pool that lends connections, and opens connections up to a limit.
 ///
-/// A connection whose state is in any doubt is not taken back but closed.
+/// A connection in a doubtful state is closed instead of taken back.
 pub(crate) struct Pool {
     connector: Connector,
     pub(crate) deadlines: Deadlines,
-    /// Where the connections live. They die with it.
+    /// The runtime where the connections live. They end with it.
     pub(crate) runtime: Handle,
-    /// Where a request goes on that was given up, also when `runtime` has no turn.
+    /// The runtime where a request continues after its caller gave up, even if `runtime` is
+    /// blocked.
     pub(crate) background: Handle,
     size: u32,
     permits: Arc<Semaphore>,
-    /// Opening takes work, above all with TLS, and a thousand connections that are opened at once
-    /// would hold up the heartbeats of locks.
+    /// Opening takes work, above all with TLS. A thousand connections at once would delay the
+    /// heartbeats of locks.
     open_permits: Arc<Semaphore>,
     pub(crate) idle: Arc<IdleSessions>,
     allowance: Arc<Allowance>,
     held_back: HeldBack,
 }
 
-/// A connection that is lent. Dropping it takes it back if it was said to be
-/// [reusable](Self::mark_reusable), and closes it otherwise.
+/// A lent connection. Dropping it returns a [reusable](Self::mark_reusable) connection to the pool,
+/// and closes any other connection.
 pub(crate) struct Lent {
     session: Option<CountedSession>,
     is_reusable: bool,
-    /// True if it was in use before.
+    /// True if an earlier request used the connection.
     pub(crate) used: bool,
     pool: Arc<Pool>,
     _permit: OwnedSemaphorePermit,
@@ -80,8 +80,10 @@ impl Pool {
         })
     }
 
-    /// Lends a connection; an error when none comes back within `limit`. Where the server refuses a
-    /// further one, those that are open are waited for, a while at least.
+    /// Lends a connection, or fails if none is available within `limit`.
+    ///
+    /// If the server refuses a further connection, waits for an open connection, for at least
+    /// [`REFUSED_LIMIT`].
     pub(crate) async fn lend(self: &Arc<Self>, limit: Duration) -> Result<Lent> {
         let begun = Clock::Boot.now();
         let (mut ends, mut refusal) = (begun.plus(limit), None);
@@ -135,13 +137,16 @@ impl Pool {
         self.deadlines.timeout(left, permit).await?.ok()
     }
 
-    /// Waits until it makes sense to ask for a connection again, after the server has refused one;
-    /// `false` when that would be too late.
+    /// Waits until the pool can ask for a connection again, after the server has refused one.
     ///
-    /// Where others of this pool are open, their number is what the server allows, so the permit is
-    /// held back and requests wait for those. A pool without any has another one give one up, and
-    /// so has one whose connections may all be locks. Nothing is closed unless another one may be
-    /// opened for it.
+    /// Returns `false` if that is too late.
+    ///
+    /// If the pool has open connections, their number is what the server allows. The pool then
+    /// holds back the permit, and requests wait for these connections.
+    ///
+    /// A pool without connections has another pool give up a connection. So has a pool whose
+    /// connections may all be locks. A connection is closed only if the server then accepts a new
+    /// connection.
     async fn make_room(
         self: &Arc<Self>,
         permit: OwnedSemaphorePermit,
@@ -172,13 +177,12 @@ impl Pool {
         self.deadlines.timeout(CLOSING_TIME, pending::<()>()).await;
     }
 
-    /// Lends a connection that is idle, if there is one.
     pub(crate) fn lend_idle(self: &Arc<Self>) -> Option<Lent> {
         let permit = Arc::clone(&self.permits).try_acquire_owned().ok()?;
         Some(self.lent(self.idle.take()?, true, permit))
     }
 
-    /// Opens a connection, or says what the server said a moment ago when it refused one.
+    /// Opens a connection, or returns a recent refusal of the server.
     async fn open_unless_refused(self: &Arc<Self>) -> Result<(CountedSession, bool), Failure> {
         if let Some(refusal) = self.held_back.last_refusal() {
             return Err(Failure::Refused(refusal));
@@ -190,9 +194,11 @@ impl Pool {
         opened
     }
 
-    /// Opens a connection in a task of its own, on the runtime where it is to live; or else what
-    /// came back meanwhile, and whether it was in use before. A session that is not waited for any
-    /// more when it is open is left for the next request.
+    /// Opens a connection in its own task on `runtime`, or takes a session that became idle
+    /// meanwhile.
+    ///
+    /// Returns true if the session was used before. If the caller has gone when a session is open,
+    /// the session is left for the next request.
     async fn open(self: &Arc<Self>) -> Result<(CountedSession, bool), Failure> {
         let open_permit = Arc::clone(&self.open_permits).acquire_owned().await;
         if let Some(left) = self.idle.take() {
@@ -225,18 +231,18 @@ impl Pool {
 }
 
 impl Lent {
-    /// Has it taken back, since no transaction is open on it.
+    /// Allows the pool to take the connection back, since no transaction is open on it.
     pub(crate) fn mark_reusable(&mut self) {
         self.is_reusable = true;
     }
 
-    /// Has it closed with all that are idle, since its server may not grant any more.
+    /// Closes the connection and all idle connections, since the server may not grant any more.
     pub(crate) fn demoted(&mut self) {
         self.is_reusable = false;
         self.pool.allowance.close_idle();
     }
 
-    /// Has it closed instead of taken back.
+    /// Prevents the pool from taking the connection back: it is closed.
     pub(crate) fn mark_broken(&mut self) {
         self.is_reusable = false;
     }

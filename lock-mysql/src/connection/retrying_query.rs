@@ -1,4 +1,4 @@
-//! A packet that is answered sooner or later.
+//! A query that is repeated until it is answered.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -13,37 +13,41 @@ use crate::connection::pool::{Lent, Pool};
 use crate::connection::session::StatementResults;
 use crate::error::Failure;
 
-/// The claim that a query may win something for. Defaults are for a query that wins nothing.
+/// The claim for which a query may win something. The defaults are for a query that wins nothing.
 pub(crate) trait QueryClaim {
-    /// Has the request on `connection` known as the claim's, and ended there, if it is given up.
+    /// Assigns the request to the claim, and ends it on `connection` if its caller gives up.
     fn adopt(&self, request: DetachedRequest, _: &ConnectionId) -> Result<DetachedRequest> {
         Ok(request)
     }
 
-    /// Asks why the request on `connection` was not answered within `limit`, while it is under way.
+    /// Asks why the request on the connection was not answered within `limit`.
+    ///
+    /// The request has to be under way.
     async fn silence(&self, _: &ConnectionId, limit: Duration) -> Failure {
         Failure::NoAnswer(limit)
     }
 }
 
-/// For queries that win nothing.
+/// The absence of a claim, for queries that win nothing.
 pub(crate) struct NoClaim;
 
 impl QueryClaim for NoClaim {}
 
-/// One packet with what is needed to send it again: after a deadlock, and on a new connection when
-/// the one it was sent on had been closed while it was idle. So it has to do no harm when it is
-/// done twice.
+/// A packet that is sent again after a deadlock, or if its idle connection turns out to be closed.
+///
+/// So its statements have to do no harm when they are executed twice.
 pub(crate) struct RetryingQuery<'a, O, S> {
     pool: &'a Arc<Pool>,
-    /// The first connection to ask on instead of one of `pool`, such as one that is idle in another
-    /// pool.
+    /// The connection of the first attempt, such as an idle connection of another pool.
+    ///
+    /// Default: a connection of `pool`.
     pub(crate) first: Option<Lent>,
     claim: O,
-    /// The time that it waits for a connection, at least as long as for an answer. That is this
-    /// client's own doing and no silence of the server's.
+    /// Time limit of the wait for a connection, at least as long as for an answer.
+    ///
+    /// This wait is in the client's own queue, and no silence of the server.
     queue: Duration,
-    /// Makes the statements for a connection.
+    /// Returns the statements for a connection.
     statements: S,
 }
 
@@ -58,8 +62,9 @@ impl<'a, O: QueryClaim, S: Fn(&Lent) -> String> RetryingQuery<'a, O, S> {
         }
     }
 
-    /// Asks until it is answered, at most for `limit` once there is a connection. Returns when the
-    /// packet was sent that was answered, too.
+    /// Sends the packet until it is answered, for at most `limit` once there is a connection.
+    ///
+    /// Returns the answer, and when the answered packet was sent.
     pub(crate) async fn run(
         mut self,
         limit: Duration,
@@ -75,7 +80,7 @@ impl<'a, O: QueryClaim, S: Fn(&Lent) -> String> RetryingQuery<'a, O, S> {
                 Some(session) => session,
                 None => match deadlines.timeout(left, self.pool.lend(left)).await {
                     Some(Ok(session)) => session,
-                    // Nothing was sent.
+                    // No packet was sent.
                     Some(Err(error)) if error.kind() == ErrorKind::Denied && !is_in_doubt => {
                         return Err(Failure::Denied(error));
                     }
@@ -93,7 +98,7 @@ impl<'a, O: QueryClaim, S: Fn(&Lent) -> String> RetryingQuery<'a, O, S> {
             let Some((_, answer)) = deadlines.timeout(ends.since(sent), &mut request).await else {
                 let failure = Box::pin(self.claim.silence(&connection_id, limit)).await;
                 if matches!(failure, Failure::NoAnswer(_)) {
-                    // What was idle beside it may be as silent.
+                    // The idle connections may be as silent.
                     self.pool.idle.close_all();
                 }
                 return Err(failure);
@@ -102,7 +107,7 @@ impl<'a, O: QueryClaim, S: Fn(&Lent) -> String> RetryingQuery<'a, O, S> {
             is_in_doubt |= matches!(&answer, Err(Failure::Failed(error)) if error.is_retryable());
             match answer {
                 Err(Failure::Deadlock) if !over => {
-                    // A release may run outside of any runtime, where there is no other timer.
+                    // A release may run outside of any runtime, where tokio's timer does not work.
                     deadlines
                         .timeout(backoff.next_pause(), pending::<()>())
                         .await;
@@ -110,9 +115,10 @@ impl<'a, O: QueryClaim, S: Fn(&Lent) -> String> RetryingQuery<'a, O, S> {
                 Err(Failure::Failed(error)) if used && error.is_retryable() && !over => {
                     self.pool.idle.close_all();
                 }
-                // Those that were idle are closed by now.
+                // The request has closed the idle connections, so the next attempt opens a
+                // connection.
                 Err(Failure::ReadOnly(_)) if used && !over => {}
-                // What was sent before, over the connection that broke, may have been done.
+                // The server may have executed an earlier packet, whose connection broke.
                 Err(Failure::Denied(error)) if is_in_doubt => return Err(error.into()),
                 Err(failure) => return Err(failure),
                 Ok(answer) => return Ok((answer, sent)),
@@ -122,7 +128,7 @@ impl<'a, O: QueryClaim, S: Fn(&Lent) -> String> RetryingQuery<'a, O, S> {
 }
 
 impl Pool {
-    /// Asks what concerns no claim.
+    /// Sends a query that concerns no claim.
     pub(crate) async fn ask(
         self: &Arc<Self>,
         statements: String,

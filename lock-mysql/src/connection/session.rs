@@ -1,4 +1,4 @@
-//! One connection to the server, and what is asked on it.
+//! A connection to the server, and the requests on it.
 
 use std::time::Duration;
 
@@ -12,46 +12,47 @@ use tokio::runtime::{self, Handle};
 use crate::connection::connection_id::ConnectionId;
 use crate::error::{Failure, failure, too_large, unexpected};
 
-/// The time that a session waits for a row that is locked at first, in seconds.
+/// Time that a session waits for a locked row at first, in seconds.
 const LOCK_WAIT: u64 = 1;
 
 /// A connection that is ready for the next request. Dropping it closes it, which ends its
 /// transaction.
 pub(crate) struct Session {
     connection: MySqlConnection,
-    /// Which one it is.
     pub(crate) connection_id: ConnectionId,
-    /// The time that the server leaves it alone while nothing is asked, in seconds.
+    /// `wait_timeout`: the server closes the session after this idle time, in seconds.
     pub(crate) wait_timeout: u64,
-    /// The time that the server waits for a row that is locked, in seconds.
+    /// `innodb_lock_wait_timeout`: the server waits this long for a locked row, in seconds.
     lock_wait: u64,
-    /// MariaDB and MySQL have different words for some things.
+    /// True on MariaDB, where some statements and tables have other names than on MySQL.
     pub(crate) is_mariadb: bool,
     /// True if a statement can read the clock after it has got its locks.
     pub(crate) sysdate_moves: bool,
-    /// The number of bytes that a packet may have.
+    /// Maximum number of bytes in a packet.
     packet_max: usize,
     idle_since: Moment,
-    /// Where it lives: it dies with that runtime.
+    /// The runtime where the connection lives, and with which it ends.
     pub(crate) opened_on: runtime::Id,
 }
 
-/// The answer of the server to one packet: a part for each of its statements.
+/// The server's answer to one packet: a result for each of its statements.
 pub(crate) struct StatementResults(Vec<StatementResult>);
 
 #[derive(Default)]
 pub(crate) struct StatementResult {
-    /// The number of rows that a write has found.
+    /// The number of rows that a write found.
     pub(crate) found: u64,
-    /// The id that it says that it has inserted.
+    /// The last insert id.
     pub(crate) inserted: u64,
     rows: Vec<MySqlRow>,
 }
 
 impl Session {
-    /// Makes a fresh connection ready: `greeting` answers its number, whose, where it comes from,
-    /// how long it may be idle, whether this is MariaDB, whether `SYSDATE` moves, and how large a
-    /// packet may be.
+    /// Sets up a new connection by `greeting`, and reads its answer.
+    ///
+    /// The answer has the connection's number, the server's name, the client's address and
+    /// `wait_timeout`. Then follow whether this is MariaDB, whether `SYSDATE` moves, and the
+    /// maximum size of a packet.
     pub(crate) async fn begin(
         mut connection: MySqlConnection,
         greeting: &str,
@@ -72,8 +73,9 @@ impl Session {
         })
     }
 
-    /// Returns what sets how long the server leaves the session alone, and how long it waits for a
-    /// row, in seconds.
+    /// Returns the statement that sets the idle timeout and the row-lock timeout, in seconds.
+    ///
+    /// Returns an empty string if the session has these timeouts already.
     pub(crate) fn set_timeouts(&mut self, idle: u64, row: Option<u64>) -> String {
         let row = row.unwrap_or(self.lock_wait);
         if (self.wait_timeout, self.lock_wait) == (idle, row) {
@@ -83,11 +85,14 @@ impl Session {
         format!("SET SESSION wait_timeout = {idle}, innodb_lock_wait_timeout = {row};")
     }
 
-    /// Sends `statements` in one packet and reads all that is answered. A failure in the middle
-    /// ends the transaction.
+    /// Sends `statements` in one packet, and reads the whole answer.
     ///
-    /// Not cancel safe: the rest of the answer would be taken for the next one's. A
-    /// [`DetachedRequest`](crate::connection::detached_request::DetachedRequest) takes care of it.
+    /// A failure in the middle ends the transaction.
+    ///
+    /// # Cancel safety
+    ///
+    /// Not cancel safe: the rest of the answer would be read as the answer to the next packet. A
+    /// [`DetachedRequest`](crate::connection::detached_request::DetachedRequest) prevents this.
     pub(crate) async fn ask(&mut self, statements: &str) -> Result<StatementResults, Failure> {
         if statements.len() >= self.packet_max {
             return Err(too_large(statements.len(), self.packet_max));
@@ -96,7 +101,8 @@ impl Session {
             Err(error @ sqlx::Error::Database(_)) => {
                 let failure = failure(error);
                 if !matches!(failure, Failure::TooLarge(_)) {
-                    // The statements behind it were not run, so the transaction is still open.
+                    // The statements after the failure were not run, so the transaction is still
+                    // open.
                     let ended = exchange(&mut self.connection, "ROLLBACK").await;
                     ended.map_err(crate::error::failure)?;
                 }
@@ -108,7 +114,7 @@ impl Session {
         answer
     }
 
-    /// Returns true if the server may have closed it by now.
+    /// Returns true if the server may have closed the idle session by now.
     pub(crate) fn is_stale(&self) -> bool {
         Clock::Boot.now().since(self.idle_since) > Duration::from_secs(self.wait_timeout) / 2
     }
@@ -118,8 +124,8 @@ async fn exchange(
     connection: &mut MySqlConnection,
     statements: &str,
 ) -> sqlx::Result<StatementResults> {
-    // No text of users is in them: names are checked, and values are numbers or written in
-    // hexadecimal.
+    // The statements contain no text of users: names are checked, and values are numbers or
+    // hexadecimal literals.
     let statements = sqlx::raw_sql(AssertSqlSafe(statements.to_owned()));
     let mut answers = connection.fetch_many(statements);
     let (mut parts, mut part) = (Vec::new(), StatementResult::default());
@@ -137,7 +143,7 @@ async fn exchange(
 }
 
 impl StatementResults {
-    /// Returns what the `statement`-th one answered, counted from the end.
+    /// Returns the result of the `statement`-th statement, counted from the end.
     pub(crate) fn nth_back(&self, statement: usize) -> Result<&StatementResult, Error> {
         let part = self.0.iter().nth_back(statement);
         part.ok_or_else(|| unexpected("with too few parts"))
@@ -151,7 +157,7 @@ impl StatementResults {
         self.rows().next().map(|row| row.value(0)).transpose()
     }
 
-    /// The rows of all statements.
+    /// Returns the rows of all statements.
     pub(crate) fn rows(&self) -> impl Iterator<Item = Fields<'_>> {
         self.0.iter().flat_map(StatementResult::rows)
     }

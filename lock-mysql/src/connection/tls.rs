@@ -1,14 +1,14 @@
-//! TLS: which certificates a connection is made with.
+//! TLS: the certificates of a connection.
 
 use lock_core::{Result, Tls};
 use sqlx::mysql::{MySqlConnectOptions, MySqlSslMode};
 
 use crate::error::BACKEND;
 
-/// Has the server verified, with the certificates of `tls`.
+/// Turns the verification of the server on, with the certificates of `tls`.
 ///
-/// The driver reads the files again for every connection; what is wrong with them is better told
-/// now.
+/// The driver reads the files again for every connection. They are also checked here, so that their
+/// errors are reported at connect.
 pub(crate) fn verified(options: MySqlConnectOptions, tls: &Tls) -> Result<MySqlConnectOptions> {
     lock_tls::client_config(tls).map_err(|error| error.with_backend(BACKEND))?;
     let options = options.ssl_mode(MySqlSslMode::VerifyIdentity);

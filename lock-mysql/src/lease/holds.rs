@@ -1,4 +1,4 @@
-//! Takes and renewals of leases: the row says who holds the key and until when.
+//! Takes and renewals of leases. A key's row stores the holder and the end of the lease.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -18,22 +18,23 @@ use crate::lease::statements::{IN_DOUBT, TAKE, TAKE_MANY_GRANT, TAKE_MANY_LOOK, 
 use crate::schema::literals::digits;
 use crate::server_checks::MAY_WRITE;
 
-/// The time that a request waits for a connection, however long its wait for the key is.
+/// Maximum time that a take waits for a connection, however long its wait for the key is.
 const QUEUE_LIMIT: Duration = Duration::from_secs(30);
 
 /// The outcome of a take.
 enum LeaseTake {
     Granted(NumberedGrant),
     Held,
-    /// Its row says that its holders are dead, which they may not be.
+    /// The key's row says that all holders have expired, but a holder may still be valid.
     Doubtful,
-    /// The table does not know the key yet.
+    /// The table has no row for the key.
     New,
 }
 
 impl Client {
-    /// Asks for the key once; the grant's number, or `None` while it is held. It waits for a
-    /// connection as long as `wait` says, and for the answer as long as `patience` says.
+    /// Asks for the key once. Returns the grant, or `None` while the key is held.
+    ///
+    /// Waits up to `wait` for a connection, and up to `patience` for the answer.
     pub(crate) async fn take_lease(
         &self,
         hold: &HoldId,
@@ -57,7 +58,7 @@ impl Client {
         }
         match taken {
             LeaseTake::Granted(won) => Ok(Some(won)),
-            // One that is purged the moment it was made is as good as held: one asks again.
+            // A row that is purged right after its creation counts as held: the caller asks again.
             LeaseTake::Held | LeaseTake::Doubtful | LeaseTake::New => Ok(None),
         }
     }
@@ -87,7 +88,7 @@ impl Client {
         }
     }
 
-    /// Renews all holds in one go, except those whose rows another transaction has locked.
+    /// Renews all holds together, except holds whose rows another transaction has locked.
     pub(crate) async fn renew_leases(&self, holds: &[HoldId]) -> Result<Vec<Renewal>> {
         let batches = join_all(
             holds
@@ -106,7 +107,7 @@ impl Client {
         };
         let mut renewals = self.renew_once(batch, is_stalled, limit).await;
         if let Err(Failure::NoTable(missing)) = renewals {
-            // Holds that were in a table which was dropped are told so by the new one.
+            // The new table has no rows, so the holds of the dropped table turn out to be lost.
             renewals = match self.restore_tables(missing).await {
                 Ok(()) => self.renew_once(batch, is_stalled, limit).await,
                 Err(error) => Err(error.into()),
@@ -141,7 +142,7 @@ impl Client {
         if is_stalled {
             return self.renew_free(batch, limit).await;
         }
-        // It waits for rows that are locked, in their turn: most are so for a moment only.
+        // This request waits for locked rows. Most rows are locked for a moment only.
         match self
             .renew_together(batch, &background.renewing, limit)
             .await
@@ -158,7 +159,7 @@ impl Client {
         }
     }
 
-    /// Renews the holds whose rows are not locked, without waiting for the others.
+    /// Renews the holds whose rows are not locked, without waiting for locked rows.
     async fn renew_free(&self, holds: &[HoldId], limit: Duration) -> Result<Vec<Renewal>, Failure> {
         let background = self.background()?;
         let keeping = &background.keeping;
@@ -202,7 +203,7 @@ impl Client {
             let lent = pool.lend(limit).await?;
             let kill = self.kill(&lent.connection_id)?;
             let statements = format!("{MAY_WRITE};{}", self.names.renew(holds));
-            // The rows that it has locked so far would stay so while it waits for another one.
+            // Interrupted at once: while the request waits for a row, it keeps other rows locked.
             let request = DetachedRequest::new(pool, lent, statements)
                 .interrupted_after(Duration::ZERO, kill.until_done());
             request.await.1
@@ -247,7 +248,7 @@ fn taken(hold: &HoldId, new: bool, answer: &StatementResults, sent: Moment) -> R
     })
 }
 
-/// The owners that the server still knows, as they are displayed.
+/// Returns the owners in the answer, in the form of displayed claim ids.
 fn owners(answer: &StatementResults) -> Result<HashSet<String>> {
     let owner = |row: Fields<'_>| row.value::<&[u8]>(0).map(digits);
     answer.rows().map(owner).collect()

@@ -1,4 +1,4 @@
-//! The state of a key that is waited for.
+//! The state of a key with a waiter.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use lock_core::{Mode, Result};
 
 use crate::connection::session::Fields;
 
-/// The row of a key, as the table has it.
+/// The state of a key, as the tables describe it.
 pub(crate) struct KeyState {
     mode: String,
     left: Duration,
@@ -26,7 +26,8 @@ impl KeyState {
         })
     }
 
-    /// Returns how long a waiter in `mode` has to wait at most; `None` when the key can be had.
+    /// Returns the maximum time that a waiter in `mode` has to wait; `None` if the key is
+    /// available.
     pub(crate) fn left_for(&self, mode: Mode) -> Option<Duration> {
         let room = match mode {
             Mode::Shared => self.mode == "s",

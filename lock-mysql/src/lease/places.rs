@@ -1,10 +1,12 @@
-//! Turns among clients: one that waits, and is passed over, has the key kept for it.
+//! Places: a key is kept for a client whose waiter was overtaken.
 //!
-//! Nothing queues for a lease, so a client that takes a key again and again would be the first each
-//! time. A waiter that sees other clients get the key enters its client in a *place* beside it, of
-//! which there is one a key, and takes of all other clients leave the key to that one. Only the
-//! order goes by places, never exclusion: one that is lost or left behind does no harm, and clients
-//! that know nothing of them neither.
+//! Leases have no queue on the server, so a client that takes a key again and again would always
+//! win. A waiter that sees other clients get the key enters its client in the key's *place*. A
+//! place is a row beside the key's row, and each key has one place. Takes of other clients then
+//! leave the key to the client in the place.
+//!
+//! Places decide the order only, never exclusion. A place that is lost or left behind does no harm,
+//! nor does a client that ignores places.
 
 use std::time::Duration;
 
@@ -13,30 +15,31 @@ use lock_core::{LockKey, Mode};
 use crate::schema::literals::{NOW, hexadecimal, letter};
 use crate::schema::names::Names;
 
-/// The time that a place lasts. Its waiter enters it anew while it waits, and gives it up after
-/// that, so this is how long a key is kept for one that has died.
+/// Time that a place lasts, in milliseconds. A key is kept this long for a waiter that crashed.
+///
+/// A waiter renews its place during the wait, and gives it up afterwards.
 const PLACE_MS: u32 = 500;
 
-/// The interval at which a waiter enters its place anew.
+/// Interval at which a waiter renews its place.
 pub(crate) const PLACE_ENTERED_ANEW: Duration = Duration::from_millis(200);
 
-/// The first byte of the name of a place. No text has this byte, so a place is no lock's row.
+/// The first byte of a place's name. No text contains this byte, so a place is no lock's row.
 const PLACE: u8 = 0xFE;
 
 fn place_of(row: &[u8]) -> String {
     hexadecimal(&[&[PLACE], row].concat())
 }
 
-/// The row of the key that this is the place of; `None` if it is no place.
+/// Returns the row of the lock to which the place `name` belongs; `None` if `name` is no place.
 pub(crate) fn row_beside(name: &[u8]) -> Option<&[u8]> {
     name.strip_prefix(&[PLACE])
 }
 
 impl Names {
-    /// Returns the condition that the key is kept for another client, which waits for it in a mode
-    /// that keeps this one out.
+    /// Returns the condition that the key is kept for another client, in a mode that excludes
+    /// `mode`.
     ///
-    /// A place lasts for a moment only, also where the server's clock is set back meanwhile.
+    /// The upper bound of `expires` ends a place also if the server's clock was set back.
     pub(crate) fn is_kept(&self, key: &LockKey, mode: Mode) -> String {
         let (locks, place, me) = (&self.locks, place_of(&self.row(key)), &self.me);
         let keeps_out = match mode {
@@ -48,8 +51,8 @@ impl Names {
         )
     }
 
-    /// Enters this client in the place of the key with this row, or does so anew, unless another
-    /// one is in it.
+    /// Enters this client in the place of `row`, or renews the place if this client has it. Changes
+    /// nothing if another client has the place.
     pub(crate) fn enter_place(&self, row: &[u8], mode: Mode) -> String {
         let (locks, place, me, mode) = (&self.locks, place_of(row), &self.me, letter(mode));
         let ends = format!("{NOW} + INTERVAL {PLACE_MS}000 MICROSECOND");
@@ -60,7 +63,7 @@ ON DUPLICATE KEY UPDATE owner = IF({locks}.owner <=> {me} OR {is_over}, {me}, {l
         )
     }
 
-    /// Answers the places beside these rows that this client is in.
+    /// Selects the places of `rows` that this client has.
     pub(crate) fn look_at_places(&self, rows: &[&[u8]]) -> String {
         let (locks, me) = (&self.locks, &self.me);
         let places: Vec<String> = rows.iter().map(|row| place_of(row)).collect();
@@ -68,7 +71,7 @@ ON DUPLICATE KEY UPDATE owner = IF({locks}.owner <=> {me} OR {is_over}, {me}, {l
         format!("SELECT k FROM {locks} WHERE k IN ({places}) AND owner = {me} AND expires > {NOW}")
     }
 
-    /// Gives the place of the key with this row up, if this client is in it.
+    /// Gives up the place of `row`, if this client has it.
     pub(crate) fn give_up_place(&self, row: &[u8]) -> String {
         let (locks, place, me) = (&self.locks, place_of(row), &self.me);
         format!("UPDATE {locks} SET expires = {NOW} WHERE k = {place} AND owner = {me}")

@@ -1,4 +1,4 @@
-//! Waits for keys that are leased: one task looks at all of them together.
+//! The poller: one task looks at all leased keys that a client's waiters wait for.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -15,29 +15,27 @@ use crate::lease::places::{PLACE_ENTERED_ANEW, row_beside};
 use crate::schema::names::Names;
 use crate::server_checks::MAY_WRITE;
 
-/// The intervals at which the poller looks: short at first, and longer the longer nothing changes.
+/// Shortest and longest pause between two looks. The pause doubles after each look.
 const FIRST_PAUSE: Duration = Duration::from_millis(4);
 const LONGEST_PAUSE: Duration = Duration::from_millis(40);
 
-/// The time after its last look during which a waiter still relies on the poller.
+/// Interval at which a waiter checks the poller. A waiter relies on a look for twice as long.
 const TRUST: Duration = Duration::from_secs(1);
 
-/// The time that a look may take.
 const LOOK_LIMIT: Duration = Duration::from_secs(2);
 
-/// The number of keys that are looked at in one packet, at most: MySQL reads the whole table for
-/// many more.
+/// Maximum number of keys in one packet. For many more keys, MySQL reads the whole table.
 const BATCH: usize = 20_000;
 
-/// The number of places that are taken in one packet, at most.
+/// Maximum number of places that one packet enters.
 const PLACES: usize = 100;
 
-/// The waiters of a client on one runtime. While there are any, one task looks at their keys.
+/// The waiters of a client on one runtime. One task looks at their keys while there are waiters.
 pub(crate) struct Poller {
     names: Arc<Names>,
     pool: Arc<Pool>,
     heard: Arc<ReplyStats>,
-    /// When it looked last and was answered.
+    /// When the last look was answered.
     looked: Mutex<Moment>,
     batch: BatchSize,
     waiting: Mutex<WatchedKeys>,
@@ -48,19 +46,19 @@ pub(crate) struct Poller {
 #[derive(Default)]
 struct WatchedKeys {
     keys: HashMap<Vec<u8>, WatchedKey>,
-    /// The keys whose places are to be given up.
+    /// The keys whose places the next look gives up.
     left: Vec<Vec<u8>>,
 }
 
-/// A key that is waited for.
+/// A key with a waiter.
 struct WatchedKey {
     mode: Mode,
     changed: Arc<Notify>,
-    /// The token of the last grant, once the key was looked at.
+    /// The token of the last grant, once a look has read it.
     last_token: Option<u64>,
-    /// True if another claim got the key while it was waited for.
+    /// True if another claim got the key during the wait.
     was_passed: bool,
-    /// When this client entered the place beside the key, unless another client is in it.
+    /// When this client last entered the key's place; `None` if the client is not in the place.
     entered_place: Option<Moment>,
 }
 
@@ -78,8 +76,8 @@ impl Poller {
         })
     }
 
-    /// Enters a waiter for `key`. The local queue lets one waiter per key through, so there is one
-    /// entry.
+    /// Enters a waiter for `key`. A key has one entry, since the local queue admits one waiter per
+    /// key.
     pub(crate) fn watch(self: &Arc<Self>, key: Vec<u8>, mode: Mode) -> WakeUp {
         let changed = Arc::new(Notify::new());
         let waiter = WatchedKey {
@@ -102,14 +100,14 @@ impl Poller {
         }
     }
 
-    /// Has the waiter for `key` look again.
+    /// Wakes the waiter for `key`, so that it asks the server again.
     pub(crate) fn wake(&self, key: &[u8]) {
         if let Some(waiter) = self.waiting.lock().keys.get(key) {
             waiter.changed.notify_one();
         }
     }
 
-    /// Looks at all keys and wakes those whose time has come.
+    /// Looks at all keys, and wakes the waiters whose keys may be available.
     async fn look(&self) -> Result<PollOutcome> {
         let keys: Vec<Vec<u8>> = self.waiting.lock().keys.keys().cloned().collect();
         let (mut outcome, mut rest) = (PollOutcome::default(), keys.as_slice());
@@ -143,7 +141,7 @@ impl Poller {
         Ok(outcome)
     }
 
-    /// Returns what is to be said of places, in statements.
+    /// Returns the statements that give up, enter and select places.
     fn places(&self) -> Vec<String> {
         let mut waiting = self.waiting.lock();
         let left = std::mem::take(&mut waiting.left);
@@ -174,7 +172,7 @@ impl Poller {
         statements
     }
 
-    /// Takes note of how keys are that were looked at.
+    /// Stores the result of a look at `rows`, and wakes the waiters whose keys may be available.
     fn note(
         &self,
         rows: &[Vec<u8>],
@@ -204,7 +202,7 @@ impl Poller {
         }
     }
 
-    /// Ends the task's attendance if there is no more work for it.
+    /// Ends the task's attendance if it has no more work, and returns true if so.
     fn end_if_idle(&self) -> bool {
         let waiting = self.waiting.lock();
         let is_idle = waiting.keys.is_empty() && waiting.left.is_empty();
@@ -214,7 +212,7 @@ impl Poller {
         is_idle
     }
 
-    /// Returns true if it has looked at all keys a moment ago.
+    /// Returns true if the last look is recent enough for waiters to rely on.
     fn is_trusted(&self) -> bool {
         Clock::Boot.now().since(*self.looked.lock()) < TRUST * 2
     }
@@ -223,15 +221,15 @@ impl Poller {
 /// The outcome of a look at all keys.
 #[derive(Default)]
 struct PollOutcome {
-    /// When the next holder expires.
+    /// The time until the next holder expires.
     soonest: Option<Duration>,
-    /// True if a key that another client just got is kept for this one from now on.
+    /// True if a key that another client just got is now kept for this client.
     is_next: bool,
 }
 
 impl WatchedKey {
-    /// Takes note of the last grant's token. Returns true if another claim got the key since the
-    /// last look.
+    /// Stores the last grant's token. Returns true if another claim got the key since the last
+    /// look.
     fn note_token(&mut self, token: u64) -> bool {
         let was_passed = self.last_token.is_some_and(|last| token > last);
         self.last_token = self.last_token.max(Some(token));
@@ -240,13 +238,13 @@ impl WatchedKey {
     }
 }
 
-/// The polling task: looks at the keys until none is waited for, and no place is to be given up.
+/// Looks at the keys until there are no waiters, and no places to give up.
 async fn poll(poller: Arc<Poller>, _attendance: Attendance) {
     let mut pause = FIRST_PAUSE;
     loop {
         let begun = Clock::Boot.now();
         let looked = poller.look().await;
-        // Half of the time at most, however many keys there are.
+        // The pause is at least as long as the look, so looks take at most half of the time.
         let took = Clock::Boot.now().since(begun);
         if poller.end_if_idle() {
             return;
@@ -261,7 +259,7 @@ async fn poll(poller: Arc<Poller>, _attendance: Attendance) {
         let soonest = outcome.soonest;
         let next = soonest.map_or(pause, |left| pause.min(left)).max(took);
         pause = (pause * 2).min(LONGEST_PAUSE);
-        // Both arms are cancel safe: a notification that is missed stays for the next turn.
+        // Both arms are cancel safe: `Notify` stores a notification for the next turn of the loop.
         tokio::select! {
             () = poller.entered.notified() => {
                 pause = FIRST_PAUSE;
@@ -272,7 +270,7 @@ async fn poll(poller: Arc<Poller>, _attendance: Attendance) {
     }
 }
 
-/// A waiter's entry; dropping it takes it out.
+/// A waiter's entry in the poller. Dropping it removes the entry.
 pub(crate) struct WakeUp {
     poller: Arc<Poller>,
     key: Vec<u8>,
@@ -280,8 +278,9 @@ pub(crate) struct WakeUp {
 }
 
 impl WakeUp {
-    /// Waits until the key may be free, or was not looked at for a while. What happened since the
-    /// last call counts.
+    /// Waits until the key may be available, or the poller has not looked for a while.
+    ///
+    /// A change since the last call counts.
     pub(crate) async fn changed(&self) {
         loop {
             tokio::select! {

@@ -14,13 +14,14 @@ use crate::error::Failure;
 use crate::lease::statements::{RELEASE_MANY_WRITE, RELEASE_WRITE};
 use crate::server_checks::MAY_WRITE;
 
-/// The time that a release waits for its answer.
+/// Time limit of the answer to a release.
 const RELEASE_LIMIT: Duration = Duration::from_millis(900);
 
-/// The time that a release waits for its answer before it is asked for elsewhere, too.
+/// Time for the answer over the caller's runtime before the keeper's runtime also sends the
+/// release.
 const HEAD_START: Duration = Duration::from_millis(50);
 
-/// The time that a release waits for a connection, where the server allows few.
+/// Maximum time that a release waits for a connection, if the server allows few.
 const RELEASE_QUEUE_LIMIT: Duration = Duration::from_millis(1500);
 
 impl Client {
@@ -37,11 +38,11 @@ impl Client {
         Ok(Released::Released)
     }
 
-    /// Releases over a connection of the caller's runtime, or where holds are kept if that runtime
-    /// is missing or makes no progress.
+    /// Releases over the caller's runtime, or over the keeper's if that is missing or makes no
+    /// progress.
     async fn release_somewhere(&self, hold: &HoldId) -> Result<u64, Failure> {
         let keepers = self.keeper_connections()?;
-        // Boxed, or each release would have room for it.
+        // Boxed, so that the future of a release does not contain this future.
         let elsewhere = || Box::pin(self.release_over(&keepers, hold));
         let Some(command) = self
             .command()
@@ -51,7 +52,7 @@ impl Client {
             return elsewhere().await;
         };
         let mut here = pin!(self.release_over(&command, hold));
-        // This runtime may make no progress.
+        // The caller's runtime may make no progress.
         match self.deadlines.timeout(HEAD_START, here.as_mut()).await {
             Some(Err(Failure::Failed(error))) if error.is_retryable() => return elsewhere().await,
             Some(outcome) => return outcome,
@@ -67,7 +68,8 @@ impl Client {
                 found => found,
             },
             outcome = elsewhere.as_mut() => match outcome {
-                // The request here may have come first. Its answer may take as long as any.
+                // The caller's request may have come first. Its answer may take up to the full
+                // limit.
                 Ok(0) => match self.deadlines.timeout(RELEASE_LIMIT, here).await {
                     Some(Ok(found)) => Ok(found),
                     Some(Err(_)) | None => Ok(0),
@@ -78,7 +80,7 @@ impl Client {
         }
     }
 
-    /// Returns the number of holds that it has found, 1 or 0.
+    /// Returns the number of holds that the release found, 1 or 0.
     async fn release_over(&self, command: &CommandPools, hold: &HoldId) -> Result<u64, Failure> {
         let release = |_: &Lent| format!("{MAY_WRITE};{}", self.names.release(hold));
         let pool = &command.releasing;

@@ -1,11 +1,12 @@
-//! The statements for leases. Each function gives one packet, so one round trip, with at most one
+//! The statements for leases. Each function returns one packet: one round trip, and at most one
 //! commit.
 //!
-//! A transaction that changes a key locks its row in the locks table first and its holders after
-//! it, several rows in the order of their keys: so no two of them wait for each other in a circle.
-//! The time is always the server's. `UTC_TIMESTAMP` is the time at which a statement began, so one
-//! that waits for a row sees the time from before: statements that lock rows for later ones read no
-//! clock themselves, except where the earlier time does no harm.
+//! Invariant: no two transactions wait for each other in a circle. Why: a transaction locks a key's
+//! row in the locks table before its holders, and several rows in the order of their keys.
+//!
+//! The time is always the server's. `UTC_TIMESTAMP` is the start of a statement, so a statement
+//! that waits for a row sees the time before the wait. So statements that lock rows for later
+//! statements read no clock, except where the earlier time does no harm.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -16,22 +17,22 @@ use crate::schema::grant_clock::GRANT_CLOCK;
 use crate::schema::literals::{FLOOR_ROW, NOW, hexadecimal, letter, microseconds, owner};
 use crate::schema::names::Names;
 
-/// The condition that the key is free, as far as its row alone tells. One that was given back is
-/// free also when the clock has been set back to before that.
+/// The condition that the key is free, as far as its row tells. A released key is free even if the
+/// clock was set back afterwards.
 ///
-/// Invariant: a row of another mode than 'x' is never free, whatever it says of an end. Why: its
-/// holders decide, and older clients leave `expires` too early where they renew several of them
-/// together. Once all are dead, [`Names::settle`] makes the mode 'x'.
+/// Invariant: a row of a mode other than 'x' is never free, even if its `expires` has passed. Why:
+/// the holders' rows decide, and older clients set `expires` too early when they renew several
+/// holders together. Breaks if: a take trusts `expires` alone. Once all holders are dead,
+/// [`Names::settle`] sets the mode to 'x'.
 pub(crate) const FREE: &str = "mode = 'x' AND (owner IS NULL OR expires <= UTC_TIMESTAMP(6))";
 
-/// The condition that the row of a key that is held together says that its holders are dead, which
-/// they may not be.
+/// The condition that `expires` of a shared key has passed. A holder may still be valid.
 pub(crate) const DOUBTFUL: &str = "mode <> 'x' AND expires <= UTC_TIMESTAMP(6)";
 
-/// The value in place of a key's token in the answer to a take if the key is [doubtful](DOUBTFUL).
+/// The value that a take returns instead of a token if the key is [doubtful](DOUBTFUL).
 pub(crate) const IN_DOUBT: u64 = 1;
 
-/// Where the parts of an answer stand, counted from its end.
+/// Positions of results in an answer, counted from its end.
 pub(crate) const TAKE_NEW: usize = 1;
 pub(crate) const TAKE: usize = 0;
 pub(crate) const TAKE_MANY_LOOK: usize = 6;
@@ -40,13 +41,13 @@ pub(crate) const RELEASE_WRITE: usize = 0;
 pub(crate) const RELEASE_MANY_WRITE: usize = 2;
 
 impl Names {
-    /// Takes the key if it is free. Its row has to exist, or is made first if it is `new`.
+    /// Takes the key if it is free. Its row has to exist, unless `new` creates it first.
     ///
-    /// Where it was asked before and the answer got lost, it is ours already: the grant stays what
-    /// it was, and its lease begins again, since the client counts it from the answer that it gets.
+    /// If an earlier answer was lost, the claim holds the key already. The grant keeps its number
+    /// and its lease begins again, since the client counts the lease from the answered request.
     pub(crate) fn take(&self, hold: &HoldId, new: bool) -> String {
         if hold.mode() == Mode::Exclusive && !new {
-            // One statement is a transaction by itself.
+            // A single statement is a transaction by itself.
             return self.take_exclusive(hold);
         }
         let take = match hold.mode() {
@@ -68,13 +69,13 @@ impl Names {
         format!("START TRANSACTION;{create}{take};COMMIT")
     }
 
-    /// The grant's number is told as the id of what was inserted last. Where the row is there but
-    /// not free, the last condition, which never holds, sets that id as well: no id means no row,
-    /// and [`IN_DOUBT`] that its holders have to be looked at.
+    /// Takes an exclusive lock, and returns the grant's number as the last insert id.
     ///
-    /// The time may be that from before a wait for the row. A hold that expired during the wait
-    /// then counts as one until it is asked for again, and ours begins no earlier than it was asked
-    /// for.
+    /// If the row exists but is not free, the last condition sets that id, and is always false. No
+    /// id means that there is no row; [`IN_DOUBT`] means that the holders have to be checked.
+    ///
+    /// The server may evaluate the time before it waits for the row. A hold that expired during the
+    /// wait then counts until the next take. The new hold begins no earlier than its take was sent.
     fn take_exclusive(&self, hold: &HoldId) -> String {
         let is_kept = self.is_kept(hold.key(), hold.mode());
         let (locks, key, owner) = (&self.locks, self.key(hold.key()), owner(hold.claim()));
@@ -86,9 +87,10 @@ ON DUPLICATE KEY UPDATE mode = 'x', token = LAST_INSERT_ID(IF({locks}.owner <=> 
         )
     }
 
-    /// One more holder, where the key is free or there is `room` beside the others. `expires` of
-    /// the locks table is no earlier than when the last of them expires, which is what older
-    /// clients go by.
+    /// Adds a holder, if the key is free or `room` is true.
+    ///
+    /// `expires` of the key's row is no earlier than the end of the last holder, since older
+    /// clients rely on it.
     fn take_many(&self, hold: &HoldId, room: &str) -> String {
         let (locks, holders) = (&self.locks, &self.holders);
         let (key, owner) = (self.key(hold.key()), owner(hold.claim()));
@@ -111,17 +113,18 @@ SELECT mine.token FROM {locks} AS locks JOIN {holders} AS mine ON mine.k = locks
         )
     }
 
-    /// Waits here where the table of holders is blocked. Further on a row would be locked already,
-    /// and to other clients it would look as if the key were held.
+    /// Waits while the table of holders is blocked, before the transaction locks a row.
+    ///
+    /// A later wait would keep a row locked, and other clients would take the key for held.
     fn reach_holders(&self) -> String {
         format!("SELECT k FROM {} WHERE FALSE FOR UPDATE", self.holders)
     }
 
-    /// Makes a key free whose holders are all dead, although none of them has given it back.
+    /// Frees a key whose holders have all expired without a release.
     ///
-    /// Invariant: it sees every holder. Why: a transaction that changes holders has locked the row,
-    /// and both servers look at the holders after they have got the row's lock. Breaks if: the
-    /// subquery does not name the row, since a server may then run it first.
+    /// Invariant: the statement sees every holder. Why: a transaction that changes holders has
+    /// locked the key's row, and both servers read the holders after they have locked this row.
+    /// Breaks if: the subquery does not refer to the row, since a server may then run it first.
     pub(crate) fn settle(&self, key: &LockKey) -> String {
         let (locks, key, is_dead) = (&self.locks, self.key(key), self.has_no_holder());
         format!(
@@ -129,7 +132,7 @@ SELECT mine.token FROM {locks} AS locks JOIN {holders} AS mine ON mine.k = locks
         )
     }
 
-    /// Returns the condition that no holder of the key of the row `locks` lives.
+    /// Returns the condition that the key of the row `locks` has no valid holder.
     pub(crate) fn has_no_holder(&self) -> String {
         format!(
             "NOT EXISTS (SELECT 1 FROM {} AS others WHERE others.k = locks.k AND others.expires > {NOW})",
@@ -137,7 +140,7 @@ SELECT mine.token FROM {locks} AS locks JOIN {holders} AS mine ON mine.k = locks
         )
     }
 
-    /// Returns when the last holder of the key of the row `locks` expires.
+    /// Returns the end of the last holder of the key of the row `locks`.
     fn last_end(&self) -> String {
         format!(
             "(SELECT MAX(theirs.expires) FROM {} AS theirs WHERE theirs.k = locks.k)",
@@ -145,24 +148,26 @@ SELECT mine.token FROM {locks} AS locks JOIN {holders} AS mine ON mine.k = locks
         )
     }
 
-    /// Makes the row of a key that is new in the table. One that was made meanwhile is waited for
-    /// as by a reader: the key may be held, and is shared with readers also while this waits.
+    /// Creates the row of a new key.
+    ///
+    /// If another transaction creates the row at the same time, the statement waits with a shared
+    /// lock. So readers that hold the key can still share it during the wait.
     pub(crate) fn create(&self, key: &LockKey) -> String {
         format!("INSERT IGNORE INTO {}", self.new_row(key))
     }
 
-    /// Makes the row as [`create`](Self::create) does, and locks it for what follows in the
-    /// transaction. Two that share a row and want to change it would wait for each other.
+    /// Creates the row like [`create`](Self::create), and locks it for the rest of the transaction.
+    ///
+    /// Two transactions that share a row and both want to change it would wait for each other.
     fn create_to_change(&self, key: &LockKey) -> String {
         let (locks, row) = (&self.locks, self.new_row(key));
         format!("INSERT INTO {row} ON DUPLICATE KEY UPDATE {locks}.mode = {locks}.mode")
     }
 
-    /// Returns what is inserted for a key. Its numbers go on where those of a row that was purged
-    /// had ended.
+    /// Returns the end of an `INSERT` of a key's row. Its token continues from the floor of purged
+    /// rows.
     ///
-    /// One that is there already is left alone, since it may be locked for as long as the key is
-    /// held.
+    /// An existing row is left alone, since it may be locked as long as the key is held.
     fn new_row(&self, key: &LockKey) -> String {
         let (locks, key) = (&self.locks, self.key(key));
         format!(
@@ -170,7 +175,7 @@ SELECT mine.token FROM {locks} AS locks JOIN {holders} AS mine ON mine.k = locks
         )
     }
 
-    /// Prolongs `holds`, and answers which of them are there.
+    /// Prolongs `holds`, and selects the owners that still hold their keys.
     pub(crate) fn renew(&self, holds: &[HoldId]) -> String {
         let (locks, holders) = (&self.locks, &self.holders);
         let (exclusive, many): (Vec<&HoldId>, Vec<&HoldId>) =
@@ -186,8 +191,8 @@ SELECT mine.token FROM {locks} AS locks JOIN {holders} AS mine ON mine.k = locks
         }
         if !many.is_empty() {
             let (keys, owners) = self.keys_and_owners(&many);
-            // A server changes each row of the locks table once, for the first of its holders, so
-            // where several are renewed their last end is set by a statement of its own.
+            // A server changes each row of the locks table once, for its first holder. So a
+            // separate statement sets the last end of keys for which several holds are renewed.
             let repeated = self.repeated(&many);
             let last = if repeated.is_empty() {
                 String::new()
@@ -209,7 +214,7 @@ COMMIT"
         statements.join(";")
     }
 
-    /// Answers the rows of `holds` that are there, and then those of them that are not locked.
+    /// Selects the existing rows of `holds`, and then the rows that are not locked.
     pub(crate) fn find_locked(&self, holds: &[HoldId]) -> String {
         let locks = &self.locks;
         let keys: Vec<String> = holds.iter().map(|hold| self.key(hold.key())).collect();
@@ -217,11 +222,10 @@ COMMIT"
         format!("{find};{find} FOR UPDATE SKIP LOCKED")
     }
 
-    /// Fails where another transaction has the key's row locked, also one that is not committed
-    /// yet.
+    /// Fails if another transaction has locked the key's row, even a row that is not committed yet.
     ///
-    /// Where the table is blocked, the first statement waits: MariaDB has the second one fail with
-    /// the same number.
+    /// If the table is blocked, the first statement waits. On MariaDB, the second statement would
+    /// fail with the number of a locked row.
     pub(crate) fn try_row(&self, key: &LockKey) -> String {
         let (locks, key) = (&self.locks, self.key(key));
         format!(
@@ -229,7 +233,7 @@ COMMIT"
         )
     }
 
-    /// Gives the key back if it is the hold's.
+    /// Releases the key, if this hold has it.
     pub(crate) fn release(&self, hold: &HoldId) -> String {
         let (locks, holders) = (&self.locks, &self.holders);
         let (key, owner) = (self.key(hold.key()), owner(hold.claim()));
@@ -249,8 +253,10 @@ COMMIT"
         }
     }
 
-    /// Looks at keys that are waited for: mode, microseconds until the last holder expires, how
-    /// many permits are held, and the token of the last grant.
+    /// Selects mode, time until the last holder expires, number of permits and last token of
+    /// `keys`.
+    ///
+    /// The time is in microseconds.
     pub(crate) fn look<'a>(&self, keys: impl Iterator<Item = &'a [u8]>) -> String {
         let (locks, holders) = (&self.locks, &self.holders);
         let keys: Vec<String> = keys.map(hexadecimal).collect();
@@ -260,7 +266,7 @@ COMMIT"
         )
     }
 
-    /// Lists the keys and the owners of `holds`. An owner holds one key only, so the lists need no
+    /// Lists the keys and the owners of `holds`. An owner has one key only, so the lists need no
     /// pairs.
     fn keys_and_owners(&self, holds: &[&HoldId]) -> (String, String) {
         let keys: Vec<String> = holds.iter().map(|hold| self.key(hold.key())).collect();

@@ -1,4 +1,4 @@
-//! When the heartbeats of held row locks are due.
+//! The heartbeats of held row locks: their timetable, and the task that sends them.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -13,34 +13,34 @@ use crate::connection::pool::Pool;
 use crate::error::Failure;
 use crate::row::row_locks::RowLocks;
 
-/// The interval at which the connection of each held row lock is tried.
+/// Interval of the heartbeats on the connection of each held row lock.
 ///
-/// Invariant: a holder hears within a second that its connection has ended, whatever its ttl. Why:
-/// the server frees the row at once, and grants it to the next one. Breaks if: the holder's process
-/// gets no turn.
+/// Invariant: a holder learns within a second that its connection has ended, whatever its ttl. Why:
+/// the server frees the row at once, and grants it to the next waiter. Breaks if: the holder's
+/// process gets no CPU time.
 const INTERVAL: Duration = Duration::from_millis(500);
 
-/// The time that a heartbeat may stay without an answer before the server is asked over another
-/// connection whether it has that one.
+/// Time without an answer to a heartbeat after which the client inquires about the connection.
+///
+/// The inquiry asks the server over another connection whether it still has the silent connection.
 const SILENT: Duration = Duration::from_millis(400);
 
-/// The time that the answer to that may take.
+/// Time limit of the answer to an inquiry.
 const INQUIRY_LIMIT: Duration = Duration::from_millis(300);
 
-/// The timetable of the row locks that are held on one runtime. While there are any, one task
-/// attends to them.
+/// The timetable of the row locks held on one runtime. One task sends heartbeats while locks are
+/// held.
 pub(crate) struct Heartbeats {
     rows: Arc<RowLocks>,
     runtime: Handle,
     pool: Arc<Pool>,
-    /// All heartbeats are equally far apart, so that those entered last are due last.
+    /// In the order of due times, since all heartbeats have the same interval.
     timetable: Mutex<VecDeque<(Moment, ClaimId)>>,
     attended: OnDemand,
 }
 
 impl Heartbeats {
-    /// For the locks that are held on `runtime`; the server is asked about them over connections of
-    /// `pool`.
+    /// Creates the timetable of the locks held on `runtime`. Inquiries use connections of `pool`.
     pub(crate) fn new(rows: Arc<RowLocks>, runtime: &Handle, pool: &Arc<Pool>) -> Arc<Self> {
         Arc::new(Self {
             pool: Arc::clone(pool),
@@ -61,8 +61,9 @@ impl Heartbeats {
         }
     }
 
-    /// Takes out the claims that are due by now, and returns when the next one is. Ends the task's
-    /// attendance if there are none at all.
+    /// Removes the claims that are due, and returns them with the due time of the next claim.
+    ///
+    /// Ends the task's attendance if the timetable was empty.
     fn take_due(&self) -> (Vec<ClaimId>, Option<Moment>) {
         let mut timetable = self.timetable.lock();
         let (now, mut due) = (Clock::Boot.now(), Vec::new());
@@ -79,13 +80,16 @@ impl Heartbeats {
         (due, None)
     }
 
-    /// Ends the locks whose connections the server does not have any more, although they seem open
-    /// here: it was started anew, or another one has its address, and may grant the same rows.
+    /// Ends the locks of the `silent` connections that the server no longer has.
+    ///
+    /// Such a connection may seem open: the server was restarted, or another server has its
+    /// address. That server may grant the same rows.
     async fn inquire(&self, silent: Vec<(ClaimId, ConnectionId)>) {
         let question = ConnectionId::look_for(silent.iter().map(|(_, connection)| connection));
         let mut answer = self.pool.ask(question.clone(), INQUIRY_LIMIT).await;
         if matches!(answer, Err(Failure::NoAnswer(_))) {
-            // What was idle may be as silent, and is closed by now.
+            // The inquiry's idle connection may be as silent, and is closed by now. The retry uses
+            // a new connection.
             answer = self.pool.ask(question, INQUIRY_LIMIT).await;
         }
         let Ok(answer) = answer else { return };
@@ -100,7 +104,7 @@ impl Heartbeats {
     }
 }
 
-/// The task: sends heartbeats as long as there are locks.
+/// The heartbeat task: sends heartbeats while there are locks.
 async fn attend(heartbeats: Arc<Heartbeats>, _attendance: Attendance) {
     loop {
         let (due, next) = heartbeats.take_due();

@@ -1,4 +1,4 @@
-//! Holds that are row locks: they are kept by heartbeats, and released.
+//! Held row locks: renewals by heartbeats, and releases.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use crate::client::Client;
 use crate::error::no_answer;
 use crate::row::row_locks::{Heartbeat, RowRelease};
 
-/// The time that a renewal waits for the answer to a heartbeat, at most.
+/// Maximum time that a renewal waits for the answer to a heartbeat.
 const HEARTBEAT_LIMIT: Duration = Duration::from_secs(1);
 
-/// The time that a release waits for its answer on each connection.
+/// Time limit of the answer to a release, on each connection.
 const RELEASE_LIMIT: Duration = Duration::from_millis(450);
 
 impl Client {
-    /// Sends a heartbeat on each hold's connection and waits for the answers.
+    /// Sends a heartbeat on the connection of each hold, and waits for the answers.
     pub(crate) async fn renew_rows(&self, holds: &[HoldId]) -> Result<Vec<Renewal>> {
         let command = self.command()?;
         let runtime = &command.taking.runtime;
@@ -26,10 +26,10 @@ impl Client {
             let Some(mut heard) = self.rows.heartbeat(hold.claim(), runtime) else {
                 return Renewal::Lost(LossReason::Removed);
             };
-            // A connection that does not answer must not hold up the answers of other connections.
+            // A silent connection must not delay the renewals of other holds.
             let limit = (ttl / 8).min(HEARTBEAT_LIMIT);
-            // Without an answer by then, the last one counts: heartbeats are answered also while no
-            // renewal waits.
+            // Without an answer in time, the last answered heartbeat counts. Heartbeats are also
+            // answered while no renewal waits.
             if let Some(Err(_)) = self.deadlines.timeout(limit, heard.changed()).await {
                 return Renewal::Lost(LossReason::Removed);
             }
@@ -42,8 +42,10 @@ impl Client {
         Ok(join_all(renewals).await)
     }
 
-    /// Returns what the release of a held row needs. A heartbeat that is under way is nearly always
-    /// answered at once, and then its connection is free.
+    /// Ends the heartbeats of a held row, and returns the parts that its release needs.
+    ///
+    /// A heartbeat that is under way is nearly always answered at once, and then its session is
+    /// free.
     async fn start_release(&self, claim: ClaimId) -> Option<RowRelease> {
         let mut releasing = self.rows.release(claim)?;
         if releasing.session.is_some() {
@@ -54,7 +56,8 @@ impl Client {
         self.rows.release(claim)
     }
 
-    /// Ends the transaction; where its connection does not answer, another one ends the connection.
+    /// Ends the transaction. If its connection does not answer, a kill over another connection ends
+    /// it.
     pub(crate) async fn release_row(&self, hold: &HoldId) -> Result<Released> {
         self.settled(hold.claim(), RELEASE_LIMIT).await?;
         let Some(mut releasing) = self.start_release(hold.claim()).await else {
@@ -68,7 +71,8 @@ impl Client {
                 self.rows.forget(hold.claim());
                 return Ok(Released::Released);
             }
-            // It is closed with this release and never lent again, since the kill may come late.
+            // The session is closed with this release and never lent again: the kill may arrive
+            // late.
         }
         let kill = self.kill(&releasing.connection)?;
         let ending = kill.until_gone();

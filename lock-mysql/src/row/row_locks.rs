@@ -23,15 +23,15 @@ pub(crate) struct RowLocks(Mutex<HashMap<ClaimId, Row>>);
 /// One held row lock: a connection with an open transaction.
 struct Row {
     connection: ConnectionId,
-    /// Absent while a heartbeat is under way on it, and once it is being released.
+    /// `None` while a heartbeat uses the session, and once the lock is being released.
     session: Option<Lent>,
     /// When the last heartbeat was sent.
     heartbeat: Moment,
     is_released: bool,
     is_dead: bool,
-    /// The time that a heartbeat waits for its answer.
+    /// Time limit of the answer to a heartbeat.
     limit: Duration,
-    /// The token to be written down at the release, if any.
+    /// The token that the release stores in the row, if any.
     record: Option<u64>,
     heard: watch::Sender<Heartbeat>,
     loss: LossSender,
@@ -40,24 +40,24 @@ struct Row {
 /// The outcome of the last heartbeat.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Heartbeat {
-    /// The server answered to what was sent then.
+    /// The server answered a heartbeat that was sent at this time.
     At(Moment),
-    /// The lock has ended, with its connection or its server's right to grant.
+    /// The lock has ended: its connection is gone, or the server may not grant any more.
     Dead,
 }
 
 /// The parts that the release of a row lock needs.
 pub(crate) struct RowRelease {
     pub(crate) connection: ConnectionId,
-    /// To end the transaction on, if it is free.
+    /// The session of the transaction, unless a heartbeat uses it.
     pub(crate) session: Option<Lent>,
     pub(crate) record: Option<u64>,
-    /// Where the outcome of heartbeats is told.
+    /// Receives the outcomes of heartbeats.
     pub(crate) heard: watch::Receiver<Heartbeat>,
 }
 
 impl RowLocks {
-    /// Enters a lock whose request was `sent` then; `loss` reports its end.
+    /// Enters a lock whose take was sent at `sent`. `loss` reports its end.
     pub(crate) fn enter(
         &self,
         hold: &HoldId,
@@ -80,11 +80,11 @@ impl RowLocks {
         self.0.lock().insert(hold.claim(), row);
     }
 
-    /// Sends a heartbeat on the lock's connection, unless one is under way, and returns where its
-    /// outcome is told; `None` when the lock is not held.
+    /// Sends a heartbeat on the lock's connection, unless a heartbeat is under way.
     ///
-    /// It has a task of its own: an answer that comes late is better than none, and a renewal that
-    /// gives up waiting for it must not take the connection along, which would end the lock.
+    /// Returns a receiver of its outcome, or `None` if the lock is not held. The heartbeat has its
+    /// own task: a late answer still counts. A renewal that stops waiting must not drop the
+    /// connection, which would end the lock.
     pub(crate) fn heartbeat(
         self: &Arc<Self>,
         claim: ClaimId,
@@ -107,7 +107,7 @@ impl RowLocks {
         Some(row.heard.subscribe())
     }
 
-    /// The connections of these locks whose heartbeats were not answered for so long.
+    /// Returns the locks of `claims` whose heartbeat has had no answer for at least `since`.
     pub(crate) fn silent(
         &self,
         claims: &[ClaimId],
@@ -127,7 +127,7 @@ impl RowLocks {
     }
 
     fn put_back(&self, claim: ClaimId, session: Lent, sent: Moment) {
-        // A release that began meanwhile waits for it.
+        // A release that began meanwhile waits for the session.
         if let Some(row) = self.0.lock().get_mut(&claim) {
             row.session = Some(session);
             row.heard.send_replace(Heartbeat::At(sent));
@@ -144,13 +144,14 @@ impl RowLocks {
             None => return,
         };
         tracing::debug!("a row lock has ended: {why}");
-        // Not under the mutex: the receiver may release.
+        // Called without the mutex: the receiver may release the lock.
         loss.lost(LossReason::Removed);
     }
 
-    /// Ends the heartbeats of a lock and hands out what its release needs; `None` when it is not
-    /// held. It stays entered until it is [forgotten](Self::forget), so that a release can be
-    /// repeated.
+    /// Ends the heartbeats of a lock, and returns the parts that its release needs.
+    ///
+    /// Returns `None` if the lock is not held. The lock stays entered until
+    /// [`forget`](Self::forget), so that a release can be repeated.
     pub(crate) fn release(&self, claim: ClaimId) -> Option<RowRelease> {
         let mut rows = self.0.lock();
         let row = rows.get_mut(&claim)?;
@@ -163,17 +164,17 @@ impl RowLocks {
         })
     }
 
-    /// Takes a lock out that has ended.
+    /// Removes a lock that has ended.
     pub(crate) fn forget(&self, claim: ClaimId) {
         let row = self.0.lock().remove(&claim);
         drop(row);
     }
 }
 
-/// Asks whether the connection lives, and its server may still grant.
+/// Asks whether the connection is alive, and whether its server may still grant.
 ///
-/// A server that was demoted keeps its transactions, while its successor grants the same rows. So
-/// the lock ends here, too, together with the connection.
+/// A demoted server keeps its transactions, while its successor grants the same rows. So the lock
+/// then ends here too, together with the connection.
 async fn heartbeat(session: &mut Session) -> Result<()> {
     let answer = session.ask(&format!("SELECT {REFUSAL}")).await;
     let answer = answer.map_err(Failure::into_error)?;

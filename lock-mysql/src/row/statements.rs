@@ -1,4 +1,4 @@
-//! The statements for row locks. Each function gives one packet, so one round trip.
+//! The statements for row locks. Each function returns one packet: one round trip.
 
 use std::time::Duration;
 
@@ -13,16 +13,17 @@ use crate::schema::names::Names;
 use crate::server_checks::REFUSAL;
 
 impl Names {
-    /// Locks the key's row in the session's transaction, which stays open, and reads the clock when
-    /// it has: with the row where the server can, else by a statement of its own. What it said when
-    /// the statement was begun is older than the grants of other claims since then.
+    /// Locks the key's row in the session's transaction, which stays open, and then reads the
+    /// clock.
     ///
-    /// With `wait`, it is waited for as long. Without, a row that is locked is left out of the
-    /// answer, since the error that servers have for it is on MariaDB also that for a table that is
-    /// blocked.
+    /// Reads the clock with the row if the server can read it after the lock, else by a statement
+    /// of its own. The start of the statement is too early: other claims may have got grants since.
     ///
-    /// The session has its new timeouts also when the row is refused: the first statement sets them
-    /// all the same.
+    /// With `wait`, InnoDB waits that long for a locked row. Without it, the answer leaves out a
+    /// locked row: MariaDB reports the same error for a locked row and a blocked table.
+    ///
+    /// The session gets its new timeouts even if the lock is refused, since the first statement
+    /// sets them.
     pub(crate) fn take_row(
         &self,
         hold: &HoldId,
@@ -49,8 +50,10 @@ impl Names {
         )
     }
 
-    /// Ends the transaction of a take that got no row, and answers for a row that is there whether
-    /// it was made a moment ago, or a lease on it has just ended.
+    /// Ends the transaction of a take that got no row, and looks whether the row exists.
+    ///
+    /// Selects for an existing row whether it was created, or its lease has ended, within the last
+    /// second.
     pub(crate) fn look_for_row(&self, key: &LockKey) -> String {
         let (locks, key) = (&self.locks, self.key(key));
         format!(
@@ -58,7 +61,7 @@ impl Names {
         )
     }
 
-    /// Counts one more grant of a row lock, from the number on that is written down in the row.
+    /// Counts one more grant of a row lock, from the number that is stored in the row.
     pub(crate) fn count(&self, key: &LockKey, recorded: u64) -> String {
         let (locks, counter) = (&self.locks, self.counter(key));
         format!(
@@ -69,7 +72,7 @@ COMMIT"
         )
     }
 
-    /// Ends the transaction, and writes a token down if it is time to.
+    /// Ends the transaction, and stores the token `record` before, if there is one.
     pub(crate) fn release_row(&self, hold: &HoldId, record: Option<u64>) -> String {
         match record {
             None => "ROLLBACK".to_owned(),

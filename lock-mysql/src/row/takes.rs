@@ -1,4 +1,4 @@
-//! Taking a row lock: a transaction that stays open.
+//! Takes of row locks: transactions that stay open.
 
 use std::future::pending;
 use std::time::Duration;
@@ -14,24 +14,25 @@ use crate::error::{Failure, blocked, no_answer, takes_no_writes, unexpected};
 use crate::schema::grant_clock::grant_number;
 use crate::server_checks::MAY_WRITE;
 
-/// The time that InnoDB waits for a row at first before we ask again, and at most.
+/// First and longest time that InnoDB waits for a row before the client asks again.
 const SLICE: Duration = Duration::from_secs(1);
 const SLICE_MAX: Duration = Duration::from_secs(8);
 
-/// The time that a row that was made a moment ago is asked for again: its maker may have locked it
-/// only for that, and share it.
+/// Time for which a take asks again for a row that was just created.
+///
+/// The transaction that created the row may have locked it only for this, and may share it.
 const FRESH_LIMIT: Duration = Duration::from_millis(50);
 
-/// The way in which a row is waited for.
+/// The limits of a wait for a row.
 #[derive(Clone, Copy)]
 pub(crate) struct RowWait {
-    /// The time that is left of the wait.
+    /// The remaining time of the whole wait.
     pub(crate) left: Duration,
     slice: Duration,
 }
 
 impl RowWait {
-    /// The first part of a wait: for a second.
+    /// Returns the first slice of a wait: a second.
     pub(crate) fn begin() -> Self {
         Self {
             left: Duration::MAX,
@@ -39,9 +40,10 @@ impl RowWait {
         }
     }
 
-    /// The next part, after one in vain: twice as long, and no longer than a `ttl`. A claim that
-    /// asks again is queued behind readers that came meanwhile, and would never get the row where
-    /// they hold it for longer than a part.
+    /// Returns the next slice of a wait: twice as long, and no longer than `ttl`.
+    ///
+    /// A claim that asks again is queued behind readers that came meanwhile. If these hold the row
+    /// for longer than a slice, the claim would never get the row.
     pub(crate) fn next(self, ttl: Duration) -> Self {
         Self {
             slice: (self.slice * 2).min(SLICE_MAX).min(ttl).max(SLICE),
@@ -50,28 +52,29 @@ impl RowWait {
     }
 }
 
-/// The answer of the server about a row.
+/// The server's answer about a row.
 enum RowTake {
     Granted {
         won: NumberedGrant,
         recorded: u64,
     },
     Held,
-    /// The row is locked now, and a lease on it has not expired.
+    /// The take has locked the row, but a lease on it has not expired.
     Leased,
-    /// Its row says that holders of a lease are dead, which they may not be.
+    /// The row says that the holders of a lease have expired, but a holder may still be valid.
     Doubtful,
-    /// The table does not know the key yet.
+    /// The table has no row for the key.
     New,
-    /// It was locked, perhaps only by the transaction that was making it.
+    /// The row was locked, perhaps only by the transaction that created it.
     Fresh,
-    /// The server may not grant just now, by this setting.
+    /// The server may not grant at the moment, because of this setting.
     Refused(String),
 }
 
 impl Client {
-    /// Asks for the row once; the grant's number, or `None` while it is locked. With `wait`, InnoDB
-    /// waits for it.
+    /// Asks for the row once. Returns the grant, or `None` while the row is locked.
+    ///
+    /// With `wait`, InnoDB waits for the row.
     pub(crate) async fn take_row(
         &self,
         claim: &Claim,
@@ -85,14 +88,16 @@ impl Client {
         if matches!(taken, RowTake::New | RowTake::Doubtful) {
             let statements = match taken {
                 RowTake::Doubtful => self.names.settle(hold.key()),
-                // Another transaction may be making it, for long.
+                // Another transaction may take long to create the row, so `try_row` fails if the
+                // row is locked.
                 _ => self.names.try_row(hold.key()) + ";" + &self.names.create(hold.key()),
             };
-            // Committed at once, so that other transactions can lock it, too.
+            // Committed at once, so that other transactions can lock the row, too.
             let (command, statements) = (self.command()?, format!("{MAY_WRITE};{statements}"));
             let writing = self.ask_for(hold.claim(), &command.releasing, statements, patience);
             taken = match Box::pin(writing).await {
-                // The transaction that has locked it may have made it meanwhile, and share it.
+                // The transaction that has locked the row may have created it meanwhile, and may
+                // share it.
                 Ok(_) | Err(Failure::Locked) => self.ask_for_row(claim, wait, patience).await?,
                 Err(Failure::NoAnswer(_) | Failure::Working(_))
                     if self.is_locked(hold.key(), patience).await =>
@@ -104,7 +109,8 @@ impl Client {
         }
         let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(200));
         while matches!(taken, RowTake::New) && Clock::Boot.now() < ends {
-            // Another transaction is making it, which takes a moment unless that is blocked.
+            // Another transaction is creating the row. That takes a moment, unless the transaction
+            // is blocked.
             let pause = backoff.next_pause();
             self.deadlines.timeout(pause, pending::<()>()).await;
             if let Some(state) = self.what_blocks_others().await {
@@ -121,7 +127,7 @@ impl Client {
         }
         Ok(match taken {
             RowTake::Granted { won, .. } => Some(won),
-            // One that is purged the moment it was made is as good as held: one asks again.
+            // A row that is purged right after its creation counts as held: the caller asks again.
             RowTake::Held | RowTake::Leased | RowTake::Doubtful | RowTake::New | RowTake::Fresh => {
                 None
             }
@@ -146,7 +152,8 @@ impl Client {
                 won.grant = Box::pin(self.number(hold, *recorded, patience)).await?;
             }
             if Clock::Boot.now().since(sent) > hold.ttl() / 6 {
-                // The server counts from the last statement on, and so do we.
+                // The server counts `wait_timeout` from the last statement. So the hold counts from
+                // a new statement.
                 sent = Clock::Boot.now();
                 let heartbeat = self.ask_in(hold, lent, "DO 0".to_owned(), patience);
                 lent = heartbeat.await.map_err(Failure::into_error)?.0;
@@ -172,7 +179,7 @@ impl Client {
             }
         } else {
             let ending = DetachedRequest::new(&command.taking, lent, "ROLLBACK".to_owned());
-            // It goes on by itself if it takes longer.
+            // The rollback continues in the background if it takes longer.
             let ended = self.deadlines.timeout(patience, ending).await;
             if let (RowTake::Refused(_), Some((mut lent, _))) = (&taken, ended)
                 && lent.used
@@ -183,8 +190,9 @@ impl Client {
         Ok(taken)
     }
 
-    /// A number for a grant while the server's clock stands behind the one that is written down in
-    /// the row. It is committed before any holder sees it.
+    /// Returns a grant's number while the server's clock is behind the token stored in the row.
+    ///
+    /// The number is committed before a holder sees it.
     async fn number(&self, hold: &HoldId, recorded: u64, limit: Duration) -> Result<u64> {
         let pool = &self.command()?.releasing;
         let count = self.names.count(hold.key(), recorded);
@@ -194,9 +202,10 @@ impl Client {
         number.ok_or_else(|| unexpected("without a number"))
     }
 
-    /// Has the server lock the row, if it can be had; when it was asked, too. A connection that the
-    /// server had closed while it was idle shows only when it is used: then it is asked again on a
-    /// new one.
+    /// Locks the row if it is available. Returns also when the take was sent.
+    ///
+    /// A connection that the server closed while it was idle fails when it is used. The take is
+    /// then sent again on a new connection.
     async fn lock_row(
         &self,
         hold: &HoldId,
@@ -205,7 +214,7 @@ impl Client {
     ) -> Result<Option<(Lent, StatementResults, Moment)>> {
         let command = self.command()?;
         let (limit, cut_off) = match wait {
-            // Its end is not the server's fault.
+            // The wait ends before the server answers, which is no failure of the server.
             Some(wait) if wait.left < wait.slice => (wait.left, true),
             Some(wait) => (wait.slice + patience, false),
             None => (patience, false),
@@ -236,7 +245,7 @@ impl Client {
                     continue;
                 }
                 Err(Failure::Working(_)) if cut_off => Ok(None),
-                // Locked rows are left out where they are not waited for.
+                // `SKIP LOCKED` leaves out locked rows, so this error means a blocked table.
                 Err(Failure::Locked) if wait.is_none() => {
                     Err(blocked("Lock wait timeout exceeded"))
                 }
@@ -246,8 +255,10 @@ impl Client {
         }
     }
 
-    /// Asks within a transaction that stays open. It is ended on the server when the answer is not
-    /// waited for any more, or it would stay in the row's queue.
+    /// Sends statements in a transaction that stays open.
+    ///
+    /// If the caller gives up, the connection is ended on the server. The request would stay in the
+    /// row's queue otherwise.
     async fn ask_in(
         &self,
         hold: &HoldId,
@@ -268,7 +279,7 @@ impl Client {
     }
 }
 
-/// Reads what was answered: the row, and the clock in it or behind it.
+/// Reads the answer: the row, and the clock in the row or in the result after it.
 fn taken(answer: &StatementResults, clock_in_row: bool, sent: Moment) -> Result<RowTake> {
     let Some(row) = answer.nth_back(usize::from(!clock_in_row))?.first() else {
         return Ok(RowTake::New);

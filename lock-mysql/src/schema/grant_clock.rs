@@ -1,8 +1,8 @@
-//! The clock of the server that grants are numbered by.
+//! The server's clock, which numbers grants.
 //!
-//! It says when it is evaluated, not when its statement was begun: a statement waits for the locks
-//! of other transactions, which may have been granted something meanwhile. The driver has every
-//! session count in UTC.
+//! `SYSDATE` is the time of its evaluation, not the start of the statement. A statement waits for
+//! the locks of other transactions, which may have got grants meanwhile. The driver sets the time
+//! zone of each session to UTC.
 
 macro_rules! microseconds {
     () => {
@@ -10,20 +10,22 @@ macro_rules! microseconds {
     };
 }
 
-/// Microseconds since 2025, of which [we](grant_number) make a number.
+/// Microseconds since 2025, from which [`grant_number`] makes a number.
 pub(crate) const GRANT_CLOCK_US: &str = microseconds!();
 
-/// Units of 4 microseconds since 2025, which lasts beyond 2090 in the 49 bits that a token has for
-/// it. More grants of one key than that in a second are not to be had. For where the server itself
-/// writes the number down: it costs it more.
+/// Units of 4 microseconds since 2025, which last beyond 2090 in the 49 bits of a token.
+///
+/// A key never gets more grants in a second than units, so numbers do not run ahead of the clock.
+/// Only for statements in which the server itself stores the number: this expression costs the
+/// server more.
 pub(crate) const GRANT_CLOCK: &str =
     concat!("CAST(GREATEST(", microseconds!(), " DIV 4, 0) AS UNSIGNED)");
 
-/// The condition that the clock moves: with `--sysdate-is-now` a server says when the statement was
-/// begun all the same.
+/// The condition that `SYSDATE` moves. On a server with `--sysdate-is-now`, it is the start of the
+/// statement.
 pub(crate) const SYSDATE_MOVES: &str = "SLEEP(0.001) = 0 AND SYSDATE(6) > UTC_TIMESTAMP(6)";
 
-/// The number of a grant at this time.
+/// Returns the number of a grant at this time.
 pub(crate) fn grant_number(microseconds: i64) -> u64 {
     u64::try_from(microseconds / 4).unwrap_or_default()
 }

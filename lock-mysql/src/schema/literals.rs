@@ -1,4 +1,4 @@
-//! Values as they stand in statements.
+//! Values as literals in statements.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -6,18 +6,18 @@ use std::time::Duration;
 use lock_core::Mode;
 use lock_core::backend::ClaimId;
 
-/// The time of the server, when it began the statement.
+/// The server's time at the start of the statement.
 pub(crate) const NOW: &str = "UTC_TIMESTAMP(6)";
 
-/// The row that remembers how far the tokens of purged rows had come. No key is empty.
+/// The key of the row that stores a floor for the tokens of purged rows. No lock's key is empty.
 pub(crate) const FLOOR_ROW: &str = "x''";
 
-/// Writes bytes in a form that no value can break out of.
+/// Formats bytes as a hexadecimal literal, which needs no escaping.
 pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
     format!("x'{}'", digits(bytes))
 }
 
-/// Writes bytes in hexadecimal, as owners are displayed.
+/// Formats bytes as hexadecimal digits, like the display of a claim id.
 pub(crate) fn digits(bytes: &[u8]) -> String {
     let mut digits = String::with_capacity(bytes.len() * 2);
     for byte in bytes {
@@ -40,12 +40,12 @@ pub(crate) fn letter(mode: Mode) -> char {
     }
 }
 
-/// Returns microseconds, rounded up, so that the server never ends a hold before the client does.
+/// Returns `ttl` in microseconds, rounded up: the server never ends a hold before the client does.
 pub(crate) fn microseconds(ttl: Duration) -> u128 {
     ttl.as_nanos().div_ceil(1000)
 }
 
-/// Returns seconds, rounded up for the same reason as [`microseconds`].
+/// Returns `ttl` in seconds, rounded up for the same reason as [`microseconds`].
 pub(crate) fn whole_seconds(ttl: Duration) -> u64 {
     u64::try_from(ttl.as_nanos().div_ceil(1_000_000_000)).unwrap_or(u64::MAX)
 }

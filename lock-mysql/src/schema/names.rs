@@ -1,4 +1,4 @@
-//! The names of tables, and of locks as rows in them.
+//! The names of the tables, and of locks as rows in them.
 
 use lock_core::{LockKey, Namespace, Result};
 
@@ -6,11 +6,10 @@ use crate::MySqlConfig;
 use crate::error::config_error;
 use crate::schema::literals::hexadecimal;
 
-/// The length that the name of a table may have, so that `_holders` fits behind it: MySQL's names
-/// have 64 characters at most.
+/// Maximum length of a table's name: MySQL's names have 64 characters, and `_holders` is appended.
 const TABLE_LENGTH_MAX: usize = 56;
 
-/// Turns names into rows.
+/// The names of the tables, and the mapping from keys to rows.
 #[derive(Clone, Debug)]
 pub(crate) struct Names {
     prefix: String,
@@ -18,11 +17,11 @@ pub(crate) struct Names {
     pub(crate) database: Option<String>,
     /// The plain name of the locks table.
     pub(crate) table: String,
-    /// The locks table, a row for each key, as it stands in statements.
+    /// The quoted name of the locks table, which has a row for each key.
     pub(crate) locks: String,
-    /// The table of holders that share a key, as it stands in statements.
+    /// The quoted name of the table of holders that share a key.
     pub(crate) holders: String,
-    /// A name for the client itself, as it stands in statements.
+    /// A random id of this client, as a literal.
     pub(crate) me: String,
 }
 
@@ -49,25 +48,29 @@ impl Names {
         })
     }
 
-    /// The row of a lock: `namespace:key` with the namespace's own colons escaped, or the bare key.
+    /// Returns the row of a lock: `namespace:key`, with colons of the namespace escaped, or the
+    /// bare key.
     pub(crate) fn row(&self, key: &LockKey) -> Vec<u8> {
         format!("{}{key}", self.prefix).into_bytes()
     }
 
-    /// Returns the key as it stands in statements.
+    /// Returns the row of a lock, as a literal.
     pub(crate) fn key(&self, key: &LockKey) -> String {
         hexadecimal(&self.row(key))
     }
 
-    /// Where the grants of a row lock are counted while the server's clock stands behind them. No
-    /// text has this first byte, so it is no lock's row.
+    /// Returns the row that counts row-lock grants while the server's clock is behind the last
+    /// grant.
+    ///
+    /// No text contains its first byte, so this row is no lock's row.
     pub(crate) fn counter(&self, key: &LockKey) -> String {
         hexadecimal(&[&[0xFF], self.row(key).as_slice()].concat())
     }
 }
 
-/// Without a colon, so that the first colon of a row's key ends its namespace: `a` with the key
-/// `b:c` and `a:b` with the key `c` are different locks.
+/// Escapes colons of the namespace, so that the first colon of a row ends the namespace.
+///
+/// So namespace `a` with key `b:c` and namespace `a:b` with key `c` are different locks.
 fn prefix(namespace: &Namespace) -> String {
     let escape = |name: &str| format!("{}:", name.replace('%', "%25").replace(':', "%3A"));
     namespace.as_str().map_or_else(String::new, escape)
@@ -75,7 +78,7 @@ fn prefix(namespace: &Namespace) -> String {
 
 fn is_name(name: &str, length_max: usize) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    // One of digits alone would be read as a number.
+    // A name of digits alone would be read as a number.
     (1..=length_max).contains(&name.len())
         && name.chars().all(is_plain)
         && !name.chars().all(|c| c.is_ascii_digit())

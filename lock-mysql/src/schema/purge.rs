@@ -1,4 +1,4 @@
-//! Rows of keys that were unused for long are purged in the background.
+//! The purge: deletes rows of keys that have been unused for long, in the background.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -15,44 +15,45 @@ use crate::schema::literals::{FLOOR_ROW, NOW, hexadecimal, microseconds};
 use crate::schema::names::Names;
 use crate::server_checks::MAY_WRITE;
 
-/// The bounds of the interval at which the purge looks for such rows: an eighth of the age that
-/// they get.
+/// Bounds of the interval between two rounds, which is an eighth of `purge_after`.
 const SOONEST: Duration = Duration::from_millis(250);
 const LATEST: Duration = Duration::from_secs(60 * 60);
 
-/// The time that the purge may go without a round that was done before that is told, at least.
+/// Minimum time without a complete round after which the purge logs a warning.
 const BEHIND_MIN: Duration = Duration::from_secs(60);
 
-/// The number of rows of the table that are looked at in one packet.
+/// Number of rows that one packet examines.
 const PAGE: usize = 5000;
 
-/// The number of rows that go in one transaction, at most.
+/// Maximum number of rows that one transaction deletes.
 const BATCH: usize = 200;
 
-/// The time that a request may take, and how long the server keeps the transaction of a client that
-/// stands still in the middle of it, in seconds.
+/// Time limit of a request, and `wait_timeout` of a transaction, in seconds. The server ends the
+/// transaction of a client that stalls within it.
 const LIMIT_SECONDS: u64 = 2;
 const LIMIT: Duration = Duration::from_secs(LIMIT_SECONDS);
 
-/// The time between the floor and the first row that goes. No request lasts so long: it is answered
-/// within 2 s, or given up and ended within another 2 s, and the server waits for a row for 1 s.
+/// Time between raising the floor and deleting the first row. No request lasts as long.
+///
+/// Requests are answered within 2 s, or given up and ended within 2 s more. The server waits 1 s
+/// for a row.
 const SETTLED: Duration = Duration::from_secs(5);
 
-/// Purges the rows of one table, as long as the connections are there.
+/// The purge of one table, which runs as long as the client has its connections.
 ///
-/// A row takes the number of its key's last grant along, so the floor row is first raised to it,
-/// from which the numbers of a key that comes back go on.
+/// A row stores the number of its key's last grant. So the purge first raises the floor row to this
+/// number, and a key that comes back continues from the floor.
 ///
-/// Invariant: a key that comes back has greater numbers. Why: rows above the floor stay, and a
-/// request that may have read an older floor has made its row before the first one goes. Breaks if:
-/// a floor counts that another client has just written.
+/// Invariant: a key that comes back has greater numbers. Why: rows above the floor stay. A request
+/// that may have read an older floor has created its row before the first deletion. Breaks if: the
+/// purge relies on a floor that another client has just written.
 pub(crate) struct Purge {
     names: Arc<Names>,
     pool: Weak<Pool>,
-    /// The time that a key has to be unused.
+    /// The time for which a key has to be unused.
     after: Duration,
     batch: BatchSize,
-    /// The greatest number of a row that stood above the floor.
+    /// The greatest token that a row had above the floor.
     above: u64,
 }
 
@@ -72,7 +73,8 @@ impl Purge {
         let behind = self.after.max(pause * 8).max(BEHIND_MIN);
         let (mut done, mut was_denied) = (Clock::Boot.now(), false);
         loop {
-            // Drawn anew each time, so that clients that started together do not all look at once.
+            // A new random pause for each round, so that clients that started together do not purge
+            // at once.
             tokio::time::sleep(Backoff::new(pause, pause).next_pause()).await;
             let outcome = self.round().await;
             if self.pool.strong_count() == 0 {
@@ -101,7 +103,7 @@ impl Purge {
         }
     }
 
-    /// Goes through the table once, and removes all rows that are unused.
+    /// Examines the whole table once, and deletes all unused rows.
     async fn round(&mut self) -> Result<()> {
         let (mut floor, mut end) = (None, Vec::new());
         while let Some(next) = self.end_of_page(&end).await? {
@@ -131,21 +133,20 @@ impl Purge {
         Ok(())
     }
 
-    /// Raises the floor above what was granted so far, and waits until each request that has read
-    /// an older one is done.
+    /// Raises the floor above all granted tokens, and waits until no request uses an older floor.
     async fn raise_floor(&self) -> Result<u64> {
         let answer = self.ask(self.write_floor()).await?;
         tokio::time::sleep(SETTLED).await;
         Ok(answer.first_value()?.unwrap_or(0))
     }
 
-    /// The last key of the page behind `end`, if there is one.
+    /// Returns the last key of the page after `end`, or `None` at the end of the table.
     async fn end_of_page(&self, end: &[u8]) -> Result<Option<Vec<u8>>> {
         let answer = self.ask(self.page(end)).await?;
         Ok(answer.first_value()?.flatten())
     }
 
-    /// Removes the rows that are still unused and not locked.
+    /// Deletes the rows that are still unused and not locked.
     async fn remove(&self, keys: &[String], floor: u64) -> Result<(), Failure> {
         let pool = self.pool()?;
         let removing = async {
@@ -174,15 +175,15 @@ impl Purge {
         answer.map_err(Failure::into_error)
     }
 
-    /// Returns the connections, for one request at a time: they close when the client has dropped
-    /// them.
+    /// Returns the pool, for one request at a time. Its connections close when the client has
+    /// dropped the pool.
     fn pool(&self) -> Result<Arc<Pool>> {
         self.pool
             .upgrade()
             .ok_or_else(|| unavailable("the client is gone"))
     }
 
-    /// Returns what makes a row old enough.
+    /// Returns the condition that a row has been unused for long enough.
     fn is_unused(&self) -> String {
         let after = microseconds(self.after);
         format!(
@@ -199,7 +200,7 @@ impl Purge {
         )
     }
 
-    /// Old rows of a page. No page begins before the floor row, whose key is empty.
+    /// Selects the unused rows of a page. No page contains the floor row, whose key is empty.
     fn find(&self, end: &[u8], next: &[u8]) -> String {
         format!(
             "SELECT k, token FROM {} AS locks WHERE k > {} AND k <= {} AND {}",
@@ -226,7 +227,7 @@ impl Purge {
         )
     }
 
-    /// Ends the transaction, and leaves the connection as it was.
+    /// Deletes the rows, commits, and restores the session's `wait_timeout`.
     fn delete(&self, keys: &[String], wait_timeout: u64) -> String {
         let (locks, holders) = (&self.names.locks, &self.names.holders);
         let end = format!("COMMIT;SET SESSION wait_timeout = {wait_timeout}");

@@ -1,4 +1,4 @@
-//! The tables: created when they are missing, and checked before locks are held in them.
+//! Creation and checks of the tables.
 
 use lock_core::Result;
 
@@ -6,17 +6,16 @@ use crate::connection::session::{Fields, StatementResults};
 use crate::error::config_error;
 use crate::schema::names::Names;
 
-/// The length of the longest key: a namespace of 255 bytes with all of them escaped, a colon, and a
-/// key.
+/// Length of the longest row name: an escaped namespace of 255 bytes, a colon and a key.
 const KEY_LENGTH: u64 = 1024;
 
-/// The locks table, as it is documented.
+/// The statement that creates the locks table, as in `permissions.md`.
 const LOCKS: &str = include_str!("locks.sql");
 
-/// The table of holders that share a key, as it is documented.
+/// The statement that creates the table of holders that share a key, as in `permissions.md`.
 const HOLDERS: &str = include_str!("locks_holders.sql");
 
-/// The columns that have to be there, and of what type; `k` is looked at by itself.
+/// The required columns and their types. The column `k` has checks of its own.
 const COLUMNS: [(&str, &str); 4] = [
     ("owner", "binary(16)"),
     ("token", "bigint unsigned"),
@@ -25,7 +24,7 @@ const COLUMNS: [(&str, &str); 4] = [
 ];
 
 impl Names {
-    /// Returns the statements that create those tables which the description says are missing.
+    /// Returns the statements that create the tables that `description` lacks.
     pub(crate) fn missing_tables(&self, description: &StatementResults) -> Result<Vec<String>> {
         let mut missing = Vec::new();
         for (table, statement, name, place) in [
@@ -48,14 +47,15 @@ impl Names {
         Ok(missing)
     }
 
-    /// Asks what the server knows of both tables: columns, then primary keys, then engines.
+    /// Selects the columns, then the primary keys, then the engines of both tables.
     pub(crate) fn describe_tables(&self) -> String {
         let schema = match &self.database {
             Some(database) => format!("'{database}'"),
             None => "DATABASE()".to_owned(),
         };
         let tables = format!("'{0}', '{0}_holders'", self.table);
-        // Names that differ in case only are the same here, and other tables on most servers.
+        // This comparison ignores case. On most servers, though, names that differ in case are
+        // different tables.
         let of = format!(
             "TABLE_SCHEMA = {schema} AND TABLE_NAME IN ({tables}) AND (@@lower_case_table_names <> 0 OR CAST(TABLE_NAME AS BINARY) IN ({tables}))"
         );
@@ -66,7 +66,7 @@ SELECT TABLE_NAME, COALESCE(ENGINE, 'none') FROM information_schema.TABLES WHERE
         )
     }
 
-    /// An error if the tables that were described cannot hold locks safely.
+    /// Returns an error if the described tables cannot hold locks safely.
     pub(crate) fn check_tables(&self, description: &StatementResults) -> Result<()> {
         for (table, primary) in [(self.table.clone(), "k"), (self.holders_table(), "k,owner")] {
             let found = TableDescription::read(&table, description)?;
@@ -79,13 +79,11 @@ SELECT TABLE_NAME, COALESCE(ENGINE, 'none') FROM information_schema.TABLES WHERE
         Ok(())
     }
 
-    /// Returns the plain name of the table of holders.
     fn holders_table(&self) -> String {
         format!("{}_holders", self.table)
     }
 }
 
-/// The description of one table.
 struct TableDescription {
     engine: Option<String>,
     primary: Option<String>,
@@ -94,14 +92,14 @@ struct TableDescription {
 
 struct Column {
     name: String,
-    /// Without the display width that older servers put behind integers.
+    /// The type, without the display width that older servers append to integers.
     kind: String,
     length: u64,
 }
 
 impl TableDescription {
     fn read(table: &str, description: &StatementResults) -> Result<Self> {
-        // Some servers keep names in lower case only.
+        // Some servers store names in lower case.
         let is_of = |row: &Fields<'_>| {
             row.value::<String>(0)
                 .is_ok_and(|name| name.eq_ignore_ascii_case(table))
@@ -125,7 +123,7 @@ impl TableDescription {
         })
     }
 
-    /// Why it cannot be trusted, if so.
+    /// Returns the reason why the table cannot hold locks, if there is one.
     fn complaint(&self, primary: &str) -> Option<String> {
         let Some(engine) = &self.engine else {
             return Some("it is missing, or this user may not see it".to_owned());
