@@ -1,4 +1,4 @@
-//! One acquisition: how it asks the servers, and what wakes its waiter.
+//! One acquisition: its requests to the servers, and the news that wakes its waiter.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub(crate) struct EtcdAttempt<'a> {
     /// repeated take, and the claim keeps its position in the queue.
     claim_key: Option<Arc<ClaimKey>>,
     ticket: Option<Ticket>,
-    /// The create revision of the claim if it is the next one: the claims that blocked it are gone.
+    /// The create revision of the claim, once the claims that blocked it are gone.
     next: Option<i64>,
 }
 
@@ -47,8 +47,8 @@ impl<'a> EtcdAttempt<'a> {
         })
     }
 
-    /// Takes the key if it is free, and writes nothing if it is held. Where the holders share the
-    /// key and the claim might join them, it has to enter the queue to find out.
+    /// Takes the key if it is free, and writes nothing if it is held. If the holders share the key
+    /// and the claim might join them, the claim enters the queue to find out.
     async fn try_once(&mut self, ask: Ask<'_>) -> Result<Answer> {
         let mode = self.request.mode;
         let Ask { claim, limit, .. } = ask;

@@ -9,7 +9,7 @@ use lock_core::backend::Mutex;
 /// The largest number of keys that are kept, some 200 bytes each.
 const KEPT_MAX: usize = 1024;
 
-/// Keys that are neither on the servers nor on their way there.
+/// Keys that are not on the servers, and that no request under way can create.
 ///
 /// Until it is compacted, etcd remembers every key that it ever had, and skips each of them when it
 /// lists a range. If every claim had a new key, each take would make the next one slower.
@@ -21,7 +21,7 @@ struct KeptKeys {
     /// The keys by queue and mode.
     names: HashMap<(String, Mode), Vec<Arc<str>>>,
     count: usize,
-    /// The process that the keys belong to: a fork has copies of them.
+    /// The process that the keys belong to: a fork has copies of these keys.
     process: u32,
 }
 
@@ -64,8 +64,8 @@ impl KeyPool {
 }
 
 impl KeptKeys {
-    /// Drops the keys of an arbitrary queue. If it were always the oldest one, a client that goes
-    /// round more locks than there are keys would never find a key.
+    /// Drops the keys of an arbitrary queue. Why not the oldest: a client that cycles through more
+    /// locks than the pool has keys would never find a key.
     fn drop_any(&mut self) {
         let any = self.names.keys().next().cloned();
         let dropped = any.and_then(|of| self.names.remove(&of));

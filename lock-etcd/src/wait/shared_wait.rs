@@ -257,8 +257,8 @@ impl SharedWait {
         }
     }
 
-    /// Returns when the last request was sent whose answer showed that the first waiter still has to
-    /// wait.
+    /// Returns when the last request was sent whose answer showed that the first waiter still has
+    /// to wait.
     pub(crate) fn checked(&self) -> Option<Moment> {
         self.state.lock().checked
     }

@@ -22,7 +22,7 @@ pub(crate) struct Ticket {
     /// The create revision of the claim.
     pub(crate) created: i64,
     pub(super) told: oneshot::Receiver<TurnNews>,
-    /// When the wait ends, until the servers were asked for the state of the queue before that.
+    /// When the wait ends; `None` once the servers were asked before that end.
     pub(crate) ends: Option<Instant>,
 }
 

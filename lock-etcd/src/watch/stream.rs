@@ -87,7 +87,7 @@ impl WatchTask {
                 },
                 event = next_event(&mut self.open, &self.watches) => {
                     self.on_event(event);
-                    // An open stream is a success only once something has come of it.
+                    // A stream counts as a success only after its first event.
                     match self.open {
                         Some(_) => backoff = pauses(),
                         None => opens_at = Some(Clock::Boot.now().plus(backoff.next_pause())),
@@ -179,9 +179,9 @@ impl WatchTask {
             match self.watches.remove(&number) {
                 // Its next events are compacted, or the user may not read them.
                 Some(watch) => (watch.tell)(WatchEvent::Lost),
-                // It was cancelled by the client, or the server does not say which watch it means.
+                // The client cancelled the watch, or the server does not name the watch.
                 None if number >= 0 => {}
-                // Perhaps the login is outdated, and that of a new connection is not.
+                // The login may be outdated. A new connection logs in again.
                 None => self.give_up(),
             }
             return;
@@ -218,7 +218,7 @@ impl OpenWatchStream {
             if watches.contains_key(number) {
                 break;
             }
-            // It was cancelled before it was requested on this stream.
+            // The watch was cancelled before it was requested on this stream.
             self.outbox.pop_front();
         }
         let next = *self.outbox.front()?;
