@@ -27,7 +27,7 @@ pub(crate) struct EtcdAttempt<'a> {
     client: &'a Client,
     request: &'a LockRequest,
     command: Arc<SharedConnection>,
-    /// The claim, kept over attempts without a definite answer: the servers then recognize a
+    /// The claim, kept over attempts without a definite answer. The servers then recognize a
     /// repeated take, and the claim keeps its position in the queue.
     claim_key: Option<Arc<ClaimKey>>,
     ticket: Option<Ticket>,
@@ -121,7 +121,7 @@ impl<'a> EtcdAttempt<'a> {
         })
     }
 
-    /// Sends one take. Returns the queue if other claims block this one, else the answer of the
+    /// Sends one take. Returns the queue if other claims block this claim, else the answer of the
     /// attempt.
     async fn take(
         &mut self,
@@ -153,8 +153,8 @@ impl<'a> EtcdAttempt<'a> {
         ends.map(|()| Ok(queue))
     }
 
-    /// Returns the claim, with a new key under a live lease if there is none yet; `None` if its
-    /// lease has ended.
+    /// Returns the claim, with a new key under a live lease if necessary; `None` if its lease has
+    /// ended.
     async fn claim_key(&mut self, claim: &Claim, limit: Duration) -> Result<Option<Arc<ClaimKey>>> {
         if let Some(claim_key) = &self.claim_key {
             let is_alive = claim_key.lease.end().is_none();
@@ -183,7 +183,7 @@ impl<'a> EtcdAttempt<'a> {
 }
 
 impl Attempt for EtcdAttempt<'_> {
-    /// Requests can overtake each other on the network; the queue within the process keeps the
+    /// Requests can overtake each other on the network. The queue within the process keeps the
     /// order of arrival.
     const LINES_UP_FIRST: bool = true;
 

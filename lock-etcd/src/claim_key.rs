@@ -107,8 +107,8 @@ impl ClaimKey {
         self.state.lock().reuse_forbidden = true;
     }
 
-    /// Returns true if another claim may use the key after this claim: all requests about the key
-    /// have been answered.
+    /// Returns true if another claim may use the key later. All requests about the key have then
+    /// been answered.
     pub(crate) fn is_reusable(&self) -> bool {
         let state = self.state.lock();
         let is_settled = state.under_way.as_ref().is_none_or(has_ended);

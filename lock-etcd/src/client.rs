@@ -50,7 +50,7 @@ pub(crate) struct Background {
 pub(crate) enum Take {
     /// Enters the queue, whatever claims are in it, and lists them.
     Enqueue,
-    /// Enters the queue without listing it: the claim is known to be next, or to come behind
+    /// Enters the queue without listing it. The claim is known to be next, or to come behind
     /// waiters of this client.
     KeepPlace,
     /// Enters the queue only if it is empty. Lists at most this number of claims; zero means all.

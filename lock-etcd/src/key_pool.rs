@@ -12,7 +12,7 @@ const KEPT_MAX: usize = 1024;
 /// Keys that are not on the servers, and that no request under way can create.
 ///
 /// Until it is compacted, etcd remembers every key that it ever had, and skips each of them when it
-/// lists a range. If every claim had a new key, each take would make the next one slower.
+/// lists a range. If every claim had a new key, each take would slow down the next take.
 #[derive(Default)]
 pub(crate) struct KeyPool(Mutex<KeptKeys>);
 
@@ -26,7 +26,7 @@ struct KeptKeys {
 }
 
 impl KeyPool {
-    /// Takes a key out of the pool, if it has one for such a claim.
+    /// Takes a key for such a claim out of the pool, if the pool has a key for it.
     pub(crate) fn take(&self, queue: &str, mode: Mode) -> Option<Arc<str>> {
         let mut kept = self.lock();
         let of = (queue.to_owned(), mode);

@@ -50,7 +50,7 @@ pub(crate) fn end_of(prefix: &str) -> Vec<u8> {
 }
 
 /// Builds the request for a key without its value, as it was `created` in that revision. An earlier
-/// or later key of the same name does not count. Zero stands for any revision.
+/// or later key of the same name does not count. Zero means any revision.
 pub(crate) fn look_at(key: impl Into<Vec<u8>>, created: i64) -> TxnOp {
     let options = GetOptions::new()
         .with_keys_only()
@@ -59,8 +59,8 @@ pub(crate) fn look_at(key: impl Into<Vec<u8>>, created: i64) -> TxnOp {
     TxnOp::get(key, Some(options))
 }
 
-/// Escapes the slashes of a namespace, so that the first slash of a key ends it: `a` with the key
-/// `b/c` and `a/b` with the key `c` are different locks.
+/// Escapes the slashes of a namespace, so that the first slash of a key ends the namespace. `a`
+/// with the key `b/c` and `a/b` with the key `c` are different locks.
 fn escaped(namespace: &str) -> String {
     namespace.replace('%', "%25").replace('/', "%2F")
 }

@@ -21,7 +21,7 @@
 //! - A ttl is a number of whole seconds, at least one and a half election timeouts of the servers.
 //! - A new leader gives every lease its full ttl again. So after a change of leader a crashed
 //!   holder may block waiters for twice its ttl, and as long as the cluster has no leader.
-//! - A cluster that is restored from a snapshot goes back in time, and its tokens with it.
+//! - A cluster that is restored from a snapshot returns to an earlier state, and to earlier tokens.
 //!
 //! With the cargo feature `tls`, `etcds://` URLs connect over TLS. The client always verifies the
 //! servers, with rustls and the aws-lc-rs provider. It passes that provider explicitly, so other

@@ -7,7 +7,7 @@ use lock_core::{Error, ErrorKind, Mode, Result};
 use crate::error::{BACKEND, unexpected};
 use crate::keys::mode_of;
 
-/// The claims on a key at one moment: those before a claim of this client, and that claim.
+/// The claims on a key at one moment: a claim of this client, and the claims before it.
 #[derive(Default)]
 pub(crate) struct QueueSnapshot {
     /// The revision of this state.
@@ -130,8 +130,8 @@ impl QueueSnapshot {
         }
     }
 
-    /// Checks that all claims before the one with this create revision have a lease. A waiter might
-    /// wait forever for a claim without a lease.
+    /// Checks that all claims before this create revision have a lease. A waiter might wait forever
+    /// for a claim without a lease.
     pub(crate) fn check_ends(&self, created: i64) -> Result<()> {
         let endless = |claim: &&ListedClaim| claim.lease == 0 && claim.created < created;
         match self.claims.iter().find(endless) {

@@ -37,8 +37,8 @@ pub(crate) struct ZooKeeperAttempt<'a> {
     waiting: Option<WaiterWatch>,
     /// When the ensemble last confirmed that the key is held.
     told_held: Option<Moment>,
-    /// The claim that was watched last. A claim that had changed before its watch was open causes
-    /// one more look, and only one.
+    /// The claim that was watched last. A claim that changed before its watch was open causes a
+    /// single further look.
     looked_again_for: Option<String>,
     /// True if the watch has reported nothing since the last look, so that the next look is only a
     /// check.

@@ -14,7 +14,8 @@ use crate::url::Location;
 /// use lock_zookeeper::ZooKeeperConfig;
 ///
 /// let config = ZooKeeperConfig::new("zk1:2181,zk2:2181").with_chroot("/app/locks");
-/// assert_eq!(config.chroot, "/app/locks"); ```
+/// assert_eq!(config.chroot, "/app/locks");
+/// ```
 ///
 #[doc = include_str!("permissions.md")]
 #[derive(Clone, PartialEq, Eq)]

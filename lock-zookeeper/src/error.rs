@@ -86,7 +86,7 @@ pub(crate) fn is_expired(error: &ZooKeeperError) -> bool {
     *error == ZooKeeperError::SessionExpired
 }
 
-/// Returns true if the request may be repeated in this session or the next one.
+/// Returns true if the request may be repeated in this session or the next session.
 pub(crate) fn is_cut_off(error: &ZooKeeperError) -> bool {
     is_expired(error) || is_loss_of_connection(error)
 }

@@ -19,11 +19,11 @@
 //! # Limits
 //!
 //! - Locks with similar ttls share a session. Each session is a connection, and servers allow 60
-//!   connections from an address (`maxClientCnxns`). A ttl is shortened to the next of 1, 2, 3, 4,
-//!   5, 6, 8, 10, 15, 20, 30, 40, 60, 90, 120 and 180 seconds that the server grants. If the server
-//!   accepts no further connection, the ttl is shortened to the next shorter open session.
-//!   [`remaining`](lock_core::LockGuard::remaining) shows the shortened ttl, and the client logs it
-//!   once for each ttl.
+//!   connections from an address (`maxClientCnxns`). A ttl is shortened to the next step that the
+//!   server grants. The steps are 1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 40, 60, 90, 120 and 180
+//!   seconds. If the server accepts no further connection, the ttl is shortened to the next shorter
+//!   open session. [`remaining`](lock_core::LockGuard::remaining) shows the shortened ttl, and the
+//!   client logs it once for each ttl.
 //! - A server grants sessions of two to twenty ticks (4 to 40 seconds by default). A shorter ttl is
 //!   [`Unsupported`](lock_core::ErrorKind::Unsupported), and a longer ttl is shortened.
 //! - With each new connection the server sets the timeout of the session anew, by its own limits. A
@@ -31,7 +31,7 @@
 //!   granted.
 //! - A server ends a session at the next tick after its timeout. So a crashed holder blocks waiters
 //!   for its ttl and up to a tick.
-//! - A quarter of each ttl, at most 2 seconds, does not count: if a server dies, up to half a tick
+//! - Of each ttl a quarter, at most 2 seconds, does not count. If a server dies, up to half a tick
 //!   of heartbeats may never reach the leader. This needs sessions of two ticks or more, and ticks
 //!   of at most 4 seconds. So do not lower `minSessionTimeout` below its default of two ticks.
 //!   Clients cannot detect a lower value, and with shorter sessions two clients may hold a lock

@@ -18,8 +18,8 @@ use crate::error::BACKEND;
 /// Locks on one ZooKeeper ensemble, version 3.6 or later.
 ///
 /// Grants all three modes in the order of the requests, also among processes. A take sends two
-/// requests at once. (zookeeper-client 0.11 does not set `TCP_NODELAY`, so the second request may
-/// leave a round trip later.) The take of a key that was not used lately sends a third request,
+/// requests at once. The second request may leave a round trip later, since zookeeper-client 0.11
+/// does not set `TCP_NODELAY`. The take of a key that was not used lately sends a third request,
 /// which creates the node of the lock.
 ///
 /// The ttl and the lock delay together are the timeout of a session. Servers limit that timeout

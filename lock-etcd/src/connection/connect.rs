@@ -111,8 +111,8 @@ impl Connector {
         })
     }
 
-    /// Logs in, and reads a key: a connection to a stopped member can be opened, so an open
-    /// connection alone does not show that the member answers.
+    /// Logs in, and reads a key. A connection to a stopped member can be opened, so only an answer
+    /// shows that the member serves requests.
     async fn greet<S>(&self, host: &Host, stream: S) -> std::result::Result<Client, EtcdError>
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,

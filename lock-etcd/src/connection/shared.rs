@@ -15,8 +15,8 @@ use crate::connection::connect::Connector;
 use crate::error::{Failure, is_answer, no_answer, unexpected};
 use crate::queue::revision;
 
-/// The time that a request waits for its answer, if no shorter limit applies: usually long enough
-/// for the members to elect a leader.
+/// The time that a request waits for its answer, if no shorter limit applies. That is usually long
+/// enough for the members to elect a leader.
 pub(crate) const REPLY_LIMIT: Duration = Duration::from_secs(2);
 
 /// The largest number of operations in one transaction; servers allow 128 by default
@@ -111,8 +111,8 @@ impl SharedConnection {
         self.ask_noting(limit, request, || {}).await
     }
 
-    /// Like [`ask`](Self::ask), but also calls `in_doubt` if a request may still arrive, even if
-    /// its repetition is answered.
+    /// Like [`ask`](Self::ask), but also calls `in_doubt` if a request may still arrive. That may
+    /// be so even if the repetition of the request is answered.
     pub(crate) async fn ask_noting<T, F>(
         self: &Arc<Self>,
         limit: Duration,

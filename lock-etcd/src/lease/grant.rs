@@ -30,7 +30,7 @@ pub(crate) struct GrantedLease {
     pub(crate) id: i64,
     pub(crate) sent: Moment,
     pub(crate) ttl: Duration,
-    /// A term that had begun before the lease was asked for: no leader of an earlier term has known
+    /// A term that had begun before the lease was requested. No leader of an earlier term has known
     /// of the lease while it led.
     pub(crate) term: u64,
 }

@@ -32,8 +32,8 @@ pub(crate) struct KeepAlive {
 /// The answer of a server to a keep-alive.
 #[derive(Clone, Copy)]
 pub(crate) enum KeptAlive {
-    /// The lease lives for `ttl` from some moment after the request was `sent`, if the cluster was
-    /// still in this `term`.
+    /// The lease lives for `ttl` from some moment after `sent`, if the cluster was still in this
+    /// `term`.
     For {
         sent: Moment,
         ttl: Duration,
@@ -106,9 +106,10 @@ impl KeepAlive {
     /// Returns the term of a majority of the members.
     ///
     /// The transaction never writes, since no revision is below zero. But it may write, so the
-    /// members agree on it as on a write: after a pause, some versions answer reads from their own
-    /// state (<https://github.com/etcd-io/etcd/issues/20418>). It may delete rather than put,
-    /// because members that have reached their quota refuse every request that may put.
+    /// members agree on it as on a write. Plain reads do not suffice: after a pause, some versions
+    /// answer reads from their own state (<https://github.com/etcd-io/etcd/issues/20418>). The
+    /// transaction may delete rather than put, because members that have reached their quota refuse
+    /// every request that may put.
     async fn term(&self, key: &str, limit: Duration) -> Result<u64> {
         let look = Txn::new()
             .when([Compare::create_revision(key, CompareOp::Less, 0)])
@@ -124,7 +125,7 @@ impl KeepAlive {
             .ok_or_else(|| unexpected("no term"))
     }
 
-    /// Sends a keep-alive, or joins the one for this lease that has no answer yet.
+    /// Sends a keep-alive, or joins an unanswered keep-alive for this lease.
     async fn ask(&self, lease: i64, limit: Duration) -> Result<KeptAlive> {
         let (answer, outcome) = oneshot::channel();
         let ask = KeepAliveRequest {
@@ -141,8 +142,8 @@ impl KeepAlive {
 struct KeepAliveTask {
     connection: Arc<SharedConnection>,
     open: Option<OpenKeepAliveStream>,
-    /// The unanswered requests. There is at most one for each lease, so that the time of the
-    /// request is known for each answer.
+    /// The unanswered requests, at most one for each lease. An answer names only its lease, and the
+    /// time of its request has to be known.
     unanswered: HashMap<i64, UnansweredKeepAlive>,
     /// The leases that a server did not know when a stream was opened for them, since the last open
     /// stream.
@@ -177,7 +178,7 @@ impl KeepAliveTask {
         let sleep_until = |moment| Clock::Boot.sleep_until(moment);
         loop {
             let ends = self.unanswered.values().map(|asked| asked.ends).min();
-            // Each branch is cancel safe: what was not received stays for the next iteration.
+            // Each branch is cancel safe: unreceived messages stay for the next iteration.
             tokio::select! {
                 ask = asks.recv() => match ask {
                     Some(ask) => self.ask(ask).await,
@@ -269,8 +270,8 @@ impl KeepAliveTask {
         }
     }
 
-    /// Asks another connection when a lease is missing: the driver does not report in which term
-    /// the answer was given.
+    /// Asks another connection when a lease is missing. The driver does not report the term of the
+    /// answer.
     fn missing(&mut self, lease: i64) -> Result<KeptAlive> {
         if !self.missed.insert(lease) {
             self.missed.remove(&lease);

@@ -26,7 +26,7 @@ pub(crate) async fn migrate_all(
     lease: &SharedLease,
 ) -> Result<()> {
     let (former, next) = lease.begin_move().await?;
-    // The outcome is ignored: some claims may be gone, and others may have moved already.
+    // The outcome is ignored: claims may be gone, or may have moved already.
     let _all = reassign(connection, &lease.keys(), former, next.id, LIMIT).await?;
     lease.end_move(next);
     spawn_revoke(connection, former, next.ttl);

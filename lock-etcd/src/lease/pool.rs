@@ -119,7 +119,7 @@ impl LeasePool {
         asking.await.unwrap_or_else(|_| Err(runtime_gone()))
     }
 
-    /// Returns the lease for this span that accepts claims, if there is one.
+    /// Returns the lease for this span that accepts claims, if the pool has such a lease.
     fn open_for(&self, span: Span) -> Option<Arc<SharedLease>> {
         let lease = self.shared.lock().get(&span).cloned()?;
         (!lease.is_retired()).then_some(lease)

@@ -298,7 +298,7 @@ impl SharedLease {
     }
 
     /// Grants the next lease and attaches new claims to it. Continues a move that has begun.
-    /// Returns the former lease and the next one.
+    /// Returns the former lease and the next lease.
     pub(crate) async fn begin_move(&self) -> Result<(i64, GrantedLease)> {
         let (former, next) = {
             let state = self.state.lock();

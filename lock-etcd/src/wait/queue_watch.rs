@@ -135,7 +135,7 @@ impl QueueWatchTask {
         });
         self.look_at = Some(look_at);
         let (LookAt::Pause(moment) | LookAt::Reserved(moment)) = look_at;
-        // All branches are cancel safe: what was not received stays for the next iteration.
+        // All branches are cancel safe: unreceived messages stay for the next iteration.
         tokio::select! {
             Some(event) = self.events.recv() => self.on_event(event).await,
             () = self.wait.changed.notified() => {

@@ -35,7 +35,7 @@ impl Ticket {
     pub(crate) async fn told(&mut self) -> Option<TurnNews> {
         loop {
             let check_at = self.ends.and_then(|ends| ends.checked_sub(BEFORE_THE_END));
-            // All branches are cancel safe: what was not received stays for the next iteration.
+            // All branches are cancel safe: unreceived messages stay for the next iteration.
             tokio::select! {
                 // Without an answer, the task was dropped with its runtime.
                 told = &mut self.told => {

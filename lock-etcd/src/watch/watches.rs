@@ -1,4 +1,4 @@
-//! The watches of a client, which all use one stream.
+//! The watches of a client, which share a stream.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};

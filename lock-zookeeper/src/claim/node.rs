@@ -160,8 +160,7 @@ impl<'a> ClaimNode<'a> {
         }
     }
 
-    /// Checks that doubtful nodes are ephemeral: those of unknown clients, and the node
-    /// `in_the_way`.
+    /// Checks that each node of an unknown client, and the node `in_the_way`, is ephemeral.
     ///
     /// # Errors
     ///
@@ -299,8 +298,8 @@ impl<'a> ClaimNode<'a> {
     ///
     /// Invariant: if a committed state has the claim's node and no earlier claim, no later state
     /// has an earlier claim while the node exists. Why: later claims get higher sequence numbers.
-    /// Breaks if: the session and its node have ended, so only the lifetime of the session counts.
-    /// The server may answer from an older state.
+    /// Breaks if: the node was deleted, as at the end of its session. So the server may answer from
+    /// an older state, and only the lifetime of the session counts.
     async fn relist(
         &mut self,
         claim: &mut Claim,

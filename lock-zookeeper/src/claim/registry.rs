@@ -11,8 +11,8 @@ use crate::session::connection::counted;
 use crate::session::node::Node;
 use crate::session::requests::Session;
 
-/// The time that the deletion of abandoned claims may take. A claim is not abandoned for as long
-/// after its release began.
+/// The time that the deletion of abandoned claims may take. A claim whose release began less than
+/// this time ago is not abandoned.
 pub(crate) const GIVING_BACK: Duration = Duration::from_secs(3);
 
 /// The record of a claim, from before its first write until its node is known to be gone.
@@ -70,7 +70,7 @@ impl ClaimRecord {
         let is_being_released = |released: Moment| now.since(released) < GIVING_BACK;
         match (self.released, self.renewed_until) {
             (Some(released), _) if is_being_released(released) => false,
-            // Cheaper than the look at the hold below, where a client has thousands of holds.
+            // Cheaper than a look at the hold, where a client has thousands of holds.
             (None, Some(until)) if now < until => false,
             _ => self.loss.is_over(),
         }
@@ -91,7 +91,7 @@ impl ClaimRegistry {
         self.0.lock().get(&claim).cloned()
     }
 
-    /// Changes the record of a claim, if there is one.
+    /// Changes the record of a claim, if the claim has a record.
     pub(crate) fn update(&self, claim: ClaimId, change: impl FnOnce(&mut ClaimRecord)) {
         self.0.lock().get_mut(&claim).map(change);
     }

@@ -12,8 +12,8 @@ use crate::session::requests::Session;
 
 /// Deletes the nodes of abandoned claims in `session`, and returns the records of these claims.
 ///
-/// Otherwise the nodes would stay as long as the session: the guard of an expired hold may never be
-/// dropped, and the keeper may have given up a release.
+/// Why: a live session keeps its nodes. The guard of an expired hold may never be dropped, and the
+/// keeper may have given up a release.
 pub(crate) async fn remove_abandoned(
     registry: &ClaimRegistry,
     session: &Arc<Session>,

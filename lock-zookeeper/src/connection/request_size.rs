@@ -158,7 +158,8 @@ impl RequestSizes {
     /// Creates the error for no answer within `limit`, with its likely reason.
     pub(crate) fn no_answer(&self, limit: Duration) -> Error {
         match self.refused() {
-            // The large request may be another caller's, for whose connection this caller waits.
+            // The large request may belong to another caller, while this caller waits for a
+            // connection.
             Some(bytes) => too_large(ErrorKind::Unavailable, bytes),
             None => no_answer(limit),
         }

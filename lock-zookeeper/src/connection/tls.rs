@@ -65,7 +65,7 @@ impl TlsSettings {
     }
 }
 
-/// Returns the name that a server's certificate has to have. The driver requires a valid one.
+/// Returns the name that a server's certificate has to have. The driver requires a valid name.
 fn name_of(server: &str) -> Result<ServerName<'static>> {
     let host = match server.strip_prefix('[') {
         Some(rest) => rest.split(']').next().unwrap_or_default(),

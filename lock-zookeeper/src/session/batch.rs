@@ -191,8 +191,8 @@ impl Batches {
         Ok(answered)
     }
 
-    /// Sends all gathered requests, deletions first: a client that releases a lock and takes it
-    /// again must not meet its own old claim.
+    /// Sends all gathered requests, deletions first. Why: a client that releases a lock and takes
+    /// it again must not meet its own old claim.
     fn send(&self, gathered: &mut Gathered) {
         if gathered.is_empty() {
             return;

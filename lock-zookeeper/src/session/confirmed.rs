@@ -9,8 +9,8 @@ use lock_core::backend::{Moment, Mutex};
 const LATELY: Duration = Duration::from_millis(200);
 const PART_OF_TTL: u32 = 50;
 
-/// The last confirmation of one session. Each of its transactions is a confirmation: a creation, a
-/// deletion, or one without a change.
+/// The last confirmation of one session. Each transaction of the session confirms it: a creation, a
+/// deletion, or a transaction without a change.
 #[derive(Default)]
 pub(crate) struct LastConfirmation(Mutex<Option<Moment>>);
 
@@ -21,7 +21,8 @@ impl LastConfirmation {
         *last = last.max(Some(sent));
     }
 
-    /// Returns when the last confirmed transaction was sent, if that is recent at `now` for `ttl`.
+    /// Returns when the last confirmed transaction was sent, if that is recent at `now` for a
+    /// `ttl`.
     pub(crate) fn lately(&self, ttl: Duration, now: Moment) -> Option<Moment> {
         let last = *self.0.lock();
         let limit = LATELY.min(ttl / PART_OF_TTL);

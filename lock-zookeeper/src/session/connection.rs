@@ -52,7 +52,7 @@ impl SessionConnection {
         }
     }
 
-    /// Returns the timeout that the present server grants, at most the one that was asked for.
+    /// Returns the timeout that the present server grants, at most the requested timeout.
     pub(crate) fn timeout(&self) -> Duration {
         self.asked.min(*self.timeout.lock())
     }
@@ -66,7 +66,7 @@ impl SessionConnection {
         }
     }
 
-    /// Reads the state of the node at `path`, if there is one, and watches it.
+    /// Reads the state of the node at `path`, if the node is there, and watches it.
     pub(crate) async fn stat_and_watch(&self, path: &str) -> DriverResult<(Option<Stat>, Watcher)> {
         let connection = self.current()?;
         let asking = connection.client().check_and_watch_stat(path);

@@ -1,4 +1,4 @@
-//! The sessions on one runtime: one for each ttl in use.
+//! The sessions on one runtime, with a session for each ttl in use.
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
@@ -44,7 +44,7 @@ pub(crate) struct SessionOptions {
     pub(crate) deadlines: Deadlines,
 }
 
-/// Opens sessions on one runtime, and closes unused ones.
+/// The sessions on one runtime. Opens sessions on demand, and closes unused sessions.
 pub(crate) struct SessionPool {
     options: SessionOptions,
     runtime: Handle,
@@ -55,7 +55,7 @@ pub(crate) struct SessionPool {
 #[derive(Default)]
 struct TtlSession {
     session: Mutex<Option<Arc<Session>>>,
-    /// When the last failure to open the session was.
+    /// When opening the session failed last.
     refused: Mutex<Option<Moment>>,
     opening: Arc<FairMutex<()>>,
 }
@@ -179,7 +179,8 @@ impl SessionPool {
         if let Some(pooled) = sessions.get(&ttl) {
             return Arc::clone(pooled);
         }
-        // An entry without a second handle has no session that is being opened.
+        // Keep entries with a session, and entries with a second handle, for which a caller opens a
+        // session.
         sessions.retain(|_, pooled| Arc::strong_count(pooled) > 1 || pooled.current().is_some());
         let pooled = Arc::<TtlSession>::default();
         sessions.insert(ttl, Arc::clone(&pooled));

@@ -7,7 +7,7 @@
 //! client first opens a short session with the same request at the same server. From then on no
 //! hold counts on more than that session was granted.
 //!
-//! Breaks if: one address stands for several members with different limits, and the answer is lost.
+//! Breaks if: one address belongs to several members with different limits, and the answer is lost.
 //! Then another member may have received the request.
 
 use std::collections::HashMap;
@@ -100,7 +100,7 @@ impl Reattaching {
         }
     }
 
-    /// Returns all servers; those that failed lately come last.
+    /// Returns all servers. Servers that failed lately come last.
     fn servers(&self) -> Vec<&str> {
         let now = Clock::Boot.now();
         let failed = self.failed.lock();

@@ -29,7 +29,7 @@ use crate::session::shared_watches::{SharedWatch, SharedWatches};
 /// in one transaction, which has to be shorter than a megabyte (`jute.maxbuffer`, ZOOKEEPER-4306).
 const LOAD_MAX: usize = 512 * 1024;
 
-/// The version that stands for any version of a node.
+/// The version that matches any version of a node.
 const ANY_VERSION: i32 = -1;
 
 /// A session with the ensemble. Dropping it closes the session, which deletes its nodes.

@@ -1,4 +1,4 @@
-//! Watches that the waiters of a session share: at most one on the server for each claim.
+//! Watches that the waiters of a session share: the server has at most one for each claim.
 
 use std::collections::HashMap;
 use std::sync::Arc;
