@@ -118,8 +118,8 @@ fn is_login_outdated(error: &EtcdError) -> bool {
     says(error, "auth store is old")
 }
 
-/// Returns true if the server does not accept the user. A user without this permission returns
-/// false.
+/// Returns true if the server does not accept the user. Returns false if the user only lacks a
+/// permission.
 pub(crate) fn is_stranger(error: &EtcdError) -> bool {
     let code = status_of(error).map(Status::code);
     classify(error).0 == ErrorKind::Denied && code != Some(Code::PermissionDenied)
