@@ -1,4 +1,4 @@
-//! One acquisition: how it asks the servers, and what wakes its waiter.
+//! One acquisition: its requests to the servers, and the news that wakes its waiter.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -27,11 +27,11 @@ pub(crate) struct EtcdAttempt<'a> {
     client: &'a Client,
     request: &'a LockRequest,
     command: Arc<SharedConnection>,
-    /// The claim, kept over attempts without a definite answer: the servers then recognize a
+    /// The claim, kept over attempts without a definite answer. The servers then recognize a
     /// repeated take, and the claim keeps its position in the queue.
     claim_key: Option<Arc<ClaimKey>>,
     ticket: Option<Ticket>,
-    /// The create revision of the claim if it is the next one: the claims that blocked it are gone.
+    /// The create revision of the claim, once the claims that blocked it are gone.
     next: Option<i64>,
 }
 
@@ -47,8 +47,8 @@ impl<'a> EtcdAttempt<'a> {
         })
     }
 
-    /// Takes the key if it is free, and writes nothing if it is held. Where the holders share the
-    /// key and the claim might join them, it has to enter the queue to find out.
+    /// Takes the key if it is free, and writes nothing if it is held. If the holders share the key
+    /// and the claim might join them, the claim enters the queue to find out.
     async fn try_once(&mut self, ask: Ask<'_>) -> Result<Answer> {
         let mode = self.request.mode;
         let Ask { claim, limit, .. } = ask;
@@ -121,7 +121,7 @@ impl<'a> EtcdAttempt<'a> {
         })
     }
 
-    /// Sends one take. Returns the queue if other claims block this one, else the answer of the
+    /// Sends one take. Returns the queue if other claims block this claim, else the answer of the
     /// attempt.
     async fn take(
         &mut self,
@@ -153,8 +153,8 @@ impl<'a> EtcdAttempt<'a> {
         ends.map(|()| Ok(queue))
     }
 
-    /// Returns the claim, with a new key under a live lease if there is none yet; `None` if its
-    /// lease has ended.
+    /// Returns the claim, with a new key under a live lease if necessary; `None` if its lease has
+    /// ended.
     async fn claim_key(&mut self, claim: &Claim, limit: Duration) -> Result<Option<Arc<ClaimKey>>> {
         if let Some(claim_key) = &self.claim_key {
             let is_alive = claim_key.lease.end().is_none();
@@ -183,7 +183,7 @@ impl<'a> EtcdAttempt<'a> {
 }
 
 impl Attempt for EtcdAttempt<'_> {
-    /// Requests can overtake each other on the network; the queue within the process keeps the
+    /// Requests can overtake each other on the network. The queue within the process keeps the
     /// order of arrival.
     const LINES_UP_FIRST: bool = true;
 

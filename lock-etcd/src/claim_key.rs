@@ -1,4 +1,4 @@
-//! The key of one claim: what the client knows of it, from before the first write to the release.
+//! The key of one claim, and its state from before the first write to the release.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ struct ClaimState {
     /// True if another client deleted the key, or if a request was sent that may still delete it.
     reuse_forbidden: bool,
     is_released: bool,
-    /// Its create revision, once it was granted; zero before.
+    /// The create revision of a granted key; zero before.
     created: i64,
     /// The watch that reports the deletion of a hold's key.
     watch: Option<Subscription>,
@@ -83,8 +83,8 @@ impl ClaimKey {
         }
     }
 
-    /// Notes that a request may still arrive that creates the key. It needs the lease, so the lease
-    /// is retired: it ends with the claims that are attached to it.
+    /// Notes that a request that creates the key may still arrive. That request needs the lease, so
+    /// the lease is retired: it ends with its last claim.
     pub(crate) fn mark_in_doubt(&self) {
         self.state.lock().in_doubt = true;
         self.lease.retire();
@@ -94,21 +94,21 @@ impl ClaimKey {
         self.state.lock().in_doubt
     }
 
-    /// Notes that a delete of the key is about to be sent. If another one was sent before, either
-    /// of them may arrive after the other was answered.
+    /// Notes that a delete of the key is about to be sent. If an earlier delete was sent, either of
+    /// the two may arrive after the other was answered.
     pub(crate) fn mark_released(&self) {
         let mut state = self.state.lock();
         state.reuse_forbidden |= state.is_released;
         state.is_released = true;
     }
 
-    /// Notes that it is unknown when the key was deleted, or will be.
+    /// Notes that the time at which the key is deleted is unknown.
     pub(crate) fn forbid_reuse(&self) {
         self.state.lock().reuse_forbidden = true;
     }
 
-    /// Returns true if another claim may use the key once this one is gone: all requests about it
-    /// have been answered.
+    /// Returns true if another claim may use the key later. All requests about the key have then
+    /// been answered.
     pub(crate) fn is_reusable(&self) -> bool {
         let state = self.state.lock();
         let is_settled = state.under_way.as_ref().is_none_or(has_ended);

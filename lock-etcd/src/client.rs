@@ -45,20 +45,20 @@ pub(crate) struct Background {
     pub(crate) waits: Arc<SharedWaits>,
 }
 
-/// The way of taking.
+/// The way in which a take treats the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Take {
     /// Enters the queue, whatever claims are in it, and lists them.
     Enqueue,
-    /// Enters the queue without listing it: the claim is known to be next, or to come behind
+    /// Enters the queue without listing it. The claim is known to be next, or to come behind
     /// waiters of this client.
     KeepPlace,
-    /// Enters the queue only if it is empty. Lists so many claims at most; zero means all.
+    /// Enters the queue only if it is empty. Lists at most this number of claims; zero means all.
     IfQueueEmpty(i64),
 }
 
 impl Client {
-    /// Connects. Returns the client and the shortest ttl that the servers grant.
+    /// Connects, and returns the client with the shortest ttl that the servers grant.
     pub(crate) async fn connect(
         config: &EtcdConfig,
         keeper_runtime: &KeeperRuntime,
@@ -178,9 +178,11 @@ impl Client {
         Ok(queue)
     }
 
-    /// Returns the revision in which each claim's key was still there as granted; `None` where it
-    /// is gone. A key that was deleted may be there again, behind other claims, by a take that
-    /// arrived late.
+    /// Returns for each claim the revision in which its key was there as granted; `None` if it is
+    /// gone.
+    ///
+    /// A take that arrived late may have created a deleted key again, behind other claims. That key
+    /// counts as gone.
     pub(crate) async fn which_stand(
         &self,
         claims: &[&Arc<ClaimKey>],
@@ -219,8 +221,8 @@ impl Client {
 }
 
 impl Take {
-    /// Builds the transaction. It might write also if it only looks, so it is decided by all
-    /// members, and no member answers it from its own state.
+    /// Builds the transaction. It may write in each case, so all members agree on it, and no member
+    /// answers it from its own state.
     fn transaction(self, claim_key: &ClaimKey, lease: i64) -> Txn {
         let (key, queue) = (&*claim_key.key, claim_key.queue.as_str());
         let below = || GetOptions::new().with_range(end_of(queue));

@@ -1,11 +1,23 @@
-//! The configuration: the cluster, and how it is connected to.
+//! The configuration of a client: its cluster, namespace and certificates.
 
 use std::fmt;
 
 use lock_core::backend::RedactedUrl;
 use lock_core::{KeeperMode, Namespace, Tls};
 
-/// The configuration: the members of the cluster, and the prefix of every key.
+/// The configuration of a client: the members of the cluster, and the prefix of every key.
+///
+/// ```
+/// use lock_core::Namespace;
+/// use lock_etcd::EtcdConfig;
+///
+/// # fn main() -> lock_core::Result<()> {
+/// let namespace = Namespace::new("shop")?;
+/// let config = EtcdConfig::new("etcd://etcd1,etcd2,etcd3").with_namespace(namespace);
+/// assert_eq!(config.url, "etcd://etcd1,etcd2,etcd3");
+/// # Ok(())
+/// # }
+/// ```
 ///
 #[doc = include_str!("permissions.md")]
 #[derive(Clone, PartialEq, Eq)]
@@ -22,11 +34,11 @@ pub struct EtcdConfig {
     /// In user and password, write characters other than letters, digits and `-._~` as `%` and two
     /// hexadecimal digits.
     pub url: String,
-    /// The prefix of every key, joined by a slash; slashes of its own are written `%2F`, and
-    /// percent signs `%25`. Default: nothing.
+    /// The prefix of every key, joined by a slash. In the prefix, slashes are stored as `%2F` and
+    /// percent signs as `%25`. Default: no prefix.
     pub namespace: Namespace,
-    /// Where holds are renewed. Default: the keeper thread, so that an application that blocks its
-    /// runtime keeps its locks.
+    /// The runtime on which holds are renewed. Default: the keeper thread, so that an application
+    /// that blocks its runtime keeps its locks.
     pub keeper: KeeperMode,
     /// The certificates for `etcds://`; an error with `etcd://`. Read again for every new
     /// connection, so that they can be replaced while the application runs. Default: the platform's
@@ -35,7 +47,7 @@ pub struct EtcdConfig {
 }
 
 impl EtcdConfig {
-    /// Creates a configuration for the cluster at `url`, with the default of every other setting.
+    /// Creates a configuration for the cluster at `url`, with the defaults of all other settings.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
@@ -52,7 +64,7 @@ impl EtcdConfig {
         self
     }
 
-    /// Sets where holds are renewed.
+    /// Sets the runtime on which holds are renewed.
     #[must_use]
     pub fn with_keeper(mut self, keeper: KeeperMode) -> Self {
         self.keeper = keeper;

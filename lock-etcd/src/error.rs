@@ -1,4 +1,4 @@
-//! Translates the driver's errors into those of `lock_core`, in one visible match.
+//! Translates the driver's errors into the errors of `lock_core`, in one match.
 
 use std::borrow::Cow;
 use std::error::Error as StdError;
@@ -30,7 +30,7 @@ pub(crate) fn lease_ended() -> Error {
     )
 }
 
-/// Creates the error for a cluster that has come to another term.
+/// Creates the error for a cluster that has reached a later term.
 pub(crate) fn leader_changed() -> Error {
     unavailable("the cluster has elected another leader since the request: try again")
 }
@@ -54,7 +54,7 @@ pub(crate) fn translate(error: EtcdError) -> Error {
     advise(error, kind, advice)
 }
 
-/// Creates an error of `kind` with the words of the driver, and advice.
+/// Creates an error of `kind` with the text of the driver, and `advice`.
 pub(crate) fn advise(error: EtcdError, kind: ErrorKind, advice: &str) -> Error {
     let error = DriverError(error);
     Error::new(kind, format!("{error}: {advice}"))
@@ -62,8 +62,8 @@ pub(crate) fn advise(error: EtcdError, kind: ErrorKind, advice: &str) -> Error {
         .with_source(error)
 }
 
-/// A driver's error in the words of the server alone. The driver's own text contains them, so a
-/// report of the whole chain would repeat them.
+/// A driver's error that displays only the message of the server. The driver's own text contains
+/// that message, so a report of the whole chain would repeat it.
 #[derive(Debug)]
 struct DriverError(EtcdError);
 
@@ -85,8 +85,7 @@ impl StdError for DriverError {
     }
 }
 
-/// Returns true if an etcd server has answered with this error, as opposed to something on the way
-/// to it.
+/// Returns true if an etcd server has answered with this error, and not a proxy in between.
 pub(crate) fn is_answer(error: &EtcdError) -> bool {
     status_of(error).is_some_and(|status| status.message().starts_with("etcdserver:"))
 }
@@ -106,20 +105,20 @@ fn is_too_large(error: &EtcdError) -> bool {
     const SIZES: [&str; 4] = [
         "too many operations in txn request",
         "request is too large",
-        // The words of gRPC, on either side.
+        // The texts of gRPC, on either side.
         "message larger than max",
         "message length too large",
     ];
     SIZES.iter().any(|size| says(error, size))
 }
 
-/// Returns true if users were changed since the login: the server did not carry out the request,
+/// Returns true if users were changed since the login. The server did not carry out the request,
 /// and will after another login.
 fn is_login_outdated(error: &EtcdError) -> bool {
     says(error, "auth store is old")
 }
 
-/// Returns true if the server does not accept the user, as opposed to a user without this
+/// Returns true if the server does not accept the user. Returns false if the user only lacks a
 /// permission.
 pub(crate) fn is_stranger(error: &EtcdError) -> bool {
     let code = status_of(error).map(Status::code);
@@ -214,8 +213,8 @@ pub(crate) enum Failure {
     LeaseKnown(Error),
     /// A server has refused the request, so it was not carried out.
     Refused(Error),
-    /// The request was too large for the server, or its answer was too large for the client.
-    /// Nothing more comes of it.
+    /// The request was too large for the server, or its answer was too large for the client. The
+    /// request will not arrive later.
     TooLarge(Error),
     /// The request was sent, and its outcome is unknown.
     Unknown(Error),

@@ -9,10 +9,10 @@ use lock_core::backend::Mutex;
 /// The largest number of keys that are kept, some 200 bytes each.
 const KEPT_MAX: usize = 1024;
 
-/// Keys that are neither on the servers nor on their way there.
+/// Keys that are not on the servers, and that no request under way can create.
 ///
 /// Until it is compacted, etcd remembers every key that it ever had, and skips each of them when it
-/// lists a range. If every claim had a new key, each take would make the next one slower.
+/// lists a range. If every claim had a new key, each take would slow down the next take.
 #[derive(Default)]
 pub(crate) struct KeyPool(Mutex<KeptKeys>);
 
@@ -21,12 +21,12 @@ struct KeptKeys {
     /// The keys by queue and mode.
     names: HashMap<(String, Mode), Vec<Arc<str>>>,
     count: usize,
-    /// The process that the keys belong to: a fork has copies of them.
+    /// The process that the keys belong to: a fork has copies of these keys.
     process: u32,
 }
 
 impl KeyPool {
-    /// Takes a key out of the pool, if it has one for such a claim.
+    /// Takes a key for such a claim out of the pool, if the pool has a key for it.
     pub(crate) fn take(&self, queue: &str, mode: Mode) -> Option<Arc<str>> {
         let mut kept = self.lock();
         let of = (queue.to_owned(), mode);
@@ -64,8 +64,8 @@ impl KeyPool {
 }
 
 impl KeptKeys {
-    /// Drops the keys of an arbitrary queue. If it were always the oldest one, a client that goes
-    /// round more locks than there are keys would never find a key.
+    /// Drops the keys of an arbitrary queue. Why not the oldest: a client that cycles through more
+    /// locks than the pool has keys would never find a key.
     fn drop_any(&mut self) {
         let any = self.names.keys().next().cloned();
         let dropped = any.and_then(|of| self.names.remove(&of));

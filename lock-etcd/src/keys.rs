@@ -4,7 +4,7 @@ use etcd_client::{GetOptions, TxnOp};
 use lock_core::backend::HoldId;
 use lock_core::{LockKey, Mode, Namespace};
 
-/// Turns names into keys.
+/// The mapping from the names of locks to keys.
 #[derive(Clone, Debug)]
 pub(crate) struct Keys {
     prefix: String,
@@ -19,7 +19,7 @@ impl Keys {
     }
 
     /// Returns the prefix of all claims on a lock: `namespace/key/`, or `key/` without a namespace.
-    /// Other lock clients put their claims there, too.
+    /// Claims of other lock clients have the same prefix.
     pub(crate) fn queue(&self, key: &LockKey) -> String {
         format!("{}{key}/", self.prefix)
     }
@@ -49,8 +49,8 @@ pub(crate) fn end_of(prefix: &str) -> Vec<u8> {
     end
 }
 
-/// Builds the request for a key without its value, as it was `created` in that revision: not an
-/// earlier or later key of the same name. Zero stands for any revision.
+/// Builds the request for a key without its value, as it was `created` in that revision. An earlier
+/// or later key of the same name does not count. Zero means any revision.
 pub(crate) fn look_at(key: impl Into<Vec<u8>>, created: i64) -> TxnOp {
     let options = GetOptions::new()
         .with_keys_only()
@@ -59,14 +59,14 @@ pub(crate) fn look_at(key: impl Into<Vec<u8>>, created: i64) -> TxnOp {
     TxnOp::get(key, Some(options))
 }
 
-/// Escapes the slashes of a namespace, so that the first slash of a key ends it: `a` with the key
-/// `b/c` and `a/b` with the key `c` are different locks.
+/// Escapes the slashes of a namespace, so that the first slash of a key ends the namespace. `a`
+/// with the key `b/c` and `a/b` with the key `c` are different locks.
 fn escaped(namespace: &str) -> String {
     namespace.replace('%', "%25").replace('/', "%2F")
 }
 
-/// Returns the value of a claim, which says its mode. Other lock clients take every claim for an
-/// exclusive one.
+/// Returns the value of a claim, which contains its mode. Other lock clients count every claim as
+/// exclusive.
 pub(crate) fn mode_text(mode: Mode) -> String {
     match mode {
         Mode::Shared => SHARED.to_owned(),
@@ -77,8 +77,8 @@ pub(crate) fn mode_text(mode: Mode) -> String {
 
 /// Returns the mode of the claim with this key and value.
 pub(crate) fn mode_of(name: &[u8], value: &[u8]) -> Mode {
-    // Only claims of this library say their mode: a value of another client must not let a second
-    // holder in.
+    // Only claims of this library have a mode: a value of another client must not admit a second
+    // holder.
     let is_ours = name.contains(&b'-');
     match std::str::from_utf8(value) {
         Ok(SHARED) if is_ours => Mode::Shared,

@@ -27,8 +27,8 @@ const SETTLING_LIMIT: Duration = Duration::from_millis(2500);
 /// The time that a release waits on each of its two connections.
 const RELEASE_LIMIT: Duration = Duration::from_secs(1);
 
-/// The time that a release waits on the connection of its take before it asks the other one, too:
-/// the runtime of that connection may not be driven.
+/// The time that a release waits on the connection of its take before it also uses the other
+/// connection. The runtime of the first connection may not be driven.
 const HEAD_START: Duration = Duration::from_millis(50);
 
 #[async_trait]
@@ -83,8 +83,8 @@ impl LeaseStore for Client {
                 })
             }
             Err(failure) => {
-                // The key goes with its lease, which ends with its other claims and deletes the key
-                // until then.
+                // The lease ends with its other claims, which deletes the key. Until then the key
+                // is deleted again and again.
                 claim_key.lease.delete_until_revoked(&claim_key.key);
                 claim_key.mark_in_doubt();
                 claim_key.lease.leave(hold.claim());
@@ -119,7 +119,7 @@ impl Client {
     }
 
     /// Watches the key of a hold, which was there in the revision `stood`. A hold is watched from
-    /// its first renewal on: shorter ones need no watch.
+    /// its first renewal on, since shorter holds need no watch.
     fn watch_hold(&self, claim_key: &Arc<ClaimKey>, stood: i64) {
         let Ok(background) = self.background() else {
             return;
@@ -159,7 +159,7 @@ impl Client {
         let is_at_home = Handle::try_current().is_ok_and(|here| here.id() == hold.runtime());
         let patience = match claim_key.is_in_doubt() || is_at_home {
             true => RELEASE_LIMIT,
-            // No request of the claim is on its way on that runtime, which may not be driven.
+            // No request of the claim is under way on that runtime, which may not be driven.
             false => (command.replies.last().latency * 4).clamp(HEAD_START, RELEASE_LIMIT),
         };
         match command.within(patience, asking.as_mut()).await {
@@ -169,11 +169,12 @@ impl Client {
             Some(outcome) => return outcome,
             None => claim_key.forbid_reuse(),
         }
-        // The first connection may only be slow. Its answer then says better what was there.
+        // Both deletes are under way, since the first connection may only be slow.
         let mut elsewhere = pin!(self.delete_elsewhere(claim_key, deleting));
         tokio::select! {
             outcome = asking.as_mut() => match outcome {
-                // A delete on the other connection may have come first, and is answered later.
+                // A delete that found no key may have lost the race, so wait for the answer to the
+                // other delete.
                 Ok(0) => Ok(elsewhere.await.unwrap_or(0)),
                 Ok(deleted) => Ok(deleted),
                 Err(_) => elsewhere.await,

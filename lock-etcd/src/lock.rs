@@ -17,19 +17,32 @@ use crate::error::BACKEND;
 
 /// Locks on one etcd cluster, version 3.4 or later.
 ///
-/// Grants all three modes in the order of arrival among all processes. A free lock takes one round
-/// trip. Waiters queue on the servers, and each is woken by the claim before it, so a release wakes
-/// no waiter in vain.
+/// Grants all three modes in the order of arrival among all processes. A take of a free lock is one
+/// round trip. Waiters queue on the servers, and each waits for the claim before it, so a release
+/// wakes no waiter in vain.
 ///
-/// The ttl is a whole number of seconds, rounded down, and at least one and a half election
-/// timeouts of the servers; a lock delay is rounded up. A crashed holder blocks others for at most
-/// its ttl and a second; after a change of leader, for twice its ttl. Holds survive a change of
-/// leader. They are lost, in time, if the cluster has no leader for long, or if the members have
-/// reached their quota. A lock delay comes on top of the ttl, also for a waiter that crashes.
+/// The ttl is rounded down to whole seconds, and is at least one and a half election timeouts of
+/// the servers. A lock delay is rounded up. A crashed holder blocks waiters for at most its ttl and
+/// a second, or for twice its ttl after a change of leader. Holds survive a change of leader. Holds
+/// are lost, in time, if the cluster has no leader for long, or if the members have reached their
+/// quota. The claim of a waiter that crashes also stays for the ttl and the lock delay.
 ///
 /// A request without a wait fails if no server answers within two seconds (a third of the ttl, if
-/// that is less). A wait continues while no server can be reached, until its end; a wait without an
-/// end, for 30 seconds.
+/// that is less). While no server can be reached, a wait continues until its end, or for 30 seconds
+/// if it has no end.
+///
+/// ```no_run
+/// use lock_core::DistributedLockExt;
+/// use lock_etcd::{EtcdConfig, EtcdLock};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> lock_core::Result<()> {
+/// let locks = EtcdLock::connect(EtcdConfig::new("etcd://etcd1,etcd2,etcd3")).await?;
+/// let guard = locks.lock("nightly-report").await?;
+/// guard.release().await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct EtcdLock {
     client: Arc<Client>,
@@ -43,16 +56,28 @@ impl EtcdLock {
     ///
     /// # Errors
     ///
-    /// - [`Config`](lock_core::ErrorKind::Config) for a malformed URL or certificate file, or a user
-    ///   where the servers know none.
-    /// - [`Unavailable`](lock_core::ErrorKind::Unavailable) when no server answers in time, or none
-    ///   has a leader.
-    /// - [`Denied`](lock_core::ErrorKind::Denied) when the servers refuse user, password or client
-    ///   certificate, or their own certificate is not to be trusted.
+    /// - [`Config`](lock_core::ErrorKind::Config) for a malformed URL or certificate file, or a
+    ///   user on servers without users.
+    /// - [`Unavailable`](lock_core::ErrorKind::Unavailable) if no server answers in time, or no
+    ///   server has a leader.
+    /// - [`Denied`](lock_core::ErrorKind::Denied) if the servers refuse user, password or client
+    ///   certificate, or if their own certificate is not trusted.
     ///
     /// # Cancel safety
     ///
     /// Cancel safe: dropping the future closes the connections.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use lock_etcd::{EtcdConfig, EtcdLock};
+    ///
+    /// # async fn example() -> lock_core::Result<()> {
+    /// let config = EtcdConfig::new("etcd://app:secret@etcd1:2379,etcd2:2379");
+    /// let locks = EtcdLock::connect(config).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn connect(config: EtcdConfig) -> Result<Self> {
         let keeper_runtime = KeeperRuntime::at(config.keeper)?;
         let (client, shortest) = Client::connect(&config, &keeper_runtime)

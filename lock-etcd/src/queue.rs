@@ -7,7 +7,7 @@ use lock_core::{Error, ErrorKind, Mode, Result};
 use crate::error::{BACKEND, unexpected};
 use crate::keys::mode_of;
 
-/// The claims on a key at one moment: those before a claim of this client, and that claim.
+/// The claims on a key at one moment: a claim of this client, and the claims before it.
 #[derive(Default)]
 pub(crate) struct QueueSnapshot {
     /// The revision of this state.
@@ -54,7 +54,7 @@ impl QueueSnapshot {
             return Err(unexpected("no list of claims"));
         }
         claims.sort_unstable_by_key(|claim| claim.created);
-        // The client's own claim may be in two answers.
+        // Both lists may contain the client's own claim.
         claims.dedup_by(|one, other| one.created == other.created && one.key == other.key);
         let own = claims.iter().position(|claim| claim.key == own.as_bytes());
         if let Some(own) = own {
@@ -84,16 +84,16 @@ impl QueueSnapshot {
         !self.is_partial && self.own.is_some_and(is_let_in)
     }
 
-    /// Returns true if a claim in `mode` would hold the key if it came now; if claims were left
-    /// out, it might not.
+    /// Returns true if a new claim in `mode` would hold the key. If claims were left out, it might
+    /// not.
     pub(crate) fn might_let_in(&self, mode: Mode) -> bool {
         let mut modes = self.modes();
         modes.push(mode);
         blocking_claim(&modes, modes.len() - 1).is_none()
     }
 
-    /// Returns what the claim with this create revision waits for; `None` if it holds the key, or
-    /// is not there.
+    /// Returns the blocker of the claim with this create revision; `None` if it holds the key or is
+    /// gone.
     pub(crate) fn blocker_of(&self, created: i64) -> Option<Blocker> {
         let own = self.claims.iter().position(|one| one.created == created)?;
         let modes = self.modes();
@@ -121,7 +121,8 @@ impl QueueSnapshot {
         found.is_ok()
     }
 
-    /// Removes a claim that was deleted in the revision `gone`, but not a later one with the same key.
+    /// Removes a claim that was deleted in the revision `gone`, but no later claim with the same
+    /// key.
     pub(crate) fn remove(&mut self, key: &[u8], gone: i64) {
         let is_it = |claim: &ListedClaim| claim.key == key && claim.created < gone;
         if let Some(index) = self.claims.iter().position(is_it) {
@@ -129,8 +130,8 @@ impl QueueSnapshot {
         }
     }
 
-    /// Checks that all claims before the one with this create revision have a lease. A waiter might
-    /// wait forever for a claim without a lease.
+    /// Checks that all claims before this create revision have a lease. A waiter might wait forever
+    /// for a claim without a lease.
     pub(crate) fn check_ends(&self, created: i64) -> Result<()> {
         let endless = |claim: &&ListedClaim| claim.lease == 0 && claim.created < created;
         match self.claims.iter().find(endless) {

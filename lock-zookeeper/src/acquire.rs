@@ -1,4 +1,4 @@
-//! One acquisition: how it asks the servers, and what wakes its waiter.
+//! One acquisition: its requests to the servers, and the watch that wakes its waiter.
 
 use std::future::pending;
 use std::time::Duration;
@@ -18,15 +18,15 @@ use crate::error::{
 };
 use crate::waiting::{WaiterWatch, WaitsFor, trust};
 
-/// The time that an answer may take, if nothing shorter applies.
+/// The time that an answer may take, if the request sets no shorter limit.
 pub(crate) const REPLY_LIMIT: Duration = Duration::from_secs(2);
 
-/// The time before the end of a wait at which it looks once more. Without this last look, an
-/// ensemble that is slow at the end of the wait would be reported as unreachable.
+/// The time before the end of a wait at which the waiter looks once more. Without this look, a slow
+/// ensemble at the end of a wait would be reported as unreachable.
 const BEFORE_THE_END: Duration = Duration::from_millis(240);
 
-/// The time for which the answer that the key is held stays valid, while the open watch reports
-/// nothing.
+/// The largest age of an answer that the key is held with which a wait may end without another
+/// look.
 const RECENT: Duration = Duration::from_millis(300);
 
 /// The attempts of one acquisition.
@@ -37,9 +37,11 @@ pub(crate) struct ZooKeeperAttempt<'a> {
     waiting: Option<WaiterWatch>,
     /// When the ensemble last confirmed that the key is held.
     told_held: Option<Moment>,
-    /// The claim that had been changed before its watch was open, so that the waiter looked again.
+    /// The claim that was watched last. A claim that changed before its watch was open causes a
+    /// single further look.
     looked_again_for: Option<String>,
-    /// True if no event has come since the last look, so that the next one has no reason.
+    /// True if the watch has reported nothing since the last look, so that the next look is only a
+    /// check.
     doubt: bool,
 }
 
@@ -75,7 +77,8 @@ impl<'a> ZooKeeperAttempt<'a> {
         Ok(answer)
     }
 
-    /// Enters the queue if the claim is not in it, and checks whether it may proceed.
+    /// Enters the queue if the claim is not in the queue, and grants the claim if it is not
+    /// blocked.
     async fn enqueue(&mut self, claim: &mut Claim, retry: &Retry) -> Result<Answer> {
         let is_over = retry.is_over();
         let doubt = std::mem::replace(&mut self.doubt, true) && !is_over;
@@ -105,8 +108,8 @@ impl<'a> ZooKeeperAttempt<'a> {
         Ok(Some(before.is_some()))
     }
 
-    /// Looks at the queue. If other claims block this one and `watches` is set, watches one of
-    /// them.
+    /// Looks at the queue, and grants the claim if it is not blocked. With `watches`, a blocked
+    /// claim watches a claim that blocks it.
     async fn look(&mut self, claim: &mut Claim, watches: bool, doubt: bool) -> Result<Answer> {
         loop {
             let Some(look) = self.node.look(claim, doubt).await? else {
@@ -114,7 +117,7 @@ impl<'a> ZooKeeperAttempt<'a> {
             };
             let modes = look.queue.modes();
             let before = blocking_claim(modes, look.index);
-            // A waiter checks the blocking claim when it watches that.
+            // A waiter checks the blocking claim when it opens the watch.
             let in_the_way = before.filter(|_| !watches);
             self.node
                 .check(&look.session, &look.queue, in_the_way)

@@ -1,4 +1,4 @@
-//! The client: its sessions, and its claims and holds in them.
+//! The client of one ensemble: its sessions, claims and holds.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -26,7 +26,7 @@ use crate::session::remembered::Remembered;
 use crate::session::requests::Session;
 use crate::session::ttl_class::class;
 
-/// The time that a release waits for its answer, so that it ends within a second.
+/// The time that a release waits for its answer. The whole release has to end within a second.
 const RELEASE_LIMIT: Duration = Duration::from_millis(900);
 
 pub(crate) struct Client {
@@ -36,24 +36,25 @@ pub(crate) struct Client {
     pub(crate) replies: ReplyStats,
     /// The keys that were held when this client tried them, and have not been seen free since.
     ///
-    /// A key that is not among them is taken without a look, by a node that is made first. Each refused try would make and
-    /// delete a node, which are two writes of the ensemble, so these keys are looked at first.
+    /// A try takes any other key without a look, by creating a node first. A refused try creates
+    /// and deletes a node, which are two writes of the ensemble. So a try looks at these keys
+    /// first.
     pub(crate) refused: Remembered<LockKey>,
     pools: PerRuntime<SessionPool>,
     pub(crate) lock_nodes: Arc<LockNodeSweeper>,
-    /// The shortest and the longest session that the server grants.
+    /// The shortest and the longest session timeout that the server grants.
     pub(crate) bounds: RangeInclusive<Duration>,
     address: String,
     version: Option<String>,
     /// The ttls whose shortening was logged.
     shortened: Remembered<Duration>,
-    /// The nodes of unknown clients that were seen to be ephemeral.
+    /// The paths of nodes that were seen to be ephemeral, so that they are not checked again.
     pub(crate) claims: Remembered<String>,
     pub(crate) request_sizes: Arc<RequestSizes>,
 }
 
 impl Client {
-    /// Opens a session for holds of `ttl`.
+    /// Connects to the ensemble, and opens a session for holds of `ttl`.
     pub(crate) async fn connect(
         config: &ZooKeeperConfig,
         keeper_runtime: &KeeperRuntime,
@@ -100,7 +101,7 @@ impl Client {
         let session = pool.session(ttl, Duration::ZERO).await?;
         let asking = session.reads_together();
         let answer = client.deadlines.timeout(OPENING_LIMIT, asking).await;
-        // No other request shows that the server is too old.
+        // Only this request shows that the server is older than version 3.6.
         if let Some(Err(error @ ZooKeeperError::Unimplemented)) = answer {
             return Err(translate(error));
         }
@@ -109,13 +110,14 @@ impl Client {
         Ok(client)
     }
 
-    /// Logs that it is connected.
+    /// Logs the address and the version of the server.
     pub(crate) fn log_connected(&self, capabilities: &Capabilities) {
         capabilities.log_connected(&self.address, self.version.as_deref());
     }
 
-    /// Returns the session for `hold`, on the caller's runtime or the keeper's: no longer than its
-    /// ttl and lock delay.
+    /// Returns the session for `hold`, on the caller's runtime or the keeper's.
+    ///
+    /// The session times out after at most the ttl and the lock delay of `hold`.
     pub(crate) async fn session(&self, hold: &HoldId) -> Result<Arc<Session>> {
         let (ttl, lock_delay) = (hold.ttl(), hold.lock_delay());
         let asked = class(ttl, lock_delay, &self.bounds);
@@ -142,7 +144,7 @@ impl Client {
         }
     }
 
-    /// Deletes the node of a hold or claim, behind all earlier requests for it.
+    /// Deletes the node of a hold or claim, after all earlier requests for that node.
     pub(crate) async fn release_claim(&self, hold: &HoldId) -> Result<Released> {
         let Some(record) = self.registry.get(hold.claim()) else {
             return Ok(Released::AlreadyLost);
@@ -175,15 +177,17 @@ impl Client {
         }
     }
 
-    /// Notes a failed release. A node lives as long as its session, so a node that cannot be
-    /// deleted within its ttl goes together with the session, which is closed when it has no other
-    /// claims. Until then the release is repeated.
+    /// Notes a failed release, and retires the session if the node cannot be deleted within its
+    /// ttl.
+    ///
+    /// The keeper repeats the release until then. A node lives as long as its session, and a
+    /// retired session closes when none of its claims is in use.
     fn stuck(&self, hold: &HoldId, record: &ClaimRecord, begun: Moment) {
         let since = record.stuck_since.unwrap_or(begun);
         self.registry
             .update(hold.claim(), |record| record.stuck_since = Some(since));
-        // The time for which a release is repeated: what the session has granted, which is less
-        // than its timeout.
+        // A release is repeated for as long as a hold in this session counts, which is less than
+        // the timeout.
         let granted = record.session.ttl(hold.lock_delay());
         let ttl = hold.store_ttl().min(granted);
         if Clock::Boot.now().since(since) >= ttl * 9 / 10 {
@@ -194,7 +198,7 @@ impl Client {
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The addresses only: the connector has the password.
+        // Without the connector, which has the password.
         f.debug_tuple("Client").field(&self.address).finish()
     }
 }

@@ -1,4 +1,4 @@
-//! The configuration: the ensemble, and how it is connected to.
+//! The configuration of a client: its ensemble, user, namespace and certificates.
 
 use std::fmt;
 
@@ -8,34 +8,42 @@ use lock_core::{KeeperMode, Namespace, Result, Tls};
 use crate::error::config_error;
 use crate::url::Location;
 
-/// The configuration: the servers of the ensemble, and the node above all locks.
+/// The configuration of a client: the servers of the ensemble, and the node above all locks.
+///
+/// ```
+/// use lock_zookeeper::ZooKeeperConfig;
+///
+/// let config = ZooKeeperConfig::new("zk1:2181,zk2:2181").with_chroot("/app/locks");
+/// assert_eq!(config.chroot, "/app/locks");
+/// ```
 ///
 #[doc = include_str!("permissions.md")]
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ZooKeeperConfig {
-    /// The servers of one ensemble: `host1:2181,host2:2181,host3:2181`. Ports (2181) are optional.
-    /// Write an IPv6 address in brackets.
+    /// The servers of one ensemble: `host1:2181,host2:2181,host3:2181`. Ports are optional;
+    /// default: 2181. Write an IPv6 address in brackets.
     pub servers: String,
-    /// The node above all locks, such as `/app/locks`. It is created if it is missing, and never
-    /// deleted. Default: the root.
+    /// The node above all locks, such as `/app/locks`. The client creates it if it is missing, and
+    /// never deletes it. Default: the root.
     pub chroot: String,
-    /// `user:password` of the scheme `digest`. Nodes that the client creates are then for this user
-    /// only. Default: no user, and nodes that every client may change.
+    /// The user, as `user:password` of the scheme `digest`. Only this user may use the nodes that
+    /// the client creates. Default: no user, and every client may change the nodes.
     pub auth: Option<String>,
-    /// The prefix of every key: a node of this name, with escaped slashes. Default: nothing.
+    /// The prefix of every key: a node of this name, with escaped slashes. Default: no prefix.
     pub namespace: Namespace,
-    /// Where sessions live and holds are renewed. Default: the keeper thread, so that an
-    /// application that blocks its runtime keeps its locks.
+    /// The runtime of the sessions, on which holds are renewed. Default: the keeper thread, so that
+    /// an application that blocks its runtime keeps its locks.
     pub keeper: KeeperMode,
-    /// Turns TLS on (cargo feature `tls`), with these certificates; the server is always verified.
-    /// Read again for every new session. Default: none, connections in plain text.
+    /// The certificates; setting them turns TLS on (cargo feature `tls`). The client always
+    /// verifies the server, and reads the files for every new connection. Default: none,
+    /// connections in plain text.
     pub tls: Option<Tls>,
 }
 
 impl ZooKeeperConfig {
-    /// Creates a configuration for the ensemble of `servers`, with the default of every other
-    /// setting.
+    /// Creates a configuration for the ensemble of `servers`, with the defaults of all other
+    /// settings.
     pub fn new(servers: impl Into<String>) -> Self {
         Self {
             servers: servers.into(),
@@ -47,16 +55,17 @@ impl ZooKeeperConfig {
         }
     }
 
-    /// Returns the configuration of the ensemble at `url`, with every other default.
+    /// Reads the configuration of an ensemble from `url`, with the defaults of all other settings.
     ///
-    /// The URL is `zookeeper://user:password@host1:2181,host2:2181/chroot`: user with password, ports (2181) and
-    /// chroot may be left out. `zookeepers://` is the same over TLS, with the servers always verified. An IPv6
-    /// address stands in brackets. Other characters than letters, digits and `-._~` in user, password or chroot are
-    /// written as `%` and two hexadecimal digits.
+    /// The URL is `zookeeper://user:password@host1:2181,host2:2181/chroot`. User with password,
+    /// ports (2181) and chroot are optional. `zookeepers://` turns TLS on, and the client always
+    /// verifies the servers. Write an IPv6 address in brackets. In user, password and chroot, write
+    /// characters other than letters, digits and `-._~` as `%` and two hexadecimal digits.
     ///
     /// # Errors
     ///
-    /// [`Config`](lock_core::ErrorKind::Config) for a malformed URL, of which nothing is repeated.
+    /// [`Config`](lock_core::ErrorKind::Config) for a malformed URL. The message repeats no part of
+    /// the URL.
     ///
     /// # Examples
     ///
@@ -82,7 +91,7 @@ impl ZooKeeperConfig {
         })
     }
 
-    /// Uses these certificates, if the URL turned TLS on.
+    /// Sets the certificates, if the URL turned TLS on.
     ///
     /// # Errors
     ///
@@ -121,7 +130,7 @@ impl ZooKeeperConfig {
         self
     }
 
-    /// Sets where sessions live and holds are renewed.
+    /// Sets the runtime of the sessions, on which holds are renewed.
     #[must_use]
     pub fn with_keeper(mut self, keeper: KeeperMode) -> Self {
         self.keeper = keeper;
@@ -139,7 +148,7 @@ impl ZooKeeperConfig {
 impl fmt::Debug for ZooKeeperConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let user = self.auth.as_deref().and_then(|auth| auth.split_once(':'));
-        // A user may stand before the servers by mistake, which `connect` refuses.
+        // `servers` may contain a user and password by mistake, which `connect` refuses.
         let url = format!("zookeeper://{}", self.servers);
         f.debug_struct("ZooKeeperConfig")
             .field("url", &RedactedUrl(&url))

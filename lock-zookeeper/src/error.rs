@@ -1,4 +1,4 @@
-//! Translates the driver's errors into those of `lock_core`, in one visible match.
+//! Translates the driver's errors into the errors of `lock_core`, in one match.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -27,8 +27,7 @@ pub(crate) fn no_answer(limit: Duration) -> Error {
     )
 }
 
-/// Creates the error for a request that cannot be made smaller, and with which connections end
-/// again and again.
+/// Creates the error for a request that ends its connections, and cannot be made smaller.
 pub(crate) fn too_large(kind: ErrorKind, bytes: usize) -> Error {
     error_of(
         kind,
@@ -68,7 +67,7 @@ pub(crate) fn translate(error: ZooKeeperError) -> Error {
     error_of(kind, format!("{error}: {advice}")).with_source(error)
 }
 
-/// Returns true if the session has ended, and all its nodes with it.
+/// Returns true if the session has ended, which deletes all its nodes.
 pub(crate) fn is_end_of_session(error: &ZooKeeperError) -> bool {
     matches!(
         error,
@@ -82,12 +81,12 @@ pub(crate) fn claim_ended() -> Error {
     translate(ZooKeeperError::SessionExpired)
 }
 
-/// Returns true if a server has said that the session has ended.
+/// Returns true if a server has reported the end of the session.
 pub(crate) fn is_expired(error: &ZooKeeperError) -> bool {
     *error == ZooKeeperError::SessionExpired
 }
 
-/// Returns true if the request may be repeated in this session or the next one.
+/// Returns true if the request may be repeated in this session or the next session.
 pub(crate) fn is_cut_off(error: &ZooKeeperError) -> bool {
     is_expired(error) || is_loss_of_connection(error)
 }

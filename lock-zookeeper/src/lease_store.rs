@@ -1,4 +1,4 @@
-//! Renews holds, and gives them back.
+//! Renews and releases holds.
 
 use async_trait::async_trait;
 use lock_core::Result;

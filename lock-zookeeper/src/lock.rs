@@ -18,17 +18,17 @@ use crate::error::BACKEND;
 /// Locks on one ZooKeeper ensemble, version 3.6 or later.
 ///
 /// Grants all three modes in the order of the requests, also among processes. A take sends two
-/// requests at once. (The driver does not set `TCP_NODELAY`, so the second request may leave a
-/// round trip later.) For a key that was not used lately it sends a third one, which creates the
-/// node of the lock.
+/// requests at once. The second request may leave a round trip later, since zookeeper-client 0.11
+/// does not set `TCP_NODELAY`. The take of a key that was not used lately sends a third request,
+/// which creates the node of the lock.
 ///
-/// Ttl and lock delay together are the timeout of a session, and at most the longest one that the
-/// servers grant (`maxSessionTimeout`: twenty ticks, 40 s by default). The delay comes on top of
-/// the ttl also for a waiter that crashes.
+/// The ttl and the lock delay together are the timeout of a session. Servers limit that timeout
+/// (`maxSessionTimeout`: twenty ticks, 40 s by default). The claim of a waiter that crashes also
+/// stays for the ttl and the lock delay.
 ///
 /// A request without a wait fails if no server answers within two seconds (a third of the ttl, if
-/// that is less). A wait continues while no server can be reached, until its end; a wait without an
-/// end, for 30 seconds. It keeps its position in the queue as long as its session lives.
+/// that is less). While no server can be reached, a wait continues until its end, or for 30 seconds
+/// if it has no end. The waiter keeps its position in the queue as long as its session lives.
 ///
 /// ```no_run
 /// use lock_core::DistributedLockExt;
@@ -54,15 +54,28 @@ impl ZooKeeperLock {
     ///
     /// # Errors
     ///
-    /// [`Config`](lock_core::ErrorKind::Config) for malformed servers, chroot, user or certificate
-    /// files, [`Unavailable`](lock_core::ErrorKind::Unavailable) when no server answers within 4 s,
-    /// [`Denied`](lock_core::ErrorKind::Denied) when the servers refuse the client,
-    /// [`Unsupported`](lock_core::ErrorKind::Unsupported) when they grant no sessions as short as
-    /// 30 s.
+    /// - [`Config`](lock_core::ErrorKind::Config) for malformed servers, chroot, user or
+    ///   certificate files.
+    /// - [`Unavailable`](lock_core::ErrorKind::Unavailable) if no server answers within 4 s.
+    /// - [`Denied`](lock_core::ErrorKind::Denied) if the servers refuse the client.
+    /// - [`Unsupported`](lock_core::ErrorKind::Unsupported) if the servers grant no session as
+    ///   short as 30 s.
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: a session that is already being opened is closed after a while.
+    /// Cancel safe. A session that is already being opened is closed later in the background.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use lock_zookeeper::{ZooKeeperConfig, ZooKeeperLock};
+    ///
+    /// # async fn example() -> lock_core::Result<()> {
+    /// let config = ZooKeeperConfig::from_url("zookeeper://zk1,zk2,zk3/app/locks")?;
+    /// let locks = ZooKeeperLock::connect(config).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn connect(config: ZooKeeperConfig) -> Result<Self> {
         let keeper_runtime = KeeperRuntime::at(config.keeper)?;
         let connecting = Client::connect(&config, &keeper_runtime, DEFAULT_TTL);

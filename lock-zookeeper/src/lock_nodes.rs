@@ -13,7 +13,7 @@ use crate::session::requests::Session;
 /// The time that a lock's node stays after the last claim of this client.
 const UNUSED: Duration = Duration::from_secs(1);
 
-/// The time between rounds.
+/// The time between two rounds of the task.
 const ROUND: Duration = Duration::from_millis(250);
 
 /// The number of nodes that are deleted at once.
@@ -22,13 +22,13 @@ const BATCH: usize = 64;
 /// The time that a batch may take.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// The number of times that a failed deletion is repeated, each time after twice as long.
+/// The number of times that a failed deletion is repeated. Each pause is twice as long as the last.
 const ATTEMPTS: u32 = 5;
 
-/// Deletes the nodes of locks that have become empty, and the empty levels above them.
+/// The sweeper of empty nodes: it deletes the nodes of locks, and the empty levels above them.
 ///
-/// They are containers. The server deletes those by itself, but only once a minute, and not after a
-/// restart. Nodes of other clients stay.
+/// The nodes are containers. A server also deletes empty containers, but only once a minute, and
+/// not after a restart. The nodes of other clients stay.
 pub(crate) struct LockNodeSweeper {
     paths: Paths,
     deadlines: Deadlines,
@@ -40,7 +40,7 @@ pub(crate) struct LockNodeSweeper {
 #[derive(Default)]
 struct Unused {
     nodes: HashMap<Arc<str>, NextAttempt>,
-    /// The session that was used last, as long as it is needed.
+    /// The session that was used last, kept as long as nodes have to be deleted.
     session: Option<Arc<Session>>,
 }
 
@@ -79,13 +79,15 @@ impl LockNodeSweeper {
         }
     }
 
-    /// Notes that the queue of `lock` has a claim, which calls [left](Self::left) at its end.
+    /// Notes that a claim is in the queue of `lock`. Its end calls [left](Self::left).
     pub(crate) fn joined(&self, lock: &str) {
         self.unused.lock().nodes.remove(lock);
     }
 
-    /// Takes out the nodes that are due; `None` if there are none, or if their session is not open
-    /// any more: they wait for the next session then.
+    /// Takes out the nodes that are due.
+    ///
+    /// Returns `None` at the end of the task: no node is left, or the session is not open. In the
+    /// second case the nodes wait for the next session.
     fn due(&self) -> Option<(Batch, Arc<Session>)> {
         let now = Clock::Boot.now();
         let mut unused = self.unused.lock();

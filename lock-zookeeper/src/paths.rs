@@ -8,14 +8,15 @@ use lock_core::{LockKey, Mode, Namespace};
 /// The paths of a client's locks.
 #[derive(Clone, Debug)]
 pub(crate) struct Paths {
-    /// The operator's node, which is never deleted; empty for the root.
+    /// The node above all locks, which is never deleted; empty for the root.
     chroot: String,
     /// The node of the namespace, below the chroot.
     base: String,
 }
 
 impl Paths {
-    /// Requires a checked `chroot`: empty, or with a slash at its beginning and none at its end.
+    /// Makes the paths below a checked `chroot`: empty, or with a slash at its beginning and none
+    /// at its end.
     pub(crate) fn new(chroot: &str, namespace: &Namespace) -> Self {
         let chroot = chroot.to_owned();
         let base = match namespace.as_str() {
@@ -38,7 +39,7 @@ impl Paths {
     }
 
     /// Returns the levels of a lock's node from the top, each with true if it belongs to the
-    /// operator.
+    /// chroot.
     pub(crate) fn levels<'a>(&self, lock: &'a str) -> impl Iterator<Item = (&'a str, bool)> {
         let kept = self.chroot.len();
         let ends = lock.match_indices('/').skip(1).map(|(end, _)| end);
@@ -53,8 +54,8 @@ impl Paths {
     }
 }
 
-/// Returns the name of a claim up to its sequence number, in the format of Curator. The mode stands
-/// before the last part, so that other clients take each of these claims for an exclusive one.
+/// Returns the name of a claim up to its sequence number, in the format of Curator. The mode comes
+/// before `-lock-`, so that other clients count each claim of this library as exclusive.
 pub(crate) fn claim_prefix(hold: &HoldId) -> String {
     let claim = hold.claim().to_string();
     let mut name = "_c_".to_owned();
@@ -81,15 +82,17 @@ pub(crate) fn is_claim(name: &str) -> bool {
     })
 }
 
-/// Returns a unique node name for `segment`. It changes only percent signs, what ZooKeeper forbids,
-/// and names that look like a claim, since the nodes of nested names are beside claims.
+/// Returns a unique node name for `segment`.
+///
+/// Escapes percent signs, characters and names that ZooKeeper forbids, and names that look like a
+/// claim: the nodes of nested keys are siblings of claims.
 fn escaped(segment: &str, is_top: bool) -> String {
     match segment {
         // No other segment becomes a percent sign alone.
         "" => return "%".to_owned(),
         "." => return "%2E".to_owned(),
         ".." => return "%2E%2E".to_owned(),
-        // It belongs to the server.
+        // The server uses this node.
         "zookeeper" if is_top => return "%7Aookeeper".to_owned(),
         _ => {}
     }
@@ -116,8 +119,8 @@ fn push_escape(name: &mut String, byte: u8) {
     write!(name, "%{byte:02X}").expect("a string takes everything");
 }
 
-/// Returns true if a node's name may contain it. The server checks UTF-16 units, so it also forbids
-/// characters of two units.
+/// Returns true if a node's name may contain `character`. The server checks UTF-16 units, so it
+/// also forbids characters of two units.
 fn is_plain(character: char) -> bool {
     let forbidden = [
         0x00..=0x1F,

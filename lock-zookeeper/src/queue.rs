@@ -1,10 +1,10 @@
-//! The claims on a lock in their order.
+//! The queue of a lock: its claims in their order.
 
 use lock_core::Mode;
 
 use crate::paths::is_claim;
 
-/// The marks between name and number in the claims of known clients.
+/// The marks between id and sequence number in the claims of known clients.
 const MARKS: [&str; 3] = ["-lock-", "__lock__", "__rlock__"];
 
 /// A claim on a lock, of a holder or a waiter.
@@ -14,7 +14,7 @@ struct QueuedClaim {
     sequence: i32,
 }
 
-/// All claims on a lock, as one listing of its node's children has shown them.
+/// All claims on a lock, from one listing of the children of its node.
 pub(crate) struct QueueListing {
     claims: Vec<QueuedClaim>,
     modes: Vec<Mode>,
@@ -50,16 +50,16 @@ impl QueueListing {
         self.claims.len()
     }
 
-    /// Returns the names that are of no known client. They may be claims, or other nodes with a
-    /// name that ends in a number.
+    /// Returns the names that no known client uses. They may be claims, or other nodes whose name
+    /// ends in a number.
     pub(crate) fn strangers(&self) -> impl Iterator<Item = &str> {
         let names = self.claims.iter().map(|queued| queued.name.as_str());
         names.filter(|name| !MARKS.iter().any(|mark| name.contains(mark)))
     }
 }
 
-/// Returns the claims among `children` in the order of their numbers. The numbers continue at -2^31
-/// after 2^31, so they are compared by their distance from one of them.
+/// Returns the claims among `children` in the order of their sequence numbers. The numbers overflow
+/// from 2^31 - 1 to -2^31, so they are compared by their distance from the first number.
 fn claims_in_order(children: Vec<String>) -> Vec<QueuedClaim> {
     let mut queue: Vec<QueuedClaim> = children.into_iter().filter_map(queued).collect();
     let near = queue.first().map_or(0, |queued| queued.sequence);
@@ -81,9 +81,9 @@ fn queued(name: String) -> Option<QueuedClaim> {
     })
 }
 
-/// Returns the mode of a claim of this library. Any other claim counts as exclusive.
+/// Returns the mode of a claim of this library; `None` for other claims, which count as exclusive.
 fn mode_of(name: &str) -> Option<Mode> {
-    // `_c_`, an id of 36 characters in groups, and then the mode.
+    // The format: `_c_`, an id of 36 characters in groups, and then the mode.
     let rest = name.strip_prefix("_c_")?.get(36..)?;
     if rest.starts_with("-shared-lock-") {
         return Some(Mode::Shared);
@@ -92,7 +92,7 @@ fn mode_of(name: &str) -> Option<Mode> {
     Mode::permit(of.parse().ok()?).ok()
 }
 
-/// Returns the number at the end of a claim's name: ten characters, or eleven from -10^9 down.
+/// Returns the sequence number of a claim: ten characters, or eleven for -10^9 and below.
 pub(crate) fn sequence_of(name: &str) -> Option<i32> {
     let behind_mark = MARKS
         .iter()

@@ -14,12 +14,13 @@ use crate::session::node::Node;
 use crate::session::removal_watch::WatchedNode;
 use crate::session::requests::Session;
 
-/// The number of nodes of a batch that a renewal begins to watch. Each watch takes a request, which
-/// costs as much as dozens of nodes that are read together. So of many holds that were granted
-/// together, all are watched after some renewals.
+/// The largest number of nodes that one renewal begins to watch. A watch takes a request of its
+/// own, which costs as much as dozens of nodes that are read together. Later renewals begin to
+/// watch the remaining nodes.
 const WATCHES_AT_ONCE: usize = 8;
 
-/// The number of nodes that are read together, so that the answer is far from a megabyte.
+/// The largest number of nodes that are read together, so that the answer stays far below a
+/// megabyte.
 const READ_AT_ONCE: usize = 500;
 
 /// A node to look for, and the index of its hold in the batch.
@@ -32,8 +33,10 @@ struct Sought<'a> {
 }
 
 impl Client {
-    /// Confirms each session once, and looks for the nodes of all holds. A watch is no reason not
-    /// to look: a server does not report the deletion of a node that the user may not read.
+    /// Confirms each session once, and looks for the nodes of all holds.
+    ///
+    /// Watched nodes are looked for, too: a server does not report the deletion of a node that the
+    /// user may not read.
     pub(crate) async fn renew_holds(&self, holds: &[HoldId]) -> Result<Vec<Renewal>> {
         let limit = holds.iter().map(HoldId::ttl).min().unwrap_or_default() / 4;
         let records: Vec<Option<ClaimRecord>> = holds
@@ -72,7 +75,7 @@ impl Client {
         Ok(renewals)
     }
 
-    /// Finds out whether the node of each hold is there.
+    /// Returns for each hold whether its node is there.
     async fn find(
         &self,
         holds: &[HoldId],
@@ -94,7 +97,7 @@ impl Client {
         others.extend(watched);
         let beginning = unwatched.iter().map(|sought| self.begin_to_watch(sought));
         let (begun, read) = join(join_all(beginning), read(&others)).await;
-        // A hold without a node is not found.
+        // A hold without a known node counts as not found.
         let mut found = vec![Ok(false); holds.len()];
         for (index, answer) in begun.into_iter().chain(read) {
             found[index] = answer;
@@ -124,7 +127,7 @@ impl Client {
     }
 }
 
-/// Reads many nodes at once.
+/// Reads nodes in batches, and returns for each index whether the node is there.
 async fn read(sought: &[Sought<'_>]) -> Vec<(usize, DriverResult<bool>)> {
     let mut reading = Vec::new();
     for session in sessions(sought.iter().map(|sought| sought.record)) {

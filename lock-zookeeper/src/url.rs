@@ -10,7 +10,7 @@ const DEFAULT_PORT: u16 = 2181;
 /// The parts of `zookeeper://user:password@host1:2181,host2:2181/chroot`.
 pub(crate) struct Location {
     pub(crate) is_secure: bool,
-    /// User and password with a colon between, as the servers read it.
+    /// `user:password`, decoded, as the servers expect it.
     pub(crate) auth: Option<String>,
     /// All hosts with their ports.
     pub(crate) servers: String,
@@ -84,7 +84,7 @@ fn parse_user(text: &str) -> Result<String> {
 ///
 /// # Errors
 ///
-/// What is wrong with it, without repeating it.
+/// The problem, without the text of the server.
 pub(crate) fn with_port(text: &str) -> std::result::Result<String, &'static str> {
     let (name, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((_, "")) => (text, None),

@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 
 use crate::session::shared_watches::SharedWatch;
 
-/// The longest time that a waiter relies on its watch before it looks by itself.
+/// The longest time that a waiter relies on its watch before it looks at the queue again.
 const TRUST: Duration = Duration::from_secs(10);
 
 /// The change that a waiter waits for.
@@ -15,11 +15,11 @@ const TRUST: Duration = Duration::from_secs(10);
 pub(crate) enum WaitsFor {
     /// A change of the claim of this name.
     Claim(String),
-    /// A change of any claim in the queue: a permit waits for the deletion of any holder.
+    /// A change of any claim in the queue: a permit waits for the end of any holder.
     Anyone,
 }
 
-/// A watch that is open.
+/// The open watch of one waiter.
 pub(crate) struct WaiterWatch {
     before: WaitsFor,
     changed: BoxFuture<'static, ()>,
@@ -28,8 +28,8 @@ pub(crate) struct WaiterWatch {
 }
 
 impl WaiterWatch {
-    /// Makes the watch for `before`, which reports it by `changed`. Other waiters may share it
-    /// through `shared`.
+    /// Makes the watch for `before`; `changed` resolves at the change. `shared` keeps a watch open
+    /// that other waiters may share.
     pub(crate) fn new(
         before: WaitsFor,
         changed: BoxFuture<'static, ()>,
@@ -47,7 +47,7 @@ impl WaiterWatch {
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: a change that comes between two calls ends the next one.
+    /// Cancel safe: a change between two calls ends the next call.
     pub(crate) async fn changed(&mut self) {
         if self.has_changed {
             return pending().await;
@@ -56,14 +56,14 @@ impl WaiterWatch {
         self.has_changed = true;
     }
 
-    /// Returns true if it still waits for the change of `before`.
+    /// Returns true if the watch is for `before` and has reported no change.
     pub(crate) fn is_for(&self, before: &WaitsFor) -> bool {
         !self.has_changed && self.before == *before
     }
 }
 
-/// Returns how long to rely on a watch: between half and all of the ttl at random, so that waiters
-/// of the same time do not look at the same time.
+/// Returns how long a waiter relies on its watch: between half and all of the ttl at random. So
+/// waiters that began at the same time do not look at the same time.
 pub(crate) fn trust(ttl: Duration) -> Duration {
     ttl.min(TRUST).mul_f64(0.5 + 0.5 * fastrand::f64())
 }

@@ -20,15 +20,15 @@ use crate::connection::url::{Host, Location, config_error};
 use crate::error::{BACKEND, advise, is_answer, is_stranger, translate};
 use crate::keys::Keys;
 
-/// The time that one address of a host is tried before the next one.
+/// The time that one address of a host is tried before the next address.
 const ADDRESS_LIMIT: Duration = Duration::from_millis(500);
 
-/// The time that a server has to send its first bytes over TLS. Servers that speak first do so at
-/// once.
+/// The time that a server has to send its first bytes over TLS. Servers that send before they are
+/// asked do so at once.
 #[cfg(feature = "tls")]
 const FIRST_WORD_LIMIT: Duration = Duration::from_millis(300);
 
-/// Opens connections to the members of one cluster.
+/// The connector of a client, which opens connections to the members of one cluster.
 pub(crate) struct Connector {
     location: Location,
     /// The key that is read first.
@@ -38,7 +38,7 @@ pub(crate) struct Connector {
 }
 
 impl Connector {
-    /// Parses the URL and checks the other settings against it; opens nothing.
+    /// Parses the URL, and checks the other settings against it. Opens no connection.
     pub(crate) fn new(config: &EtcdConfig, keys: &Keys) -> Result<Self> {
         let location = Location::parse(&config.url)?;
         check(config, &location)?;
@@ -111,14 +111,15 @@ impl Connector {
         })
     }
 
-    /// Logs in, and reads a key: a connection to a stopped member can be opened, so an open
-    /// connection alone does not show that the member answers.
+    /// Logs in, and reads a key. A connection to a stopped member can be opened, so only an answer
+    /// shows that the member serves requests.
     async fn greet<S>(&self, host: &Host, stream: S) -> std::result::Result<Client, EtcdError>
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
         let channel = channel(host, stream, self.location.is_secure).await?;
-        // Members without a leader then say so at once, and end the streams that need one.
+        // Members without a leader then refuse requests at once, and end the streams that need a
+        // leader.
         let mut options = ConnectOptions::new()
             .with_require_leader(true)
             .with_auto_token_refresh(true);
@@ -132,15 +133,15 @@ impl Connector {
             .get(self.probe.as_str(), Some(look))
             .await;
         match first {
-            // Any other answer will do.
+            // Any other answer shows that the member serves requests.
             Err(error) if !is_answer(&error) || is_stranger(&error) => Err(error),
             Ok(_) | Err(_) => Ok(client),
         }
     }
 }
 
-/// Opens a channel of the driver over `stream`. When it breaks, the driver opens no other one: a
-/// new connection goes to another member.
+/// Opens a channel of the driver over `stream`. The driver does not replace a broken channel: the
+/// client then connects to another member.
 async fn channel<S>(
     host: &Host,
     stream: S,
@@ -198,7 +199,7 @@ async fn open_stream(host: &Host) -> io::Result<TcpStream> {
     Err(failure)
 }
 
-/// Returns what a failure below the protocol means.
+/// Explains a failure of the connection or of its TLS.
 #[cfg(feature = "tls")]
 fn explain(error: io::Error) -> Error {
     let error = match lock_tls::explain(error) {
@@ -244,7 +245,7 @@ fn explain_plain(error: EtcdError, beginning: &[u8]) -> Error {
             ErrorKind::Config,
             "a MySQL server answers there: use mysql://, or the port of etcd, 2379 by default",
         ),
-        // Servers that expect a TLS handshake close without a word.
+        // Servers that expect a TLS handshake close the connection without an answer.
         [] => (
             ErrorKind::Unavailable,
             "the server closes the connection: if it speaks TLS use etcds:// (with tls_ca), else check \
@@ -260,7 +261,7 @@ fn explain_plain(error: EtcdError, beginning: &[u8]) -> Error {
     advise(error, kind, advice)
 }
 
-/// Returns what a failure below the protocol means to the caller.
+/// Creates the error for a failed connection.
 pub(crate) fn broken(error: io::Error) -> Error {
     Error::new(
         ErrorKind::Unavailable,

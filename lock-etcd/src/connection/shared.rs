@@ -15,22 +15,22 @@ use crate::connection::connect::Connector;
 use crate::error::{Failure, is_answer, no_answer, unexpected};
 use crate::queue::revision;
 
-/// The time that a request waits for its answer, if no shorter limit applies: usually long enough
-/// for the members to elect a leader.
+/// The time that a request waits for its answer, if no shorter limit applies. That is usually long
+/// enough for the members to elect a leader.
 pub(crate) const REPLY_LIMIT: Duration = Duration::from_secs(2);
 
 /// The largest number of operations in one transaction; servers allow 128 by default
 /// (`--max-txn-ops`).
 const LARGEST_BATCH: usize = 100;
 
-/// The largest answer: a long queue, or many locks with names below this one.
+/// The largest answer, in bytes: a long queue, or many locks with names below the name of the lock.
 const ANSWER_MAX: usize = 64 << 20;
 
 /// The time that opening a connection to one member may take before the next member is tried.
 const MEMBER_LIMIT: Duration = Duration::from_secs(1);
 
-/// The limit for a connection with a login. Servers hash passwords slowly on purpose, and those of
-/// many clients one after the other.
+/// The limit for a connection with a login. Servers hash passwords slowly on purpose, and one
+/// password at a time.
 const LOGIN_LIMIT: Duration = Duration::from_secs(3);
 
 /// The number of times that a request is repeated because users are being changed on the servers.
@@ -99,8 +99,7 @@ impl SharedConnection {
     }
 
     /// Sends a request that may be repeated, and waits at most `limit` for its answer. If a member
-    /// does not answer within half of that, the request is sent to the next member, if there is
-    /// one.
+    /// does not answer within half of `limit`, the request is sent to the next member.
     pub(crate) async fn ask<T, F>(
         self: &Arc<Self>,
         limit: Duration,
@@ -112,8 +111,8 @@ impl SharedConnection {
         self.ask_noting(limit, request, || {}).await
     }
 
-    /// Like [`ask`](Self::ask), and calls `in_doubt` if a request was sent that may still arrive,
-    /// even if its repetition is answered.
+    /// Like [`ask`](Self::ask), but also calls `in_doubt` if a request may still arrive. That may
+    /// be so even if the repetition of the request is answered.
     pub(crate) async fn ask_noting<T, F>(
         self: &Arc<Self>,
         limit: Duration,
@@ -172,7 +171,7 @@ impl SharedConnection {
             .ok_or_else(|| self.not_sent_within(connect_limit))?
             .map_err(Failure::NotSent)?;
         let sent = Clock::Boot.now();
-        // The driver's futures are large.
+        // Boxed: the driver's futures are large.
         let asking = Box::pin(request(Arc::clone(&connection.client)));
         match self.within(limit, asking).await {
             Some(Ok(answer)) => {
@@ -234,7 +233,7 @@ impl SharedConnection {
     pub(crate) fn failed(&self, connection: &Arc<Connection>, error: EtcdError) -> Failure {
         let answered = is_answer(&error);
         let failure = Failure::of(error, &connection.server);
-        // A member that is cut off from the others answers, too; another member may do better.
+        // A member that is cut off from the other members also answers. Another member may succeed.
         let is_logged_out = matches!(failure, Failure::LoggedOut(_));
         if failure.is_retryable() && (!answered || is_logged_out || self.connector.members() > 1) {
             self.give_up(connection);
@@ -242,8 +241,8 @@ impl SharedConnection {
         failure
     }
 
-    /// Closes the connection, unless it was replaced already. The next request opens one to the
-    /// next member.
+    /// Closes the connection, unless it was replaced already. The next request connects to the next
+    /// member.
     pub(crate) fn give_up(&self, connection: &Arc<Connection>) {
         if self.open.forget(connection) {
             self.next.store(connection.member + 1, Ordering::Relaxed);
@@ -251,7 +250,7 @@ impl SharedConnection {
         connection.gone.send_replace(true);
     }
 
-    /// Returns the open connection, and opens one if there is none.
+    /// Returns the open connection, and opens a connection if necessary.
     pub(crate) async fn connection(self: &Arc<Self>) -> Result<Arc<Connection>> {
         let open = || {
             let shared = Arc::clone(self);
@@ -260,7 +259,7 @@ impl SharedConnection {
         self.open.get(open).await
     }
 
-    /// Opens a connection to the first member that answers, beginning with the next one.
+    /// Opens a connection to the first member that answers. The search begins with the next member.
     async fn connect(&self) -> Result<Connection> {
         let limit = if self.connector.logs_in() {
             LOGIN_LIMIT

@@ -8,20 +8,19 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// The number of bytes that are kept of what was read first.
+/// The number of bytes that are kept from the beginning of the stream.
 const BEGINNING: usize = 256;
 
 /// The record of a stream.
 #[derive(Default)]
 pub(crate) struct StreamRecord {
-    /// The first bytes that the other end sent.
+    /// The first bytes that the server sent.
     pub(crate) beginning: Vec<u8>,
     /// The error that broke the stream, if it is broken.
     pub(crate) failure: Option<io::Error>,
 }
 
-/// Records the first bytes and the first error of reading, which carries the reason of the other
-/// end.
+/// A stream that records its first bytes and its first read error, which has the server's reason.
 pub(crate) struct ErrorKeeper<S> {
     stream: S,
     record: Arc<Mutex<StreamRecord>>,
@@ -41,10 +40,10 @@ impl<S: AsyncRead + Unpin> ErrorKeeper<S> {
         (keeper, record)
     }
 
-    /// Waits for the first bytes of the other end, which come unasked with TLS.
+    /// Waits for the first bytes of the server, which come unasked with TLS.
     ///
-    /// A server that does not trust the client says so after the client's handshake has ended. The
-    /// reason is lost if the client sends anything before it has read that.
+    /// A server that does not trust the client sends an alert after the client's handshake has
+    /// ended. The client loses the alert if it sends anything before it has read the alert.
     #[cfg(feature = "tls")]
     pub(crate) async fn listen(&mut self) -> io::Result<()> {
         let mut word = [0; 1024];
@@ -104,10 +103,11 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for ErrorKeeper<S> {
         Pin::new(&mut self.stream).poll_shutdown(context)
     }
 
-    /// The driver's HTTP/2 library then copies messages of up to a kilobyte between their frames,
-    /// and writes all of that at once. With vectored writes it copies up to 256 bytes, which a take
-    /// exceeds. The frame that ends the take would leave with another write, some thread switches
-    /// later.
+    /// Returns false, so that the driver's HTTP/2 library sends a take with one write.
+    ///
+    /// The library then copies messages of up to a kilobyte between their frames, and writes all of
+    /// it at once. With vectored writes it copies up to 256 bytes, and a take is larger. The last
+    /// frame of the take would then leave with a second write, some thread switches later.
     fn is_write_vectored(&self) -> bool {
         false
     }

@@ -15,7 +15,7 @@ use crate::lease::revoke::{revoke, spawn_revoke};
 /// The time that a grant may take.
 const LIMIT: Duration = Duration::from_secs(2);
 
-/// Grants leases over one connection.
+/// The granting of leases over one connection.
 pub(crate) struct Granting {
     connection: Arc<SharedConnection>,
     /// Twice the number of leases that were asked for.
@@ -24,13 +24,13 @@ pub(crate) struct Granting {
     term: AtomicU64,
 }
 
-/// A lease without claims.
+/// A lease as it was granted or last confirmed, without its claims.
 #[derive(Clone, Copy)]
 pub(crate) struct GrantedLease {
     pub(crate) id: i64,
     pub(crate) sent: Moment,
     pub(crate) ttl: Duration,
-    /// A term that had begun before the lease was asked for: no leader of an earlier term has known
+    /// A term that had begun before the lease was requested. No leader of an earlier term has known
     /// of the lease while it led.
     pub(crate) term: u64,
 }
@@ -44,13 +44,13 @@ impl Granting {
         }
     }
 
-    /// Notes that the cluster has come to this term.
+    /// Notes that the cluster has reached this term.
     pub(crate) fn note_term(&self, term: u64) {
         self.term.fetch_max(term, Ordering::SeqCst);
     }
 
-    /// Returns the shortest ttl that the servers grant, in whole seconds. It is found by asking for
-    /// less.
+    /// Returns the shortest ttl that the servers grant, in whole seconds. Servers grant it when
+    /// less is requested.
     pub(crate) async fn shortest(&self) -> Result<Duration> {
         let grant = |client: Arc<etcd_client::Client>| async move {
             client.lease_client().grant(1, None).await

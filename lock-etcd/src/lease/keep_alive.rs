@@ -1,9 +1,10 @@
 //! Keeps all leases of a client alive by one stream.
 //!
-//! A leader answers keep-alives by itself. A leader that is cut off from the
-//! other members goes on answering for up to two election timeouts. The cluster may have a new leader
-//! then, by whose clock the lease expires. So an answer counts only once a majority has confirmed the leader: its term must
-//! still be the cluster's in a transaction that begins after the answer.
+//! A leader answers keep-alives by itself. A leader that is cut off from the other members
+//! continues to answer for up to two election timeouts. By then the cluster may have a new leader,
+//! whose clock ends the lease. So an answer counts only once a majority has confirmed the leader. A
+//! transaction that begins after the answer has to show that the cluster is still in the term of
+//! the answer.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -21,31 +22,31 @@ use tokio::sync::{mpsc, oneshot};
 use crate::connection::shared::{Connection, SharedConnection};
 use crate::error::{is_lease_missing, no_answer, runtime_gone, unavailable, unexpected};
 
-/// Sends keep-alives.
+/// The handle of the task that sends keep-alives.
 #[derive(Clone)]
 pub(crate) struct KeepAlive {
     asks: mpsc::UnboundedSender<KeepAliveRequest>,
     connection: Arc<SharedConnection>,
 }
 
-/// The answer of a server about a lease that is to be kept alive.
+/// The answer of a server to a keep-alive.
 #[derive(Clone, Copy)]
 pub(crate) enum KeptAlive {
-    /// The lease lives for `ttl` from some moment after the request was `sent`, if the cluster was
-    /// still in this `term`.
+    /// The lease lives for `ttl` from some moment after `sent`, if the cluster was still in this
+    /// `term`.
     For {
         sent: Moment,
         ttl: Duration,
         term: u64,
     },
-    /// There is no such lease, if the cluster was still in this `term`; `None` if two connections
-    /// have said so.
+    /// The lease does not exist, if the cluster was still in this `term`. `None` if two connections
+    /// have reported that.
     Gone { term: Option<u64> },
 }
 
 impl KeptAlive {
-    /// Returns the term of the leader that answered. A deposed leader that does not know it yet
-    /// knows nothing of the leases that its successor has granted or kept alive.
+    /// Returns the term of the leader that answered. A deposed leader that has not noticed its
+    /// successor knows no leases that the successor has granted or kept alive.
     pub(crate) fn term(self) -> Option<u64> {
         match self {
             Self::For { term, .. } => Some(term),
@@ -63,7 +64,7 @@ struct KeepAliveRequest {
 type AnswerSender = oneshot::Sender<Result<KeptAlive>>;
 
 impl KeepAlive {
-    /// Starts the task that asks over `connection`, on its runtime.
+    /// Starts the task that sends keep-alives over `connection`, on the runtime of the connection.
     pub(crate) fn over(connection: Arc<SharedConnection>) -> Self {
         let (asks, inbox) = mpsc::unbounded_channel();
         let stream = KeepAliveTask {
@@ -76,9 +77,10 @@ impl KeepAlive {
         Self { asks, connection }
     }
 
-    /// Keeps `lease` alive, and has the answer confirmed by a transaction on a key that the user
-    /// may write. `key` is called after the answer; as long as it returns none, there is no hold
-    /// under the lease. Also returns the term of that transaction.
+    /// Keeps `lease` alive, and confirms the answer by a transaction, whose term it returns, too.
+    ///
+    /// `key` is called after the answer, and returns a key that the user may write. While `key`
+    /// returns `None`, there is no hold under the lease, and no transaction.
     ///
     /// # Errors
     ///
@@ -103,10 +105,11 @@ impl KeepAlive {
 
     /// Returns the term of a majority of the members.
     ///
-    /// The transaction never writes, since no revision is below zero. But it might, so the members
-    /// agree on it as on a write: after a pause, some versions answer reads from their own state
-    /// (<https://github.com/etcd-io/etcd/issues/20418>). It might delete rather than put, because
-    /// members that have reached their quota refuse every request that might put.
+    /// The transaction never writes, since no revision is below zero. But it may write, so the
+    /// members agree on it as on a write. Plain reads do not suffice: after a pause, some versions
+    /// answer reads from their own state (<https://github.com/etcd-io/etcd/issues/20418>). The
+    /// transaction may delete rather than put, because members that have reached their quota refuse
+    /// every request that may put.
     async fn term(&self, key: &str, limit: Duration) -> Result<u64> {
         let look = Txn::new()
             .when([Compare::create_revision(key, CompareOp::Less, 0)])
@@ -122,7 +125,7 @@ impl KeepAlive {
             .ok_or_else(|| unexpected("no term"))
     }
 
-    /// Sends a keep-alive, or joins the one for this lease that has no answer yet.
+    /// Sends a keep-alive, or joins an unanswered keep-alive for this lease.
     async fn ask(&self, lease: i64, limit: Duration) -> Result<KeptAlive> {
         let (answer, outcome) = oneshot::channel();
         let ask = KeepAliveRequest {
@@ -139,8 +142,8 @@ impl KeepAlive {
 struct KeepAliveTask {
     connection: Arc<SharedConnection>,
     open: Option<OpenKeepAliveStream>,
-    /// At most one request for each lease, so that the moment of the request that an answer belongs
-    /// to is known.
+    /// The unanswered requests, at most one for each lease. An answer names only its lease, and the
+    /// time of its request has to be known.
     unanswered: HashMap<i64, UnansweredKeepAlive>,
     /// The leases that a server did not know when a stream was opened for them, since the last open
     /// stream.
@@ -160,7 +163,7 @@ struct UnansweredKeepAlive {
 }
 
 impl OpenKeepAliveStream {
-    /// Returns what sends keep-alives for `lease`, which may be another one than the first.
+    /// Returns the sender for `lease`, which may differ from the lease that opened the stream.
     fn keeper(&self, lease: i64) -> LeaseKeeper {
         LeaseKeeper {
             id: lease,
@@ -175,7 +178,7 @@ impl KeepAliveTask {
         let sleep_until = |moment| Clock::Boot.sleep_until(moment);
         loop {
             let ends = self.unanswered.values().map(|asked| asked.ends).min();
-            // Each branch is cancel safe: what was not received stays for the next iteration.
+            // Each branch is cancel safe: unreceived messages stay for the next iteration.
             tokio::select! {
                 ask = asks.recv() => match ask {
                     Some(ask) => self.ask(ask).await,
@@ -220,8 +223,8 @@ impl KeepAliveTask {
         }
     }
 
-    /// Returns what sends keep-alives for `lease`, and opens the stream if there is none. The error
-    /// is the answer to the request.
+    /// Returns the sender for `lease`, and opens the stream if necessary. The error is the answer
+    /// to the request.
     async fn keeper(
         &mut self,
         lease: i64,
@@ -231,7 +234,7 @@ impl KeepAliveTask {
             return Ok(open.keeper(lease));
         }
         let sent = Clock::Boot.now();
-        // The driver's futures are large.
+        // Boxed: the driver's futures are large.
         let opening = Box::pin(async {
             let connection = self.connection.connection().await?;
             let mut client = connection.client.lease_client();
@@ -267,8 +270,8 @@ impl KeepAliveTask {
         }
     }
 
-    /// Asks another connection when a lease is missing: the driver does not report in which term
-    /// the answer was given.
+    /// Asks another connection when a lease is missing. The driver does not report the term of the
+    /// answer.
     fn missing(&mut self, lease: i64) -> Result<KeptAlive> {
         if !self.missed.insert(lease) {
             self.missed.remove(&lease);

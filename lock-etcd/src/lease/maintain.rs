@@ -16,8 +16,10 @@ use crate::lease::shared::SharedLease;
 /// The time that one request may take.
 const LIMIT: Duration = Duration::from_secs(1);
 
-/// Keeps `lease` alive until it was without claims for a while, it cannot be kept alive, or the
-/// client is dropped; then revokes it.
+/// Keeps `lease` alive as long as necessary, and then revokes it.
+///
+/// That ends when the lease was without claims for a while, when it cannot be kept alive, or when
+/// the client is dropped.
 pub(crate) async fn maintain(
     connection: Arc<SharedConnection>,
     lease: Arc<SharedLease>,
@@ -58,7 +60,7 @@ async fn keep(connection: &Arc<SharedConnection>, lease: &SharedLease) -> Option
     let (sent, ttl) = lease.confirmed();
     let lapsed = || sent.plus(ttl) <= Clock::Boot.now();
     if lapsed() {
-        // The claims of the lease were told of their loss long ago, and may never be released.
+        // The claims of the lease were lost long ago, and may never be released.
         lease.end_with(LossReason::Expired);
         return None;
     }

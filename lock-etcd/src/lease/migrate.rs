@@ -17,7 +17,7 @@ use crate::lease::shared::SharedLease;
 /// The time that one request may take.
 const LIMIT: Duration = Duration::from_secs(1);
 
-/// Moves all claims of a superseded lease to a new one, without a change of their order in the
+/// Moves all claims of a superseded lease to a new lease, without a change of their order in the
 /// queues. Revokes the old lease, which is not needed any more.
 ///
 /// After an error, call it again: it moves the remaining claims to the same new lease.
@@ -26,14 +26,14 @@ pub(crate) async fn migrate_all(
     lease: &SharedLease,
 ) -> Result<()> {
     let (former, next) = lease.begin_move().await?;
-    // Claims that are gone, or have moved by themselves, do not matter here.
+    // The outcome is ignored: claims may be gone, or may have moved already.
     let _all = reassign(connection, &lease.keys(), former, next.id, LIMIT).await?;
     lease.end_move(next);
     spawn_revoke(connection, former, next.ttl);
     Ok(())
 }
 
-/// Moves a key that arrived under the old lease after the others had moved.
+/// Moves a key that arrived under the old lease after the other keys had moved.
 pub(crate) async fn follow(
     command: &Arc<SharedConnection>,
     claim_key: &ClaimKey,
@@ -44,14 +44,15 @@ pub(crate) async fn follow(
     let left = ends.since(Clock::Boot.now());
     match reassign(command, &key, former, claim_key.lease.id(), left).await {
         Ok(true) => Ok(()),
-        // It was moved by another request, or deleted with its lease: the next attempt finds out.
+        // Another request has moved the key, or it was deleted with its lease: the next attempt
+        // shows which.
         Ok(false) => Err(Failure::Unknown(leader_changed())),
         Err(failure) => Err(failure),
     }
 }
 
-/// Attaches keys to the lease `to` that are attached to `from`. Returns true if all of them were.
-/// The request may arrive late, or twice.
+/// Moves keys from the lease `from` to the lease `to`. Returns true if all keys were attached to
+/// `from`. The request may arrive late, or twice.
 async fn reassign(
     connection: &Arc<SharedConnection>,
     keys: &[(Arc<str>, Mode)],

@@ -15,7 +15,7 @@ use crate::lease::keep_alive::KeepAlive;
 use crate::lease::maintain::maintain;
 use crate::lease::shared::SharedLease;
 
-/// The number of times that a claim asks again because its lease was retired before it could enter.
+/// The number of leases that a claim tries: a lease may retire before the claim enters it.
 const ATTEMPTS: u32 = 3;
 
 /// The ttl and lock delay of all claims that share a lease, in whole seconds. The ttl is rounded
@@ -106,8 +106,8 @@ impl LeasePool {
             while other.changed().await.is_ok() {}
             return Ok(());
         }
-        // In a task of its own: a caller that gives up leaves no unknown lease behind, and a caller
-        // that is not polled delays no other one.
+        // In a task of its own: a dropped caller leaves no unknown lease behind, and a caller that
+        // is not polled delays no other caller.
         let leases = Arc::clone(self);
         let asking = self.connection.runtime().spawn(async move {
             let _ours = ours;
@@ -119,7 +119,7 @@ impl LeasePool {
         asking.await.unwrap_or_else(|_| Err(runtime_gone()))
     }
 
-    /// Returns the lease for this span that accepts claims, if there is one.
+    /// Returns the lease for this span that accepts claims, if the pool has such a lease.
     fn open_for(&self, span: Span) -> Option<Arc<SharedLease>> {
         let lease = self.shared.lock().get(&span).cloned()?;
         (!lease.is_retired()).then_some(lease)

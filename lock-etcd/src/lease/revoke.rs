@@ -18,8 +18,8 @@ pub(crate) fn spawn_revoke(connection: &Arc<SharedConnection>, lease: i64, withi
     connection.runtime().spawn(revoking);
 }
 
-/// Revokes a lease and deletes all keys that are attached to it. Tries again until `within` has
-/// passed: by then the lease has expired, unless the servers were unreachable themselves.
+/// Revokes a lease, which deletes all keys that are attached to it. Tries again until `within` has
+/// passed: by then the lease has expired, unless the servers were down.
 pub(crate) async fn revoke(connection: &Arc<SharedConnection>, lease: i64, within: Duration) {
     let ends = Clock::Boot.now().plus(within);
     let mut backoff = Backoff::new(Duration::from_millis(10), LIMIT);

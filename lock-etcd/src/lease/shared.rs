@@ -13,18 +13,20 @@ use crate::error::{leader_changed, lease_ended};
 use crate::lease::grant::{GrantedLease, Granting};
 use crate::lease::keep_alive::{KeepAlive, KeptAlive};
 
-/// The time that an answer to a keep-alive may take at least, and at most.
+/// The shortest and the longest time that the client waits for the answer to a keep-alive.
 const LIMIT_MIN: Duration = Duration::from_millis(100);
 const LIMIT_MAX: Duration = Duration::from_secs(1);
 
 /// A lease on the servers.
 ///
-/// It is used for one term of the cluster. A leader that was paused believes, when it goes on, that
-/// it still leads. It then ends all leases that were not kept alive by itself in the meantime,
-/// although its successor kept them alive (<https://github.com/etcd-io/etcd/issues/15247>). So only
-/// confirmations in the term of the grant count, which that leader has seen. When a later term is
-/// seen, all claims [move](crate::lease::migrate) to a new lease, which takes the place of the old
-/// one in this state.
+/// Invariant: a lease is used for one term of the cluster, and only confirmations in the term of
+/// its grant count. Why: a leader that was paused continues as if it still led. It then revokes all
+/// leases that it did not keep alive itself, although its successor kept them alive
+/// (<https://github.com/etcd-io/etcd/issues/15247>). But it has seen the confirmations of its own
+/// term. Breaks if: a hold stays under a lease of an earlier term.
+///
+/// So when a later term is seen, all claims [move](crate::lease::migrate) to a new lease, which
+/// replaces the old lease in this state.
 pub(crate) struct SharedLease {
     /// The claim whose id its lease ids are made from.
     claim: ClaimId,
@@ -46,16 +48,15 @@ pub(crate) struct SharedLease {
 struct LeaseState {
     /// The lease, with the moment and the ttl of its last confirmation.
     lease: GrantedLease,
-    /// The lease that is to take its place, and that new claims are attached to, while a move is
-    /// under way.
+    /// The next lease while a move is under way, to which new claims are attached.
     next: Option<GrantedLease>,
-    /// True if a majority has confirmed it, as it does a grant.
+    /// True if a majority has confirmed the lease, as with a grant.
     by_a_majority: bool,
     /// True if there is a later term, so that all claims have to move.
     is_superseded: bool,
     /// The claims of the lease.
     claims: HashMap<ClaimId, AttachedClaim>,
-    /// True if it takes no new claims.
+    /// True if the lease takes no new claims.
     retired: bool,
     unused_since: Moment,
     /// The keys to delete as long as the lease lives: requests that create them may still arrive.
@@ -65,7 +66,7 @@ struct LeaseState {
 /// A claim that is attached to the lease.
 struct AttachedClaim {
     loss: LossSender,
-    /// Its key; unknown before the first request.
+    /// The key of the claim; unknown before the first request.
     key: Option<(Arc<str>, Mode)>,
 }
 
@@ -104,8 +105,8 @@ impl SharedLease {
         self.state.lock().id()
     }
 
-    /// Returns the leases that keys of this client may be attached to: also the former one while a
-    /// move is under way.
+    /// Returns the leases that keys of this client may be attached to: both leases while a move is
+    /// under way.
     pub(crate) fn ids(&self) -> Vec<i64> {
         let state = self.state.lock();
         let next = state.next.map(|next| next.id);
@@ -125,7 +126,7 @@ impl SharedLease {
         (sent, ttl.saturating_sub(self.lock_delay))
     }
 
-    /// Attaches a claim; returns false if the lease takes no more.
+    /// Attaches a claim; returns false if the lease takes no new claims.
     pub(crate) fn enter(&self, claim: ClaimId, loss: LossSender) -> bool {
         let mut state = self.state.lock();
         if state.retired || self.end().is_some() {
@@ -155,20 +156,20 @@ impl SharedLease {
         state.claims.remove(&claim);
         if state.claims.is_empty() {
             state.unused_since = Clock::Boot.now();
-            // Otherwise a new claim may use it; the next keep-alive checks it.
+            // Otherwise a new claim may use the lease, which the next keep-alive checks.
             if state.retired || state.is_superseded {
                 self.changed.notify_one();
             }
         }
     }
 
-    /// Takes no new claims, so that the lease ends with those that it has.
+    /// Takes no new claims, so that the lease ends with its last claim.
     pub(crate) fn retire(&self) {
         self.state.lock().retired = true;
         self.changed.notify_one();
     }
 
-    /// Returns true if it takes no more claims.
+    /// Returns true if the lease takes no new claims.
     pub(crate) fn is_retired(&self) -> bool {
         self.state.lock().retired
     }
@@ -185,8 +186,8 @@ impl SharedLease {
         self.state.lock().late_keys.clone()
     }
 
-    /// Retires the lease if it has no claims, and was without claims for one ttl or takes no more.
-    /// Returns true if it may be revoked then.
+    /// Retires the lease if it has no claims, and was unused for one ttl or takes no new claims.
+    /// Returns true if the lease may then be revoked.
     pub(crate) fn retire_if_unused(&self) -> bool {
         let mut state = self.state.lock();
         let idle = Clock::Boot.now().since(state.unused_since) >= state.lease.ttl;
@@ -195,7 +196,7 @@ impl SharedLease {
         unused
     }
 
-    /// Ends the lease, and tells its claims why.
+    /// Ends the lease, and reports the reason to its claims.
     pub(crate) fn end_with(&self, reason: LossReason) {
         let mut state = self.state.lock();
         state.retired = true;
@@ -220,7 +221,7 @@ impl SharedLease {
         }
     }
 
-    /// Returns why it has ended; `None` while it lives.
+    /// Returns the reason of its end; `None` while the lease lives.
     pub(crate) fn end(&self) -> Option<LossReason> {
         *self.end.borrow()
     }
@@ -297,7 +298,7 @@ impl SharedLease {
     }
 
     /// Grants the next lease and attaches new claims to it. Continues a move that has begun.
-    /// Returns the former lease and the next one.
+    /// Returns the former lease and the next lease.
     pub(crate) async fn begin_move(&self) -> Result<(i64, GrantedLease)> {
         let (former, next) = {
             let state = self.state.lock();
@@ -343,8 +344,8 @@ impl SharedLease {
         self.moved.notify_waiters();
     }
 
-    /// Returns a recent confirmation, and asks for one if there is none: a grant should not have to
-    /// be renewed at once.
+    /// Returns a recent confirmation, and requests it if necessary: a grant should not need a
+    /// renewal at once.
     pub(crate) async fn fresh(&self) -> Result<(Moment, Duration)> {
         let (sent, ttl) = self.counted_on();
         let by_a_majority = self.state.lock().by_a_majority;

@@ -1,4 +1,4 @@
-//! The waiters of a client, and what they share.
+//! The waiters of a client, and their shared state.
 
 pub(crate) mod queue_watch;
 pub(crate) mod shared_wait;

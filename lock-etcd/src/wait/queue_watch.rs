@@ -19,8 +19,8 @@ use crate::wait::ticket::Ticket;
 use crate::watch::messages::{WatchEvent, WatchedKeys};
 use crate::watch::watches::Subscription;
 
-/// The time that a wait relies on its watch before it looks by itself: short at first, and
-/// jittered.
+/// The time that a wait relies on its watch before it looks without an event: at first, and at
+/// most. Both have jitter.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 const LOOK_AGAIN_MAX: Duration = Duration::from_secs(4);
 
@@ -65,7 +65,7 @@ impl SharedWaits {
     }
 }
 
-/// Watches what the waiters wait for, and wakes those that may proceed, until there are no waiters.
+/// Watches the blocker of the first waiter, and wakes waiters that may proceed, until none is left.
 async fn look_after(wait: Arc<SharedWait>, waits: Arc<SharedWaits>) {
     let (tell, events) = mpsc::unbounded_channel();
     let mut watching = QueueWatchTask {
@@ -90,7 +90,7 @@ async fn look_after(wait: Arc<SharedWait>, waits: Arc<SharedWaits>) {
             Err(error) => {
                 tracing::debug!(%error, "etcd: queue of a key was not read, trying again");
                 watching.wait.fail(&error);
-                // Waiters that go on waiting come back during the pause.
+                // Waiters that try again enter during the pause.
                 tokio::time::sleep(pauses.next_pause()).await;
             }
         }
@@ -117,7 +117,7 @@ enum LookAt {
 }
 
 impl QueueWatchTask {
-    /// Waits until the waiters need something.
+    /// Watches the blocking claim, and waits until the waiters need another step.
     async fn watch(&mut self, blocking_claim: Blocker, since: i64) -> Result<()> {
         let is_watched = self
             .watch
@@ -135,7 +135,7 @@ impl QueueWatchTask {
         });
         self.look_at = Some(look_at);
         let (LookAt::Pause(moment) | LookAt::Reserved(moment)) = look_at;
-        // All branches are cancel safe: what was not received stays for the next iteration.
+        // All branches are cancel safe: unreceived messages stay for the next iteration.
         tokio::select! {
             Some(event) = self.events.recv() => self.on_event(event).await,
             () = self.wait.changed.notified() => {
@@ -198,7 +198,7 @@ impl QueueWatchTask {
         Ok(())
     }
 
-    /// Lists all claims, `own` among them. The transaction might write, so all members agree on the
+    /// Lists all claims, `own` among them. The transaction may write, so all members agree on the
     /// answer.
     async fn list(&mut self, own: &str) -> Result<()> {
         self.look_at = None;

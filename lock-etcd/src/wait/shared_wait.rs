@@ -3,7 +3,7 @@
 //!
 //! Claims are served in order, so the holders are always the first claims of the queue. The first
 //! waiter of a client always proceeds before its other waiters. So one watch and one list of claims
-//! do for all waiters of the client.
+//! suffice for all waiters of the client.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(crate) struct SharedWait {
 struct WaitState {
     /// The waiters by the create revisions of their claims.
     waiters: BTreeMap<i64, TurnWaiter>,
-    /// The claims that are known, without those that are known to be deleted.
+    /// The known claims, without claims that are known to be deleted.
     claims: QueueSnapshot,
     /// The revision up to which `claims` has all claims that were created and not deleted.
     known_until: i64,
@@ -61,9 +61,9 @@ pub(crate) enum TurnNews {
 pub(crate) enum WaitStep {
     /// There are no waiters.
     End,
-    /// Lists the claims; the key is one of this client.
+    /// Lists the claims; the key belongs to a claim of this client.
     List(Arc<str>),
-    /// Watches what blocks the first waiter, from this revision on.
+    /// Watches the blocker of the first waiter, from this revision on.
     Watch(Blocker, i64),
 }
 
@@ -100,7 +100,7 @@ impl SharedWait {
         }
     }
 
-    /// Wakes the waiters that may proceed, and returns what the others need.
+    /// Wakes the waiters that may proceed, and returns the next step for the remaining waiters.
     pub(crate) fn advance(&self) -> WaitStep {
         let mut state = self.state.lock();
         state.tell_next();
@@ -139,8 +139,8 @@ impl SharedWait {
         self.state.lock().claims.revision
     }
 
-    /// Notes a new list of all claims, which was requested at `sent`, when the known claims were
-    /// those of the revision `before`.
+    /// Notes a new list of all claims, which was requested at `sent`. The known claims then had the
+    /// revision `before`.
     pub(crate) fn note_list(
         &self,
         list: QueueSnapshot,
@@ -194,8 +194,9 @@ impl SharedWait {
         looks
     }
 
-    /// Notes the answers to `looks`, which were requested at `sent`: for each key a revision, and
-    /// whether it was there. If one was missing, the claims have to be listed again.
+    /// Notes the answers to `looks`, which were requested at `sent`. For each key an answer has a
+    /// revision, and whether the key was there. If a key was missing, the claims have to be listed
+    /// again.
     pub(crate) fn note_looks(&self, looks: &[KeyLookup], found: &[(i64, bool)], sent: Moment) {
         let mut state = self.state.lock();
         // A member that lags behind may not know a key yet.
@@ -246,7 +247,7 @@ impl SharedWait {
         std::mem::take(&mut self.state.lock().is_check_wanted)
     }
 
-    /// Requests a check by the servers, unless the last one was within `recently`.
+    /// Requests a check by the servers, unless the last check was within `recently`.
     pub(crate) fn check(&self, recently: Duration) {
         let mut state = self.state.lock();
         let now = Clock::Boot.now();
@@ -257,8 +258,8 @@ impl SharedWait {
         }
     }
 
-    /// Returns when the last request was sent whose answer showed that the first waiter still has to
-    /// wait.
+    /// Returns when the last request was sent whose answer showed that the first waiter still has
+    /// to wait.
     pub(crate) fn checked(&self) -> Option<Moment> {
         self.state.lock().checked
     }

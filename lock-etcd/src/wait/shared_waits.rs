@@ -1,4 +1,4 @@
-//! The waits of a client for all keys, and the rate at which they look by themselves.
+//! The waits of a client for all keys, and the rate of their looks without news.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(crate) struct SharedWaits {
     pub(crate) connection: Arc<SharedConnection>,
     pub(crate) watches: Watches,
     pub(super) by_queue: Mutex<HashMap<String, Arc<SharedWait>>>,
-    /// When the next wait may look by itself.
+    /// When the next look without news may be sent.
     next_look: Mutex<Moment>,
 }
 

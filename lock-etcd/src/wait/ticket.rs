@@ -22,7 +22,7 @@ pub(crate) struct Ticket {
     /// The create revision of the claim.
     pub(crate) created: i64,
     pub(super) told: oneshot::Receiver<TurnNews>,
-    /// When the wait ends, until the servers were asked for the state of the queue before that.
+    /// When the wait ends; `None` once the servers were asked before that end.
     pub(crate) ends: Option<Instant>,
 }
 
@@ -35,7 +35,7 @@ impl Ticket {
     pub(crate) async fn told(&mut self) -> Option<TurnNews> {
         loop {
             let check_at = self.ends.and_then(|ends| ends.checked_sub(BEFORE_THE_END));
-            // All branches are cancel safe: what was not received stays for the next iteration.
+            // All branches are cancel safe: unreceived messages stay for the next iteration.
             tokio::select! {
                 // Without an answer, the task was dropped with its runtime.
                 told = &mut self.told => {

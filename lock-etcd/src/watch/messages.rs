@@ -7,7 +7,7 @@ use etcd_client::{WatchFilterType, WatchOptions};
 
 use crate::keys::end_of;
 
-/// The start revision that stands for the next write.
+/// The start revision that means the next write.
 const NOW: i64 = 0;
 
 /// An event of a watch.
@@ -48,8 +48,8 @@ pub(crate) struct KeyWatch {
 }
 
 impl KeyWatch {
-    /// Notes that the server reports all events after the revision `now`, also over a stream that
-    /// is opened again.
+    /// Notes that the server reports all events after the revision `now`, also over a reopened
+    /// stream.
     pub(crate) fn began_after(&mut self, now: i64) {
         self.skips = false;
         if self.from.fetch_max(now + 1, Ordering::Relaxed) <= now {

@@ -78,8 +78,8 @@ impl WatchTask {
                 opens_at = Some(Clock::Boot.now().plus(backoff.next_pause()));
             }
             let silent_at = self.open.as_ref().and_then(OpenWatchStream::silent_at);
-            // Each branch is cancel safe: what was not received stays for the next iteration, and
-            // what was not sent stays in the outbox.
+            // Each branch is cancel safe: unreceived messages stay for the next iteration, and
+            // unsent requests stay in the outbox.
             tokio::select! {
                 command = commands.recv() => match command {
                     Some(command) => self.handle(command),
@@ -87,7 +87,7 @@ impl WatchTask {
                 },
                 event = next_event(&mut self.open, &self.watches) => {
                     self.on_event(event);
-                    // An open stream is a success only once something has come of it.
+                    // A stream counts as a success only after its first event.
                     match self.open {
                         Some(_) => backoff = pauses(),
                         None => opens_at = Some(Clock::Boot.now().plus(backoff.next_pause())),
@@ -111,12 +111,14 @@ impl WatchTask {
             WatchCommand::Forget(_) => return,
         };
         if let Some(open) = &mut self.open {
-            // Before the watches that are registered again: a waiter needs this one now.
+            // The new watch precedes the watches that are registered again, since a waiter needs it
+            // now.
             open.outbox.push_front(request);
         }
     }
 
-    /// Opens the stream with one of the watches. The others follow, each from where it was.
+    /// Opens the stream with one of the watches. The remaining watches follow, each from its last
+    /// position.
     async fn reopen(&mut self) -> Result<()> {
         let mut outbox: VecDeque<i64> = self.watches.keys().copied().collect();
         let Some(first) = outbox.pop_front() else {
@@ -147,7 +149,7 @@ impl WatchTask {
         Ok(())
     }
 
-    /// Closes a silent stream, which is opened again with the next member, if there is one.
+    /// Closes a silent stream. It is opened again with the next member, if the cluster has several.
     fn give_up(&mut self) {
         if let Some(open) = self.open.take() {
             tracing::debug!("etcd: watch stream is silent, reconnecting");
@@ -179,9 +181,9 @@ impl WatchTask {
             match self.watches.remove(&number) {
                 // Its next events are compacted, or the user may not read them.
                 Some(watch) => (watch.tell)(WatchEvent::Lost),
-                // It was cancelled by the client, or the server does not say which watch it means.
+                // The client cancelled the watch, or the server does not name the watch.
                 None if number >= 0 => {}
-                // Perhaps the login is outdated, and that of a new connection is not.
+                // The login may be outdated. A new connection logs in again.
                 None => self.give_up(),
             }
             return;
@@ -218,7 +220,7 @@ impl OpenWatchStream {
             if watches.contains_key(number) {
                 break;
             }
-            // It was cancelled before it was requested on this stream.
+            // The watch was cancelled before it was requested on this stream.
             self.outbox.pop_front();
         }
         let next = *self.outbox.front()?;
@@ -253,7 +255,7 @@ enum StreamEvent {
     End(&'static str),
 }
 
-/// Sends the next request, or waits for an answer, whichever comes first: a server that waits for
+/// Sends the next request, or waits for an answer, whichever comes first. A server that waits for
 /// the client to read may not read the client's requests.
 async fn next_event(
     open: &mut Option<OpenWatchStream>,

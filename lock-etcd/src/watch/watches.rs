@@ -1,4 +1,4 @@
-//! The watches of a client, which all use one stream.
+//! The watches of a client, which share a stream.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -11,7 +11,7 @@ use crate::error::runtime_gone;
 use crate::watch::messages::{EventHandler, KeyWatch, WatchCommand, WatchEvent, WatchedKeys};
 use crate::watch::stream::WatchTask;
 
-/// Starts watches.
+/// The handle of the watch task, which starts watches.
 #[derive(Clone)]
 pub(crate) struct Watches {
     commands: mpsc::UnboundedSender<WatchCommand>,
@@ -45,9 +45,10 @@ impl Watches {
         }
     }
 
-    /// Reports each deletion of a `watched` key, from the revision `from` on. Reports may come
-    /// late, above all those that the server has to catch up with, and none come while no server
-    /// can be reached. So a waiter also looks by itself from time to time.
+    /// Reports each deletion of a `watched` key, from the revision `from` on.
+    ///
+    /// Reports may come late, above all for watches that have to catch up. No reports come while no
+    /// server can be reached. So a waiter also looks without a report from time to time.
     pub(crate) fn watch_from(
         &self,
         from: i64,
@@ -57,9 +58,11 @@ impl Watches {
         self.watch(watched, from, false, Box::new(tell))
     }
 
-    /// Reports each deletion of a `watched` key from now on. First reports whether the store is
-    /// [stale](WatchEvent::Stale), that is, past the revision `known`. That report comes at once,
-    /// while servers look only ten times a second for watches that have to catch up.
+    /// Reports each deletion of a `watched` key from now on.
+    ///
+    /// The first report says whether the store is [stale](WatchEvent::Stale), that is, past the
+    /// revision `known`. That report comes at once, while servers serve watches that have to catch
+    /// up only ten times a second.
     pub(crate) fn watch_since(
         &self,
         known: i64,

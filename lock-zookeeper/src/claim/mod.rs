@@ -1,4 +1,4 @@
-//! The claims of a client: their nodes, where they are, and their removal.
+//! The claims of a client: their nodes, their records, and their removal.
 
 pub(crate) mod node;
 pub(crate) mod position;

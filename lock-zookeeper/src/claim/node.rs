@@ -18,7 +18,7 @@ use crate::paths::claim_prefix;
 use crate::queue::QueueListing;
 use crate::session::{looks::ConfirmedListing, node::Node, requests::Session};
 
-/// The node of the claim of an acquisition.
+/// The node of the claim of one acquisition.
 pub(crate) struct ClaimNode<'a> {
     client: &'a Client,
     /// The lock's node.
@@ -26,27 +26,28 @@ pub(crate) struct ClaimNode<'a> {
     /// The session of the claim, until it has ended.
     session: Option<Arc<Session>>,
     node: NodeName,
-    /// When the claim's node was last seen, by this claim or others.
+    /// When the last request of this claim was sent whose answer showed the node.
     seen: Moment,
     /// The number of attempts in a row without a result.
     fruitless: u32,
     backoff: Backoff,
 }
 
-/// The number of attempts without a pause: a name that is created for the first time takes two.
+/// The number of fruitless attempts from which on the claim pauses. The first claim on a new lock
+/// takes two attempts.
 const PROMPT_ATTEMPTS: u32 = 3;
 
-/// Pauses between attempts without a result.
+/// The shortest and the longest pause between attempts without a result.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 const PAUSE_MAX: Duration = Duration::from_millis(250);
 
-/// The largest age of another claim's look that a look without a reason may use.
+/// The largest age of another claim's look with which a waiter may skip its own check.
 const DOUBT: Duration = Duration::from_secs(2);
 
 /// The state of the claim's node.
 enum NodeName {
     Absent,
-    /// Its creation was requested, and not answered.
+    /// The creation was requested, and not answered.
     Unanswered,
     There(Arc<Node>),
     /// The claim has ended, with its session or because another client deleted its node.
@@ -66,14 +67,14 @@ impl<'a> ClaimNode<'a> {
         }
     }
 
-    /// Looks at the queue, and enters it first if that has not been done; `None` if the claim has
-    /// ended, with its session or its node. Continues over lost connections, which the session
-    /// replaces. In `doubt`, that is without a reason, uses what another claim has seen a moment
-    /// ago.
+    /// Looks at the queue, after entering it if necessary; `None` if the claim has ended.
+    ///
+    /// Continues over lost connections, which the session replaces. With `doubt`, the look is only
+    /// a check, so a recent look of another claim may replace it.
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: the next call continues where this one was.
+    /// Cancel safe: the next call continues where this call stopped.
     pub(crate) async fn look(
         &mut self,
         claim: &mut Claim,
@@ -110,8 +111,7 @@ impl<'a> ClaimNode<'a> {
         }
     }
 
-    /// Returns the recent look of another claim, if it shows the claim's node behind a claim that
-    /// blocks it.
+    /// Returns a recent look of another claim, if that look shows that this claim is blocked.
     fn seen_by_others(&self, session: &Arc<Session>) -> Option<QueuePosition> {
         let NodeName::There(node) = &self.node else {
             return None;
@@ -128,7 +128,7 @@ impl<'a> ClaimNode<'a> {
         })
     }
 
-    /// Waits before the next attempt after one without a result.
+    /// Waits after an attempt without a result.
     async fn pause(&mut self, session: &Session) {
         session.link.settled().await;
         self.fruitless += 1;
@@ -160,12 +160,12 @@ impl<'a> ClaimNode<'a> {
         }
     }
 
-    /// Checks nodes that may not be claims: those with a name of no known client, and the one
-    /// `in_the_way`.
+    /// Checks that each node of an unknown client, and the node `in_the_way`, is ephemeral.
     ///
     /// # Errors
     ///
-    /// If a node is persistent, since no client will delete it as a claim.
+    /// [`Backend`](lock_core::ErrorKind::Backend) if a node is persistent: no client deletes it as
+    /// its claim.
     pub(crate) async fn check(
         &mut self,
         session: &Arc<Session>,
@@ -189,7 +189,7 @@ impl<'a> ClaimNode<'a> {
         Ok(())
     }
 
-    /// Grants the claim after a look without a claim in the way.
+    /// Grants the claim after a look that showed no blocking claim.
     pub(crate) fn grant(&mut self, claim: &Claim, look: &QueuePosition) -> Answer {
         self.session = None;
         let NodeName::There(node) = std::mem::replace(&mut self.node, NodeName::Absent) else {
@@ -197,7 +197,7 @@ impl<'a> ClaimNode<'a> {
         };
         let is_permit = matches!(claim.id().mode(), Mode::Permit { .. });
         if is_permit && look.index + 1 < look.queue.len() {
-            // The next permit waits for this claim to be granted, not for its end.
+            // The next permit waits until this claim is granted, not until it ends.
             look.session.signal(&node.path);
         }
         Answer::Granted {
@@ -211,7 +211,7 @@ impl<'a> ClaimNode<'a> {
     ///
     /// # Errors
     ///
-    /// If it is unknown whether the node is gone: dropping the claim continues with it.
+    /// If it is unknown whether the node is gone. Then dropping the claim repeats the deletion.
     pub(crate) async fn withdraw(&mut self, claim: &mut Claim) -> Result<()> {
         let (NodeName::There(node), Some(session)) = (&self.node, &self.session) else {
             return Ok(());
@@ -222,7 +222,8 @@ impl<'a> ClaimNode<'a> {
         Ok(())
     }
 
-    /// Returns the session of the claim; `None` once when the claim has ended.
+    /// Returns the session of the claim, and opens it if necessary; `None` once after the claim has
+    /// ended.
     async fn session(&mut self, claim: &Claim) -> Result<Option<Arc<Session>>> {
         if self.session.as_deref().is_some_and(Session::has_ended) {
             self.end();
@@ -237,8 +238,10 @@ impl<'a> ClaimNode<'a> {
         Ok(self.session.clone())
     }
 
-    /// Creates the node of the claim. The claim is registered before the request is sent, so that
-    /// its node is deleted whatever becomes of the caller.
+    /// Creates the node of the claim, and lists the queue.
+    ///
+    /// The claim is registered before the request is sent, so that its node is deleted even if the
+    /// caller is dropped.
     async fn join(
         &mut self,
         claim: &mut Claim,
@@ -277,12 +280,12 @@ impl<'a> ClaimNode<'a> {
 
     /// Creates the lock's node, and the levels above it.
     async fn make_lock(&mut self, session: &Arc<Session>) -> Result<()> {
-        // It is deleted if no claim enters its queue.
+        // The sweeper deletes the node if no claim enters its queue.
         let lock_nodes = &self.client.lock_nodes;
         lock_nodes.left(Arc::clone(&self.lock), Arc::clone(session));
         let levels = self.client.paths.levels(&self.lock);
         match session.make(levels).await {
-            // Another client that left the same level has deleted it just now.
+            // Another client deleted an empty level just now: the next attempt creates it again.
             Ok(()) | Err((ZooKeeperError::NoNode, _)) => Ok(()),
             Err((error @ (ZooKeeperError::NoAuth | ZooKeeperError::InvalidAcl), path)) => {
                 Err(not_made(error, path))
@@ -293,9 +296,10 @@ impl<'a> ClaimNode<'a> {
 
     /// Lists the queue again, and looks for a node whose creation was not answered.
     ///
-    /// Invariant: if one committed state has the claim's node without an earlier claim, no later
-    /// state has an earlier one while the node exists. So the server may answer from an older state,
-    /// and only the lifetime of the session counts.
+    /// Invariant: if a committed state has the claim's node and no earlier claim, no later state
+    /// has an earlier claim while the node exists. Why: later claims get higher sequence numbers.
+    /// Breaks if: the node was deleted, as at the end of its session. So the server may answer from
+    /// an older state, and only the lifetime of the session counts.
     async fn relist(
         &mut self,
         claim: &mut Claim,
@@ -320,7 +324,7 @@ impl<'a> ClaimNode<'a> {
         Ok(Some((confirmed, queue)))
     }
 
-    /// Finds out whether the node was created, although no answer came.
+    /// Looks for the node, whose creation was not answered. Returns true if the node is there.
     async fn find(
         &mut self,
         claim: &mut Claim,
@@ -353,7 +357,7 @@ impl<'a> ClaimNode<'a> {
         self.node = NodeName::Absent;
     }
 
-    /// Notes that the claim has ended; its release deletes what is left of it.
+    /// Notes that the claim has ended. Its release deletes a node that is still there.
     fn end(&mut self) {
         (self.session, self.node) = (None, NodeName::Ended);
     }

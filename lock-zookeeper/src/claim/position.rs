@@ -7,9 +7,9 @@ use lock_core::backend::Moment;
 use crate::queue::QueueListing;
 use crate::session::requests::Session;
 
-/// The position of a claim in its queue, as a look at the queue has shown it.
+/// The position of a claim in its queue, from one look at the queue.
 pub(crate) struct QueuePosition {
-    /// When the request was sent that confirmed the session last: a hold counts from then.
+    /// When the last request was sent that confirmed the session. A hold counts from then.
     pub(crate) confirmed: Moment,
     pub(crate) queue: Arc<QueueListing>,
     /// The index of the claim in the queue.

@@ -11,11 +11,11 @@ use crate::session::connection::counted;
 use crate::session::node::Node;
 use crate::session::requests::Session;
 
-/// The time that deleting abandoned claims may take, and that a claim is left to its own release
-/// before.
+/// The time that the deletion of abandoned claims may take. A claim whose release began less than
+/// this time ago is not abandoned.
 pub(crate) const GIVING_BACK: Duration = Duration::from_secs(3);
 
-/// A claim, from before its first write until its node is known to be gone.
+/// The record of a claim, from before its first write until its node is known to be gone.
 #[derive(Clone)]
 pub(crate) struct ClaimRecord {
     pub(crate) session: Arc<Session>,
@@ -29,11 +29,11 @@ pub(crate) struct ClaimRecord {
     lock_delay: Duration,
     /// True if a watch reports the end of the node.
     pub(crate) is_watched: bool,
-    /// When the first of its failed releases began.
+    /// When the first failed release began.
     pub(crate) stuck_since: Option<Moment>,
-    /// When its last release began.
+    /// When the last release began.
     pub(crate) released: Option<Moment>,
-    /// When the next renewal of a renewed hold is due. Until then it is in use, unless its release
+    /// When the next renewal of the hold is due. Until then the hold is in use, unless a release
     /// was tried.
     renewed_until: Option<Moment>,
 }
@@ -60,7 +60,7 @@ impl ClaimRecord {
         }
     }
 
-    /// Returns the share of the claim in the load of its session.
+    /// Returns the number of bytes that the claim adds to the load of its session.
     fn size(&self) -> usize {
         self.lock.len() + self.prefix.len()
     }
@@ -70,7 +70,7 @@ impl ClaimRecord {
         let is_being_released = |released: Moment| now.since(released) < GIVING_BACK;
         match (self.released, self.renewed_until) {
             (Some(released), _) if is_being_released(released) => false,
-            // Cheaper than asking the hold, where there are thousands.
+            // Cheaper than a look at the hold, where a client has thousands of holds.
             (None, Some(until)) if now < until => false,
             _ => self.loss.is_over(),
         }
@@ -91,12 +91,12 @@ impl ClaimRegistry {
         self.0.lock().get(&claim).cloned()
     }
 
-    /// Changes the record of a claim, if there is one.
+    /// Changes the record of a claim, if the claim has a record.
     pub(crate) fn update(&self, claim: ClaimId, change: impl FnOnce(&mut ClaimRecord)) {
         self.0.lock().get_mut(&claim).map(change);
     }
 
-    /// Notes that holds were renewed by requests that were sent at `sent`.
+    /// Notes that requests sent at `sent` have renewed `holds`.
     pub(crate) fn renewed<'a>(&self, sent: Moment, holds: impl Iterator<Item = &'a HoldId>) {
         let mut all = self.0.lock();
         for hold in holds {
@@ -107,14 +107,14 @@ impl ClaimRegistry {
         }
     }
 
-    /// Removes a record, because the claim has no node any more.
+    /// Removes the record of a claim without a node.
     pub(crate) fn leave(&self, claim: ClaimId) -> Option<ClaimRecord> {
         let left = self.0.lock().remove(&claim)?;
         left.session.unload(left.size());
         Some(left)
     }
 
-    /// Returns true if `session` has a claim that is in use, or that may still be deleted.
+    /// Returns true if `session` has claims; in a retired session only claims in use count.
     pub(crate) fn are_needed_in(&self, session: &Arc<Session>) -> bool {
         let all = self.0.lock();
         let mut there = all
@@ -129,7 +129,7 @@ impl ClaimRegistry {
         self.in_session(session, |record| record.is_left(now))
     }
 
-    /// Removes the records of all claims in `session`, which takes no new ones any more.
+    /// Removes the records of all claims in `session`, which takes no new claims.
     pub(crate) fn leave_all_in(&self, session: &Arc<Session>) {
         self.0
             .lock()
@@ -143,7 +143,8 @@ impl ClaimRegistry {
         }
     }
 
-    /// Limits all claims in `session` to `timeout` from `since` on, whatever was confirmed before.
+    /// Limits all claims in `session` to `timeout` after `since`, whatever earlier requests
+    /// confirmed.
     pub(crate) fn limit(&self, session: &Arc<Session>, since: Moment, timeout: Duration) {
         for (_, record) in self.in_session(session, |_| true) {
             let ttl = counted(timeout, record.lock_delay);

@@ -10,9 +10,10 @@ use crate::claim::registry::{ClaimRecord, ClaimRegistry, GIVING_BACK};
 use crate::error::{DriverResult, is_expired, is_loss_of_connection, translate};
 use crate::session::requests::Session;
 
-/// Deletes the nodes of abandoned claims in `session`, and returns the claims that are gone. A
-/// session that lives on would keep these nodes: the guard of an expired hold may never be dropped,
-/// and a release may have been given up.
+/// Deletes the nodes of abandoned claims in `session`, and returns the records of these claims.
+///
+/// Why: a live session keeps its nodes. The guard of an expired hold may never be dropped, and the
+/// keeper may have given up a release.
 pub(crate) async fn remove_abandoned(
     registry: &ClaimRegistry,
     session: &Arc<Session>,
@@ -27,7 +28,7 @@ pub(crate) async fn remove_abandoned(
     removed.unwrap_or_default().into_iter().flatten().collect()
 }
 
-/// Deletes the node of a claim. Returns true if there was one.
+/// Deletes the node of a claim. Returns true if the node was there.
 pub(crate) async fn remove(record: &ClaimRecord) -> Result<bool> {
     loop {
         let removed = match &record.node {
@@ -36,8 +37,8 @@ pub(crate) async fn remove(record: &ClaimRecord) -> Result<bool> {
         };
         match removed {
             Ok(was_there) => return Ok(was_there),
-            // Its nodes are gone with the session. A server may say so before the client knows that
-            // it has ended.
+            // The nodes are gone with the session. A server may report the end before the client
+            // has noted it.
             Err(error) if record.session.has_ended() || is_expired(&error) => return Ok(false),
             Err(error) if is_loss_of_connection(&error) => {
                 record.session.link.request_sizes.check(&record.lock)?;
@@ -50,7 +51,7 @@ pub(crate) async fn remove(record: &ClaimRecord) -> Result<bool> {
     }
 }
 
-/// Deletes the node of a claim whose name was never answered, if there is one.
+/// Deletes the node of a claim whose creation was not answered. Returns true if the node was there.
 async fn remove_unknown(record: &ClaimRecord) -> DriverResult<bool> {
     let (session, lock) = (&record.session, &record.lock);
     let children = match session.look(lock).await {

@@ -17,19 +17,18 @@ use crate::connection::tls::TlsSettings;
 use crate::error::{DriverResult, config_error, error_of, translate};
 use crate::url::with_port;
 
-/// The time after which a silent server is given up for another one, if two fifths of the session's
-/// timeout are not less.
+/// The time after which a silent server is given up, at most two fifths of the session timeout.
 const SILENCE_LIMIT: Duration = Duration::from_secs(2);
 
-/// The time after which a failed attempt has met a slow server rather than none.
+/// The duration of a failed attempt from which on a server counts as slow, not as missing.
 const SLOW: Duration = Duration::from_millis(300);
 
-/// Opens connections to one ensemble.
+/// The connector of a client, which opens all connections to the ensemble.
 pub(crate) struct Connector {
-    /// `host:port` of each.
+    /// The servers, each as `host:port`.
     servers: Vec<String>,
     auth: Option<String>,
-    /// True if a server wants the user before any other request.
+    /// True if a server requires the user before any other request.
     user_comes_first: AtomicBool,
     /// The sizes of requests that the servers take.
     pub(crate) request_sizes: Arc<RequestSizes>,
@@ -39,7 +38,7 @@ pub(crate) struct Connector {
 }
 
 impl Connector {
-    /// Checks the settings; opens nothing.
+    /// Checks the settings, and opens no connection.
     pub(crate) fn new(config: &ZooKeeperConfig) -> Result<Self> {
         if config.servers.contains('/') {
             return Err(config_error(
@@ -85,7 +84,7 @@ impl Connector {
         })
     }
 
-    /// Returns true if nodes can be created for one user.
+    /// Returns true if the client has a user, for whom nodes can be created.
     pub(crate) fn has_user(&self) -> bool {
         self.auth.is_some()
     }
@@ -97,7 +96,8 @@ impl Connector {
         servers
     }
 
-    /// Opens a session with this timeout on any server. Its task runs on the runtime of the caller.
+    /// Opens a session with this timeout on any server. The driver's task runs on the caller's
+    /// runtime.
     pub(crate) async fn open(&self, timeout: Duration) -> Result<Arc<Connection>> {
         loop {
             let mut failure = None;
@@ -108,7 +108,7 @@ impl Connector {
                     Ok(connection) => return Ok(connection.ready()),
                     Err(Failure::Setting(error)) => return Err(error),
                     Err(Failure::Driver(error)) => {
-                        // Without any server, the attempt fails at once.
+                        // If no server listens, an attempt fails at once.
                         was_slow |= Clock::Boot.now().since(begun) > SLOW;
                         failure = failure.or(Some((server, error)));
                     }
@@ -122,7 +122,7 @@ impl Connector {
         }
     }
 
-    /// Connects to one server: with a new session, or to continue one.
+    /// Connects to one server, with a new session or to continue `session`.
     pub(crate) async fn connect(
         &self,
         server: &str,
@@ -150,11 +150,12 @@ impl Connector {
             return Ok(open(connector).await?);
         };
         if !self.user_comes_first.load(Ordering::Relaxed) {
-            // Send the user after the connection where that works: some servers answer it before
-            // they answer the connection, which the driver does not expect (zookeeper-client 0.11).
+            // Send the user after the connection request where that works. Some servers answer the
+            // user first, which zookeeper-client 0.11 does not expect.
             let told = async { told_later(open(connector.clone()).await?, auth).await };
             match told.await {
-                // `enforce.auth.enabled`: the driver has asked something else before.
+                // `enforce.auth.enabled`: the server requires the user before the first request of
+                // the driver.
                 Err(ZooKeeperError::AuthFailed) => {}
                 outcome => return Ok(outcome?),
             }
@@ -165,8 +166,8 @@ impl Connector {
         Ok(connection)
     }
 
-    /// Explains a failure to connect. The driver does not report the reason, so the server is asked
-    /// once more without it.
+    /// Explains a failure to connect. The driver does not report the reason, so this method asks
+    /// the server without the driver.
     async fn explain(&self, server: &str, error: ZooKeeperError) -> Error {
         if error != ZooKeeperError::NoHosts {
             return translate(error).with_server(server.to_owned());
@@ -181,7 +182,7 @@ impl Connector {
         told.with_source(error).with_server(server.to_owned())
     }
 
-    /// Returns the version of a server, if it says so: none does over TLS.
+    /// Returns the version of a server, if the server reports it. No server reports it over TLS.
     pub(crate) async fn version(&self) -> Option<String> {
         match self.is_secure {
             true => None,
@@ -195,9 +196,9 @@ impl Connector {
     }
 }
 
-/// The reason why there is no connection.
+/// The reason of a failed attempt to connect.
 pub(crate) enum Failure {
-    /// A setting or a file.
+    /// A setting or a file is wrong.
     #[cfg_attr(
         not(feature = "tls"),
         expect(dead_code, reason = "only certificates fail so")

@@ -1,5 +1,5 @@
-//! Explains why a server cannot be connected to: asks it without the driver, which does not report
-//! the reason.
+//! Explains why a connection to a server fails. The driver does not report the reason, so this
+//! module asks the server without the driver.
 
 use std::borrow::Cow;
 use std::io;
@@ -26,9 +26,9 @@ const CLIENT_HELLO: &[u8] = &[
 
 const CLOSES_AT_ONCE: &str = "the server closes new connections at once: it has as many as it allows from this address (maxClientCnxns, 60 by default), so close some or raise that; or look at its log";
 
-/// The answer of a server that was sent something.
+/// The answer of a server to a question.
 enum Said {
-    /// It has closed the connection.
+    /// The server has closed the connection.
     Nothing,
     Silence,
     Words(Vec<u8>),
@@ -66,7 +66,8 @@ async fn reason(server: &str, is_secure: bool, has_user: bool) -> Cow<'static, s
         }
         Said::Words(words) if words.starts_with(b"Zookeeper version") => {
             let user = if has_user { ", and the user" } else { "" };
-            // The server may have closed a connection since, which left room for this question.
+            // The server may have closed another connection since, so that it had room for this
+            // question.
             return format!(
                 "the server runs but grants no session: it may have had as many connections as it allows from this address (maxClientCnxns), so close some or raise that; or look at its log, and check that most servers of the ensemble run{user}"
             )
@@ -96,7 +97,7 @@ fn stranger(words: &[u8]) -> Cow<'static, str> {
     format!("{who} answers there: {scheme}the port of ZooKeeper, 2181 by default").into()
 }
 
-/// Asks a server without TLS for its version, which it may refuse.
+/// Asks a server without TLS for its version. The server may refuse to answer.
 pub(crate) async fn version(server: &str) -> Option<String> {
     let stream = timeout(LIMIT, TcpStream::connect(server))
         .await
@@ -154,7 +155,7 @@ mod tests {
     use super::*;
     use tokio::net::TcpListener;
 
-    /// Returns how the server closes what it has accepted, before the connecting side looks.
+    /// Returns the diagnosis of a server that treats each accepted connection with `close`.
     async fn told_by(close: impl AsyncFn(TcpStream)) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let server = listener.local_addr().unwrap().to_string();

@@ -1,9 +1,9 @@
 //! One connection of a session: a client of the driver that ends with its connection.
 //!
-//! The driver (zookeeper-client 0.11) continues a session over a new connection by itself, and does
-//! not report a shorter timeout that the server grants then. So its task is stopped between the
-//! loss of a connection and the request to continue, and [the session](crate::session::reattach)
-//! uses a client of its own for each connection.
+//! zookeeper-client 0.11 continues a session over a new connection by itself, and does not report a
+//! shorter timeout that the server grants then. So this module stops the driver's task after the
+//! loss of a connection, before the task asks to continue. [The session](crate::session::reattach)
+//! uses a new client for each connection.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -28,20 +28,20 @@ use crate::error::{DriverResult, is_end_of_session, is_loss_of_connection};
 /// The driver's task, which reads and writes.
 type DriverTask = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// An open connection, or one that has ended. Dropping the last handle of an open one closes the session.
+/// A connection, open or ended. Dropping the last handle of an open connection closes the session.
 pub(crate) struct Connection {
     client: ZooKeeper,
     ended: watch::Receiver<Option<SessionState>>,
     task: AbortHandle,
     runtime: Handle,
     pub(crate) request_sizes: Arc<RequestSizes>,
-    /// Set once its end was counted against the requests that were under way.
+    /// True once the end was counted against the requests that were under way.
     is_told: AtomicBool,
-    /// Dropped after all watchers: they panic when they outlive the driver's task.
+    /// Dropped after all watchers, which panic if they outlive the driver's task.
     _stopped: Arc<Stopped>,
 }
 
-/// The driver's task once it has been stopped.
+/// The driver's task after the stop.
 #[derive(Default)]
 struct Stopped(Mutex<Option<DriverTask>>);
 
@@ -53,12 +53,12 @@ impl Connection {
         request_sizes: &Arc<RequestSizes>,
     ) -> DriverResult<Arc<Self>> {
         let spawned = Spawned::default();
-        // The driver's futures are large.
+        // Boxed: the driver's futures are large.
         let client = spawned.catch(Box::pin(connector.connect(server))).await?;
         let driving = spawned.0.lock().take();
         let (end, ended) = watch::channel(None);
         let stopped = Arc::<Stopped>::default();
-        // Made before it is spawned, so that a runtime that has ended drops it.
+        // Made before the spawn: a runtime that has ended drops the guard, which stops the task.
         let guarded = Guarded {
             driving,
             states: client.state_watcher(),
@@ -82,7 +82,7 @@ impl Connection {
         &self.client
     }
 
-    /// Returns how long the session lives without a sign of life, as the server has said.
+    /// Returns the session timeout that the server has granted.
     pub(crate) fn timeout(&self) -> Duration {
         self.client.session_timeout()
     }
@@ -110,7 +110,7 @@ impl Connection {
         tokio::select! {
             biased;
             answer = asking => match answer {
-                // The driver's error for a request that was under way when it was stopped.
+                // The driver's error for a request that was under way when the task was stopped.
                 Err(ZooKeeperError::UnexpectedError(_)) if self.has_ended() => {
                     Err(ZooKeeperError::ConnectionLoss)
                 }
@@ -142,7 +142,7 @@ impl Connection {
         self.task.abort();
         let runtime = self.runtime.clone();
         runtime.spawn(async move {
-            // Before the end, the driver would close the session.
+            // A client that is dropped before the end closes the session.
             let _state = self.end().await;
             drop(self);
         });
@@ -157,15 +157,16 @@ impl Connection {
     }
 }
 
-/// A connection that is not ready for use yet. If it never is, a session that it continues is left
-/// open for the next attempt, and a new session is closed.
+/// A connection that is not ready for use yet.
+///
+/// Dropping it closes a new session. A continued session stays open for the next attempt.
 pub(crate) struct Unready {
     connection: Arc<Connection>,
     goes_on: bool,
 }
 
 impl Unready {
-    /// Connects to one server with `connector`, which continues a session if it `goes_on`.
+    /// Connects to one server with `connector`; `goes_on` is set if that continues a session.
     pub(crate) async fn open(
         connector: Connector,
         server: &str,
@@ -179,7 +180,7 @@ impl Unready {
         })
     }
 
-    /// Returns the connection, which is ready for use.
+    /// Returns the connection, and marks it as ready.
     pub(crate) fn ready(mut self) -> Arc<Connection> {
         self.goes_on = false;
         Arc::clone(&self.connection)
@@ -205,7 +206,7 @@ pub(crate) struct Watcher {
 }
 
 impl Watcher {
-    /// Waits for the change; `None` when the connection has ended before.
+    /// Waits for the change; `None` if the connection ends first.
     pub(crate) async fn changed(self) -> Option<WatchedEvent> {
         let Self {
             watcher,
@@ -241,8 +242,10 @@ impl Spawn for Spawned {
     }
 }
 
-/// The driver's task until it loses the connection. In that poll the driver begins to connect anew,
-/// and sends nothing until the new connection is open.
+/// The driver's task until it loses the connection.
+///
+/// In the poll that finds the loss, the driver begins to connect anew. It sends nothing until the
+/// new connection is open, which takes a later poll.
 struct Guarded {
     driving: Option<DriverTask>,
     states: StateWatcher,

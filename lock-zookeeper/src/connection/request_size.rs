@@ -1,8 +1,8 @@
 //! The size that requests may have.
 //!
 //! A server closes the connection of a request that is larger than its `jute.maxbuffer`, and
-//! reports that only in its log. The session continues over another connection, which the same
-//! request would end again. Answers are not limited.
+//! reports that only in its log. The session continues over another connection, which a repetition
+//! of the request would end, too. Answers are not limited.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -12,15 +12,15 @@ use lock_core::{Error, ErrorKind, Result};
 
 use crate::error::{no_answer, too_large};
 
-/// The largest request, in bytes: far less than a megabyte, which servers allow by default, and
-/// more than the largest batches have where paths are short.
+/// The largest request, in bytes. That is far less than a megabyte, the default limit of servers,
+/// and more than the largest batches with short paths.
 pub(crate) const REQUEST_MAX: usize = 64 * 1024;
 
-/// Requests up to this size are not blamed for the end of their connection, and are not made smaller.
+/// The size up to which requests count as harmless, in bytes: they are not made smaller.
 const BLAMELESS: usize = 1024;
 
-/// The number of lost connections in a row after which batches are made smaller. One may be lost
-/// for any reason.
+/// The number of lost connections in a row after which batches are made smaller. A single
+/// connection may be lost for any reason.
 const TO_HALVE: u32 = 2;
 
 /// The number of lost connections after which a request that cannot be made smaller is given up.
@@ -53,7 +53,7 @@ impl RequestSize {
     }
 }
 
-/// The size of requests that a client's servers are known to take.
+/// The size of requests that the servers are known to take.
 pub(crate) struct RequestSizes(Mutex<RequestLimits>);
 
 struct RequestLimits {
@@ -65,7 +65,7 @@ struct RequestLimits {
 #[derive(Clone, Copy)]
 struct Suspect {
     bytes: usize,
-    /// The number of connections in a row, with no answer to a request of that size in between.
+    /// The number of connections that ended in a row, without an answer to a request of that size.
     connections: u32,
 }
 
@@ -110,8 +110,8 @@ impl RequestSizes {
             .take_if(|suspect| request_size.bytes >= suspect.bytes);
     }
 
-    /// Notes that a connection ended while a request was under way; `is_told` is set once that was
-    /// counted for the connection.
+    /// Notes that a connection ended while a request was under way. `is_told` is set once the end
+    /// of the connection was counted.
     pub(crate) fn lost(&self, request_size: RequestSize, is_told: &AtomicBool) {
         if request_size.bytes <= BLAMELESS {
             return;
@@ -127,7 +127,7 @@ impl RequestSizes {
                 bytes: request_size.bytes,
                 connections: 1,
             },
-            // Batches were made smaller because of this connection already.
+            // This connection has already made batches smaller.
             None => return,
         };
         known.suspect = Some(suspect);
@@ -148,7 +148,7 @@ impl RequestSizes {
         refused.map(|suspect| suspect.bytes)
     }
 
-    /// Fails if a claim in the queue of `lock` cannot be sent again, since it ends its connections.
+    /// Fails if a claim in the queue of `lock` is too large to be sent again.
     pub(crate) fn check(&self, lock: &str) -> Result<()> {
         let own = lock.len() + CLAIM_NAME + BESIDE;
         let refused = self.refused().filter(|bytes| *bytes <= own);
@@ -158,7 +158,8 @@ impl RequestSizes {
     /// Creates the error for no answer within `limit`, with its likely reason.
     pub(crate) fn no_answer(&self, limit: Duration) -> Error {
         match self.refused() {
-            // It may be the request of another caller; this one may wait for a connection.
+            // The large request may belong to another caller, while this caller waits for a
+            // connection.
             Some(bytes) => too_large(ErrorKind::Unavailable, bytes),
             None => no_answer(limit),
         }
@@ -196,7 +197,7 @@ mod tests {
             sizes(&request_sizes, vec![8192 - BESIDE; 20], 500),
             [8, 8, 4]
         );
-        // One that is too large goes alone, and the server says what it makes of it.
+        // An item that is too large is sent alone, and the server may refuse it.
         assert_eq!(sizes(&request_sizes, vec![10, 100_000, 10], 500), [1, 1, 1]);
         assert_eq!(sizes(&request_sizes, Vec::new(), 500), [0; 0]);
         // Claims of ordinary names are read by 500 and removed by 256.
@@ -211,7 +212,7 @@ mod tests {
         for _ in 0..8 {
             let limit = request_sizes.0.lock().most;
             limits.push(limit);
-            // All that is under way on a connection ends with it, in any order.
+            // All requests that are under way on a connection end with it, in any order.
             for _ in 0..2 {
                 let is_told = AtomicBool::new(false);
                 request_sizes.lost(batch(limit / 4), &is_told);

@@ -15,10 +15,10 @@ use zookeeper_client::{TlsCa, TlsCerts, TlsIdentity, TlsOptions};
 
 use crate::error::{BACKEND, config_error, translate};
 
-/// The time that a server may take to report what is wrong with the client's certificate.
+/// The time that a server may take to refuse the client's certificate.
 const WORD_LIMIT: Duration = Duration::from_millis(500);
 
-/// Makes connections secure.
+/// The certificate files of a client.
 pub(crate) struct TlsSettings {
     files: Tls,
 }
@@ -32,8 +32,7 @@ impl TlsSettings {
         Ok(Self { files })
     }
 
-    /// Reads the files, for every new session, since they may be replaced while the application
-    /// runs.
+    /// Reads the files for a new connection, since they may be replaced while the application runs.
     pub(crate) async fn options(&self) -> Result<TlsOptions> {
         let files = self.files.clone();
         let read = tokio::task::spawn_blocking(move || options(&files)).await;
@@ -45,8 +44,8 @@ impl TlsSettings {
         })
     }
 
-    /// Explains a failed handshake, if TLS is the reason. The driver does not report it, so the
-    /// server is asked once more without the driver.
+    /// Explains a failed handshake, if TLS is the reason. The driver does not report it, so this
+    /// method makes a handshake without the driver.
     pub(crate) async fn explain(&self, server: &str) -> Option<Error> {
         let greeted = tokio::time::timeout(WORD_LIMIT, self.greet(server)).await;
         let refused = greeted.ok()?.err()?;
@@ -54,7 +53,7 @@ impl TlsSettings {
         Some(told.with_backend(BACKEND))
     }
 
-    /// Makes a handshake, and waits for an alert behind it: with TLS 1.3 the server checks the
+    /// Makes a handshake, and waits for an alert after it. With TLS 1.3 the server checks the
     /// client's certificate last.
     async fn greet(&self, server: &str) -> io::Result<()> {
         let name = name_of(server).map_err(io::Error::other)?;
@@ -66,7 +65,7 @@ impl TlsSettings {
     }
 }
 
-/// Returns the name that a server's certificate has to have. The driver requires a valid one.
+/// Returns the name that a server's certificate has to have. The driver requires a valid name.
 fn name_of(server: &str) -> Result<ServerName<'static>> {
     let host = match server.strip_prefix('[') {
         Some(rest) => rest.split(']').next().unwrap_or_default(),
@@ -76,12 +75,12 @@ fn name_of(server: &str) -> Result<ServerName<'static>> {
 }
 
 fn options(files: &Tls) -> Result<TlsOptions> {
-    // This reports what is wrong with the files better than the driver.
+    // The errors of this check are clearer than the driver's.
     lock_tls::client_config(files).map_err(|error| error.with_backend(BACKEND))?;
-    // The driver uses the default provider of the process, which panics if several are compiled in
-    // and none was chosen.
+    // The driver uses the default provider of the process. Its lookup panics if several providers
+    // are compiled in and the application chose none.
     if CryptoProvider::get_default().is_none() {
-        // Another thread may have installed one first, which will do as well.
+        // Another thread may have installed a provider first, which serves as well.
         let _ours_or_theirs = aws_lc_rs::default_provider().install_default();
     }
     let ca = match &files.ca {

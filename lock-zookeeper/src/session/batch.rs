@@ -1,9 +1,11 @@
-//! Batches of listings and deletions.
+//! Batches of the requests of one session.
 //!
-//! To send, order and answer a request costs client and servers far more than what it asks for. So
-//! while one is under way, later ones gather until all ready tasks have been polled. Then all
-//! deletions are one transaction, and all queues are listed in one request behind the creations.
-//! Each creation is a request of its own: the transaction id of a node is its token, and servers do
+//! To send, order and answer a request costs client and servers far more than its operation. So
+//! while a request is under way, later requests gather until all ready tasks have been polled. Then
+//! all deletions are sent as one transaction, and all queues are listed by one request after the
+//! creations.
+//!
+//! Each creation is a request of its own. The transaction id of a node is its token, and servers do
 //! not report it for creations within a transaction (ZOOKEEPER-4026).
 
 use std::collections::{HashMap, HashSet};
@@ -25,14 +27,15 @@ use crate::queue::QueueListing;
 use crate::session::connection::SessionConnection;
 use crate::session::node::{Joined, made, was_there};
 
-/// The largest number of requests in a batch: other sessions wait while it is handled.
+/// The largest number of requests in a batch: other sessions wait while a server handles the batch.
 const BATCH_MAX: usize = 256;
 
-/// The largest size of one listing of queues, in bytes. It follows a request for each claim, so a
-/// larger one saves little. And if its connection ends, each claim has to be looked for by itself.
+/// The largest size of one listing of queues, in bytes. A larger listing saves little, since each
+/// claim takes a request of its own. And if the connection ends, each claim of the batch has to
+/// look for its node.
 const LOOK_MAX: usize = 4 * 1024;
 
-/// The answer of a runtime that has ended. Its caller asks again.
+/// The answer after the end of the runtime that sent the request. The caller repeats the request.
 const NO_ANSWER: ZooKeeperError = ZooKeeperError::ConnectionLoss;
 
 /// The requests of one session that are sent in batches.
@@ -44,7 +47,7 @@ pub(crate) struct Batches {
     in_flight: InFlight,
 }
 
-/// The requests that wait to be sent, also those of callers that are gone.
+/// The requests that wait to be sent, also if their callers were dropped.
 #[derive(Default)]
 struct Gathered {
     claims: Vec<JoinRequest>,
@@ -65,17 +68,17 @@ struct Removal {
 /// The queues that one request has listed.
 type ListedQueues = HashMap<Arc<str>, DriverResult<Arc<QueueListing>>>;
 
-/// Sends the answer to the caller that waits for it.
+/// The sender of the answer to one caller.
 struct ReplySender<T> {
     answer: oneshot::Sender<T>,
     _in_flight: OneInFlight,
 }
 
-/// Sends what has gathered when it is dropped, also by a runtime that ends.
+/// A guard that sends the gathered requests when it is dropped, also at the end of its runtime.
 struct Flush(Arc<Batches>);
 
 impl Batches {
-    /// Sends requests over `link`, and waits for answers on `runtime`.
+    /// Makes batches that are sent over `link`. Their answers are awaited on `runtime`.
     pub(crate) fn new(
         link: Arc<SessionConnection>,
         acls: Acls<'static>,
@@ -90,8 +93,7 @@ impl Batches {
         })
     }
 
-    /// Creates a node that begins with `start` in the queue of `lock`, and lists the queue right
-    /// behind it.
+    /// Creates a node whose path begins with `start`, and lists the queue of `lock` after that.
     pub(crate) async fn join(self: &Arc<Self>, lock: &Arc<str>, start: String) -> Joined {
         let together = self.gather(|gathered, sender| {
             gathered.claims.push(JoinRequest {
@@ -114,7 +116,7 @@ impl Batches {
         };
         let client = connection.client();
         let (creating, listing) = {
-            // Behind the requests that have gathered.
+            // After the gathered requests.
             let mut gathered = self.gathered.lock();
             self.send(&mut gathered);
             (
@@ -152,12 +154,12 @@ impl Batches {
         was_there(connection.answer_to(request_size, removing).await)
     }
 
-    /// Sends what has gathered, so that the next request follows it.
+    /// Sends the gathered requests, so that the next request follows them.
     pub(crate) fn flush(&self) {
         self.send(&mut self.gathered.lock());
     }
 
-    /// Adds a request to the batch if others are under way; else its caller sends it alone.
+    /// Adds a request to the batch if another request is under way; else the caller sends it alone.
     fn gather<T>(
         self: &Arc<Self>,
         enter: impl FnOnce(&mut Gathered, ReplySender<T>),
@@ -177,11 +179,11 @@ impl Batches {
         if gathered.len() >= BATCH_MAX {
             self.send(&mut gathered);
         } else if is_first {
-            // A runtime that has ended drops `flush` at once.
+            // Unlock first: a runtime that has ended drops `flush` at once, which locks again.
             drop(gathered);
             let flush = Flush(Arc::clone(self));
             self.runtime.spawn(async move {
-                // Other ready tasks may have requests, too.
+                // Other ready tasks may add requests.
                 tokio::task::yield_now().await;
                 drop(flush);
             });
@@ -189,8 +191,8 @@ impl Batches {
         Ok(answered)
     }
 
-    /// Sends all of it, deletions first: a client that releases a lock and takes it again does not
-    /// meet its own old claim.
+    /// Sends all gathered requests, deletions first. Why: a client that releases a lock and takes
+    /// it again must not meet its own old claim.
     fn send(&self, gathered: &mut Gathered) {
         if gathered.is_empty() {
             return;
@@ -245,8 +247,8 @@ fn of_claims(acls: Acls<'static>) -> CreateOptions<'static> {
     CreateMode::EphemeralSequential.with_acls(acls)
 }
 
-/// Deletes nodes in one transaction. If one of them is gone, the transaction deletes none, and each
-/// node is deleted by itself.
+/// Deletes nodes in one transaction. If a node is missing, the transaction deletes none, and each
+/// node is deleted by a request of its own.
 async fn remove(connection: Arc<Connection>, removals: Vec<Removal>) {
     let client = connection.client();
     let mut together = client.new_multi_writer();
@@ -268,7 +270,7 @@ async fn remove(connection: Arc<Connection>, removals: Vec<Removal>) {
             .into_iter()
             .for_each(|removal| removal.sender.send(Ok(true))),
         Ok(false) => {
-            // Also the requests of callers that are gone.
+            // Collected, so that all requests are sent, also for dropped callers.
             let removing: Vec<_> = removals
                 .iter()
                 .map(|removal| connection.answer(client.delete(&removal.path, None)))

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use lock_core::backend::{Moment, Mutex};
 
-/// The time for which a confirmation is used, as an absolute limit and as a part of the ttl: a
-/// grant that counts from it is as much shorter.
+/// The largest age of a confirmation that a grant may count from, in total and as a part of the
+/// ttl. The grant is shorter by this age.
 const LATELY: Duration = Duration::from_millis(200);
 const PART_OF_TTL: u32 = 50;
 
-/// The last confirmation of one session. Every transaction in it confirms it: a creation, a
-/// deletion, or one that changes nothing.
+/// The last confirmation of one session. Each transaction of the session confirms it: a creation, a
+/// deletion, or a transaction without a change.
 #[derive(Default)]
 pub(crate) struct LastConfirmation(Mutex<Option<Moment>>);
 
@@ -21,8 +21,8 @@ impl LastConfirmation {
         *last = last.max(Some(sent));
     }
 
-    /// Returns when the last confirmed transaction was sent, if that is recent at `now` for a hold
-    /// with this ttl.
+    /// Returns when the last confirmed transaction was sent, if that is recent at `now` for a
+    /// `ttl`.
     pub(crate) fn lately(&self, ttl: Duration, now: Moment) -> Option<Moment> {
         let last = *self.0.lock();
         let limit = LATELY.min(ttl / PART_OF_TTL);

@@ -11,16 +11,18 @@ use crate::connection::open::{Connection, Watcher};
 use crate::connection::request_size::RequestSizes;
 use crate::error::DriverResult;
 
-/// A server that dies may not have reported the last heartbeats to the leader: those of half a
-/// tick, which is at most a quarter of the shortest session, and at most this with any tick up to 4
-/// s.
+/// The largest part of a timeout that holds do not count on.
+///
+/// A server that dies may not have reported the heartbeats of its last half tick to the leader.
+/// Half a tick is at most a quarter of the shortest session, and at most this long if a tick is at
+/// most 4 s.
 const UNTOLD_MAX: Duration = Duration::from_secs(2);
 
 /// The state of a session.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SessionStatus {
     Connected,
-    /// It has no connection, and may continue over another one.
+    /// The connection is lost, and the session may continue over another connection.
     Broken,
     Ended,
 }
@@ -28,7 +30,7 @@ pub(crate) enum SessionStatus {
 /// The connection of one session.
 pub(crate) struct SessionConnection {
     pub(crate) session: SessionInfo,
-    /// The timeout that the session asked for.
+    /// The timeout that the client asked for.
     pub(crate) asked: Duration,
     pub(crate) request_sizes: Arc<RequestSizes>,
     connection: Mutex<Option<Arc<Connection>>>,
@@ -38,7 +40,7 @@ pub(crate) struct SessionConnection {
 }
 
 impl SessionConnection {
-    /// Makes the connection of a session that `asked` for this timeout.
+    /// Makes the first connection of a session for which the client `asked` for this timeout.
     pub(crate) fn new(connection: Arc<Connection>, asked: Duration) -> Self {
         Self {
             session: connection.client().session().clone(),
@@ -50,7 +52,7 @@ impl SessionConnection {
         }
     }
 
-    /// Returns how long the session lives without a sign of life, as its present server has said.
+    /// Returns the timeout that the present server grants, at most the requested timeout.
     pub(crate) fn timeout(&self) -> Duration {
         self.asked.min(*self.timeout.lock())
     }
@@ -64,7 +66,7 @@ impl SessionConnection {
         }
     }
 
-    /// Reads the state of the node at `path`, if there is one, and watches it.
+    /// Reads the state of the node at `path`, if the node is there, and watches it.
     pub(crate) async fn stat_and_watch(&self, path: &str) -> DriverResult<(Option<Stat>, Watcher)> {
         let connection = self.current()?;
         let asking = connection.client().check_and_watch_stat(path);
@@ -76,14 +78,14 @@ impl SessionConnection {
     pub(crate) async fn settled(&self) {
         let mut states = self.state.subscribe();
         loop {
-            // Copied, since `current` looks at it, too.
+            // Copied, since `current` borrows the state, too.
             let state = *states.borrow_and_update();
             let is_settled = match state {
                 SessionStatus::Connected => self.current().is_ok(),
                 SessionStatus::Broken => false,
                 SessionStatus::Ended => true,
             };
-            // The end of a connection is noted soon, which is a change.
+            // The reattaching task soon notes the end of a connection, which changes the state.
             if is_settled || states.changed().await.is_err() {
                 return;
             }
@@ -94,18 +96,18 @@ impl SessionConnection {
         *self.state.borrow() == SessionStatus::Ended
     }
 
-    /// Returns the changes of the state. The receiver does not keep the connection open.
+    /// Returns a receiver of the state, which does not keep the connection open.
     pub(crate) fn states(&self) -> watch::Receiver<SessionStatus> {
         self.state.subscribe()
     }
 
-    /// Returns the end of the present connection, which does not keep it open.
+    /// Returns a future of the end of the present connection. It does not keep the connection open.
     pub(crate) fn end_of_connection(&self) -> Option<impl Future<Output = SessionState> + use<>> {
         let connection = self.connection.lock();
         connection.as_ref().map(|connection| connection.end())
     }
 
-    /// Continues over `connection`.
+    /// Continues the session over `connection`.
     pub(crate) fn connected(&self, connection: Arc<Connection>) {
         *self.timeout.lock() = connection.timeout();
         *self.connection.lock() = Some(connection);
@@ -125,7 +127,8 @@ impl SessionConnection {
 
 /// Returns the part of a session's timeout that counts for a hold with this lock delay.
 pub(crate) fn counted(timeout: Duration, lock_delay: Duration) -> Duration {
-    // Without the lock delay: the rest is as long as a session, since no ttl is shorter than one.
+    // The shortest session is at most the timeout without the lock delay: no ttl is shorter than a
+    // session.
     let shortest = timeout.saturating_sub(lock_delay);
     timeout - UNTOLD_MAX.min(shortest / 4)
 }

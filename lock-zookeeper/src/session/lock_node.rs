@@ -5,18 +5,18 @@ use zookeeper_client::{CreateMode, Error as ZooKeeperError};
 use crate::error::DriverResult;
 use crate::session::requests::Session;
 
-/// The data of the containers that this library creates. A server does not say which nodes are
-/// containers, and those of other clients are not deleted.
+/// The data that marks the containers of this library. A server does not report which nodes are
+/// containers, and the nodes of other clients are not deleted.
 const OURS: &[u8] = b"polylock";
 
 impl Session {
-    /// Creates the missing nodes of `levels` from the top. All levels but the operator's are
-    /// containers, which the server deletes at some time after they have become empty.
+    /// Creates the missing nodes of `levels` from the top. All levels below the chroot are
+    /// containers, which the server deletes some time after they have become empty.
     ///
     /// # Errors
     ///
-    /// The error and the path of the level that is missing and may not be created, or that failed
-    /// for another reason.
+    /// The error and the path of a missing level that the user may not create, or of a level that
+    /// failed for another reason.
     pub(crate) async fn make<'a>(
         &self,
         levels: impl Iterator<Item = (&'a str, bool)>,
@@ -39,9 +39,9 @@ impl Session {
         for (path, made) in making {
             match connection.answer(made).await {
                 Ok(_) | Err(ZooKeeperError::NodeExists) => refused = None,
-                // The user may lack the permission to create a level that exists, as the creation
-                // of the level below it shows. If no level below can be created either, the lowest
-                // refused one is missing.
+                // The user may lack the permission to create a level that exists. The creation of
+                // the level below shows that. If no lower level can be created, the lowest refused
+                // level is missing.
                 Err(ZooKeeperError::NoNode) => {
                     refused = refused.or(Some((ZooKeeperError::NoNode, path)))
                 }
@@ -52,7 +52,7 @@ impl Session {
     }
 
     /// Deletes the container at `path` if this library created it and it is empty. Returns true if
-    /// it is gone.
+    /// the node is gone.
     pub(crate) async fn delete_if_empty(&self, path: &str) -> DriverResult<bool> {
         let connection = self.link.current()?;
         let client = connection.client();
@@ -62,7 +62,7 @@ impl Session {
             looked => return looked.map(|_| false),
         }
         match connection.answer(client.delete(path, None)).await {
-            // A claim has come in between.
+            // A claim has entered in the meantime.
             Err(ZooKeeperError::NotEmpty) => Ok(false),
             Ok(()) | Err(ZooKeeperError::NoNode) => Ok(true),
             Err(error) => Err(error),

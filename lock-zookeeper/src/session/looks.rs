@@ -1,9 +1,9 @@
-//! The looks at queues that callers share.
+//! Looks at queues, whose answers several callers share.
 //!
-//! A server lists a queue as a whole, so a crowd in which each claim looks for itself reads the
-//! square of its length, and the requests that keep holds alive wait behind that. Here one look at
-//! a queue is under way at a time, and answers all callers that asked before it was sent. Few
-//! queues are looked at at once in a session.
+//! A server lists a queue as a whole. If each of n claims looked by itself, the server would read
+//! n² claims, and the requests that keep holds alive would wait. So only one look at a queue is
+//! under way at a time. It answers all callers that asked before it was sent. And a session looks
+//! at few queues at once.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,16 +15,16 @@ use tokio::sync::{Semaphore, oneshot};
 use crate::error::DriverResult;
 use crate::queue::QueueListing;
 
-/// The largest number of looks at once in a session.
+/// The largest number of looks that a session has under way.
 const LOOKS_AT_ONCE: usize = 8;
 
-/// The time that a queue is remembered.
+/// The time for which the last listing of a queue is kept.
 const REMEMBERED: Duration = Duration::from_secs(5);
 
-/// The number of queues from which on old ones are forgotten.
+/// The number of queues from which on old listings are removed.
 const QUEUES_MIN: usize = 64;
 
-/// A queue, and when the request was sent that confirmed its session.
+/// The moment at which the request was sent that confirmed the session, and the listing.
 pub(crate) type ConfirmedListing = (Moment, Arc<QueueListing>);
 
 type Answer = oneshot::Sender<DriverResult<ConfirmedListing>>;
@@ -41,7 +41,7 @@ struct QueueLooks {
     is_under_way: bool,
     /// The callers that wait for the next look.
     waiting: Vec<Answer>,
-    /// The queue that was seen last, and when that was requested.
+    /// When the last look was requested, and its listing.
     last: Option<(Moment, ConfirmedListing)>,
 }
 
@@ -62,8 +62,8 @@ impl Looks {
         (*sent > moment).then(|| listing.clone())
     }
 
-    /// Has the next look at the queue of `lock` send `answer`. Returns true if no look is under
-    /// way, so that the caller has to begin one.
+    /// Adds a caller to the next look at the queue of `lock`. Returns true if no look is under way,
+    /// so that the caller has to begin the look.
     pub(super) fn ask(&self, lock: &Arc<str>, answer: Answer) -> bool {
         let mut queues = self.queues.lock();
         if queues.len() >= QUEUES_MIN && !queues.contains_key(lock) {
@@ -78,8 +78,8 @@ impl Looks {
         !std::mem::replace(&mut looks.is_under_way, true)
     }
 
-    /// Returns the callers that the next look at the queue of `lock` answers; `None` if there are
-    /// none, so that no look is under way any more.
+    /// Returns the callers that the next look at the queue of `lock` answers. Without callers
+    /// returns `None`, and notes that no look is under way.
     pub(super) fn begin(&self, lock: &Arc<str>) -> Option<Vec<Answer>> {
         let mut queues = self.queues.lock();
         let looks = queues.get_mut(lock)?;
@@ -90,7 +90,7 @@ impl Looks {
             .then(|| std::mem::take(&mut looks.waiting))
     }
 
-    /// Notes what a look at the queue of `lock` has shown that was sent at `sent`.
+    /// Keeps the listing of a look at the queue of `lock` that was sent at `sent`.
     pub(super) fn remember(&self, lock: &Arc<str>, sent: Moment, listing: ConfirmedListing) {
         if let Some(looks) = self.queues.lock().get_mut(lock) {
             looks.last = Some((sent, listing));

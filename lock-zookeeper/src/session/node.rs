@@ -14,20 +14,20 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// Returns its name in the queue.
+    /// Returns the name of the node in the queue.
     pub(crate) fn name(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or_default()
     }
 }
 
-/// The outcome of a claim: its node, and its queue.
+/// The answers to a new claim: its node, and its queue.
 pub(crate) struct Joined {
     pub(crate) node: DriverResult<Node>,
     pub(crate) queue: DriverResult<Arc<QueueListing>>,
 }
 
 impl Joined {
-    /// Makes the outcome of a claim that was not sent.
+    /// Makes the answers to a claim that was not sent.
     pub(crate) fn refused(error: ZooKeeperError) -> Self {
         Self {
             node: Err(error.clone()),
@@ -47,7 +47,7 @@ pub(super) fn made(
     })
 }
 
-/// Returns true if there was a node to delete.
+/// Returns true if the node was there.
 pub(super) fn was_there(removed: DriverResult<()>) -> DriverResult<bool> {
     match removed {
         Ok(()) => Ok(true),

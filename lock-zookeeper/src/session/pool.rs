@@ -1,4 +1,4 @@
-//! The sessions on one runtime: one for each ttl in use.
+//! The sessions on one runtime, with a session for each ttl in use.
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
@@ -29,7 +29,7 @@ const SHORTEST_TTL: Duration = Duration::from_secs(1);
 /// The time that an unused session stays open.
 const IDLE_LIMIT: Duration = Duration::from_secs(10);
 
-/// The time that a shorter session is used at once, after the right one could not be opened.
+/// The time for which open shorter sessions are preferred after a session could not be opened.
 const REFUSED: Duration = Duration::from_secs(5);
 
 /// The interval at which sessions are checked.
@@ -44,7 +44,7 @@ pub(crate) struct SessionOptions {
     pub(crate) deadlines: Deadlines,
 }
 
-/// Opens sessions on one runtime, and closes unused ones.
+/// The sessions on one runtime. Opens sessions on demand, and closes unused sessions.
 pub(crate) struct SessionPool {
     options: SessionOptions,
     runtime: Handle,
@@ -55,7 +55,7 @@ pub(crate) struct SessionPool {
 #[derive(Default)]
 struct TtlSession {
     session: Mutex<Option<Arc<Session>>>,
-    /// When opening one failed last.
+    /// When opening the session failed last.
     refused: Mutex<Option<Moment>>,
     opening: Arc<FairMutex<()>>,
 }
@@ -68,8 +68,8 @@ impl SessionOptions {
         loop {
             match self.connect(ttl).await {
                 Ok(probe) => return Ok(probe.timeout()),
-                // The server may allow one more connection from this address, and not have closed
-                // the last probe's yet.
+                // The server may allow only one more connection from this address, and may not yet
+                // have closed the connection of the last probe.
                 Err(error) if error.is_retryable() && Clock::Boot.now() < ends => {
                     tokio::time::sleep(backoff.next_pause()).await;
                 }
@@ -81,7 +81,7 @@ impl SessionOptions {
     /// Opens a session for `ttl`.
     async fn connect(&self, ttl: Duration) -> Result<Arc<Connection>> {
         let connector = &self.reattaching.connector;
-        // The driver's futures are large.
+        // Boxed: the driver's futures are large.
         let opening = Box::pin(connector.open(ttl));
         let opened = self.deadlines.timeout(OPENING_LIMIT, opening).await;
         opened.unwrap_or_else(|| Err(no_answer(OPENING_LIMIT).with_server(connector.address())))
@@ -97,9 +97,11 @@ impl SessionPool {
         })
     }
 
-    /// Returns the session of this length, lock delay included. If the server allows no further
-    /// connection from this address, returns the longest open session below it. A session whose
-    /// caller is gone when it opens is there for the next caller.
+    /// Returns the session for `ttl`, which includes the lock delay.
+    ///
+    /// If the server allows no further connection from this address, returns the longest open
+    /// session below `ttl`. A session whose caller was dropped before it opened serves the next
+    /// caller.
     pub(crate) async fn session(
         &self,
         ttl: Duration,
@@ -121,7 +123,7 @@ impl SessionPool {
     }
 
     async fn open(&self, pooled: Arc<TtlSession>, ttl: Duration) -> Result<Arc<Session>> {
-        // Wait here, so that a caller that gives up leaves the queue.
+        // Wait outside the spawned task, so that a dropped caller leaves the queue.
         let turn = Arc::clone(&pooled.opening).lock_owned().await;
         if let Some(session) = pooled.current() {
             return Ok(session);
@@ -148,12 +150,12 @@ impl SessionPool {
             .find_map(|(_, pooled)| pooled.current())
     }
 
-    /// Returns the shortest and the longest session that the server grants, found by asking for
-    /// less and for more.
+    /// Returns the shortest and the longest session that the server grants. Requests less and more
+    /// than that to find both.
     pub(crate) async fn bounds(&self) -> Result<RangeInclusive<Duration>> {
         let options = self.options.clone();
         let asking = async move {
-            // One after the other: the server may allow few connections from an address.
+            // In sequence: the server may allow few connections from an address.
             let shortest = options.negotiated(SHORTEST_TTL).await?;
             let longest = options.negotiated(*TTL_RANGE.end()).await?;
             Ok(shortest.max(SHORTEST_TTL)..=longest)
@@ -177,7 +179,8 @@ impl SessionPool {
         if let Some(pooled) = sessions.get(&ttl) {
             return Arc::clone(pooled);
         }
-        // An entry without another handle has no session, and none is being opened for it.
+        // Keep entries with a session, and entries with a second handle, for which a caller opens a
+        // session.
         sessions.retain(|_, pooled| Arc::strong_count(pooled) > 1 || pooled.current().is_some());
         let pooled = Arc::<TtlSession>::default();
         sessions.insert(ttl, Arc::clone(&pooled));
@@ -198,7 +201,7 @@ impl TtlSession {
         refused.is_some_and(|at| Clock::Boot.now().since(at) < REFUSED)
     }
 
-    /// Removes the session if it is still this one.
+    /// Removes `session`, if no later session has replaced it.
     fn forget(&self, session: &Session) {
         let mut current = self.session.lock();
         current.take_if(|current| std::ptr::eq(&**current, session));
@@ -261,7 +264,7 @@ async fn give_back_what_is_left(
     }
 }
 
-/// Reports the end of a session, and closes it if it was unused for a while.
+/// Reports the end of a session to its claims. Closes a session that was unused for a while.
 async fn look_after(
     session: Weak<Session>,
     pooled: Weak<TtlSession>,
@@ -286,7 +289,7 @@ async fn look_after(
         if registry.are_needed_in(&session) {
             session.touch();
         } else if session.is_retired() {
-            // The session closes with its last handle, and its remaining nodes go with it.
+            // The session closes with its last handle, which deletes its remaining nodes.
             registry.leave_all_in(&session);
         }
         let idle = Clock::Boot.now().since(session.idle_since());

@@ -1,11 +1,14 @@
-//! Continues a session over a new connection after the last one was lost.
+//! Continues sessions over new connections after the loss of the last connection.
 //!
-//! With each connection a server decides anew how long the session lives, by its own limits. That
-//! counts from when it receives the request, even if its answer never arrives. So before the client
-//! asks a server to continue a session, a short session of its own finds out what the server grants
-//! for the same request, and no hold counts on more from then on. Both go to the same server. Only
-//! if one address stands for several members with different limits, and the answer is lost, another
-//! member may have received the request.
+//! Invariant: no hold counts on more than a server may have granted to its session.
+//!
+//! Why: with each connection a server sets the timeout of the session anew, by its own limits. The
+//! new timeout counts from when the server receives the request, even if its answer is lost. So the
+//! client first opens a short session with the same request at the same server. From then on no
+//! hold counts on more than that session was granted.
+//!
+//! Breaks if: one address belongs to several members with different limits, and the answer is lost.
+//! Then another member may have received the request.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -21,34 +24,34 @@ use crate::connection::open::Connection;
 use crate::session::connection::SessionConnection;
 use crate::session::requests::Session;
 
-/// Pauses between attempts to reach any server.
+/// The shortest and the longest pause between two rounds over all servers.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// The largest number of sessions that are reattached at once.
 const AT_ONCE: usize = 4;
 
-/// The time for which a failed server is tried last.
+/// The time for which a server that failed is tried last.
 const LAST: Duration = Duration::from_secs(5);
 
 /// The time that one attempt at one server may take.
 const ATTEMPT_LIMIT: Duration = Duration::from_secs(3);
 
-/// The time to wait for the end of the short session.
+/// The time that the client waits for the end of the short session.
 pub(crate) const CLOSING_LIMIT: Duration = Duration::from_millis(500);
 
 /// The reattachment of a client's sessions.
 pub(crate) struct Reattaching {
     pub(crate) connector: Arc<Connector>,
-    /// The records keep sessions open.
+    /// Weak, since the records keep sessions open.
     registry: Weak<ClaimRegistry>,
     /// Limits the connections that a client needs in addition to its sessions.
     turns: Semaphore,
-    /// When servers failed last.
+    /// When each server failed last.
     failed: Mutex<HashMap<String, Moment>>,
 }
 
-/// Ends a session when its reattachment ends, also by its runtime.
+/// A guard that ends a session when its reattachment ends, also at the end of the runtime.
 struct Ending(Weak<SessionConnection>);
 
 impl Drop for Ending {
@@ -77,7 +80,7 @@ impl Reattaching {
     ) {
         let _ending = Ending(Weak::clone(&link));
         loop {
-            // Neither handle may be kept during the wait: dropping the last one closes the session.
+            // Keep neither handle during the wait: dropping the last handle closes the session.
             let Some(end) = link.upgrade().and_then(|link| link.end_of_connection()) else {
                 return;
             };
@@ -91,12 +94,13 @@ impl Reattaching {
                 return;
             };
             link.connected(connection);
-            // Watches of the lost connection reported nothing, so all holds are renewed.
+            // Watches do not outlive their connection, so deletions may be missed. The limit has
+            // all holds renewed.
             self.limit(&session, link.timeout());
         }
     }
 
-    /// Returns all servers, with those that failed lately last.
+    /// Returns all servers. Servers that failed lately come last.
     fn servers(&self) -> Vec<&str> {
         let now = Clock::Boot.now();
         let failed = self.failed.lock();
@@ -122,8 +126,8 @@ impl Reattaching {
         link: &SessionConnection,
         session: &Weak<Session>,
     ) -> Option<Arc<Connection>> {
-        // No server has the session then. Servers end sessions at the next tick after their
-        // timeout, and no tick is longer than half of that.
+        // By then no server has the session. Servers end a session at the next tick after its
+        // timeout, and no tick is longer than half of that timeout.
         let ends = Clock::Boot.now().plus(link.timeout() * 3 / 2);
         let mut backoff = Backoff::new(PAUSE_MIN, PAUSE_MAX);
         loop {
@@ -173,11 +177,12 @@ impl Reattaching {
         let (given, closed) = (probe.timeout().min(link.asked), probe.end());
         drop(probe);
         self.limit(session, given);
-        // The server may allow no other connection from this address.
+        // Wait for the end: the server may allow no other connection from this address.
         let _state = tokio::time::timeout(CLOSING_LIMIT, closed).await;
         let info = Some(&link.session);
         let connection = self.connector.connect(server, link.asked, info).await?;
-        // The driver forgets which state the session has seen, and another member may be behind it.
+        // The driver forgets which state the session has seen, and this member may lag behind that
+        // state.
         let asked = connection.get();
         asked.answer(asked.client().sync("/")).await?;
         let connection = connection.ready();

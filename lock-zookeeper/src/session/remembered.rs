@@ -5,7 +5,7 @@ use std::hash::Hash;
 
 use lock_core::backend::Mutex;
 
-/// The largest number of values; then all are forgotten.
+/// The largest number of values. A further value makes the set forget all earlier values.
 const REMEMBERED: usize = 1024;
 
 /// A set of bounded size.

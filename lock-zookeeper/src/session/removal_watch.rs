@@ -21,7 +21,7 @@ impl WatchedNode {
     pub(crate) async fn tell(self, registry: Weak<ClaimRegistry>) {
         match self.watcher.changed().await.map(|event| event.event_type) {
             Some(EventType::NodeDeleted) => self.loss.lost(LossReason::Removed),
-            // The task of the session reports its end.
+            // The task that looks after the session reports its end.
             Some(EventType::Session) => {}
             Some(
                 EventType::NodeCreated

@@ -1,9 +1,9 @@
 //! One session with the ensemble, and the requests in it.
 //!
-//! The driver sends a request when it is called, before its future is polled, and servers answer
-//! the requests of a session in order. So requests are sent one behind the other and then awaited
-//! together, and a later clean-up cannot overtake what it cleans up. What has [gathered](Batches)
-//! is sent first.
+//! The driver sends a request when its method is called, before the future is polled. Servers
+//! answer the requests of a session in order. So this module sends several requests before it
+//! awaits their answers, and a clean-up cannot overtake the request that it cleans up.
+//! [Gathered](Batches) requests are sent first.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -29,10 +29,10 @@ use crate::session::shared_watches::{SharedWatch, SharedWatches};
 /// in one transaction, which has to be shorter than a megabyte (`jute.maxbuffer`, ZOOKEEPER-4306).
 const LOAD_MAX: usize = 512 * 1024;
 
-/// Stands for any version of a node.
+/// The version that matches any version of a node.
 const ANY_VERSION: i32 = -1;
 
-/// A session; dropping it closes it and deletes its nodes.
+/// A session with the ensemble. Dropping it closes the session, which deletes its nodes.
 pub(crate) struct Session {
     pub(crate) link: Arc<SessionConnection>,
     pub(crate) looks: Looks,
@@ -45,7 +45,7 @@ pub(crate) struct Session {
     pub(super) acls: Acls<'static>,
     used: Mutex<Moment>,
     retired: AtomicBool,
-    /// The bytes of the paths of the claims in it.
+    /// The sum of the path lengths of its claims, in bytes.
     load: AtomicUsize,
 }
 
@@ -72,18 +72,17 @@ impl Session {
         }
     }
 
-    /// Returns how long a hold with this lock delay counts, the delay included, from a request that
-    /// the leader has confirmed.
+    /// Returns how long a hold counts from a confirmed request, its lock delay included.
     pub(crate) fn ttl(&self, lock_delay: Duration) -> Duration {
         counted(self.link.timeout(), lock_delay)
     }
 
-    /// Returns true if new claims may use it.
+    /// Returns true if new claims may use the session.
     pub(crate) fn is_fit(&self) -> bool {
         self.load.load(Ordering::SeqCst) < LOAD_MAX && self.is_open()
     }
 
-    /// Returns true if it is neither retired nor ended.
+    /// Returns true if the session is neither retired nor ended.
     pub(crate) fn is_open(&self) -> bool {
         !self.is_retired() && !self.has_ended()
     }
@@ -92,7 +91,7 @@ impl Session {
         self.retired.load(Ordering::SeqCst)
     }
 
-    /// Notes that a claim with a path of `size` bytes is in it.
+    /// Adds a claim with a path of `size` bytes to the load of the session.
     pub(crate) fn load(&self, size: usize) {
         self.load.fetch_add(size, Ordering::SeqCst);
     }
@@ -105,12 +104,12 @@ impl Session {
         self.link.has_ended()
     }
 
-    /// Closes the session as soon as it has no claims.
+    /// Takes no new claims, and has the session closed as soon as none of its claims is in use.
     pub(crate) fn retire(&self) {
         self.retired.store(true, Ordering::SeqCst);
     }
 
-    /// Notes that it is in use.
+    /// Notes that the session is in use.
     pub(crate) fn touch(&self) {
         *self.used.lock() = Clock::Boot.now();
     }
@@ -120,7 +119,7 @@ impl Session {
         *self.used.lock()
     }
 
-    /// Creates a claim's node in the queue of `lock`, and lists the queue right behind it.
+    /// Creates a claim's node in the queue of `lock`, and lists the queue after that.
     pub(crate) async fn join(&self, lock: &Arc<str>, prefix: &str) -> Joined {
         let start = format!("{lock}/{prefix}");
         let sent = Clock::Boot.now();
@@ -131,8 +130,7 @@ impl Session {
         joined
     }
 
-    /// Lists the queue of `lock` as it was when the last transaction of this session was answered,
-    /// or later.
+    /// Lists the queue of `lock`, no older than the last answered transaction of this session.
     pub(crate) async fn list(&self, lock: &str) -> DriverResult<Vec<String>> {
         let connection = self.link.current()?;
         let listing = connection.client().list_children(lock);
@@ -145,8 +143,8 @@ impl Session {
             .lately(self.link.timeout(), Clock::Boot.now())
     }
 
-    /// Lists the queue of `lock` through the leader, so that it has all that was confirmed to any
-    /// client before.
+    /// Lists the queue of `lock` through the leader. The listing has all changes that were
+    /// confirmed to any client before.
     pub(crate) async fn look(&self, lock: &str) -> DriverResult<Vec<String>> {
         self.batches.flush();
         let connection = self.link.current()?;
@@ -166,16 +164,17 @@ impl Session {
         confirming.await.and(children)
     }
 
-    /// Confirms the session by a transaction of the members that changes nothing. The request is
-    /// sent at once.
+    /// Confirms the session by a transaction of the members that changes nothing.
     ///
-    /// A leader that is cut off from the others answers a mere `sync` until it notices, while the
-    /// others may have a new leader, by whose clock the session ends.
+    /// Why not `sync`: a leader that is cut off answers it until it notices. By then the other
+    /// members may have a new leader, whose clock ends the session.
     pub(crate) async fn confirm(&self) -> DriverResult<()> {
         let connection = self.link.current()?;
         self.confirm_over(&connection).await
     }
 
+    /// Sends the request of [`confirm`](Self::confirm) at once, and returns the wait for its
+    /// answer.
     fn confirm_over<'a>(
         &'a self,
         connection: &'a Connection,
@@ -226,14 +225,14 @@ impl Session {
             .await
     }
 
-    /// Like [`has`](Self::has), and watches the node.
+    /// Like [`has`](Self::has), but also watches the node.
     pub(crate) async fn has_and_watches(&self, node: &Node) -> DriverResult<Option<Watcher>> {
         let (stat, watcher) = self.link.stat_and_watch(&node.path).await?;
         Ok(self.is(node, stat).then_some(watcher))
     }
 
     /// Reads `nodes` in one request, and returns for each whether it is there. Nodes that the user
-    /// may not read are then looked for one by one.
+    /// may not read are then looked for with a request each.
     pub(crate) async fn have(&self, nodes: &[&Node]) -> Vec<DriverResult<bool>> {
         let paths: Vec<&str> = nodes.iter().map(|node| &*node.path).collect();
         let answers = match self.read(&paths).await {
@@ -274,8 +273,8 @@ impl Session {
         connection.answer_to(request_size, reading.commit()).await
     }
 
-    /// Checks that the server reads several nodes in one request, as servers before version 3.6 do
-    /// not.
+    /// Checks that the server can read several nodes in one request. Servers before version 3.6
+    /// cannot.
     pub(crate) async fn reads_together(&self) -> DriverResult<()> {
         self.read(&["/"]).await.map(drop)
     }
@@ -295,12 +294,12 @@ impl Session {
         stat.ephemeral_owner == self.link.session.id().0
     }
 
-    /// Watches the claim at `path`, together with other waiters.
+    /// Watches the claim at `path`; waiters of the session share the watch.
     pub(crate) fn watch(&self, path: &str) -> SharedWatch {
         self.shared_watches.watch(&self.link, path)
     }
 
-    /// Watches the queue of `lock` for claims that come or go.
+    /// Watches the queue of `lock` for created and deleted claims.
     pub(crate) async fn watch_queue(&self, lock: &str) -> DriverResult<Watcher> {
         let connection = self.link.current()?;
         let asking = connection.client().list_and_watch_children(lock);
@@ -308,8 +307,8 @@ impl Session {
         Ok(connection.watcher(watcher))
     }
 
-    /// Changes the node at `path`, so that its watchers look again. The answer is not awaited: they
-    /// also look again by themselves after a while.
+    /// Changes the node at `path`, so that its watchers look again. The answer is not awaited,
+    /// since watchers look again after a while in any case.
     pub(crate) fn signal(&self, path: &str) {
         if let Ok(connection) = self.link.current() {
             drop(connection.client().set_data(path, &[], None));

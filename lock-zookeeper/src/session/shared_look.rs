@@ -13,7 +13,7 @@ use crate::session::requests::Session;
 
 impl Session {
     /// Looks at the queue of `lock` through the leader, and confirms the session. Callers that ask
-    /// while a look is under way share the next one.
+    /// while a look is under way share the next look.
     pub(crate) async fn look_together(
         self: &Arc<Self>,
         lock: &Arc<str>,
@@ -21,7 +21,7 @@ impl Session {
         let (answer, mut answered) = oneshot::channel();
         let answer = if self.looks.ask(lock, answer) {
             let looking = look_while_wanted(Arc::clone(self), Arc::clone(lock));
-            // The looks of later callers go on without this one.
+            // Detached: the looks for later callers continue when this caller is dropped.
             let looking = Detached::new(&self.runtime, looking);
             tokio::select! {
                 biased;

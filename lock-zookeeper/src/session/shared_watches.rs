@@ -1,4 +1,4 @@
-//! Watches that waiters of a session share: one on the server for each claim.
+//! Watches that the waiters of a session share: the server has at most one for each claim.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,22 +10,22 @@ use lock_core::backend::Mutex;
 use crate::error::DriverResult;
 use crate::session::connection::SessionConnection;
 
-/// The number of paths from which on unused ones are removed.
+/// The number of paths from which on unused paths are removed.
 const SWEEP_MIN: usize = 64;
 
 type Opening = BoxFuture<'static, DriverResult<Option<ClaimWatch>>>;
 
-/// A watch that is requested or open. It ends with its last handle.
+/// A watch that is requested or open. The watch ends when its last handle is dropped.
 pub(crate) type SharedWatch = Shared<Opening>;
 
-/// A claim that is watched.
+/// A watched claim.
 #[derive(Clone)]
 pub(crate) struct ClaimWatch {
-    /// The number of its changes before the watch.
+    /// The number of changes of the node before the watch.
     pub(crate) changes: i32,
     /// True for an ephemeral node, as claims are.
     pub(crate) is_ephemeral: bool,
-    /// Resolves at its change, or at the end of the connection.
+    /// Resolves at the next change of the node, or at the end of the connection.
     pub(crate) changed: Shared<BoxFuture<'static, ()>>,
 }
 

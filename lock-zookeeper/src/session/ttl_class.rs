@@ -1,14 +1,16 @@
-//! Chooses the length of a hold's session: one of few, since each session is a connection.
+//! Chooses the timeout of a hold's session. Few timeouts are in use, since each session is a
+//! connection.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// The lengths of sessions, in seconds; beyond the longest, whole multiples of that.
+/// The timeouts of sessions, in seconds. Longer timeouts are whole multiples of the last.
 const CLASSES: [u64; 16] = [1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 40, 60, 90, 120, 180];
 
-/// Returns the length of the session for a hold with this ttl and lock delay: the longest class up
-/// to their sum, within the `bounds` of the server. If that would take more than half of the ttl,
-/// as a long lock delay may, returns the exact sum.
+/// Returns the timeout of the session for a hold with this ttl and lock delay.
+///
+/// That is the longest class up to their sum, within the `bounds` of the server. If the class
+/// leaves less than half of the ttl, as with a long lock delay, the timeout is the exact sum.
 pub(crate) fn class(
     ttl: Duration,
     lock_delay: Duration,
@@ -81,7 +83,7 @@ mod tests {
         let shortest = Duration::from_millis(1_500);
         let bounds = shortest..=seconds(15);
         assert_eq!(class(Duration::from_millis(1_700), NONE, &bounds), shortest);
-        // Refused later, with what the server gives.
+        // The pool refuses this timeout, with the shortest timeout in the error.
         assert_eq!(class(seconds(1), NONE, &bounds), seconds(1));
     }
 

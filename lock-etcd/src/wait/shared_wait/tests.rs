@@ -1,4 +1,4 @@
-//! The news for waiters of one client, whatever comes first.
+//! Tests of the news for the waiters of one client, in any order of events.
 
 use super::*;
 use lock_core::Mode::{Exclusive, Shared};
@@ -59,7 +59,7 @@ fn what_was_heard_is_not_forgotten_for_what_was_seen_before() {
     wait.note_gone(b"1", 4);
     assert!(matches!(wait.advance(), WaitStep::End));
     assert!(matches!(first.try_recv(), Ok(TurnNews::Next)));
-    // The answer to its take has been on its way for longer than the news.
+    // The answer to the take was delayed for longer than the news.
     let seen = QueueSnapshot::of(
         3,
         &[(1, "1", Exclusive), (2, "2", Shared), (3, "3", Shared)],
@@ -68,7 +68,7 @@ fn what_was_heard_is_not_forgotten_for_what_was_seen_before() {
     assert!(matches!(wait.advance(), WaitStep::List(_)));
 }
 
-/// Another process releases its claim `x` and takes its name again (as `KeyPool` has it) while we look.
+/// Another process releases its claim `x` during a look, and uses the key of `x` again.
 #[test]
 fn a_look_takes_out_only_the_claim_that_it_looked_for() {
     let wait = SharedWait::new("q/");
@@ -83,8 +83,8 @@ fn a_look_takes_out_only_the_claim_that_it_looked_for() {
     ));
     let looks = wait.looks();
     assert_eq!(looks.len(), 2);
-    // Revision 18: x is deleted; 20: it is put there anew, behind w; 30: a second waiter of ours, whose take
-    // was answered with the list.
+    // Revision 18 deletes x, and 20 creates x again, behind w. In 30 a second waiter of this client
+    // enters, and the answer to its take is this list.
     let seen = QueueSnapshot::of(
         30,
         &[
@@ -94,14 +94,15 @@ fn a_look_takes_out_only_the_claim_that_it_looked_for() {
         ],
     );
     let mut second = enter(&wait, (30, "b"), seen);
-    // The look is answered in revision 30: w is there as created in 15, x is not as created in 10.
+    // The look is answered in revision 30: w is there as created in 15, x is not there as created
+    // in 10.
     wait.note_looks(&looks, &[(30, true), (30, false)], Clock::Boot.now());
     assert!(matches!(
         wait.advance(),
         WaitStep::Watch(..) | WaitStep::List(_)
     ));
     assert!(matches!(first.try_recv(), Ok(TurnNews::Next)), "w is next");
-    // w gives its lock back: now it is the turn of x.
+    // The holder of w releases: now x may hold the key.
     wait.note_gone(b"w", 35);
     let _step = wait.advance();
     let told = second.try_recv();
@@ -111,7 +112,7 @@ fn a_look_takes_out_only_the_claim_that_it_looked_for() {
     );
 }
 
-/// A claim that a look found gone has gone as surely as one of which that was told.
+/// A claim that a look found missing counts as deleted, like a claim whose deletion was reported.
 #[test]
 fn what_a_look_found_gone_is_not_waited_for_again() {
     let wait = SharedWait::new("q/");
@@ -124,7 +125,7 @@ fn what_a_look_found_gone_is_not_waited_for_again() {
     wait.note_looks(&looks, &[(40, true), (40, false)], Clock::Boot.now());
     let _step = wait.advance();
     assert!(matches!(first.try_recv(), Ok(TurnNews::Next)));
-    // An answer that was on its way for longer.
+    // An answer that was delayed for longer.
     let seen = QueueSnapshot::of(
         17,
         &[(10, "x", Exclusive), (15, "w", Shared), (17, "b", Shared)],
