@@ -71,10 +71,14 @@ impl LeaseStore for Client {
                 Ok(answer) => released(&answer),
             },
             outcome = elsewhere.as_mut() => match outcome {
-                Ok(Released::AlreadyLost) => match asking.await {
-                    Ok(answer) => released(&answer),
-                    Err(_) => outcome,
-                },
+                Ok(Released::AlreadyLost) => {
+                    let runtime = command.runtime();
+                    let late = self.deadlines.timeout_while_driven(RELEASE_LIMIT, runtime, asking);
+                    match late.await {
+                        Some(Ok(answer)) => released(&answer),
+                        Some(Err(_)) | None => outcome,
+                    }
+                }
                 outcome => outcome,
             },
         }

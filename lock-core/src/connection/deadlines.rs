@@ -1,12 +1,13 @@
 //! Timeouts of requests, without a timer for each.
 
 use std::collections::BTreeMap;
-use std::future::{Future, poll_fn};
+use std::future::{Future, pending, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
 use crate::backend::{Attendance, Clock, KeeperRuntime, Moment, OnDemand};
@@ -18,6 +19,9 @@ const ROUND: Duration = Duration::from_millis(250);
 /// Number of polls that a request gets after its limit. A runtime that was busy until then has not
 /// read its sockets, and the reading task may have to wake others before the request is answered.
 const LAST_TURNS: u32 = 3;
+
+/// The time within which a runtime that makes progress runs a task that is ready.
+const TURN_LIMIT: Duration = Duration::from_millis(200);
 
 /// Timeouts for requests that are nearly always answered long before their limit.
 ///
@@ -101,6 +105,31 @@ impl Deadlines {
             biased;
             answer = request => Some(answer),
             () = last_turns => None,
+        }
+    }
+
+    /// Like [`timeout`](Self::timeout), but waits for 200 ms only if `runtime`, which drives the
+    /// connection of the request, makes no progress.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the request.
+    pub async fn timeout_while_driven<F: Future>(
+        &self,
+        limit: Duration,
+        runtime: &Handle,
+        request: F,
+    ) -> Option<F::Output> {
+        let stands_still = async {
+            let turn = self.timeout(TURN_LIMIT, runtime.spawn(async {})).await;
+            if matches!(turn, Some(Ok(()))) {
+                pending::<()>().await;
+            }
+        };
+        tokio::select! {
+            biased;
+            answer = self.timeout(limit, request) => answer,
+            () = stands_still => None,
         }
     }
 
@@ -231,7 +260,7 @@ impl Drop for Timer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::future::{pending, ready};
+    use std::future::ready;
     use std::io::Write;
 
     use tokio::io::AsyncReadExt;
@@ -301,6 +330,21 @@ mod tests {
         let asking = deadlines.timeout(limit, answered);
         let ((), (), outcome) = tokio::join!(busy, reading, asking);
         assert_eq!(outcome, Some(Ok(7)));
+    }
+
+    #[tokio::test]
+    async fn a_late_answer_counts_while_its_runtime_is_driven() {
+        let deadlines = at_home();
+        let (late, long) = (tokio::time::sleep(TURN_LIMIT * 2), Duration::from_secs(60));
+        let here = Handle::current();
+        let answer = deadlines.timeout_while_driven(long, &here, late).await;
+        assert_eq!(answer, Some(()));
+        let idle = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap();
+        let waiting = deadlines.timeout_while_driven(long, idle.handle(), pending::<()>());
+        assert_eq!(waiting.await, None, "a runtime that nothing drives");
+        idle.shutdown_background();
     }
 
     #[tokio::test(start_paused = true)]

@@ -68,12 +68,15 @@ impl Client {
                 found => found,
             },
             outcome = elsewhere.as_mut() => match outcome {
-                // The caller's request may have come first. Its answer may take up to the full
-                // limit.
-                Ok(0) => match self.deadlines.timeout(RELEASE_LIMIT, here).await {
-                    Some(Ok(found)) => Ok(found),
-                    Some(Err(_)) | None => Ok(0),
-                },
+                // The caller's request may have come first, and have its answer later.
+                Ok(0) => {
+                    let runtime = &command.releasing.runtime;
+                    let late = self.deadlines.timeout_while_driven(RELEASE_LIMIT, runtime, here);
+                    match late.await {
+                        Some(Ok(found)) => Ok(found),
+                        Some(Err(_)) | None => Ok(0),
+                    }
+                }
                 Err(_) => here.await,
                 found => found,
             },

@@ -153,6 +153,11 @@ impl SharedConnection {
         }
     }
 
+    /// Returns the runtime that drives the connection.
+    pub(crate) fn runtime(&self) -> &Handle {
+        self.open.runtime()
+    }
+
     /// Returns time and latency of the server's last answer.
     pub(crate) fn replies(&self) -> LastReply {
         self.replies.last()

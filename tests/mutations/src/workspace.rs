@@ -46,13 +46,17 @@ impl Copy {
         }
         for file in wanted {
             let (from, to) = (self.root.join(file), self.tree.join(file));
-            let text = fs::read(&from)?;
+            let mut text = fs::read(&from)?;
+            if file == Path::new("Cargo.toml") {
+                text = with_another_version(&text);
+            }
             if fs::read(&to).ok().as_ref() != Some(&text) {
                 if let Some(directory) = to.parent() {
                     fs::create_dir_all(directory)?;
                 }
                 // With its permissions, but not with its time.
                 fs::copy(&from, &to)?;
+                fs::write(&to, &text)?;
             }
         }
         Ok(())
@@ -72,6 +76,25 @@ impl Copy {
             copied.map(drop).map_err(|error| format!("{file}: {error}"))
         })
     }
+}
+
+/// Returns the manifest of the workspace with another version of its packages.
+///
+/// The copy shares the target directory with the workspace, for the sake of the dependencies. Cargo
+/// takes packages of the same path and version for the same, and would use what it built of broken
+/// sources for the workspace.
+fn with_another_version(manifest: &[u8]) -> Vec<u8> {
+    let manifest = String::from_utf8_lossy(manifest);
+    let lines = manifest.lines().map(|line| {
+        let version = line
+            .strip_prefix("version = \"")
+            .and_then(|rest| rest.strip_suffix('"'));
+        version.map_or_else(
+            || line.to_owned(),
+            |version| format!("version = \"{version}+broken\""),
+        )
+    });
+    (lines.collect::<Vec<_>>().join("\n") + "\n").into_bytes()
 }
 
 fn walk(directory: &Path, files: &mut BTreeSet<PathBuf>) -> io::Result<()> {
