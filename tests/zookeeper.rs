@@ -25,8 +25,8 @@ async fn wrong_urls_say_what_to_write() {
         ("zookeeper://a:port", "a port is a number"),
         ("zookeeper://::1", "an IPv6 address stands in brackets"),
         ("zookeeper://u@a", "a user needs a password"),
-        ("zookeeper://a/app//locks", "no chroot"),
-        ("zookeeper://a/../locks", "no chroot"),
+        ("zookeeper://a/app//locks", "write it like /app/locks"),
+        ("zookeeper://a/../locks", "write it like /app/locks"),
         ("zookeeper://a?tls_ca=ca.pem", "use zookeepers://"),
         (
             "zookeepers://a?tls_cert=c.pem",
