@@ -53,6 +53,7 @@ mod cases;
 mod client;
 mod comparison;
 mod conformance;
+mod connected;
 mod eventually;
 mod excluded;
 mod join;
@@ -76,6 +77,7 @@ pub use blocking::{block_thread, block_workers};
 pub use case::{Case, Group, Need, Outcome};
 pub use comparison::{Comparison, Ratios};
 pub use conformance::cases;
+pub use connected::connected;
 pub use eventually::eventually;
 #[doc(hidden)]
 pub use excluded::two_holders as __two_holders;

@@ -31,7 +31,7 @@ const REACHED_BY_OTHERS: bool = false;
 /// What the store of the backend's own tests connects by.
 async fn connect(plain: ZooKeeperConfig) -> Arc<dyn DistributedLock> {
     let url = format!("zookeeper://{}{}", plain.servers, plain.chroot);
-    polylock::connect(url).await.expect("the server runs")
+    lock_testkit::connected(|| polylock::connect(url.clone())).await
 }
 
 lock_testkit::conformance!(new_store);

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use lock_core::{DistributedLock, Namespace};
 use lock_etcd::{EtcdConfig, EtcdLock};
 use lock_testkit::Case;
+use lock_testkit::connected;
 use store::{Clusters, EtcdStore, ONE_MEMBER};
 
 const REACHED_BY_OTHERS: Clusters = Clusters {
@@ -22,8 +23,8 @@ async fn connect(config: EtcdConfig, namespace: &str) -> Arc<dyn DistributedLock
 
 async fn open(config: EtcdConfig, namespace: &str) -> EtcdLock {
     let namespace = Namespace::new(namespace).expect("a case's name is one");
-    let locks = EtcdLock::connect(config.with_namespace(namespace)).await;
-    locks.expect("the cluster runs")
+    let config = config.with_namespace(namespace);
+    connected(|| EtcdLock::connect(config.clone())).await
 }
 
 /// Connects another process as it is told.

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use lock_core::{DistributedLock, LockGuard, LockRequest};
 use lock_etcd::{EtcdConfig, EtcdLock};
-use lock_testkit::eventually;
 use lock_testkit::faults::{Connections, Proxy};
 use lock_testkit::servers::EtcdCluster;
+use lock_testkit::{connected, eventually};
 
 use crate::{PROMPT, TTL};
 
@@ -64,9 +64,8 @@ impl Bed {
 }
 
 async fn connect(url: String) -> EtcdLock {
-    EtcdLock::connect(EtcdConfig::new(url))
-        .await
-        .expect("the server runs")
+    let config = EtcdConfig::new(url);
+    connected(|| EtcdLock::connect(config.clone())).await
 }
 
 pub(crate) fn request(key: &str) -> LockRequest {

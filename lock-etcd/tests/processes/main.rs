@@ -4,11 +4,11 @@
 mod killed;
 
 use lock_etcd::{EtcdConfig, EtcdLock};
+use lock_testkit::connected;
 
 async fn connect(url: impl Into<String>) -> EtcdLock {
-    EtcdLock::connect(EtcdConfig::new(url))
-        .await
-        .expect("the cluster runs")
+    let config = EtcdConfig::new(url);
+    connected(|| EtcdLock::connect(config.clone())).await
 }
 
 lock_testkit::roles!(connect);

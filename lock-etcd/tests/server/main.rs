@@ -22,8 +22,8 @@ use std::time::Duration;
 
 use lock_core::{DistributedLock, LockGuard, LockRequest};
 use lock_etcd::{EtcdConfig, EtcdLock};
-use lock_testkit::eventually;
 use lock_testkit::servers::EtcdCluster;
+use lock_testkit::{connected, eventually};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -31,9 +31,8 @@ use tokio::time::timeout;
 const PROMPT: Duration = Duration::from_secs(10);
 
 async fn connect(url: impl Into<String>) -> EtcdLock {
-    EtcdLock::connect(EtcdConfig::new(url))
-        .await
-        .expect("the cluster runs")
+    let config = EtcdConfig::new(url);
+    connected(|| EtcdLock::connect(config.clone())).await
 }
 
 async fn lock_for(locks: &EtcdLock, key: &str, ttl: Duration) -> LockGuard {

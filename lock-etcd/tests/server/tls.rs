@@ -3,6 +3,7 @@
 use lock_core::backend::Released;
 use lock_core::{DistributedLockExt, Error, ErrorKind, Tls};
 use lock_etcd::{EtcdConfig, EtcdLock};
+use lock_testkit::connected;
 use lock_testkit::servers::{Authority, EtcdCluster};
 use lock_testkit::steady;
 
@@ -13,9 +14,7 @@ fn trusting(cluster: &EtcdCluster, authority: &Authority) -> EtcdConfig {
 }
 
 async fn open(config: EtcdConfig) -> EtcdLock {
-    EtcdLock::connect(config)
-        .await
-        .expect("client and servers trust each other")
+    connected(|| EtcdLock::connect(config.clone())).await
 }
 
 /// A member that was given no time to answer has not refused, and is asked again.

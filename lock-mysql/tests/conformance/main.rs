@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use lock_core::{DistributedLock, Namespace};
 use lock_mysql::{MySqlConfig, MySqlHold, MySqlLock};
+use lock_testkit::connected;
 
 async fn connect(config: MySqlConfig, namespace: &str) -> Arc<dyn DistributedLock> {
     Arc::new(open(config, namespace).await)
@@ -18,8 +19,8 @@ async fn connect(config: MySqlConfig, namespace: &str) -> Arc<dyn DistributedLoc
 
 async fn open(config: MySqlConfig, namespace: &str) -> MySqlLock {
     let namespace = Namespace::new(namespace).expect("a case's name is one");
-    let locks = MySqlLock::connect(config.with_namespace(namespace)).await;
-    locks.expect("the server runs")
+    let config = config.with_namespace(namespace);
+    connected(|| MySqlLock::connect(config.clone())).await
 }
 
 /// True if another process can connect as a client in the plain way does.

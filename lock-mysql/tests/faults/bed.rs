@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use lock_core::{DistributedLock, LockGuard, LockRequest, Mode, Wait};
 use lock_mysql::{MySqlConfig, MySqlHold, MySqlLock};
-use lock_testkit::eventually;
 use lock_testkit::faults::Proxy;
 use lock_testkit::servers::{SqlServer, SqlVendor};
+use lock_testkit::{connected, eventually};
 
 use crate::PROMPT;
 
@@ -85,7 +85,7 @@ impl Bed {
 
 pub(crate) async fn connect(url: String, hold: MySqlHold) -> MySqlLock {
     let config = MySqlConfig::new(url).with_hold(hold);
-    MySqlLock::connect(config).await.expect("the server runs")
+    connected(|| MySqlLock::connect(config.clone())).await
 }
 
 /// A key without a namespace as it stands in statements.

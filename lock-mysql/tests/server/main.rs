@@ -25,6 +25,7 @@ use std::time::Duration;
 
 use lock_core::{DistributedLock, LockGuard, LockRequest, Wait};
 use lock_mysql::{MySqlConfig, MySqlHold, MySqlLock};
+use lock_testkit::connected;
 use lock_testkit::servers::SqlServer;
 
 /// How long anything may take that takes a few round trips.
@@ -40,7 +41,7 @@ async fn connect(server: &SqlServer, hold: MySqlHold) -> MySqlLock {
 }
 
 async fn connect_with(config: MySqlConfig) -> MySqlLock {
-    MySqlLock::connect(config).await.expect("the server runs")
+    connected(|| MySqlLock::connect(config.clone())).await
 }
 
 fn exclusive(key: &str, ttl: Duration) -> LockRequest {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use lock_core::{DistributedLock, Namespace};
 use lock_redis::{RedisConfig, RedisLock};
 use lock_testkit::Case;
+use lock_testkit::connected;
 use store::{PLAIN, RedisStore, Servers};
 
 const REACHED_BY_OTHERS: Servers = Servers {
@@ -22,8 +23,8 @@ async fn connect(config: RedisConfig, namespace: &str) -> Arc<dyn DistributedLoc
 
 async fn open(config: RedisConfig, namespace: &str) -> RedisLock {
     let namespace = Namespace::new(namespace).expect("a case's name is one");
-    let locks = RedisLock::connect(config.with_namespace(namespace)).await;
-    locks.expect("the server runs")
+    let config = config.with_namespace(namespace);
+    connected(|| RedisLock::connect(config.clone())).await
 }
 
 /// Connects another process as it is told.

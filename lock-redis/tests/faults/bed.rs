@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use lock_core::{DistributedLock, LockGuard, LockRequest, LossReason, Wait};
 use lock_redis::{RedisConfig, RedisLock};
-use lock_testkit::eventually;
 use lock_testkit::faults::{Connections, Proxy};
 use lock_testkit::servers::{RedisServer, Reply, RespClient};
+use lock_testkit::{connected, eventually};
 use tokio::time::{Instant, timeout};
 
 use crate::PROMPT;
@@ -111,9 +111,8 @@ impl Bed {
 }
 
 pub(crate) async fn connect(url: String) -> RedisLock {
-    RedisLock::connect(RedisConfig::new(url))
-        .await
-        .expect("the server runs")
+    let config = RedisConfig::new(url);
+    connected(|| RedisLock::connect(config.clone())).await
 }
 
 /// The same request in all three modes, on keys of their own.

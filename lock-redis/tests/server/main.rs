@@ -27,13 +27,12 @@ use std::time::Duration;
 
 use lock_core::{DistributedLock, LockGuard, LockRequest};
 use lock_redis::{RedisConfig, RedisLock};
-use lock_testkit::eventually;
 use lock_testkit::servers::RedisServer;
+use lock_testkit::{connected, eventually};
 
 async fn connect(url: impl Into<String>) -> RedisLock {
-    RedisLock::connect(RedisConfig::new(url))
-        .await
-        .expect("the server runs")
+    let config = RedisConfig::new(url);
+    connected(|| RedisLock::connect(config.clone())).await
 }
 
 async fn lock_for(locks: &RedisLock, key: &str, ttl: Duration) -> LockGuard {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use lock_core::backend::Released;
 use lock_core::{DistributedLockExt, Error, ErrorKind, Tls};
 use lock_redis::{RedisConfig, RedisLock};
+use lock_testkit::connected;
 use lock_testkit::servers::{Authority, RedisServer};
 use lock_testkit::steady;
 use tokio::time::Instant;
@@ -21,9 +22,7 @@ fn trusting(server: &RedisServer, authority: &Authority) -> RedisConfig {
 }
 
 async fn open(config: RedisConfig) -> RedisLock {
-    RedisLock::connect(config)
-        .await
-        .expect("client and server trust each other")
+    connected(|| RedisLock::connect(config.clone())).await
 }
 
 async fn refusal(config: RedisConfig) -> Error {

@@ -1,5 +1,6 @@
 //! Runs one case: a runtime, a store, the case's steps, and then nothing left behind.
 
+mod apart;
 mod report;
 mod selection;
 pub(crate) mod summary;
@@ -28,6 +29,9 @@ const SEED: &str = "LOCK_TESTKIT_SEED";
 /// A case that fails while the machine let nothing here run for 100 ms or more, as virtual machines do, may have
 /// been late only: that is printed, and it is run again on a new store, up to three times in all. Who is
 /// let in, and with which token, does not depend on time, so cases about exclusion, modes and fencing fail at once.
+///
+/// A case that sends a thousand requests at once and one that measures short times never run at the
+/// same time in one process: the second waits for the first.
 ///
 /// [`conformance!`](crate::conformance) calls it for every case. By itself it is for a test that
 /// wants to look at the [`Outcome`]. Call it outside of any runtime.
@@ -60,6 +64,7 @@ where
     F: Future<Output = S>,
     S: Store,
 {
+    let _turn = apart::turn(case);
     let seed = seed();
     let attempt = || run_once(case, &new_store, seed);
     let outcome = if is_about_time(case) {

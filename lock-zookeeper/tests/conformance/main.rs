@@ -8,6 +8,7 @@ mod store;
 use std::sync::Arc;
 
 use lock_core::DistributedLock;
+use lock_testkit::connected;
 use lock_zookeeper::{ZooKeeperConfig, ZooKeeperLock};
 
 async fn connect(config: ZooKeeperConfig) -> Arc<dyn DistributedLock> {
@@ -15,8 +16,7 @@ async fn connect(config: ZooKeeperConfig) -> Arc<dyn DistributedLock> {
 }
 
 async fn open(config: ZooKeeperConfig) -> ZooKeeperLock {
-    let locks = ZooKeeperLock::connect(config).await;
-    locks.expect("the server runs")
+    connected(|| ZooKeeperLock::connect(config.clone())).await
 }
 
 /// True if another process can connect as a client at the place of one server does.

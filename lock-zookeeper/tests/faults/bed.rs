@@ -1,9 +1,9 @@
 //! A server of its own with a proxy before it.
 
 use lock_core::{DistributedLock, LockGuard, LockRequest, Mode, Wait};
-use lock_testkit::eventually;
 use lock_testkit::faults::Proxy;
 use lock_testkit::servers::ZooKeeperServer;
+use lock_testkit::{connected, eventually};
 use lock_zookeeper::zookeeper_client::{Client, Error};
 use lock_zookeeper::{ZooKeeperConfig, ZooKeeperLock};
 
@@ -74,9 +74,7 @@ impl Bed {
 /// A client of the server at `address`.
 pub(crate) async fn connect(address: String) -> ZooKeeperLock {
     let config = ZooKeeperConfig::new(address);
-    ZooKeeperLock::connect(config)
-        .await
-        .expect("the server runs")
+    connected(|| ZooKeeperLock::connect(config.clone())).await
 }
 
 /// Every mode.

@@ -23,6 +23,7 @@ mod ttls;
 use std::time::Duration;
 
 use lock_core::{DistributedLock, LockGuard, LockRequest, Mode, Wait};
+use lock_testkit::connected;
 use lock_testkit::servers::ZooKeeperServer;
 use lock_zookeeper::zookeeper_client::{Client, Error};
 use lock_zookeeper::{ZooKeeperConfig, ZooKeeperLock};
@@ -32,9 +33,7 @@ const PROMPT: Duration = Duration::from_secs(10);
 
 async fn connect(server: &ZooKeeperServer, chroot: &str) -> ZooKeeperLock {
     let config = ZooKeeperConfig::new(server.address()).with_chroot(chroot);
-    ZooKeeperLock::connect(config)
-        .await
-        .expect("the server runs")
+    connected(|| ZooKeeperLock::connect(config.clone())).await
 }
 
 /// The operator.
