@@ -21,7 +21,7 @@ async fn wrong_urls_say_what_to_write() {
         ("etcd://", "each host needs a name"),
         ("etcd://a,,b", "each host needs a name"),
         ("etcd://a:port", "a port is a number"),
-        ("etcd://::1", "an IPv6 address stands in brackets"),
+        ("etcd://::1", "an IPv6 address needs brackets"),
         ("etcd://u@a", "a user needs a password"),
         ("etcd://a/locks", "nothing may follow the hosts"),
         ("etcd://a?tls_ca=ca.pem", "use etcds://"),

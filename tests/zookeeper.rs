@@ -23,7 +23,7 @@ async fn wrong_urls_say_what_to_write() {
         ("zookeeper://", "each host needs a name"),
         ("zookeeper://a,,b/locks", "each host needs a name"),
         ("zookeeper://a:port", "a port is a number"),
-        ("zookeeper://::1", "an IPv6 address stands in brackets"),
+        ("zookeeper://::1", "an IPv6 address needs brackets"),
         ("zookeeper://u@a", "a user needs a password"),
         ("zookeeper://a/app//locks", "write it like /app/locks"),
         ("zookeeper://a/../locks", "write it like /app/locks"),

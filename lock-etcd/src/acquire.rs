@@ -58,7 +58,7 @@ impl<'a> EtcdAttempt<'a> {
             Ok(queue) => queue,
             Err(answer) => return Ok(answer),
         };
-        let tells_all = queue.created().is_none() && !queue.might_let_in(mode);
+        let tells_all = queue.created().is_none() && !queue.may_admit(mode);
         if queue.is_partial && !tells_all {
             queue = match self.take(claim, Take::IfQueueEmpty(0), ends).await? {
                 Ok(queue) => queue,
@@ -66,7 +66,7 @@ impl<'a> EtcdAttempt<'a> {
             };
         }
         if queue.created().is_none()
-            && queue.might_let_in(mode)
+            && queue.may_admit(mode)
             && let Err(answer) = self.take(claim, Take::Enqueue, ends).await?
         {
             return Ok(answer);
@@ -203,7 +203,7 @@ impl Attempt for EtcdAttempt<'_> {
         let Some(ticket) = &mut self.ticket else {
             return pending().await;
         };
-        match ticket.told().await {
+        match ticket.next_news().await {
             Some(TurnNews::Next) => {
                 self.next = Some(ticket.created);
                 Ok(())

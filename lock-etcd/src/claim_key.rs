@@ -132,7 +132,7 @@ impl ClaimKey {
         watch.inspect(|watch| watch.seen(revision)).is_some()
     }
 
-    pub(crate) fn keep_watch(&self, watch: Option<Subscription>) {
+    pub(crate) fn set_watch(&self, watch: Option<Subscription>) {
         self.state.lock().watch = watch;
     }
 

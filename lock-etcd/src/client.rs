@@ -104,7 +104,7 @@ impl Client {
 
     /// Returns the command connection of the caller's runtime.
     pub(crate) fn command(&self) -> Result<Arc<SharedConnection>> {
-        self.command.here()
+        self.command.current()
     }
 
     /// Returns the command connection of the runtime that a hold was claimed on, while that runtime
@@ -115,7 +115,7 @@ impl Client {
 
     /// Returns the part of the client on the runtime where holds are kept.
     pub(crate) fn background(&self) -> Result<Arc<Background>> {
-        self.background.here()
+        self.background.current()
     }
 
     /// Registers a claim, with its lease and its key, before the first write.
@@ -183,7 +183,7 @@ impl Client {
     ///
     /// A take that arrived late may have created a deleted key again, behind other claims. That key
     /// counts as gone.
-    pub(crate) async fn which_stand(
+    pub(crate) async fn existing_claims(
         &self,
         claims: &[&Arc<ClaimKey>],
         limit: Duration,

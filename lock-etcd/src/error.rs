@@ -120,7 +120,7 @@ fn is_login_outdated(error: &EtcdError) -> bool {
 
 /// Returns true if the server does not accept the user. Returns false if the user only lacks a
 /// permission.
-pub(crate) fn is_stranger(error: &EtcdError) -> bool {
+pub(crate) fn rejects_user(error: &EtcdError) -> bool {
     let code = status_of(error).map(Status::code);
     classify(error).0 == ErrorKind::Denied && code != Some(Code::PermissionDenied)
 }

@@ -38,8 +38,10 @@ impl LeaseStore for Client {
             holds.iter().map(|hold| self.known(hold)).collect();
         let known: Vec<&Arc<ClaimKey>> = claims.iter().flatten().collect();
         // The leases show whether the holds are alive, the keys whether they were deleted.
-        let (confirmed, found) =
-            tokio::join!(confirm_all(&known), self.which_stand(&known, LOOK_LIMIT));
+        let (confirmed, found) = tokio::join!(
+            confirm_all(&known),
+            self.existing_claims(&known, LOOK_LIMIT)
+        );
         let mut found = found?.into_iter();
         let renewals = claims.iter().map(|claim_key| {
             let Some(claim_key) = claim_key else {
@@ -55,7 +57,7 @@ impl LeaseStore for Client {
         let Some(claim_key) = self.begin_release(hold) else {
             return Ok(Released::AlreadyLost);
         };
-        claim_key.keep_watch(None);
+        claim_key.set_watch(None);
         let settled = match self.background() {
             Ok(background) => {
                 let settled = claim_key.settled();
@@ -131,12 +133,12 @@ impl Client {
             // The next renewal looks at the key, and watches it again.
             WatchEvent::Lost => {
                 if let Some(claim_key) = watching.upgrade() {
-                    claim_key.keep_watch(None);
+                    claim_key.set_watch(None);
                 }
             }
             WatchEvent::Stale => {}
         };
-        claim_key.keep_watch(background.watches.watch_from(stood + 1, watched, tell).ok());
+        claim_key.set_watch(background.watches.watch_from(stood + 1, watched, tell).ok());
     }
 
     async fn delete(

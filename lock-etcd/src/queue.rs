@@ -86,7 +86,7 @@ impl QueueSnapshot {
 
     /// Returns true if a new claim in `mode` would hold the key. If claims were left out, it might
     /// not.
-    pub(crate) fn might_let_in(&self, mode: Mode) -> bool {
+    pub(crate) fn may_admit(&self, mode: Mode) -> bool {
         let mut modes = self.modes();
         modes.push(mode);
         blocking_claim(&modes, modes.len() - 1).is_none()

@@ -88,7 +88,7 @@ impl<'a> MySqlAttempt<'a> {
                     // failure, the server may have granted the take.
                     claim.refused();
                 }
-                self.doubt(begun, failure, retry).await
+                self.handle_failure(begun, failure, retry).await
             }
         }
     }
@@ -109,7 +109,12 @@ impl<'a> MySqlAttempt<'a> {
     ///
     /// A row that another transaction keeps locked looks like a server that does not answer. A row
     /// lock may be this claim's own, whose answer was lost, so it does not count as "held".
-    async fn doubt(&mut self, begun: Moment, failure: Failure, retry: &Retry) -> Result<Answer> {
+    async fn handle_failure(
+        &mut self,
+        begun: Moment,
+        failure: Failure,
+        retry: &Retry,
+    ) -> Result<Answer> {
         let client = self.client;
         let is_told = matches!(failure, Failure::Blocked(_) | Failure::ReadOnly(_));
         let is_silence = matches!(failure, Failure::NoAnswer(_) | Failure::Working(_));
@@ -146,7 +151,7 @@ impl Attempt for MySqlAttempt<'_> {
         self.client.heard.last()
     }
 
-    fn line_up(&mut self, others_wait: bool) {
+    fn prepare_wait(&mut self, others_wait: bool) {
         self.waits_at_once = others_wait;
     }
 

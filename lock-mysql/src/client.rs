@@ -114,7 +114,7 @@ impl Client {
         let background = PerRuntime::new(keeper_runtime.clone(), move |runtime| {
             let pool = |connector, size| Pool::new(connector, watch.clone(), [runtime; 2], size);
             let renewing = pool(connector.clone(), RENEWING_CONNECTIONS);
-            let keeping = pool(connector.clone().vital(), KEEPING_CONNECTIONS);
+            let keeping = pool(connector.clone().keeping_one_open(), KEEPING_CONNECTIONS);
             let poller = Poller::new(
                 Arc::clone(&laid_out),
                 Arc::clone(&keeping),
@@ -230,7 +230,7 @@ impl Client {
 
     /// Returns the pools for takes and releases of this runtime.
     pub(crate) fn command(&self) -> Result<Arc<CommandPools>> {
-        self.command.here()
+        self.command.current()
     }
 
     /// Returns the pools for takes and releases on the runtime where holds are kept.
@@ -240,7 +240,7 @@ impl Client {
 
     /// Returns the pools that keep holds.
     pub(crate) fn background(&self) -> Result<Arc<BackgroundPools>> {
-        self.background.here()
+        self.background.current()
     }
 
     pub(crate) fn kill(&self, connection: &ConnectionId) -> Result<Kill> {
@@ -313,7 +313,7 @@ fn command_pools(
 fn connections(config: &MySqlConfig) -> Result<u32> {
     match (config.connections, config.hold) {
         (Some(0), _) => Err(config_error(
-            "connections: 0 connections can take no lock: allow at least 1",
+            "connections 0 is out of range: allow at least 1",
         )),
         (Some(limit), _) => Ok(limit),
         (None, MySqlHold::Lease) => Ok(8),

@@ -53,7 +53,7 @@ impl Client {
     /// Returns the state of a transaction that cannot commit, if there is one.
     ///
     /// Such a transaction may keep a row locked, although it holds no key yet, or no key any more.
-    pub(crate) async fn what_blocks_others(&self) -> Option<String> {
+    pub(crate) async fn blocking_state(&self) -> Option<String> {
         let answer = self.inquire(STATES.to_owned()).await?;
         let states = answer.rows().filter_map(|row| row.value::<String>(0).ok());
         let mut blocked = states.filter(|state| keeps_commits(state));

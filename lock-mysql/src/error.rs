@@ -81,7 +81,7 @@ pub(crate) fn no_answer(limit: Duration) -> Error {
 pub(crate) fn no_greeting(limit: Duration) -> Error {
     let limit = HumanDuration(limit);
     unavailable(format!(
-        "not let in within {limit}: check host and port, and that a MySQL or MariaDB server runs there and is reachable"
+        "no login within {limit}: check host and port, and that a MySQL or MariaDB server runs there and is reachable"
     ))
 }
 
@@ -99,7 +99,7 @@ pub(crate) fn blocked(state: &str) -> Error {
         "LOCK TABLES, FLUSH TABLES, a backup or ALTER TABLE"
     };
     unavailable(format!(
-        "the locks table is blocked on the server (\"{state}\"), and no holder does it: end {what}; SHOW PROCESSLIST tells who it is"
+        "the locks table is blocked on the server (\"{state}\"), and not by a lock: end {what}; SHOW PROCESSLIST shows its session"
     ))
 }
 
@@ -221,7 +221,7 @@ impl Failure {
             Self::Blocked(state) => blocked(&state),
             Self::Gone => unexpected("about a connection"),
             Self::Deadlock => {
-                unavailable("the server ended the transaction for the sake of others; try again")
+                unavailable("the server ended the transaction to resolve a deadlock; try again")
             }
         }
     }
@@ -308,7 +308,7 @@ fn by_number(number: u16) -> (ErrorKind, &'static str) {
         ),
         1021 | 1114 | 1206 => (
             ErrorKind::Unavailable,
-            "the server has no room left on its disk, in the table or for locks: make some",
+            "the server has no room left on its disk, in the table or for locks: free some",
         ),
         1049 => (
             ErrorKind::Config,
@@ -325,7 +325,7 @@ fn by_number(number: u16) -> (ErrorKind, &'static str) {
         ),
         3159 => (
             ErrorKind::Config,
-            "this server wants TLS: use mysqls:// in the url",
+            "this server requires TLS: use mysqls:// in the url",
         ),
         OPTION_PREVENTS => (
             ErrorKind::Config,

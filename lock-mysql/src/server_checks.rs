@@ -68,7 +68,7 @@ pub(crate) fn check(description: &StatementResults, hold: MySqlHold) -> Result<S
     }
     if is("log_bin", "ON") && is("binlog_format", "STATEMENT") {
         return Err(unfit(
-            "the server writes statements to its binary log, which cannot tell what READ COMMITTED transactions do: set binlog_format to ROW or MIXED",
+            "binlog_format STATEMENT does not support READ COMMITTED transactions: set it to ROW or MIXED",
         ));
     }
     if hold == MySqlHold::Row && is("wsrep_on", "ON") {

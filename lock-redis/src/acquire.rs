@@ -109,7 +109,7 @@ impl Attempt for RedisAttempt<'_> {
         self.command.replies()
     }
 
-    fn line_up(&mut self, _others_wait: bool) {
+    fn prepare_wait(&mut self, _others_wait: bool) {
         let key = self.client.lock_key(&self.request.key);
         self.wake_up = Some(self.client.notifications.watch(key));
     }

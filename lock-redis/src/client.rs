@@ -76,7 +76,7 @@ impl Client {
             name: client_name(),
             command: connections(
                 options(
-                    telling(&notifications, Notifications::on_command_push),
+                    with_push_handler(&notifications, Notifications::on_command_push),
                     Tracking::Asked,
                     Some(floor),
                 ),
@@ -84,7 +84,7 @@ impl Client {
             ),
             background: connections(
                 options(
-                    telling(&notifications, Notifications::on_background_push),
+                    with_push_handler(&notifications, Notifications::on_background_push),
                     Tracking::All,
                     None,
                 ),
@@ -96,7 +96,7 @@ impl Client {
             deadlines,
         };
         let command = client.command()?.connection().await?;
-        let connection = client.background.here()?.connection().await?;
+        let connection = client.background.current()?.connection().await?;
         let looking = server_checks::check_eviction(connection.channel.redis.clone());
         if client
             .deadlines
@@ -104,7 +104,7 @@ impl Client {
             .await
             .is_none()
         {
-            let error = client.background.here()?.no_answer(REPLY_LIMIT);
+            let error = client.background.current()?.no_answer(REPLY_LIMIT);
             return Err(error.with_operation("connect"));
         }
         let pushes = command.pushes && connection.pushes;
@@ -123,7 +123,7 @@ impl Client {
 
     /// Returns the command connection of the caller's runtime.
     pub(crate) fn command(&self) -> Result<Arc<SharedConnection>> {
-        self.command.here()
+        self.command.current()
     }
 
     /// Sends one take on `connection`.
@@ -165,7 +165,7 @@ fn connections(
 }
 
 /// Returns options that call `on_push` for each message that the server pushes.
-fn telling(
+fn with_push_handler(
     notifications: &Arc<Notifications>,
     on_push: fn(&Notifications, &PushInfo),
 ) -> AsyncConnectionConfig {

@@ -24,7 +24,7 @@ impl LeaseStore for Client {
     async fn renew(&self, holds: &[HoldId]) -> Result<Vec<Renewal>> {
         let limit = holds.iter().map(HoldId::ttl).min().unwrap_or(REPLY_LIMIT) / 4;
         let ends = Clock::Boot.now().plus(limit);
-        let background = self.background.here()?;
+        let background = self.background.current()?;
         match self.renew_over(&background, holds, ends).await {
             // The connection had broken before this call; a renewal may use a new one.
             Err(error)
@@ -96,10 +96,10 @@ impl Client {
         let calls: Vec<Call> = holds.iter().map(|hold| self.keys.renew(hold)).collect();
         let mut renewals = Vec::with_capacity(holds.len());
         while let left @ [_, ..] = &calls[renewals.len()..] {
-            let go = &left[..script::one_go(left)];
+            let go = &left[..script::pipeline_length(left)];
             let sent = Clock::Boot.now();
             let answers = match self
-                .renew_in_one_go(go, background, &connection, ends)
+                .renew_in_one_pipeline(go, background, &connection, ends)
                 .await
             {
                 Ok(answers) => answers,
@@ -126,7 +126,7 @@ impl Client {
         Ok(renewals)
     }
 
-    async fn renew_in_one_go(
+    async fn renew_in_one_pipeline(
         &self,
         calls: &[Call],
         background: &SharedConnection,
@@ -160,12 +160,12 @@ impl Client {
     fn note_time(&self, time: RedisResult<(u64, u64)>, sent: Moment) {
         match time {
             Ok(time) => self.server_clock.read(time, sent, Clock::Boot.now()),
-            Err(error) => tracing::debug!(%error, "the redis server's clock cannot be read"),
+            Err(error) => tracing::debug!(%error, "redis: reading the server's clock failed"),
         }
     }
 
     async fn release_elsewhere(&self, call: &Call) -> Result<Released> {
-        let background = self.background.here()?;
+        let background = self.background.current()?;
         let releasing = async {
             match release_over(&background, call).await {
                 // The connection was closed while it was idle; the release may use a new one.
@@ -193,7 +193,7 @@ async fn release_over(link: &Arc<SharedConnection>, call: &Call) -> Result<Value
 }
 
 fn unclear(error: Error) -> Renewal {
-    tracing::debug!(%error, "a hold was not renewed; trying again");
+    tracing::debug!(%error, "redis: renewal failed, trying again");
     Renewal::Unknown
 }
 

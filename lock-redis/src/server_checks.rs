@@ -51,7 +51,7 @@ impl ServerClock {
         if let Some((direction, step)) = step(last, reading) {
             tracing::warn!(
                 ?step,
-                "the redis server's clock was set {direction}: leases end earlier or later by that"
+                "redis: the server's clock was set {direction}, leases end earlier or later by that much"
             );
         }
     }
@@ -181,7 +181,7 @@ fn without_scripts(name: &str, error: RedisError) -> Error {
         return translate(error);
     }
     unsupported(format!(
-        "the server does not let us run {name}, which every lock needs ({error}): allow EVAL and EVALSHA, or use another server"
+        "the server does not run {name}, which every lock needs ({error}): allow EVAL and EVALSHA, or use another server"
     ))
 }
 
@@ -198,7 +198,7 @@ pub(crate) async fn check_eviction(mut connection: MultiplexedConnection) {
     let memory = match memory {
         Ok(memory) => memory,
         Err(error) => {
-            tracing::debug!(%error, "whether the redis server evicts keys cannot be seen");
+            tracing::debug!(%error, "redis: reading maxmemory-policy failed, eviction is not checked");
             return;
         }
     };
@@ -210,7 +210,7 @@ pub(crate) async fn check_eviction(mut connection: MultiplexedConnection) {
     if policy != "noeviction" {
         tracing::warn!(
             policy,
-            "the redis server may evict held locks when its memory is full: set maxmemory-policy to noeviction"
+            "redis: the server may evict held locks when its memory is full: set maxmemory-policy to noeviction"
         );
     }
 }

@@ -26,10 +26,12 @@ pub fn meaning(error: &io::Error) -> Option<(ErrorKind, &'static str)> {
         )
         | TlsError::DecryptError => (
             ErrorKind::Unavailable,
-            "what was sent has not arrived as it was: check that the server runs, and what is in between",
+            "data arrived damaged: check that the server runs, and what is between it and the client",
         ),
-        TlsError::InvalidCertificate(certificate) => (ErrorKind::Denied, of_theirs(certificate)),
-        TlsError::AlertReceived(alert) => (ErrorKind::Denied, of_ours(*alert)),
+        TlsError::InvalidCertificate(certificate) => {
+            (ErrorKind::Denied, advice_on_server_certificate(certificate))
+        }
+        TlsError::AlertReceived(alert) => (ErrorKind::Denied, advice_on_client_certificate(*alert)),
         _ => (ErrorKind::Denied, LOOK_AT_THE_LOG),
     })
 }
@@ -49,7 +51,7 @@ pub fn explain(error: io::Error) -> Result<Error, io::Error> {
 const LOOK_AT_THE_LOG: &str = "look at the server's log, and which TLS versions it allows";
 
 /// Returns the advice for a server's certificate that is not trusted.
-fn of_theirs(error: &CertificateError) -> &'static str {
+fn advice_on_server_certificate(error: &CertificateError) -> &'static str {
     match error {
         CertificateError::UnknownIssuer | CertificateError::BadSignature => {
             "set tls_ca to the certificate of the authority that the server's comes from"
@@ -68,7 +70,7 @@ fn of_theirs(error: &CertificateError) -> &'static str {
 }
 
 /// Returns the advice for an alert by which the server rejects this client.
-fn of_ours(alert: AlertDescription) -> &'static str {
+fn advice_on_client_certificate(alert: AlertDescription) -> &'static str {
     match alert {
         AlertDescription::CertificateRequired => {
             "the server demands a client certificate: set tls_cert and tls_key"
@@ -80,7 +82,7 @@ fn of_ours(alert: AlertDescription) -> &'static str {
         | AlertDescription::DecryptError
         | AlertDescription::UnknownCA
         | AlertDescription::UnsupportedCertificate => {
-            "the server refuses our client certificate or misses one: check tls_cert and tls_key, and which authorities the server trusts"
+            "the server refuses the client certificate, or demands one: check tls_cert and tls_key, and which authorities the server trusts"
         }
         AlertDescription::HandshakeFailure => {
             "look at the server's log; if it demands a client certificate, set tls_cert and tls_key"

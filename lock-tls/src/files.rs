@@ -22,7 +22,9 @@ pub fn client_config(tls: &Tls) -> Result<ClientConfig> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .map_err(|source| config_error("no version of TLS can be had").with_source(source))?
+        .map_err(|source| {
+            config_error("the TLS library supports no version of TLS").with_source(source)
+        })?
         .with_root_certificates(roots(tls.ca.as_deref())?);
     let (Some(cert), Some(key)) = (&tls.cert, &tls.key) else {
         return Ok(config.with_no_client_auth());
@@ -79,7 +81,7 @@ fn roots(ca: Option<&Path>) -> Result<RootCertStore> {
 fn platform_roots() -> Vec<CertificateDer<'static>> {
     let found = rustls_native_certs::load_native_certs();
     for error in found.errors {
-        tracing::debug!(%error, "some of the platform's certificate roots cannot be read");
+        tracing::debug!(%error, "tls: some root certificates of the platform are unreadable");
     }
     found.certs
 }

@@ -71,7 +71,7 @@ impl Security {
         let files = self.files.clone();
         let read = tokio::task::spawn_blocking(move || client_config(&files)).await;
         let read = read.unwrap_or_else(|source| {
-            let cut_short = "reading the certificates was cut short";
+            let cut_short = "reading the certificates was interrupted";
             Err(Error::new(ErrorKind::Unavailable, cut_short).with_source(source))
         });
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
@@ -83,7 +83,7 @@ impl Security {
                 Ok(config)
             }
             (Err(error), Some(config)) => {
-                tracing::warn!(%error, "the certificates of before are used again");
+                tracing::warn!(%error, "tls: reading the certificates failed, using the previous ones");
                 Ok(Arc::clone(config))
             }
             (Err(error), None) => Err(error),
@@ -138,7 +138,7 @@ impl fmt::Debug for Handshake {
 pub fn server_name(host: &str) -> Result<ServerName<'static>> {
     ServerName::try_from(host.to_owned()).map_err(|source| {
         config_error(format!(
-            "{host:?} is no name that a certificate can be for: use the server's host name"
+            "host {host:?} cannot be named by a certificate: use the server's host name"
         ))
         .with_source(source)
     })

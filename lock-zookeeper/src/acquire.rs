@@ -98,7 +98,7 @@ impl<'a> ZooKeeperAttempt<'a> {
 
     /// Returns true if the key is held against this request; `None` if the claim has ended.
     async fn is_held(&mut self, claim: &Claim) -> Result<Option<bool>> {
-        let Some((session, queue)) = self.node.look_from_outside(claim).await? else {
+        let Some((session, queue)) = self.node.look_without_entering(claim).await? else {
             return Ok(None);
         };
         let mut modes = queue.modes().to_vec();

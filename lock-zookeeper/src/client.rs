@@ -97,7 +97,7 @@ impl Client {
             replies: ReplyStats::new(),
             refused: Remembered::default(),
         };
-        let pool = client.pools.here()?;
+        let pool = client.pools.current()?;
         let session = pool.session(ttl, Duration::ZERO).await?;
         let asking = session.reads_together();
         let answer = client.deadlines.timeout(OPENING_LIMIT, asking).await;
@@ -121,7 +121,7 @@ impl Client {
     pub(crate) async fn session(&self, hold: &HoldId) -> Result<Arc<Session>> {
         let (ttl, lock_delay) = (hold.ttl(), hold.lock_delay());
         let asked = class(ttl, lock_delay, &self.bounds);
-        let session = self.pools.here()?.session(asked, lock_delay).await?;
+        let session = self.pools.current()?.session(asked, lock_delay).await?;
         let granted = session.ttl(lock_delay).saturating_sub(lock_delay);
         let timeout = session.link.timeout();
         if timeout < ttl + lock_delay && self.shortened.add(ttl) {

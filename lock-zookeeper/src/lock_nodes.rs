@@ -110,7 +110,7 @@ impl LockNodeSweeper {
         let mut next = Some(&**lock);
         while let Some(node) = next {
             match session.delete_if_empty(node).await {
-                Ok(true) => next = self.paths.above(node),
+                Ok(true) => next = self.paths.parent(node),
                 Ok(false) => return,
                 Err(error) => {
                     tracing::debug!(node, %error, "zookeeper: deleting an empty node failed, trying again later");

@@ -48,7 +48,7 @@ impl Paths {
     }
 
     /// Returns the level above `node`, if it may be deleted.
-    pub(crate) fn above<'a>(&self, node: &'a str) -> Option<&'a str> {
+    pub(crate) fn parent<'a>(&self, node: &'a str) -> Option<&'a str> {
         let (above, _) = node.rsplit_once('/')?;
         (above.len() > self.chroot.len()).then_some(above)
     }
@@ -219,8 +219,8 @@ mod tests {
                 ("/app/locks/shop/a/b", false),
             ]
         );
-        assert_eq!(paths.above(&node), Some("/app/locks/shop/a"));
-        assert_eq!(paths.above("/app/locks/shop"), None);
-        assert_eq!(Paths::new("", &Namespace::none()).above("/a"), None);
+        assert_eq!(paths.parent(&node), Some("/app/locks/shop/a"));
+        assert_eq!(paths.parent("/app/locks/shop"), None);
+        assert_eq!(Paths::new("", &Namespace::none()).parent("/a"), None);
     }
 }

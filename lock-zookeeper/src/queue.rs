@@ -52,7 +52,7 @@ impl QueueListing {
 
     /// Returns the names that no known client uses. They may be claims, or other nodes whose name
     /// ends in a number.
-    pub(crate) fn strangers(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn unknown_names(&self) -> impl Iterator<Item = &str> {
         let names = self.claims.iter().map(|queued| queued.name.as_str());
         names.filter(|name| !MARKS.iter().any(|mark| name.contains(mark)))
     }

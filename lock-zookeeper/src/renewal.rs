@@ -118,7 +118,7 @@ impl Client {
                     loss: sought.record.loss.clone(),
                     watcher,
                 };
-                session.spawn_report(watched.tell(Arc::downgrade(&self.registry)));
+                session.spawn_report(watched.report_removal(Arc::downgrade(&self.registry)));
                 true
             }
             None => false,

@@ -101,7 +101,7 @@ pub(crate) fn with_port(text: &str) -> std::result::Result<String, &'static str>
         return Err("each host needs a name or an address");
     }
     if name.contains(':') && !name.starts_with('[') {
-        return Err("an IPv6 address stands in brackets: [::1]:2181");
+        return Err("an IPv6 address needs brackets: [::1]:2181");
     }
     let port = port.map_or(Ok(DEFAULT_PORT), str::parse);
     match port {
@@ -173,7 +173,7 @@ mod tests {
             ("a:x", "a port is"),
             ("a:0", "a port is"),
             ("[::1]2", "only a port"),
-            ("::1", "in brackets"),
+            ("::1", "needs brackets"),
             ("secret@a", "needs a password"),
             (":secret@a", "needs a user"),
             ("u:secret%4@a", "% in user or password"),

@@ -193,7 +193,8 @@ impl Capabilities {
             Mode::Exclusive | Mode::Shared | Mode::Permit { .. } => {}
         }
         if request.max_hold == Some(Duration::ZERO) {
-            let message = "a lock that may not be held at all is none: choose a longer max_hold, or leave it out";
+            let message =
+                "max_hold 0 s ends every hold at once: choose a longer one, or leave it out";
             return Err(Error::new(ErrorKind::Config, message).with_key(&request.key));
         }
         let ttl = request.ttl();

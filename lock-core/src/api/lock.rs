@@ -104,7 +104,7 @@ pub trait DistributedLock: fmt::Debug + Send + Sync + 'static {
         let _ = within;
         Err(Error::new(
             ErrorKind::Unsupported,
-            "this backend cannot be shut down: release its guards",
+            "shutdown is not supported by this backend: release its guards",
         ))
     }
 }

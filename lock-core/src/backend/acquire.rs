@@ -73,7 +73,7 @@ pub trait Attempt: Send {
     /// Prepares to be woken. Called before the waiter enters the local queue, in which
     /// `others_wait`.
     #[expect(unused_variables, reason = "the default prepares nothing")]
-    fn line_up(&mut self, others_wait: bool) {}
+    fn prepare_wait(&mut self, others_wait: bool) {}
 
     /// Starts the wait: from now on, a change of the key must wake this waiter.
     ///
@@ -230,11 +230,11 @@ impl<A: Attempt> Acquisition<'_, A> {
         {
             return Ok(Some(guard));
         }
-        self.attempt.line_up(others_wait);
+        self.attempt.prepare_wait(others_wait);
         if let Some(queue) = queue {
             self.turn = queue.enter(&self.request.key, &mut self.retry).await?;
             if self.turn.is_none() {
-                return self.last_word().await;
+                return self.final_answer().await;
             }
         }
         if A::LINES_UP_FIRST
@@ -257,7 +257,7 @@ impl<A: Attempt> Acquisition<'_, A> {
             if let Some(pause) = pause
                 && !self.until_woken(pause).await?
             {
-                return self.last_word().await;
+                return self.final_answer().await;
             }
             self.attempt.pace().await;
             if let Some(guard) = self.ask_and_note(true).await? {
@@ -285,9 +285,9 @@ impl<A: Attempt> Acquisition<'_, A> {
 
     /// Asks once more at the end of a wait. Since the last answer the key may have become free or
     /// the store unreachable, and the caller must know which.
-    async fn last_word(&mut self) -> Result<Option<LockGuard>> {
+    async fn final_answer(&mut self) -> Result<Option<LockGuard>> {
         let attempt = self.ask(false).await;
-        self.retry.last_word(attempt)
+        self.retry.final_answer(attempt)
     }
 
     async fn ask_and_note(&mut self, waits: bool) -> Result<Option<LockGuard>> {

@@ -56,7 +56,7 @@ impl Keeper {
     pub fn claim(&self, request: &LockRequest) -> Result<Claim> {
         self.inner.gate.check()?;
         self.inner.capabilities.check(request)?;
-        let keeper = self.at_runtimes.here(&self.inner)?;
+        let keeper = self.at_runtimes.current(&self.inner)?;
         let id = HoldId::new(request, KeeperRuntime::caller().handle()?.id())?;
         let hold = Hold::new(id, self.inner.clock, Arc::<RuntimeKeeper>::clone(&keeper));
         Ok(Claim {

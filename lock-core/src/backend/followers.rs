@@ -9,7 +9,7 @@ use crate::backend::Moment;
 /// A waiter behind an acquisition, cut off from the store for as long as the acquisition is.
 pub(crate) trait QueuedBehind: Send + Sync {
     /// Records that the store has not answered since `last_reply`, with the last attempt's `error`.
-    fn cut_off(&self, error: &Error, last_reply: Moment);
+    fn record_outage(&self, error: &Error, last_reply: Moment);
 }
 
 /// A reference to the waiters behind an acquisition, which it notifies of outages.

@@ -89,7 +89,7 @@ impl LocalQueue {
             () = end_of(attempts.ends()) => return Ok(None),
         };
         let behind: Arc<dyn QueuedBehind> = turns;
-        attempts.tell(Followers(Arc::downgrade(&behind)));
+        attempts.set_followers(Followers(Arc::downgrade(&behind)));
         Ok(Some(LocalTurn {
             _turn: turn,
             _place: place,
@@ -117,7 +117,7 @@ async fn end_of(wait: Option<Instant>) {
 }
 
 impl QueuedBehind for KeyTurns {
-    fn cut_off(&self, error: &Error, last_reply: Moment) {
+    fn record_outage(&self, error: &Error, last_reply: Moment) {
         self.outage.send_replace(Some((error.clone(), last_reply)));
     }
 }

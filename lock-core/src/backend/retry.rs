@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::backend::followers::Followers;
-use crate::backend::{Clock, LastReply, Moment};
+use crate::backend::{Clock, HumanDuration, LastReply, Moment};
 use crate::mutex::Mutex;
 use crate::{Error, ErrorKind, LockRequest, Result, Wait};
 
@@ -151,20 +151,20 @@ impl Retry {
         let answered = last_reply.at.max(self.begun);
         if error.is_retryable() {
             let behind = self.followers.iter().filter_map(|all| all.0.upgrade());
-            behind.for_each(|behind| behind.cut_off(&error, answered));
+            behind.for_each(|behind| behind.record_outage(&error, answered));
         }
         // The attempt had its time plus the grace; another one would only end later.
         let over = self.is_over() && !self.was_refused_just_now();
         if !error.is_retryable() || self.outlasts(answered) || over {
             return Err(error);
         }
-        tracing::debug!(%error, "trying again");
+        tracing::debug!(%error, "attempt failed, trying again");
         self.troubled = true;
         Ok(None)
     }
 
     /// Registers waiters to notify of outages.
-    pub(crate) fn tell(&mut self, behind: Followers) {
+    pub(crate) fn set_followers(&mut self, behind: Followers) {
         if !self.followers.contains(&behind) {
             self.followers.push(behind);
         }
@@ -188,7 +188,7 @@ impl Retry {
     /// # Errors
     ///
     /// The error of the attempt, if the store is unreachable.
-    pub fn last_word<T>(&self, attempt: Result<Option<T>>) -> Result<Option<T>> {
+    pub fn final_answer<T>(&self, attempt: Result<Option<T>>) -> Result<Option<T>> {
         match attempt {
             Err(error) if error.is_retryable() && self.was_refused_just_now() => Ok(None),
             outcome => outcome,
@@ -237,7 +237,8 @@ fn too_short(ttl: Duration) -> Error {
     Error::new(
         ErrorKind::Unavailable,
         format!(
-            "the store answers, but {LATE_MAX} times in a row not within a third of the ttl of {ttl:?}: choose a longer ttl"
+            "ttl {} is too short for this store, whose answers took over a third of it {LATE_MAX} times in a row: choose a longer ttl",
+            HumanDuration(ttl)
         ),
     )
 }
@@ -273,10 +274,10 @@ mod tests {
                 .await
         );
         assert!(ending.note(unavailable(), last_reply).is_err());
-        assert!(ending.last_word(unavailable()).is_err());
+        assert!(ending.final_answer(unavailable()).is_err());
         ending.refused(Clock::Boot.now());
         assert!(ending.note(unavailable(), last_reply).is_ok());
-        assert!(ending.last_word(unavailable()).is_ok());
+        assert!(ending.final_answer(unavailable()).is_ok());
     }
 
     #[tokio::test]

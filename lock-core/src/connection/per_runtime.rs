@@ -22,13 +22,13 @@ use crate::mutex::Mutex;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> lock_core::Result<()> {
 /// let connections = PerRuntime::new(KeeperRuntime::caller(), |_| Arc::new(String::from("open")));
-/// assert!(Arc::ptr_eq(&connections.here()?, &connections.here()?));
+/// assert!(Arc::ptr_eq(&connections.current()?, &connections.current()?));
 /// # Ok(())
 /// # }
 /// ```
 pub struct PerRuntime<T> {
     make: Make<T>,
-    /// Selects the runtime of [`here`](Self::here): the caller's, for requests that a caller waits
+    /// Selects the runtime of [`current`](Self::current): the caller's, for requests that a caller waits
     /// for, or the keeper's.
     keeper_runtime: KeeperRuntime,
     entries: Arc<RuntimeEntries<T>>,
@@ -71,7 +71,7 @@ impl<T: Send + Sync + 'static> PerRuntime<T> {
     /// # Errors
     ///
     /// [`Config`](crate::ErrorKind::Config) if the caller's runtime is selected and there is none.
-    pub fn here(&self) -> Result<Arc<T>> {
+    pub fn current(&self) -> Result<Arc<T>> {
         Ok(self.on(&self.keeper_runtime.handle()?))
     }
 

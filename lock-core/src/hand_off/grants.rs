@@ -35,7 +35,7 @@ impl HandOffQueues {
             queue.hold(number);
             drop(queues);
             let guard = guard.holding_at_most(driver.max_hold());
-            return Place::new(self, &driver.key, number).tie(guard);
+            return Place::new(self, &driver.key, number).link(guard);
         }
         let sharers = match driver.wants.mode {
             Mode::Shared => queue.sharers(driver.wants, SHARERS_MAX, |slot| {

@@ -37,7 +37,7 @@ impl Place {
     /// Lets `guard` hand its hold on through this link when it is released.
     ///
     /// A guard that has a link already, because one `HandOff` wraps another, keeps it.
-    pub(super) fn tie(self, guard: LockGuard) -> LockGuard {
+    pub(super) fn link(self, guard: LockGuard) -> LockGuard {
         if guard.has_successors() {
             return guard;
         }

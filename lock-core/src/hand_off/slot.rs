@@ -222,7 +222,7 @@ impl Slot {
 }
 
 impl QueuedBehind for Slot {
-    fn cut_off(&self, error: &Error, last_reply: Moment) {
+    fn record_outage(&self, error: &Error, last_reply: Moment) {
         self.queues.fail_outlasted(self, error, last_reply);
     }
 }
@@ -280,7 +280,7 @@ impl Watched for Slot {
         }
         let old = replace(&mut *state, SlotState::Lapsed);
         drop(state);
-        tracing::debug!(key = %self.key, "a waiter was woken and is not polled: others go first");
+        tracing::debug!(key = %self.key, "the future of a woken waiter is not polled, waking the next waiter");
         self.lapses.fetch_add(1, Ordering::Relaxed);
         match old {
             SlotState::Drives(_) => self.queues.driver_lapsed(self),

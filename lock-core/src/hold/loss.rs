@@ -43,7 +43,7 @@ impl LossSender {
     /// soon, and answers to later requests count in full.
     pub fn limit(&self, since: Moment, ttl: Duration) {
         if let Some(hold) = self.hold.upgrade() {
-            hold.count_on_at_most(since, ttl);
+            hold.limit_validity(since, ttl);
         }
     }
 

@@ -48,7 +48,7 @@ impl Hold {
     }
 
     /// Updates the deadlines of the members.
-    pub(super) fn tell_members(&self) {
+    pub(super) fn update_members(&self) {
         let Some(members) = self.members.get() else {
             return;
         };

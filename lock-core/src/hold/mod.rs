@@ -239,17 +239,17 @@ impl Hold {
         if confirmed.is_to_be_told {
             self.changed.notify_waiters();
         }
-        self.tell_members();
+        self.update_members();
         self.expire_if_due().ok().map(|_| confirmed)
     }
 
     /// Limits the validity to `ttl` from `since`, lock delay included, and requests a renewal soon.
     /// The limit ends when a later request is confirmed.
-    pub(crate) fn count_on_at_most(self: &Arc<Self>, since: Moment, ttl: Duration) {
+    pub(crate) fn limit_validity(self: &Arc<Self>, since: Moment, ttl: Duration) {
         let is_held = self.state.lock().limit(since, self.usable(ttl));
         // Wake the tasks that sleep until the deadline, since it may be earlier now.
         self.changed.notify_waiters();
-        self.tell_members();
+        self.update_members();
         if is_held {
             self.state.lock().mark_recheck();
             self.attend_at(self.clock.now());

@@ -35,7 +35,7 @@ impl RuntimeKeepers {
     ///
     /// [`Config`](crate::ErrorKind::Config) outside a runtime, if the keeper is on the caller's
     /// runtime.
-    pub(crate) fn here(&self, client: &Arc<KeeperInner>) -> Result<Arc<RuntimeKeeper>> {
+    pub(crate) fn current(&self, client: &Arc<KeeperInner>) -> Result<Arc<RuntimeKeeper>> {
         let handle = client.keeper_runtime.handle()?;
         let mut all = self.0.lock();
         if let Some(keeper) = all.get(&handle.id()).and_then(Weak::upgrade) {

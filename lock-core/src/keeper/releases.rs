@@ -52,7 +52,7 @@ impl Releases {
     }
 
     /// Waits until no pending release may block a claim for `key` in `mode`.
-    pub(crate) async fn none_may_free(&self, key: &LockKey, mode: Mode) {
+    pub(crate) async fn await_releases(&self, key: &LockKey, mode: Mode) {
         loop {
             // Register for notifications while the counts are locked, so that none is missed.
             let changed = match self.0.lock().get_mut(key) {

@@ -78,8 +78,8 @@ async fn renew(keeper: Arc<KeeperInner>, holds: Vec<Arc<Hold>>) {
             renewals.len(),
             holds.len()
         ),
-        Ok(Err(error)) => tracing::debug!(%error, "renewal failed; trying again"),
-        Err(_) => tracing::debug!(?limit, "renewal took too long; trying again"),
+        Ok(Err(error)) => tracing::debug!(%error, "renewal failed, trying again"),
+        Err(_) => tracing::debug!(?limit, "renewal timed out, trying again"),
     }
     for hold in &holds {
         renew_again(hold, keeper.clock);

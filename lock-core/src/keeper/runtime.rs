@@ -125,12 +125,12 @@ impl KeeperRuntime {
             Home::Thread(thread) if thread.is_ours() => Ok(thread.handle.clone()),
             Home::Thread(_) => Err(Error::new(
                 ErrorKind::Config,
-                "this client was connected before its process forked, and nothing of it is renewed in the new process: connect there",
+                "this client was connected before its process forked, and renews nothing in the new process: connect again there",
             )),
             Home::Caller => Handle::try_current().map_err(|source| {
                 Error::new(
                     ErrorKind::Config,
-                    "locks are acquired inside a Tokio runtime: call this from one",
+                    "no Tokio runtime is running: acquire locks inside one",
                 )
                 .with_source(source)
             }),

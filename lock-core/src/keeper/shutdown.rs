@@ -152,7 +152,9 @@ impl Keeper {
     fn not_confirmed(&self, left: usize) -> Error {
         Error::new(
             ErrorKind::Unavailable,
-            format!("the store has not confirmed {left} releases and acquisitions: the ttl ends what is left of them"),
+            format!(
+                "the store has not confirmed {left} releases and acquisitions: their ttl ends them"
+            ),
         )
         .with_operation("shutdown")
         .with_backend(self.inner.capabilities.backend)
@@ -188,7 +190,7 @@ impl KeeperInner {
         }
         let limit = self.clock.now().plus(RELEASE_LIMIT);
         tokio::select! {
-            () = self.releases.none_may_free(key, mode) => {}
+            () = self.releases.await_releases(key, mode) => {}
             () = self.clock.sleep_until(limit) => {}
         }
     }

@@ -61,7 +61,7 @@ impl SlowWaits {
                  does the waiting task hold it, or was the guard forgotten?"
             ),
             None => {
-                tracing::warn!(%key, backend, "waiting for {waited}: the lock is held by others");
+                tracing::warn!(%key, backend, "waiting for {waited}: another client holds the lock");
             }
         }
     }

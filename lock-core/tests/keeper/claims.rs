@@ -267,7 +267,7 @@ async fn outside_a_runtime_the_error_says_what_is_missing() {
         }
     });
     let error = outside.join().unwrap();
-    assert!(error.contains("inside a Tokio runtime"), "{error}");
+    assert!(error.contains("no Tokio runtime is running"), "{error}");
 }
 
 #[tokio::test]

@@ -17,7 +17,7 @@ use tower::service_fn;
 use crate::EtcdConfig;
 use crate::connection::tls_error::ErrorKeeper;
 use crate::connection::url::{Host, Location, config_error};
-use crate::error::{BACKEND, advise, is_answer, is_stranger, translate};
+use crate::error::{BACKEND, advise, is_answer, rejects_user, translate};
 use crate::keys::Keys;
 
 /// The time that one address of a host is tried before the next address.
@@ -134,7 +134,7 @@ impl Connector {
             .await;
         match first {
             // Any other answer shows that the member serves requests.
-            Err(error) if !is_answer(&error) || is_stranger(&error) => Err(error),
+            Err(error) if !is_answer(&error) || rejects_user(&error) => Err(error),
             Ok(_) | Err(_) => Ok(client),
         }
     }
@@ -255,7 +255,7 @@ fn explain_plain(error: EtcdError, beginning: &[u8]) -> Error {
         [_, _, _, 4, ..] => return translate(error),
         _ => (
             ErrorKind::Unavailable,
-            "what answers there is no etcd server: use the port of etcd, 2379 by default",
+            "no etcd server answers there: use the port of etcd, 2379 by default",
         ),
     };
     advise(error, kind, advice)

@@ -68,7 +68,7 @@ impl Host {
             return Err(malformed("each host needs a name or an address"));
         }
         if name.contains(':') && !text.starts_with('[') {
-            return Err(malformed("an IPv6 address stands in brackets: [::1]:2379"));
+            return Err(malformed("an IPv6 address needs brackets: [::1]:2379"));
         }
         let port = port.map_or(Ok(DEFAULT_PORT), str::parse);
         Ok(Self {

@@ -103,7 +103,7 @@ impl SharedWait {
     /// Wakes the waiters that may proceed, and returns the next step for the remaining waiters.
     pub(crate) fn advance(&self) -> WaitStep {
         let mut state = self.state.lock();
-        state.tell_next();
+        state.notify_next();
         let Some((created, waiter)) = state.waiters.first_key_value() else {
             return WaitStep::End;
         };
@@ -166,7 +166,7 @@ impl SharedWait {
             })
             .collect();
         for (created, told) in told {
-            state.tell(created, told);
+            state.notify(created, told);
         }
         state.checked = Some(sent);
         Ok(())
@@ -226,7 +226,7 @@ impl SharedWait {
             return;
         };
         if !is_there {
-            state.tell(own.created, TurnNews::Gone);
+            state.notify(own.created, TurnNews::Gone);
         } else if state.claims.blocker_of(own.created).is_some() {
             // Deletions of other claims before it may not have been reported either.
             state.known_until = 0;
@@ -281,7 +281,7 @@ impl WaitState {
     }
 
     /// Wakes the waiters that may proceed.
-    fn tell_next(&mut self) {
+    fn notify_next(&mut self) {
         let known = self.known_until;
         let Some(first) = self.waiters.first_key_value().map(|(first, _)| *first) else {
             return;
@@ -292,11 +292,11 @@ impl WaitState {
         let holders = self.claims.holders().map(|(created, _)| created);
         let next: Vec<i64> = holders.filter(|created| first <= *created).collect();
         for created in next {
-            self.tell(created, TurnNews::Next);
+            self.notify(created, TurnNews::Next);
         }
     }
 
-    fn tell(&mut self, created: i64, told: TurnNews) {
+    fn notify(&mut self, created: i64, told: TurnNews) {
         if let Some(waiter) = self.waiters.remove(&created) {
             // The waiter may be gone.
             let _unheard = waiter.tell.send(told);

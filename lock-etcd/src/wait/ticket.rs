@@ -32,7 +32,7 @@ impl Ticket {
     /// # Cancel safety
     ///
     /// Cancel safe.
-    pub(crate) async fn told(&mut self) -> Option<TurnNews> {
+    pub(crate) async fn next_news(&mut self) -> Option<TurnNews> {
         loop {
             let check_at = self.ends.and_then(|ends| ends.checked_sub(BEFORE_THE_END));
             // All branches are cancel safe: unreceived messages stay for the next iteration.

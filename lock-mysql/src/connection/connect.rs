@@ -77,7 +77,7 @@ impl Connector {
     /// Makes the pool keep its last connection, for requests that end other connections.
     ///
     /// The end of a connection frees its locks, and makes room for another connection.
-    pub(crate) fn vital(mut self) -> Self {
+    pub(crate) fn keeping_one_open(mut self) -> Self {
         self.purpose.is_vital = true;
         self
     }
@@ -126,7 +126,7 @@ fn server_at(url: &str) -> Result<MySqlConnectOptions> {
     // The driver accepts settings after a question mark, which could turn the verification off.
     if url.contains('?') {
         return Err(config_error(
-            "the url has a question mark: settings are not written here, and a ? in user or password is written as %3F",
+            "the url has a question mark: leave settings out of it, and write a ? in user or password as %3F",
         ));
     }
     if url.contains('#') {
@@ -171,7 +171,7 @@ fn server_at(url: &str) -> Result<MySqlConnectOptions> {
 }
 
 fn not_a_url() -> Error {
-    config_error("the url is none: write it like mysql://user:password@host:3306/database")
+    config_error("the url is malformed: write it like mysql://user:password@host:3306/database")
 }
 
 #[cfg(test)]
@@ -205,11 +205,11 @@ mod tests {
             ("mysql://h/hush", "names no user"),
             ("mysql://:hush@h/d", "names no user"),
             ("mysql:///hush", "names no user"),
-            ("mysql://u:hush@/d", "is none"),
-            ("mysql://u:hush@h:port/d", "is none"),
-            ("mysql://u:%ffhush@h/d", "is none"),
-            ("mariadb://u:hush@h/d", "is none"),
-            ("hush", "is none"),
+            ("mysql://u:hush@/d", "is malformed"),
+            ("mysql://u:hush@h:port/d", "is malformed"),
+            ("mysql://u:%ffhush@h/d", "is malformed"),
+            ("mariadb://u:hush@h/d", "is malformed"),
+            ("hush", "is malformed"),
         ] {
             assert!(refusal(url).contains(part), "{url}: {}", refusal(url));
         }

@@ -88,14 +88,14 @@ impl DetachedRequest {
         let Some(Interruption { end, .. }) = self.interruption.take() else {
             return;
         };
-        let settling = self.settling();
+        let settling = self.in_flight();
         self.pool.background.spawn(async move {
             let _settling = settling;
             end.await
         });
     }
 
-    fn settling(&mut self) -> Option<InFlightGuard> {
+    fn in_flight(&mut self) -> Option<InFlightGuard> {
         let (claim, in_flight) = self.claim.take()?;
         Some(in_flight.enter(claim))
     }
@@ -126,7 +126,7 @@ impl Drop for DetachedRequest {
         let Some(exchange) = self.exchange.take().filter(|_| self.begun) else {
             return;
         };
-        let settling = self.settling();
+        let settling = self.in_flight();
         let interruption = self.interruption.take();
         self.pool.background.spawn(async move {
             let _settling = settling;

@@ -34,7 +34,7 @@ impl Kill {
         let mut backoff = Backoff::new(Duration::from_millis(20), Duration::from_secs(1));
         // Boxed, so that the future of a request does not contain this future.
         while let Err(error) = Box::pin(self.until_gone()).await {
-            tracing::debug!(%error, "a connection was not ended on the server");
+            tracing::debug!(%error, "mysql: ending a connection on the server failed, trying again");
             if Clock::Boot.now() >= ends {
                 return;
             }

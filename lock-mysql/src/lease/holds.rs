@@ -76,7 +76,7 @@ impl Client {
         let query = RetryingQuery::new(&command.taking, owner, wait.min(QUEUE_LIMIT), take);
         match query.run(patience).await {
             Ok((answer, sent)) => Ok(taken(hold, new, &answer, sent)?),
-            Err(Failure::Locked) => match self.what_blocks_others().await {
+            Err(Failure::Locked) => match self.blocking_state().await {
                 Some(state) => Err(Failure::Blocked(state)),
                 None => Ok(LeaseTake::Held),
             },
@@ -126,7 +126,7 @@ impl Client {
             }
             Err(failure) => {
                 let error = failure.into_error();
-                tracing::debug!(%error, "holds were not renewed; trying again");
+                tracing::debug!(%error, "mysql: renewal failed, trying again");
                 vec![Renewal::Unknown; batch.len()]
             }
         }

@@ -250,7 +250,7 @@ async fn poll(poller: Arc<Poller>, _attendance: Attendance) {
             return;
         }
         let outcome = looked.unwrap_or_else(|error| {
-            tracing::debug!(%error, "mysql: cannot look at the keys that are waited for, trying again");
+            tracing::debug!(%error, "mysql: polling the keys of waiters failed, trying again");
             PollOutcome::default()
         });
         if outcome.is_next {

@@ -97,8 +97,7 @@ impl Heartbeats {
         let Ok(found) = found else { return };
         for (claim, connection) in silent {
             if !connection.is_among(&found) {
-                self.rows
-                    .died(claim, "the server does not have its connection");
+                self.rows.died(claim, "the server closed its connection");
             }
         }
     }

@@ -143,7 +143,7 @@ impl RowLocks {
             }
             None => return,
         };
-        tracing::debug!("a row lock has ended: {why}");
+        tracing::debug!("mysql: row lock ended: {why}");
         // Called without the mutex: the receiver may release the lock.
         loss.lost(LossReason::Removed);
     }

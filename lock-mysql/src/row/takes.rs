@@ -113,7 +113,7 @@ impl Client {
             // is blocked.
             let pause = backoff.next_pause();
             self.deadlines.timeout(pause, pending::<()>()).await;
-            if let Some(state) = self.what_blocks_others().await {
+            if let Some(state) = self.blocking_state().await {
                 return Err(Failure::Blocked(state));
             }
             taken = self.ask_for_row(claim, wait, patience).await?;

@@ -33,7 +33,7 @@ impl Names {
         };
         if !is_name(table, TABLE_LENGTH_MAX) || !database.is_none_or(|name| is_name(name, 64)) {
             return Err(config_error(format!(
-                "table {:?} is no name of a table: use letters, digits and _, at most {TABLE_LENGTH_MAX}, perhaps behind the name of a database and a dot",
+                "table {:?} is malformed: use letters, digits and _, at most {TABLE_LENGTH_MAX}, perhaps behind the name of a database and a dot",
                 config.table
             )));
         }

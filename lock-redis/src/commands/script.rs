@@ -286,7 +286,7 @@ const GO_MAX: usize = 1024;
 const GO_BYTES_MAX: usize = 256 * 1024;
 
 /// Returns how many of the first `calls` to send in one pipeline.
-pub(crate) fn one_go(calls: &[Call]) -> usize {
+pub(crate) fn pipeline_length(calls: &[Call]) -> usize {
     // Each part is sent with its length, after the name and hash of the script.
     let size = |call: &Call| call.bytes.len() + 100 + 12 * call.parts;
     let mut bytes = 0;

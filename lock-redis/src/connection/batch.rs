@@ -127,7 +127,7 @@ async fn ask(members: Vec<Member>, mut channel: Channel, max: BatchSize) {
             vec![None; calls.len()]
         }
         Err(error) if error.code().is_some() && calls.len() > 1 => {
-            tracing::debug!(%error, "redis refuses calls that travel together");
+            tracing::debug!(%error, "redis: a batch of calls was refused, sending each alone");
             if refuses_the_batch(&error) {
                 max.halve(calls.len());
             }

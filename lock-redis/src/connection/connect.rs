@@ -108,7 +108,7 @@ impl Connector {
                     .await
             }
             _ => Err(config_error(
-                "this kind of address cannot be used here: write the url like redis://host:6379",
+                "this kind of address is not supported: write the url like redis://host:6379",
             )),
         }
     }
@@ -186,12 +186,12 @@ fn check(config: &RedisConfig) -> Result<bool> {
         let is_of_address = |c: char| c.is_ascii_hexdigit() || ":.".contains(c);
         if host.matches(':').count() > 1 && host.chars().all(is_of_address) {
             return Err(config_error(
-                "an IPv6 address stands in brackets: redis://[::1]:6379",
+                "an IPv6 address needs brackets: redis://[::1]:6379",
             ));
         }
         if host.contains(',') {
             return Err(config_error(
-                "the url names several servers, and locks on two servers exclude nobody: name one, the master",
+                "the url names several servers, which do not share their locks: name one, the master",
             ));
         }
         if authority.matches('@').count() > 1 {
@@ -278,7 +278,7 @@ mod tests {
             let error = Connector::new(&RedisConfig::new(url))
                 .map(drop)
                 .unwrap_err();
-            assert!(error.to_string().contains("in brackets"), "{error}");
+            assert!(error.to_string().contains("needs brackets"), "{error}");
         }
         assert!(Connector::new(&RedisConfig::new("redis://u:p:q@h:1")).is_ok());
     }

@@ -90,7 +90,7 @@ impl Connection {
         let answers: Vec<RedisResult<Value>> = requests.query_async(&mut redis).await?;
         let refused = answers.into_iter().find_map(RedisResult::err);
         if let Some(error) = &refused {
-            tracing::debug!(%error, "redis tells of no changes; looking by ourselves");
+            tracing::debug!(%error, "redis: client-side caching is not available, polling held keys");
         }
         Ok(refused.is_none())
     }

@@ -57,12 +57,12 @@ fn judge(word: &str) -> Result<()> {
     let (kind, advice) = if word.starts_with("-DENIED") {
         (
             ErrorKind::Denied,
-            "give the server a password, or a user for us, and put it into the url",
+            "set a password or a user on the server, and put it into the url",
         )
     } else if word.starts_with("-ERR max number of clients") {
         (
             ErrorKind::Unavailable,
-            "raise maxclients, or find out who is connected",
+            "raise maxclients, or close connections that CLIENT LIST shows",
         )
     } else if word.starts_with(['+', '-']) {
         return Ok(());

@@ -196,13 +196,13 @@ impl SharedConnection {
             match shared.options.deadlines.timeout(PROBE_LIMIT, asking).await {
                 Some(Ok(_)) => connection.probed.store(false, Ordering::Relaxed),
                 Some(Err(_)) | None => {
-                    tracing::warn!("a redis connection stays silent and is replaced");
+                    tracing::warn!("redis: connection timed out on PING, reconnecting");
                     shared.give_up(&connection);
                 }
             }
         };
         if let Err(error) = self.options.keeper_runtime.spawn(probing) {
-            tracing::debug!(%error, "a silent redis connection cannot be probed");
+            tracing::debug!(%error, "redis: probing a silent connection failed");
         }
     }
 

@@ -141,7 +141,7 @@ impl<'a> ClaimNode<'a> {
     }
 
     /// Looks at the queue without entering it; `None` if the claim has ended with its session.
-    pub(crate) async fn look_from_outside(
+    pub(crate) async fn look_without_entering(
         &mut self,
         claim: &Claim,
     ) -> Result<Option<(Arc<Session>, QueueListing)>> {
@@ -173,7 +173,7 @@ impl<'a> ClaimNode<'a> {
         in_the_way: Option<usize>,
     ) -> Result<()> {
         let in_the_way = in_the_way.map(|index| queue.name(index));
-        let doubtful = queue.strangers().chain(in_the_way);
+        let doubtful = queue.unknown_names().chain(in_the_way);
         for name in doubtful {
             let path = format!("{}/{name}", self.lock);
             if self.client.claims.has(&path) {

@@ -152,7 +152,7 @@ impl Connector {
         if !self.user_comes_first.load(Ordering::Relaxed) {
             // Send the user after the connection request where that works. Some servers answer the
             // user first, which zookeeper-client 0.11 does not expect.
-            let told = async { told_later(open(connector.clone()).await?, auth).await };
+            let told = async { authenticated(open(connector.clone()).await?, auth).await };
             match told.await {
                 // `enforce.auth.enabled`: the server requires the user before the first request of
                 // the driver.
@@ -213,7 +213,7 @@ impl From<ZooKeeperError> for Failure {
     }
 }
 
-async fn told_later(connection: Unready, auth: &str) -> DriverResult<Unready> {
+async fn authenticated(connection: Unready, auth: &str) -> DriverResult<Unready> {
     let asked = connection.get();
     let telling = asked.client().auth("digest", auth.as_bytes());
     asked.answer(telling).await?;

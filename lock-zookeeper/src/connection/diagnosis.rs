@@ -57,7 +57,7 @@ async fn reason(server: &str, is_secure: bool, has_user: bool) -> Cow<'static, s
     };
     match read(&mut stream, DOOR).await {
         Said::Nothing => return CLOSES_AT_ONCE.into(),
-        Said::Words(words) => return stranger(&words),
+        Said::Words(words) => return other_product(&words),
         Said::Silence => {}
     }
     match ask(stream, b"srvr\n").await {
@@ -77,7 +77,7 @@ async fn reason(server: &str, is_secure: bool, has_user: bool) -> Cow<'static, s
             return "the server is not serving: check that most servers of the ensemble run".into();
         }
         Said::Words(words) if !is_tls(&words) && !words.starts_with(b"srvr is not") => {
-            return stranger(&words);
+            return other_product(&words);
         }
         Said::Words(_) | Said::Nothing | Said::Silence => {}
     }
@@ -88,7 +88,7 @@ async fn reason(server: &str, is_secure: bool, has_user: bool) -> Cow<'static, s
 }
 
 /// Names the kind of server that says `words`, and the port of ZooKeeper.
-fn stranger(words: &[u8]) -> Cow<'static, str> {
+fn other_product(words: &[u8]) -> Cow<'static, str> {
     let (who, scheme) = match words {
         [b'-', b'A'..=b'Z', ..] => ("a Redis server", "use redis://, or "),
         [_, _, _, 0, 0x0a | 0xff, ..] => ("a MySQL server", "use mysql://, or "),

@@ -200,7 +200,7 @@ impl Batches {
         let Gathered { claims, removals } = std::mem::take(gathered);
         let connection = match self.link.current() {
             Ok(connection) => connection,
-            Err(error) => return refuse(claims, removals, &error),
+            Err(error) => return fail_requests(claims, removals, &error),
         };
         let request_sizes = &self.link.request_sizes;
         for removals in request_sizes.cut(removals, BATCH_MAX, REQUEST_MAX, |removal| {
@@ -334,7 +334,7 @@ async fn look(connection: &Connection, locks: HashSet<Arc<str>>) -> DriverResult
 }
 
 /// Answers requests that cannot be sent.
-fn refuse(claims: Vec<JoinRequest>, removals: Vec<Removal>, error: &ZooKeeperError) {
+fn fail_requests(claims: Vec<JoinRequest>, removals: Vec<Removal>, error: &ZooKeeperError) {
     for removal in removals {
         removal.sender.send(Err(error.clone()));
     }

@@ -228,7 +228,7 @@ async fn open(
     let keeper_runtime = Handle::current();
     let registry = Arc::downgrade(&options.registry);
     keeper_runtime.spawn(reattaching.keep_connected(weak_link, weak.clone()));
-    keeper_runtime.spawn(give_back_what_is_left(
+    keeper_runtime.spawn(delete_abandoned_nodes(
         weak.clone(),
         registry.clone(),
         Arc::downgrade(&options.lock_nodes),
@@ -239,7 +239,7 @@ async fn open(
 }
 
 /// Deletes the nodes of abandoned claims, as long as the session lives.
-async fn give_back_what_is_left(
+async fn delete_abandoned_nodes(
     session: Weak<Session>,
     registry: Weak<ClaimRegistry>,
     lock_nodes: Weak<LockNodeSweeper>,

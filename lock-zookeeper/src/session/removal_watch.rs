@@ -18,7 +18,7 @@ pub(crate) struct WatchedNode {
 
 impl WatchedNode {
     /// Waits for a change of the node, and reports a deletion.
-    pub(crate) async fn tell(self, registry: Weak<ClaimRegistry>) {
+    pub(crate) async fn report_removal(self, registry: Weak<ClaimRegistry>) {
         match self.watcher.changed().await.map(|event| event.event_type) {
             Some(EventType::NodeDeleted) => self.loss.lost(LossReason::Removed),
             // The task that looks after the session reports its end.
