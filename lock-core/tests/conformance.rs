@@ -1,4 +1,4 @@
-//! The memory backend keeps the contract, case by case.
+//! Conformance cases on the memory backend.
 
 use std::sync::Arc;
 

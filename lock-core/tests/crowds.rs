@@ -1,6 +1,7 @@
-//! Crowds of waiters in one process, in each mode: what they cost in memory and requests, and that all are served.
+//! Crowds of waiters in one process, in each mode: their memory, their requests, and that all are
+//! served.
 //!
-//! `LOCK_CROWD` is how many there are (2,000).
+//! `LOCK_CROWD` is the number of waiters. Default: 2,000.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,10 +15,10 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
-/// What a waiter may take beyond a task that waits on a [`Notify`].
+/// Maximum memory of a waiter in bytes, beyond a task that waits on a [`Notify`].
 const BYTES: usize = 2048;
 
-/// The memory backend, which counts how often it is asked.
+/// A memory backend that counts acquisitions.
 #[derive(Debug)]
 struct Counted {
     memory: MemoryLock,
@@ -45,14 +46,14 @@ fn crowd() -> usize {
     crowd.map_or(2_000, |crowd| crowd.parse().expect("a number"))
 }
 
-/// What this process has in memory; zero where nobody tells.
+/// Returns the resident memory of this process in bytes; zero where `/proc` has no figure.
 fn resident() -> usize {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse().ok());
     pages.unwrap_or(0_usize) * 4096
 }
 
-/// What so many tasks take that wait on a [`Notify`].
+/// Returns the memory that `many` tasks take that wait on a [`Notify`], in bytes.
 async fn bare_tasks(many: usize) -> usize {
     let notify = Arc::new(Notify::new());
     let before = resident();
@@ -63,7 +64,7 @@ async fn bare_tasks(many: usize) -> usize {
     }
     sleep(Duration::from_millis(200)).await;
     let taken = resident().saturating_sub(before);
-    // Kept, so that what comes after takes memory of its own.
+    // Keep the tasks: the waiters must not reuse their memory.
     std::mem::forget(tasks);
     taken
 }

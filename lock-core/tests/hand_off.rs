@@ -1,4 +1,4 @@
-//! Handing held keys on inside a process, on paused time where time matters.
+//! Hand-off of held keys inside a process, on paused time where time matters.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 const BUDGET: Duration = Duration::from_millis(10);
 
-/// A store that counts how often it is asked.
+/// A memory backend that counts acquisitions.
 #[derive(Debug)]
 struct Counted {
     memory: MemoryLock,

@@ -1,4 +1,4 @@
-//! Rows of keys that nobody uses go, those in use stay, and no token ever falls behind.
+//! The purge of unused rows: rows in use stay, and tokens keep growing.
 
 use std::time::Duration;
 
@@ -59,11 +59,11 @@ fn keys_in_use_stay() {
             let held = [take(&leases, "leased").await, take(&rows, "locked").await];
             let shared = rows.acquire(LockRequest::shared("read").expect("a key"));
             let shared = shared.await.expect("the server runs").expect("free");
-            // Its row has come to say less than it was promised.
+            // The row of this key states an earlier end than its holder has.
             let late = LockRequest::shared("late").expect("a key");
             let late = leases.acquire(late).await.expect("it runs").expect("free");
             server.execute("UPDATE locks SET expires = '2020-01-01' WHERE k = 'late'");
-            // Several times over, so that those in use had every chance to go, too.
+            // Two rounds, so that the purge also had its chance to delete the rows in use.
             for number in 0..2 {
                 let key = format!("unused/{number}");
                 take(&leases, &key).await.release().await.expect("it runs");
@@ -95,7 +95,7 @@ fn holders_that_died_together_with_their_key_go_with_its_row() {
     });
 }
 
-/// A key that is taken and given back all the time, while it is purged all the time.
+/// The key is taken, released and purged all the time.
 #[test]
 fn a_purge_in_the_middle_of_everything_lets_nobody_in_twice() {
     steady(async || {
@@ -112,7 +112,7 @@ fn a_purge_in_the_middle_of_everything_lets_nobody_in_twice() {
                 assert!(token > last, "{token} after {last}");
                 last = token;
                 guard.release().await.expect("the server runs");
-                // As if it had been unused for long, so that any round may take it.
+                // Let the row look unused for long, so that the next round may delete it.
                 server.execute("UPDATE locks SET expires = '2020-01-01' WHERE k = 'k'");
             }
         }
@@ -147,7 +147,7 @@ fn a_client_that_is_gone_purges_nothing_any_more() {
     });
 }
 
-/// Longer than a purge takes that has to wait until the last request of before is done.
+/// Time limit for a round, including the wait for requests that began before it.
 const AFTER_A_ROUND: Duration = Duration::from_secs(45);
 
 #[test]
@@ -155,7 +155,7 @@ fn a_round_goes_on_until_no_unused_row_is_left() {
     steady(async || {
         for vendor in SqlVendor::available() {
             let server = SqlServer::start(vendor);
-            // A round in ten seconds.
+            // This setting makes a round every ten seconds.
             let config = MySqlConfig::new(server.url());
             let config = config.with_purge_after(Some(Duration::from_secs(80)));
             let locks = MySqlLock::connect(config).await.expect("it runs");
@@ -176,11 +176,10 @@ fn a_round_goes_on_until_no_unused_row_is_left() {
     });
 }
 
-/// A request that has read the floor, and makes the row of its key only when the purge has raised
-/// it.
+/// The trigger delays a request between its read of the floor and its insert of the row.
 #[test]
 fn a_request_that_has_read_an_older_floor_is_done_before_a_row_goes() {
-    // Beyond what the clock comes to for decades.
+    // Greater than any grant number of the next decades.
     const GRANT: u64 = 1 << 48;
 
     steady(async || {

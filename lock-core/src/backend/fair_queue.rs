@@ -86,7 +86,6 @@ mod tests {
         assert_eq!(blocking_claim(&[Mode::Exclusive, permit(9)], 1), Some(0));
     }
 
-    /// Whatever the queue, the claims that wait for no other may all hold the key together.
     #[test]
     fn whoever_waits_for_nobody_is_compatible() {
         let kinds = [

@@ -292,7 +292,7 @@ mod tests {
             }
             slow.note(unavailable(), last_reply.last())
         };
-        // A store that is silent is ridden out as always.
+        // Attempts without any answer do not count: the store is silent, not slow.
         for _ in 0..LATE_MAX {
             assert!(attempt(false).await.is_ok());
         }

@@ -303,8 +303,7 @@ mod tests {
         assert_eq!((first, second), (Some(()), None));
     }
 
-    /// Here a socket has it, which another task reads: the kernel knows it, and the runtime has not
-    /// asked.
+    /// The kernel has received the answer, but the busy runtime has not polled the socket yet.
     #[tokio::test]
     async fn what_has_arrived_while_the_runtime_was_busy_is_an_answer() {
         let deadlines = at_home();
@@ -319,7 +318,7 @@ mod tests {
             let _asked = answer.send(stream.read_u8().await.unwrap());
         };
         let busy = async {
-            // After the others have found nothing.
+            // Let the two other futures be polled first, so that they find no answer.
             tokio::task::yield_now().await;
             (&sender).write_all(&[7]).unwrap();
             let begin = Clock::Boot.now();

@@ -178,7 +178,7 @@ mod tests {
             panic!("not a thread");
         };
         assert!(KeeperRuntime(Home::Thread(thread.clone())).handle().is_ok());
-        // As a child sees it, which has what its parent had in memory.
+        // A forked child has a copy of its parent's memory, but another process id.
         thread.process += 1;
         let error = KeeperRuntime(Home::Thread(thread)).handle().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Config);

@@ -28,7 +28,7 @@ async fn a_claim_is_released_only_while_a_request_is_unanswered() {
     drop(unanswered);
     assert_eq!(lease.releases(), 1);
 
-    // The answer is that to the second request; the first one may still arrive.
+    // The refusal answers the second request; the first may still arrive.
     let mut resent = claim(&keeper, "resent");
     resent.sending();
     resent.sending();
@@ -52,7 +52,7 @@ async fn a_release_knows_whether_a_take_may_still_be_on_its_way() {
     hold(&keeper, "released").release().await.unwrap();
     assert!(lease.last_release_was_of_a_grant());
 
-    // The first request may still arrive, after a release that travels another way.
+    // The first request may arrive after the release, which may use another connection.
     let mut resent = claim(&keeper, "resent");
     resent.sending();
     let sent = resent.sending();
@@ -103,7 +103,7 @@ async fn a_waiter_whose_grant_expired_before_it_looked_lines_up_again() {
     let mut context = Context::from_waker(Waker::noop());
     assert!(waiting.as_mut().poll(&mut context).is_pending());
     drop(first);
-    // The whole program stands still, so nobody takes what was granted.
+    // The whole process stalls, so the waiter does not take its grant in time.
     advance(TTL * 2).await;
     let guard = waiting.await.unwrap().expect("no end");
     assert!(guard.is_held());
@@ -170,7 +170,7 @@ async fn work_that_stalls_past_its_lease_is_not_polled_again() {
     let mut resumed = false;
     let outcome = locks
         .with_lock(request, async |_held| {
-            // The whole program stands still, so nobody can renew.
+            // The whole process stalls, so no renewal runs.
             advance(TTL * 2).await;
             resumed = true;
         })
@@ -186,7 +186,7 @@ async fn work_whose_last_step_outlasts_the_lock_was_not_done_under_it() {
     let other = locks.clone();
     let outcome = locks
         .with_lock(request, async |_held| {
-            // In one poll: nobody can look at the clock meanwhile, and somebody else gets in.
+            // In one poll: no task checks the clock in between, and another task takes the lock.
             let mut stalling = pin!(advance(TTL * 2));
             let mut context = Context::from_waker(Waker::noop());
             while stalling.as_mut().poll(&mut context).is_pending() {}

@@ -1,4 +1,4 @@
-//! What a backend says of holds whose session is shorter from now on.
+//! Limits that a backend reports for holds whose session got a shorter timeout.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ async fn a_limit_before_the_grant_bounds_it() {
     sleep(Duration::from_millis(1)).await;
     loss.limit(keeper.clock().now(), LIMIT);
     sleep(Duration::from_millis(1)).await;
-    // The store may have acted on the earlier one.
+    // A later, longer limit changes nothing: the store may have acted on the earlier limit.
     loss.limit(keeper.clock().now(), 3 * LIMIT);
     let token = lock_core::FencingToken::from_grant(1).unwrap();
     let guard = claim.granted(token, sent, TTL).expect("in time");

@@ -1,4 +1,4 @@
-//! Keys that stay closed for a while after a loss, on paused time.
+//! Keys that stay closed for a lock delay after a loss, on paused time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,7 @@ fn keeper() -> (Arc<ScriptedLease>, Keeper) {
     (lease, keeper)
 }
 
-/// A hold that the store granted just now, for as long as it was asked to.
+/// Returns a hold that the store granted just now, for the requested ttl.
 fn hold(keeper: &Keeper, request: &LockRequest) -> LockGuard {
     let mut claim = keeper.claim(request).expect("a claim");
     let (sent, ttl) = (claim.sending(), claim.id().store_ttl());
@@ -36,7 +36,7 @@ fn hold(keeper: &Keeper, request: &LockRequest) -> LockGuard {
     claim.granted(token, sent, ttl).expect("granted in time")
 }
 
-/// A lock whose holder stood still until it was lost, and the moment of its loss.
+/// Returns a lock whose holder stalled until the loss, and the time of the loss.
 async fn lost(locks: &dyn DistributedLock, request: LockRequest) -> (LockGuard, Instant) {
     let guard = locks.acquire(request).await.expect("it answers");
     let guard = guard.expect("free");
@@ -163,7 +163,7 @@ async fn an_acquisition_that_came_to_nothing_delays_nobody() {
     assert!(late.granted(token, sent, ttl).is_none());
     let mut waiting = keeper.claim(&request()).unwrap();
     waiting.sending();
-    // As a store does whose session ends.
+    // As a store does when the session ends.
     waiting.loss().lost(LossReason::Removed);
     assert!(waiting.loss().is_over());
     drop(waiting);
@@ -201,7 +201,7 @@ async fn a_shutdown_neither_ends_a_delay_nor_waits_for_it() {
     let client = locks.new_client();
     let guard = client.acquire(request()).await.unwrap().unwrap();
     let ends = Instant::now() + guard.remaining();
-    // The shutdown is the first to look after the holder stood still.
+    // No task checks the hold between the stall and the shutdown.
     advance(TTL).await;
     let start = Instant::now();
     client.shutdown(TTL).await.unwrap();

@@ -1,4 +1,4 @@
-//! Holds that may last for so long and no longer, on paused time.
+//! Holds with a maximum time, on paused time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use lock_core::{
 };
 use tokio::time::{Instant, sleep};
 
-/// Longer than a ttl: it is renewed until then.
+/// Maximum time of a hold, longer than its ttl, so that renewals are needed.
 const LIMIT: Duration = Duration::from_secs(70);
 
 fn request(limit: Duration) -> LockRequest {

@@ -1,4 +1,4 @@
-//! What the store tells of a key by itself, on paused time.
+//! Early renewals after the store reports a change of a key, on paused time.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ async fn a_change_of_what_is_still_ours_is_nothing() {
     );
 }
 
-/// The key goes while its renewal number `number` is under way and has passed the store already.
+/// Asserts that a removal is noticed while the answer to renewal `number` is under way.
 async fn is_noticed_during_renewal(number: u32) {
     let (lease, keeper) = keeper();
     let guard = hold(&keeper, "k");

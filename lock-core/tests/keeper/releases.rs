@@ -1,4 +1,4 @@
-//! What a client is giving back while somebody of it tries to take it.
+//! Takes of a key that the same client is still releasing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use lock_core::backend::Keeper;
 use lock_core::{FencingToken, LockGuard, LockRequest};
 use tokio::time::Instant;
 
-/// When an acquisition begins, after the present moment.
+/// Returns the time until an acquisition begins.
 async fn begins_after(keeper: &Keeper, request: &LockRequest) -> Duration {
     let start = Instant::now();
     let began = keeper.acquiring(request, async { Ok(Instant::now()) });
@@ -74,7 +74,7 @@ async fn a_release_that_is_never_answered_holds_a_try_up_for_as_long_as_a_reques
     assert!((limit..limit * 2).contains(&began), "{began:?}");
 }
 
-/// The task that renews sleeps until the next renewal is due, and that may be hours away.
+/// The renewal task may sleep for hours until the next renewal. It must not keep the client alive.
 #[tokio::test(start_paused = true)]
 async fn a_client_goes_with_its_last_hold() {
     let (lease, keeper) = keeper();

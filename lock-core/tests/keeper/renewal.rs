@@ -8,7 +8,7 @@ use lock_core::backend::{Clock, Keeper, KeeperRuntime, Released};
 use lock_core::{Capabilities, DistributedLockExt, LockGuard, LossReason, TTL_RANGE};
 use tokio::time::{Instant, advance, sleep};
 
-/// The time before the store's expiry at which a hold ends for its holder.
+/// Time by which a hold ends for its holder before it expires on the store.
 pub(crate) const MARGIN: Duration = Duration::from_millis(350);
 
 pub(crate) async fn lost_after(guard: &LockGuard, start: Instant) -> (LossReason, Duration) {
@@ -98,7 +98,7 @@ async fn validity_counts_from_when_the_renewal_was_sent() {
     assert_about(after, TTL / 3 + TTL - MARGIN);
 }
 
-/// Not on paused time: it is about timers.
+/// In real time, since the test measures timers.
 #[test]
 fn a_loss_is_told_before_the_store_opens_even_with_the_shortest_ttl() {
     lock_testkit::steady(async || {
@@ -116,7 +116,7 @@ fn a_loss_is_told_before_the_store_opens_even_with_the_shortest_ttl() {
             lock_testkit::assert_excluded!(!guard.is_held());
             late.extend((told > opens).then(|| told.since(opens)));
         }
-        // A busy machine is not always on time.
+        // A busy machine delays some timers.
         assert!(late.len() <= 8, "{} of 40 told late: {late:?}", late.len());
     });
 }
@@ -163,8 +163,8 @@ async fn a_renewal_that_hangs_for_a_released_hold_delays_nobody_else() {
     sleep(TTL / 3 + Duration::from_millis(1)).await;
     assert_eq!(lease.renewals(), 1);
     drop(slow);
-    // The keeper's next appointment is with a hold that is gone by then, so that it has nothing
-    // but the hung renewal to wait for.
+    // The keeper task wakes next for a hold that is gone by then. After that it waits only for the
+    // unanswered renewal.
     drop(hold_for(&keeper, "gone", Duration::from_millis(60)));
     sleep(Duration::from_millis(40)).await;
 

@@ -8,7 +8,7 @@ use lock_core::LossReason;
 use lock_core::backend::Clock;
 use tokio::time::{Instant, advance, sleep};
 
-/// What a guard has of a grant of 3 seconds.
+/// Validity that a grant of 3 seconds gives to the guard.
 const SHORT: Duration = Duration::from_millis(3_000 - 30 - 50);
 
 #[tokio::test(start_paused = true)]
@@ -17,7 +17,7 @@ async fn a_renewal_that_grants_less_ends_the_hold_so_much_earlier() {
     lease.renewal_answers(Answer::For(Duration::from_secs(3)));
     let start = Instant::now();
     let guard = hold(&keeper, "k");
-    // Somebody who waits from the beginning is told by the new deadline, too.
+    // The new deadline also applies to a wait for the loss that began before the renewal.
     let silent = async {
         sleep(TTL / 3 + Duration::from_millis(1)).await;
         assert!(guard.remaining() <= SHORT, "{:?}", guard.remaining());

@@ -122,7 +122,7 @@ fn a_shutdown_outside_a_runtime_is_refused_before_it_has_done_anything() {
     assert_eq!(lease.releases(), 1);
 }
 
-/// Whatever the keeper is doing with a hold just then.
+/// The shutdown may meet a hold at any step of the keeper's work.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_hold_is_overlooked() {
     for round in 0..100 {
@@ -153,7 +153,8 @@ async fn a_waiter_that_was_handed_the_key_just_before_is_cut_off_too() {
     assert_eq!(error.kind(), ErrorKind::Closed, "{error}");
 }
 
-/// As the waiters of a process do, one after the other, when the first of them hears that its client is closed.
+/// Waiters of a process do so one after the other when their client is closed. The shutdown must
+/// not count their attempts as unfinished work.
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_knocks_at_a_closed_client_is_nothing_that_is_left_of_it() {
     const KNOCKING: usize = 4;

@@ -33,7 +33,7 @@ async fn a_renewal_that_is_not_answered_is_told_while_there_is_time_to_act() {
     let mut states = guard.watch().states();
     assert!(matches!(states.next().await, Some(HoldState::Held { .. })));
     let suspect = states.next().await;
-    // The renewal was due at a third of the ttl, and is overdue at its half.
+    // The renewal is due at a third of the ttl, and overdue at half of the ttl.
     let after = start.elapsed();
     assert!((TTL / 2..TTL / 2 + SECOND).contains(&after), "{after:?}");
     let Some(HoldState::Suspect { overdue, remaining }) = suspect else {
@@ -63,7 +63,7 @@ async fn a_late_answer_takes_the_doubt_away_and_that_is_told_at_once() {
     lease.renewal_answers(Answer::Error);
     let guard = hold(&keeper, "k");
     let mut states = pin!(guard.watch().states());
-    // Through the stream, as others read it.
+    // Read through the `Stream` trait.
     let first = StreamExt::next(&mut states).await;
     assert!(matches!(first, Some(HoldState::Held { .. })), "{first:?}");
     let second = StreamExt::next(&mut states).await;

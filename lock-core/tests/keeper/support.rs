@@ -1,4 +1,4 @@
-//! A lease whose store does what a test tells it to.
+//! A lease store with scripted answers, and a keeper on it.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -11,14 +11,14 @@ use lock_core::{
 
 pub(crate) const TTL: Duration = Duration::from_secs(30);
 
-/// What a lease under test answers, and what it was asked.
+/// A lease store that returns scripted answers and records its requests.
 #[derive(Debug, Default)]
 pub(crate) struct ScriptedLease {
     pub(crate) renewal: Mutex<Answer>,
     pub(crate) release: Mutex<Answer>,
-    /// How many holds each renewal asked for.
+    /// Number of holds in each renewal.
     pub(crate) renewals: Mutex<Vec<usize>>,
-    /// For each release, whether its hold was granted.
+    /// For each release, true if its hold was granted.
     pub(crate) releases: Mutex<Vec<bool>>,
 }
 
@@ -27,12 +27,12 @@ pub(crate) enum Answer {
     #[default]
     Yes,
     No,
-    /// For this time, and no longer.
+    /// Grants this ttl.
     For(Duration),
-    /// For this time, by a request that was sent then.
+    /// Grants this ttl, for a request that was sent at this time.
     Since(Moment, Duration),
     Error,
-    /// The answer comes after this time.
+    /// Succeeds after this time.
     After(Duration),
     Never,
 }
@@ -54,7 +54,7 @@ impl ScriptedLease {
         self.releases.lock().expect("no test panics with it").len()
     }
 
-    /// Whether the hold that was released last was granted.
+    /// Returns true if the hold of the last release was granted.
     pub(crate) fn last_release_was_of_a_grant(&self) -> bool {
         let releases = self.releases.lock().expect("no test panics with it");
         *releases.last().expect("a release")
@@ -115,7 +115,7 @@ impl LeaseStore for ScriptedLease {
     }
 }
 
-/// A keeper on tokio's clock, and the lease it works with.
+/// Returns a keeper on tokio's clock, and its lease store.
 pub(crate) fn keeper() -> (Arc<ScriptedLease>, Keeper) {
     let lease = Arc::<ScriptedLease>::default();
     let keeper = Keeper::in_process(Capabilities::new("scripted"), lease.clone());
@@ -128,12 +128,12 @@ pub(crate) fn claim(keeper: &Keeper, key: &str) -> Claim {
         .expect("a claim")
 }
 
-/// A hold that the store granted just now.
+/// Returns a hold that the store granted just now.
 pub(crate) fn hold(keeper: &Keeper, key: &str) -> LockGuard {
     hold_for(keeper, key, TTL)
 }
 
-/// The same with a ttl of its own.
+/// Like [`hold`], but with the given ttl.
 pub(crate) fn hold_for(keeper: &Keeper, key: &str, ttl: Duration) -> LockGuard {
     let request = LockRequest::exclusive(key).expect("a key").with_ttl(ttl);
     let mut claim = keeper.claim(&request).expect("a claim");

@@ -1,33 +1,33 @@
-//! Every state that a model can come to, breadth first, and how it comes there.
+//! Breadth-first search of all states of a model, with the shortest way to each.
 //!
-//! A page of our own, because it answers what matters most after an accident: whether from every state, in a graph
-//! full of cycles, the lock can be had again.
+//! Own code, because it answers the main question after a fault: can a client acquire the lock
+//! again from every state of a cyclic graph?
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Debug;
 use std::hash::Hash;
 
-/// Something that goes from state to state.
+/// A state machine.
 pub(crate) trait Model {
     type State: Clone + Eq + Hash;
     type Step: Clone + Debug;
 
     fn first(&self) -> Self::State;
 
-    /// Everything that may happen next.
+    /// Returns all steps from `state`, with the states that they lead to.
     fn steps(&self, state: &Self::State) -> Vec<(Self::Step, Self::State)>;
 }
 
 /// All states of a model, in the order of their distance from the first.
 pub(crate) struct Explored<M: Model> {
     states: Vec<M::State>,
-    /// From which state each was reached first, and how.
+    /// The predecessor and step by which each state was first reached.
     origins: Vec<Option<(usize, M::Step)>>,
-    /// From which states each can be reached in one step.
+    /// The states from which each state is one step away.
     predecessors: Vec<Vec<usize>>,
 }
 
-/// Visits all states, or those up to the first one that `ends` the search.
+/// Visits all states, or stops at the first one for which `ends` is true.
 pub(crate) fn explore<M: Model>(model: &M, ends: impl Fn(&M::State) -> bool) -> Explored<M> {
     let first = model.first();
     let mut numbers = HashMap::from([(first.clone(), 0)]);
@@ -57,13 +57,13 @@ impl<M: Model> Explored<M> {
         self.states.len()
     }
 
-    /// The shortest way to a state that `is_meant`.
+    /// Returns the shortest way to a state for which `is_meant` is true.
     pub(crate) fn way_to(&self, is_meant: impl Fn(&M::State) -> bool) -> Option<Vec<M::Step>> {
         let end = self.states.iter().position(is_meant)?;
         Some(self.way(end))
     }
 
-    /// The shortest way to a state from which none that `is_meant` can be reached any more.
+    /// Returns the shortest way to a state from which no state with `is_meant` is reachable.
     pub(crate) fn way_to_the_end_of(
         &self,
         is_meant: impl Fn(&M::State) -> bool,

@@ -1,9 +1,10 @@
-//! The protocol that every backend with leases follows, checked in every state that it can come to.
+//! A model of the protocol that all backends with leases follow, checked in every reachable state.
 //!
-//! [`protocol`] is the protocol in two pages, [`state`] what there is in it, [`explore`] how all of it is visited.
-//! It is small on purpose: what the real code makes of it is tried by the schedules beside it.
+//! [`protocol`] has the rules, [`state`] the states, and [`explore`] the search. The model is small
+//! on purpose; the tests in `schedules` try the real code.
 //!
-//! Each rule is also left out once. That shows what it is for, and that the model would notice.
+//! Further tests leave out one rule each. They show the purpose of the rule, and that the model
+//! notices.
 
 mod explore;
 mod protocol;
@@ -13,21 +14,21 @@ use crate::explore::explore;
 use crate::protocol::{Protocol, Step};
 use crate::state::State;
 
-/// The shortest way to something that must not happen, if it can.
+/// Returns the shortest way to a state for which `is_wrong` is true, if there is such a state.
 fn way_to(protocol: Protocol, is_wrong: impl Fn(&State) -> bool) -> Option<Vec<Step>> {
     let states = explore(&protocol, &is_wrong);
     println!("{} states", states.len());
     states.way_to(is_wrong)
 }
 
-/// The same for a protocol without one of its rules.
+/// Like [`way_to`], but panics unless `protocol`, which lacks a rule, leads to such a state.
 fn way_without(protocol: Protocol, is_wrong: impl Fn(&State) -> bool) -> Vec<Step> {
     let way = way_to(protocol, is_wrong).expect("the rule that is missing is of use");
     println!("{way:#?}");
     way
 }
 
-/// The protocol around a resource that is written to. Where tokens are what counts, time may be coarser.
+/// The protocol with a resource that clients write to. Only tokens matter here, so time is coarser.
 const WITH_RESOURCE: Protocol = Protocol {
     ttl: 2,
     drifts: false,
@@ -62,7 +63,7 @@ fn a_removal_lets_two_believe_and_neither_overwrite_the_other() {
         removals: true,
         ..WITH_RESOURCE
     };
-    // Nobody can know of it beforehand.
+    // The clients cannot know of a removal before their next request.
     let way = way_without(protocol, State::both_believe);
     assert!(way.contains(&Step::IsRemoved));
     assert_eq!(way_to(protocol, |state| state.is_overwritten), None);
@@ -118,8 +119,8 @@ fn a_token_that_does_not_grow_lets_an_overtaken_holder_write() {
     way_without(protocol, |state| state.is_overwritten);
 }
 
-/// The look at the lock comes before the write, and nobody can stand still in between for as long as the store
-/// would wait.
+/// The holder checks the lock before it writes. In between it may stall for longer than the store
+/// keeps the hold.
 #[test]
 fn without_a_fence_a_holder_that_stood_still_overwrites_the_next() {
     let protocol = Protocol {

@@ -1,10 +1,11 @@
-//! The protocol of leases, renewals, releases and tokens between two clients and a store, in small ticks of time.
+//! The protocol between two clients and a store: leases, renewals, releases and tokens, in ticks of
+//! time.
 //!
-//! Nobody has to hurry: any client may stand still for as long as it likes, and any message may be lost or arrive
-//! late. Only clocks go on, and lose one tick in a ttl at most.
+//! Any client may stall for any time, and any message may be lost or arrive late. Only the clocks
+//! keep running, and a clock loses at most one tick in a ttl.
 //!
-//! Owners and tokens are numbered anew in each state. Nothing but their order counts for tokens, and nothing but
-//! their difference for owners, so there are finitely many states however long it goes on.
+//! Each state numbers its owners and tokens anew. Only the order of tokens and the distinctness of
+//! owners matter, so the number of states is finite.
 
 use crate::explore::Model;
 use crate::state::{Content, Holder, Message, Name, Number, Owner, Phase, State, Store};
@@ -14,17 +15,17 @@ pub(crate) enum Step {
     Asks(Name),
     AsksAgain(Name),
     Renews(Name),
-    /// Or gives up what it asked for, of which nobody knows how far it has come.
+    /// Releases the hold, or its unanswered take, which may or may not have reached the store.
     GivesBack(Name),
-    /// Forgets everything.
+    /// Loses all of its state.
     Crashes(Name),
-    /// Looks whether it holds the lock, and then stands still or is slow.
+    /// Checks whether it holds the lock. Its write may come any time later.
     Looks(Name),
-    /// What it meant to write when it looked arrives at the resource.
+    /// The write of a client that checked the lock reaches the resource.
     Writes(Name),
     Arrives(Message),
     IsLost(Message),
-    /// Time goes on, for the first client perhaps not.
+    /// One tick passes, for the first client possibly not.
     Ticks {
         first_is_slow: bool,
     },
@@ -32,30 +33,31 @@ pub(crate) enum Step {
     IsRemoved,
 }
 
-/// The rules of the protocol. A model without one of them shows what it is good for.
+/// The rules and the extent of the model. Leaving out a rule shows its purpose.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Protocol {
-    /// How long the store keeps a hold, in ticks of its clock.
+    /// Time that the store keeps a hold, in ticks of its clock.
     pub(crate) ttl: u8,
-    /// By how much less a client believes in it, in ticks of its own.
+    /// Time by which a client's validity is shorter than the ttl, in ticks of its own clock.
     pub(crate) margin: u8,
-    /// Whether the clock of the first client loses a tick now and then, but one in a ttl at most.
+    /// True if the first client's clock may lose a tick, at most one in a ttl.
     pub(crate) drifts: bool,
-    /// What a client believes counts from when it sent the request, not from when the answer came.
+    /// True if validity counts from the sending of the request, not from the answer.
     pub(crate) counts_from_sending: bool,
-    /// A release removes the hold of its own owner only.
+    /// True if a release removes only the hold of its own owner.
     pub(crate) release_compares: bool,
-    /// The store ends a hold by itself after its ttl.
+    /// True if the store ends a hold after its ttl.
     pub(crate) expires: bool,
-    /// Every grant has a greater token.
+    /// True if every grant has a greater token.
     pub(crate) tokens_grow: bool,
-    /// The resource refuses tokens that are lower than one it has seen.
+    /// True if the resource refuses tokens that are lower than the last accepted token.
     pub(crate) is_fenced: bool,
-    /// How many messages may be under way at once.
+    /// Maximum number of messages under way.
     pub(crate) messages: usize,
-    /// Whether the lock is for anything. Without that, tokens make no difference and are all the same.
+    /// True if clients write to a resource. Without a resource, tokens have no effect and are all
+    /// equal.
     pub(crate) has_resource: bool,
-    /// Whether operators delete locks.
+    /// True if an operator may delete the lock.
     pub(crate) removals: bool,
 }
 
@@ -74,12 +76,12 @@ impl Protocol {
         removals: false,
     };
 
-    /// For how long a client believes in an answer.
+    /// Returns the time that a client counts on an answer, in ticks.
     fn validity(&self) -> u8 {
         self.ttl - self.margin
     }
 
-    /// The same, when the answer arrives.
+    /// Returns the validity that remains for the client when an answer arrives.
     fn believed(&self, left: u8) -> u8 {
         if self.counts_from_sending {
             left
@@ -163,7 +165,7 @@ impl Protocol {
         self.work(state, name, steps);
     }
 
-    /// What a client does with the resource that the lock is for.
+    /// Adds the steps of a client that writes to the resource.
     fn work(&self, state: &State, name: Name, steps: &mut Vec<(Step, State)>) {
         if !self.has_resource {
             return;
@@ -187,7 +189,7 @@ impl Protocol {
         }
     }
 
-    /// What a message does where it arrives.
+    /// Applies a message at its receiver.
     fn arrive(&self, state: &mut State, message: Message) {
         let Message {
             client,
@@ -229,7 +231,7 @@ impl Protocol {
         if store.holder.is_some_and(is_other) {
             return None;
         }
-        // Asked twice, it is granted once.
+        // A take that is sent twice gets the same grant.
         let number = store.holder.map_or_else(
             || Number {
                 grant: store.last.grant + u8::from(self.has_resource),
@@ -246,7 +248,7 @@ impl Protocol {
         Some(number)
     }
 
-    /// What a client makes of an answer to what it asked as `owner`.
+    /// Returns the client's next phase after an answer to a request of `owner`.
     fn hear(&self, phase: Phase, owner: Owner, answer: Content) -> Phase {
         match (phase, answer) {
             (Phase::Asking { .. }, Content::Granted { number, left })
@@ -267,13 +269,14 @@ impl Protocol {
                     left,
                 }
             }
-            // It was granted twice, or is refused after that: the first answer counts.
+            // The answer to a resent take changes nothing: the first answer counts.
             (Phase::Holding { .. }, Content::Granted { .. } | Content::Refused) => phase,
             _ => Phase::Idle,
         }
     }
 
-    /// One tick later by the store's clock; `None` where the first client's cannot be slow again.
+    /// Returns the state one tick later, or `None` if the first client's clock must not lose a tick
+    /// now.
     fn tick(&self, state: &State, first_is_slow: bool) -> Option<State> {
         if first_is_slow && (!self.drifts || state.slow_again_in > 0) {
             return None;
@@ -288,7 +291,7 @@ impl Protocol {
         for (name, client) in later.clients.iter_mut().enumerate() {
             match &mut client.phase {
                 Phase::Holding { .. } if stands(name) => {}
-                // It is told, and never believes in it again.
+                // The client notices the end of its validity, and never counts on this grant again.
                 Phase::Holding { left: 1, .. } => client.phase = Phase::Idle,
                 Phase::Holding { left, .. } => *left -= 1,
                 Phase::Idle | Phase::Asking { .. } => {}

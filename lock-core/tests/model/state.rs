@@ -1,15 +1,15 @@
-//! What is in a state of the model, and how states that differ only in their numbers become one.
+//! The states of the model. States that differ only in their numbers become equal.
 
-/// Which of two clients.
+/// Index of one of the two clients.
 pub(crate) type Name = usize;
 
-/// Identifies an acquisition: that of one client cannot be taken for that of another.
+/// Claim id of an acquisition. Acquisitions of different clients have different ids.
 pub(crate) type Owner = u8;
 
-/// More than there are at once: those that somebody knows, and one more.
+/// Upper bound of the distinct numbers in a state, plus one for a new number.
 const NUMBERS: usize = 16;
 
-/// Counts grants. What a client is told is its `token`; how many grants there really were is the `grant`.
+/// Number of a grant: the client gets `token`, and `grant` counts all grants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Number {
     pub(crate) grant: u8,
@@ -19,21 +19,22 @@ pub(crate) struct Number {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct State {
     pub(crate) clients: [Client; 2],
-    /// Ticks until the clock of the first client may lose one again. That of the second is right.
+    /// Ticks until the first client's clock may lose the next tick. The second client's clock is
+    /// exact.
     pub(crate) slow_again_in: u8,
     pub(crate) store: Store,
-    /// What is under way, sorted.
+    /// Messages under way, sorted.
     pub(crate) messages: Vec<Message>,
-    /// What the resource under the lock has seen last.
+    /// Number of the last write that the resource accepted.
     pub(crate) register: Number,
-    /// Somebody who had been overtaken wrote over what its successor had written.
+    /// True if a former holder overwrote a write of a later holder.
     pub(crate) is_overwritten: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Client {
     pub(crate) phase: Phase,
-    /// It has looked whether it holds the lock, and will write with this token, be it however late.
+    /// Number that the client saw when it checked the lock; its write may come much later.
     pub(crate) about_to_write: Option<Number>,
 }
 
@@ -44,7 +45,7 @@ pub(crate) enum Phase {
     Asking {
         owner: Owner,
     },
-    /// Believes that it holds the lock, while something is `left` by its own clock.
+    /// Believes that it holds the lock, until `left` ticks of its own clock are over.
     Holding {
         owner: Owner,
         number: Number,
@@ -55,7 +56,6 @@ pub(crate) enum Phase {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Store {
     pub(crate) holder: Option<Holder>,
-    /// The last grant.
     pub(crate) last: Number,
 }
 
@@ -66,7 +66,8 @@ pub(crate) struct Holder {
     pub(crate) left: u8,
 }
 
-/// `left` is what is left by the client's clock of what it may believe, counted from when it sent the request.
+/// A message under way. A `left` in its content is the remaining validity by the client's clock,
+/// counted from the sending of the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Message {
     pub(crate) client: Name,
@@ -86,7 +87,7 @@ pub(crate) enum Content {
 }
 
 impl State {
-    /// The number by which a client believes that it holds the lock.
+    /// Returns the number of the grant that a client believes it holds.
     pub(crate) fn believes(&self, name: Name) -> Option<Number> {
         match self.clients[name].phase {
             Phase::Holding { number, .. } => Some(number),
@@ -106,14 +107,14 @@ impl State {
         });
     }
 
-    /// An owner that nobody remembers any more is as good as a new one.
+    /// Returns an owner that no client, message or store refers to.
     pub(crate) fn fresh_owner(&self) -> Owner {
         let known = self.owners();
         let fresh = (0..).find(|owner| !known.contains(owner));
         fresh.expect("there are more owners than places for them")
     }
 
-    /// The numbers of everybody who knows one, in an order of their places.
+    /// Returns all numbers in the state, in a fixed order.
     fn numbers_mut(&mut self) -> impl Iterator<Item = &mut Number> {
         let of_client = self.clients.iter_mut().flat_map(|client| {
             let held = match &mut client.phase {
@@ -161,7 +162,7 @@ impl State {
         of_client.chain(of_message).chain(of_holder).collect()
     }
 
-    /// Whether `client` waits for an answer to what it asked as `owner`.
+    /// Returns true if `client` waits for an answer to a request of `owner`.
     fn listens(&self, client: Name, owner: Owner) -> bool {
         match self.clients[client].phase {
             Phase::Idle => false,
@@ -169,8 +170,8 @@ impl State {
         }
     }
 
-    /// Forgets what can make no difference any more: answers that nobody waits for, and what a client could have
-    /// believed of one.
+    /// Removes differences that have no effect: answers that no client waits for, and validity that
+    /// no client will count on.
     fn forget(&mut self) {
         let mut messages = std::mem::take(&mut self.messages);
         messages.retain_mut(|message| {
@@ -186,7 +187,8 @@ impl State {
         self.messages = messages;
     }
 
-    /// Makes equal what is alike: numbers keep their order, owners their difference, messages have no order.
+    /// Makes equivalent states equal. The order of numbers and the distinctness of owners stay;
+    /// messages get sorted.
     pub(crate) fn renumber(&mut self) {
         self.forget();
         let grants = ranks(self.numbers_mut().map(|number| number.grant));
@@ -208,7 +210,7 @@ impl State {
     }
 }
 
-/// Which place each number has among those that there are.
+/// Returns the rank of each number among the given numbers.
 fn ranks(numbers: impl Iterator<Item = u8>) -> [u8; NUMBERS] {
     let mut ranks = [0; NUMBERS];
     numbers.for_each(|number| ranks[usize::from(number)] = 1);
@@ -224,7 +226,7 @@ impl Content {
         matches!(self, Self::Take { .. } | Self::Renew { .. } | Self::Release)
     }
 
-    /// What is left of what the client may believe.
+    /// Returns the remaining validity that the client may count on.
     pub(crate) fn left(&mut self) -> Option<&mut u8> {
         match self {
             Self::Take { left }

@@ -1,4 +1,4 @@
-//! What the application does with locks in the simulated world.
+//! Tasks of the application, which take and release locks in the simulated world.
 
 use std::future::Future;
 use std::pin::pin;
@@ -14,10 +14,10 @@ use tokio::time::sleep;
 use crate::clock::ProcessClock;
 use crate::observer::{Entry, Observer};
 
-/// One task of the application.
+/// A task of the application.
 pub(crate) struct Actor {
     pub(crate) process: usize,
-    /// The number of its client.
+    /// Number of its client.
     pub(crate) line: usize,
     pub(crate) clock: ProcessClock,
     pub(crate) locks: Arc<dyn DistributedLock>,
@@ -26,19 +26,19 @@ pub(crate) struct Actor {
     pub(crate) rng: Rng,
 }
 
-/// What the tasks of a world do.
+/// Parameters of the tasks of a world.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Habits {
     pub(crate) rounds: u32,
     pub(crate) keys: u32,
     pub(crate) ttl: Duration,
-    /// Whether some ask for another ttl.
+    /// True if some requests ask for twice the ttl.
     pub(crate) ttls_differ: bool,
-    /// Whether some limit for how long they hold.
+    /// True if some requests limit the time of the hold.
     pub(crate) max_hold: bool,
-    /// Whether some share.
+    /// True if some requests are shared or for permits.
     pub(crate) modes: bool,
-    /// How long a hold lasts at most, where it is no long one.
+    /// Maximum time of a usual hold; one hold in five lasts longer.
     pub(crate) work: Duration,
 }
 
@@ -57,7 +57,7 @@ impl Habits {
 }
 
 impl Actor {
-    /// Takes locks and gives them back, for some rounds or until the client is shut down.
+    /// Takes and releases locks, for some rounds or until the client is shut down.
     pub(crate) async fn act(mut self) {
         for _ in 0..self.habits.rounds {
             if self.rng.bool() {
@@ -124,17 +124,17 @@ impl Actor {
             reason = guard.lost() => {
                 self.observer.is_told(&entry, reason);
                 assert!(!guard.is_held(), "lost ({reason}), and held");
-                // Some do not stop at once.
+                // Some holders do not stop at once.
                 sleep(self.some(self.habits.work)).await;
             }
             () = sleep(work) => {}
         }
         let observer = Arc::clone(&self.observer);
         match self.rng.u32(..4) {
-            // The entry first, as in every drop of this future.
+            // Drop the entry first, as a drop of this future does.
             0 => drop((entry, guard)),
             1 => {
-                // Begun and not waited for.
+                // Polled once only.
                 let release = pin!(release(observer, guard, entry));
                 let _outcome = release.poll(&mut Context::from_waker(Waker::noop()));
             }

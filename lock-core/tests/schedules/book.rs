@@ -1,4 +1,4 @@
-//! What the observer has seen.
+//! The record of the observer.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -8,16 +8,16 @@ use lock_core::{HoldWatch, LockKey, Mode};
 
 use crate::clock::{ProcessClock, Time};
 
-/// What has happened, and what is the case now.
+/// The events so far, and the present state.
 #[derive(Debug, Default)]
 pub(crate) struct Book {
     pub(crate) now: Time,
     pub(crate) arrivals: u64,
     pub(crate) waiting: Vec<Waiting>,
     pub(crate) grants: Vec<Grant>,
-    /// Arrival and token of every grant, key by key.
+    /// Key, arrival and token of every grant.
     pub(crate) served: Vec<(LockKey, u64, u64)>,
-    /// When each key was given back or lost the last time.
+    /// Time at which each key was last released or lost.
     pub(crate) frees: HashMap<LockKey, Time>,
     pub(crate) removals: Vec<Removal>,
     pub(crate) entries: u64,
@@ -28,13 +28,13 @@ pub(crate) struct Book {
 pub(crate) struct Waiting {
     pub(crate) arrival: u64,
     pub(crate) since: Time,
-    /// Whose client it asked: its exclusive waiters stand in one line, those to the end who wait for ever.
+    /// Number of its client. A client's exclusive waiters without a limit form one queue.
     pub(crate) line: usize,
     pub(crate) key: LockKey,
     pub(crate) stands_in_line: bool,
 }
 
-/// A guard that its holder has not given back.
+/// A guard that its holder has not released.
 pub(crate) struct Grant {
     pub(crate) entry: u64,
     pub(crate) process: usize,
@@ -43,14 +43,14 @@ pub(crate) struct Grant {
     pub(crate) key: LockKey,
     pub(crate) mode: Mode,
     pub(crate) number: u64,
-    /// Until when it was valid when it was looked at last.
+    /// End of its validity, as of the last check.
     pub(crate) deadline: Time,
     pub(crate) told: bool,
-    /// For how long it is valid after a renewal, nearly.
+    /// Approximate validity after a renewal.
     pub(crate) ttl: Duration,
 }
 
-/// What an operator took away: what was granted up to then.
+/// A removal of a key by an operator, which ends all grants up to `last`.
 #[derive(Debug)]
 pub(crate) struct Removal {
     pub(crate) key: LockKey,
@@ -59,12 +59,12 @@ pub(crate) struct Removal {
 }
 
 impl Book {
-    /// Somebody has given `key` back, or lost it.
+    /// Notes that a holder has released or lost `key`.
     pub(crate) fn is_free(&mut self, key: &LockKey) {
         self.frees.insert(key.clone(), self.now);
     }
 
-    /// Since when nobody holds `key`, if nobody does.
+    /// Returns the time since which `key` has no holder, if it has none.
     pub(crate) fn free_since(&self, key: &LockKey) -> Option<Time> {
         let mut holds = self.grants.iter().filter(|grant| grant.key == *key);
         if holds.any(|grant| !grant.told) {

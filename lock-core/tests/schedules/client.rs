@@ -1,4 +1,4 @@
-//! The backend of the simulated world, written as a backend for a real store would be.
+//! The backend of the simulated world, written like a backend for a real store.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use tokio::time::timeout;
 
 use crate::network::{Answer, Network, Request};
 
-/// For how long an answer is waited for.
+/// Time limit for an answer.
 const REPLY_LIMIT: Duration = Duration::from_millis(60);
 
 /// A client of the simulated server.
@@ -27,11 +27,11 @@ pub(crate) struct Client {
     connection: Arc<Connection>,
     keeper: Keeper,
     queue: LocalQueue,
-    /// Told when a key was given back.
+    /// Notified when a key was released.
     changed: Arc<Notify>,
 }
 
-/// The half that keeps holds and gives them back.
+/// The part that renews and releases holds.
 #[derive(Debug)]
 pub(crate) struct Connection {
     network: Arc<Network>,
@@ -52,7 +52,7 @@ impl Client {
         }
     }
 
-    /// Listens to what the server tells.
+    /// Processes the keys that the server has reported.
     pub(crate) fn listen(&self) {
         let recheck: RecheckHandle = self.keeper.recheck_handle();
         for key in self.connection.network.inbox(self.connection.process) {
@@ -61,7 +61,7 @@ impl Client {
         }
     }
 
-    /// Something that lives as long as anything of this client does, a hold or a release under way.
+    /// Returns a part that lives as long as any hold or release of this client.
     pub(crate) fn connection(&self) -> Arc<Connection> {
         Arc::clone(&self.connection)
     }
@@ -70,7 +70,7 @@ impl Client {
 /// The attempts of one acquisition.
 struct SimulatedAttempt<'a> {
     client: &'a Client,
-    /// From before the last attempt on.
+    /// Listens since before the last attempt.
     changed: Pin<Box<Notified<'a>>>,
     looks: Backoff,
     replies: ReplyStats,

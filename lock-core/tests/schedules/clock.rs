@@ -1,4 +1,4 @@
-//! The time of the world, and the clocks of the processes in it.
+//! The time of the world, and the clocks of its processes.
 
 use std::future::Future;
 use std::pin::pin;
@@ -8,18 +8,18 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, advance};
 
-/// Time since the beginning of the world, as the server's clock shows it.
+/// Time since the start of the world, by the server's clock.
 pub(crate) type Time = Duration;
 
-/// The clock of one process: its runtime's, which is paused and moved by hand. It runs faster or slower
-/// than the server's by up to 1 %.
+/// The clock of one process: the paused clock of its runtime, which the test moves. Its rate
+/// differs from the server's by up to 1 %.
 #[derive(Clone, Debug)]
 pub(crate) struct ProcessClock {
     runtime: Handle,
-    /// The process's start, on its own clock and on the world's.
+    /// Start of the process, by its own clock.
     start: Instant,
     born: Time,
-    /// What it shows of 100 seconds.
+    /// Seconds that it shows in 100 seconds.
     rate: u32,
 }
 
@@ -36,7 +36,8 @@ impl ProcessClock {
         }
     }
 
-    /// Does `action` in the process, with its clock at `now`. Nothing else of the process runs.
+    /// Moves the process's clock to `now` and calls `action` in its runtime. No task of the process
+    /// runs.
     pub(crate) fn at<T>(&self, now: Time, action: impl FnOnce() -> T) -> T {
         let _inside = self.runtime.enter();
         let shown = self.start + (now - self.born) * self.rate / 100;
@@ -45,7 +46,7 @@ impl ProcessClock {
             Instant::now() <= shown,
             "the process's clock moved by itself"
         );
-        // Its first poll moves the clock, the rest would let the runtime work.
+        // The first poll moves the clock; a second poll would let the runtime work.
         let moving = pin!(advance(ahead));
         let _pending = moving.poll(&mut Context::from_waker(Waker::noop()));
         action()

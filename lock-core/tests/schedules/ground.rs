@@ -1,4 +1,4 @@
-//! What the locks under test stand on: the simulated server behind its network, or the memory backend's store.
+//! The store under the locks: the simulated server with its network, or the memory backend's store.
 
 use std::fmt::Debug;
 
@@ -10,35 +10,35 @@ use crate::server::End;
 
 /// A store, as the world and its observer see it.
 pub(crate) trait Ground: Debug + Send + Sync {
-    /// Time goes on to `now`; returns the numbers of the processes at which something arrived.
+    /// Moves time to `now`. Returns the numbers of the processes at which a message arrived.
     fn deliver(&self, _now: Time) -> Vec<usize> {
         Vec::new()
     }
 
-    /// When something arrives next.
+    /// Returns the time of the next arrival.
     fn next_arrival(&self) -> Option<Time> {
         None
     }
 
-    /// Whether the store can tell how its grants ended.
+    /// Returns true if the store knows how its grants ended.
     fn knows_ends(&self) -> bool {
         false
     }
 
-    /// How a grant ended on the store, as far as it is known.
+    /// Returns how a grant ended on the store, if the store knows.
     fn end_of(&self, _grant: u64) -> Option<End> {
         None
     }
 
-    /// Whether a grant was ever renewed for less than was asked for.
+    /// Returns true if a renewal of this grant got less than the requested ttl.
     fn was_shortened(&self, _grant: u64) -> bool {
         false
     }
 
-    /// An operator takes the key away from its holder.
+    /// Removes the key, as an operator does.
     fn remove(&self, key: &LockKey);
 
-    /// What is left on the store.
+    /// Returns the keys that are still held.
     fn residue(&self) -> Vec<String>;
 }
 

@@ -1,18 +1,20 @@
-//! The core in hundreds of schedules a test: the same tasks in other orders each time, with other delays and other
-//! accidents.
+//! The core in hundreds of schedules per test. Each schedule has its own order of tasks, delays and
+//! faults.
 //!
-//! Everything here happens on one thread, in an order that a seed draws, on clocks that stand still until they are
-//! moved. What fails says its seed and tells its last events, and `LOCK_TESTKIT_SEED=... cargo test -p lock-core
-//! --test schedules` begins with it. `LOCK_SCHEDULES` is how many schedules each test tries (500).
+//! A schedule runs on one thread, in an order that a seed determines, on clocks that the test
+//! moves. A failure prints its seed and its last events. `LOCK_TESTKIT_SEED=... cargo test -p
+//! lock-core --test schedules` begins with that seed. `LOCK_SCHEDULES` is the number of schedules
+//! per test. Default: 500.
 //!
-//! A process is a runtime of its own ([`process`]), and the world lets one of them do one thing at a time
-//! ([`world`]). The store is that of the memory backend ([`memory`]), or a server behind a network that delays,
-//! swallows, cuts and delivers late ([`simulated`]), with a client as one of a real store would be ([`client`]).
-//! The [`observer`] compares what the processes are told with what is so.
+//! Each process has its own runtime ([`process`]), and the world runs one step of one process at a
+//! time ([`world`]). The store is the memory backend's ([`memory`]), or a server behind a network
+//! that delays, drops, cuts and delivers late ([`simulated`]). The latter has a client like that of
+//! a real store ([`client`]). The [`observer`] compares the state of the guards with the state of
+//! the store.
 //!
-//! Orders are tried between polls, not between the instructions of two threads: those are for the tests on real
-//! servers. Two things are not drawn from the seed, owner ids and the arm that `select!` polls first; that neither
-//! makes a difference is tested, too.
+//! The schedules vary the order of polls, not that of the instructions of two threads. Tests on
+//! real servers do that. The seed does not determine owner ids, nor the branch that `select!` polls
+//! first. A test checks that neither makes a difference.
 
 mod actor;
 mod book;
@@ -62,7 +64,7 @@ fn a_seed_repeats_its_schedule() {
     }
 }
 
-/// A schedule that fails drops what it has while it panics.
+/// Locks `mutex`, also while a failed schedule drops its values during a panic.
 fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

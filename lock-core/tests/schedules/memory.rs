@@ -15,7 +15,7 @@ use crate::world::{Member, REST_MAX, Troubles, World};
 const TROUBLED: Duration = Duration::from_millis(700);
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Lets everything happen in a world that `seed` draws, and asserts that nothing is left.
+/// Runs the world of `seed`, and asserts that no hold, waiter or task is left.
 pub(crate) fn run(seed: u64) -> Vec<String> {
     let memory = MemoryLock::new();
     let mut world = world(seed, &memory);
@@ -27,7 +27,7 @@ pub(crate) fn run(seed: u64) -> Vec<String> {
     };
     world.run(LIMIT, |world| world.is_done());
     world.run(LIMIT, |_| true);
-    // A process that stood still may have been granted something that nobody has looked at.
+    // By now a stalled process has released any grant that its tasks had not seen.
     assert_eq!(memory.residue(), [""; 0], "not given back");
     let member = &mut world.members[0];
     let clients = format!("{:?}", member.locks);

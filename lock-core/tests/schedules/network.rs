@@ -1,4 +1,4 @@
-//! The network of the simulated world, with the server behind it: what is on its way, and what becomes of it.
+//! The network of the simulated world, and the server behind it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,14 +14,14 @@ use crate::clock::Time;
 use crate::held;
 use crate::server::Server;
 
-/// How late the requests of a connection that was cut may still arrive.
+/// Maximum extra delay of a request whose connection was cut.
 pub(crate) const LATE_MAX: Duration = Duration::from_millis(150);
 
-/// What a renewal is shortened to at least: enough to hear of that in a world where all is answered.
+/// Minimum ttl of a shortened renewal, so that the client learns of it in time.
 const SHORT: Duration = Duration::from_millis(10);
 
-/// Carries the requests of each process to the server in order, and the answers back; tells every process
-/// that a key was given back, mostly.
+/// Carries requests of each process to the server in order, and answers back. It reports released
+/// keys to each process, unless it drops the report.
 pub(crate) struct Network(Mutex<State>);
 
 #[derive(Debug)]
@@ -29,30 +29,31 @@ struct State {
     rng: Rng,
     now: Time,
     server: Server,
-    /// What arrives when.
+    /// Messages under way, by time of arrival and number.
     under_way: BTreeMap<(Time, u64), Message>,
-    /// How many messages there were.
+    /// Number of messages so far.
     messages: u64,
     links: Vec<Link>,
-    /// How long a message is on its way at most.
+    /// Maximum travel time of a message.
     latency: Duration,
-    /// How many of 1000 answers and of 1000 wake-ups are swallowed.
+    /// Dropped answers and wake-ups per 1000.
     swallowed: u32,
-    /// How many of 1000 renewals are granted for less than was asked for.
+    /// Renewals per 1000 that get less than the requested ttl.
     shortened: u32,
-    /// Answers that never come, while the connection stays open.
+    /// Senders of answers that never arrive. Keeping them keeps the connection open.
     silenced: Vec<oneshot::Sender<Answer>>,
 }
 
 /// The connection of one process.
 #[derive(Debug, Default)]
 struct Link {
-    /// Messages in one direction do not overtake each other.
+    /// Arrivals of the last request and answer: messages in one direction do not overtake each
+    /// other.
     last_request: Time,
     last_answer: Time,
-    /// What it was told: keys that were given back or removed.
+    /// Keys that the server reported as released or removed.
     inbox: Vec<LockKey>,
-    /// Until when everything is swallowed.
+    /// Time until which the network drops all messages of this process.
     silent_until: Time,
     is_dead: bool,
 }
@@ -65,7 +66,7 @@ struct Message {
 
 #[derive(Debug)]
 enum Content {
-    /// `None`: nobody waits for the answer any more.
+    /// A request; the sender is `None` if the client no longer waits for the answer.
     Request(Request, Option<oneshot::Sender<Answer>>),
     Answer(Answer, oneshot::Sender<Answer>),
     Changed(LockKey),
@@ -78,8 +79,8 @@ pub(crate) enum Request {
     Release(HoldId),
 }
 
-/// What the server says: to a take the number of the grant, to a renewal for each hold for how long it is still
-/// there, if it is, to a release whether it was.
+/// An answer of the server. It has the number of a take's grant, the new ttl of each renewed hold,
+/// or true if a released hold existed.
 #[derive(Debug)]
 pub(crate) enum Answer {
     Taken(Option<u64>),
@@ -103,7 +104,7 @@ impl Network {
         }))
     }
 
-    /// Connects a process that is new.
+    /// Connects a new process, and returns its number.
     pub(crate) fn connect(&self) -> usize {
         let mut state = held(&self.0);
         state.links.push(Link::default());
@@ -124,7 +125,8 @@ impl Network {
         receiver
     }
 
-    /// Time goes on to `now`: delivers what has arrived by then, and says at which processes.
+    /// Moves time to `now` and delivers what is due. Returns the numbers of the receiving
+    /// processes.
     pub(crate) fn deliver(&self, now: Time) -> Vec<usize> {
         let mut state = held(&self.0);
         let mut receivers = Vec::new();
@@ -142,18 +144,18 @@ impl Network {
         receivers
     }
 
-    /// When something arrives next.
+    /// Returns the time of the next arrival.
     pub(crate) fn next_arrival(&self) -> Option<Time> {
         held(&self.0).under_way.keys().next().map(|(at, _)| *at)
     }
 
-    /// What a process was told since it was asked last.
+    /// Takes the keys that the server has reported to a process since the last call.
     pub(crate) fn inbox(&self, process: usize) -> Vec<LockKey> {
         std::mem::take(&mut held(&self.0).links[process].inbox)
     }
 
-    /// Cuts the connection of a process, which opens a new one. Answers on their way are lost, requests
-    /// are lost or arrive late, and whoever waits is told.
+    /// Cuts the connection of a process, which opens a new one. Answers under way are lost,
+    /// requests are lost or arrive late, and waiting clients get an error.
     pub(crate) fn cut(&self, process: usize) {
         let mut state = held(&self.0);
         let all = std::mem::take(&mut state.under_way);
@@ -180,17 +182,17 @@ impl Network {
         (link.last_request, link.last_answer) = (now, now);
     }
 
-    /// Nothing comes from or to a process any more, until then.
+    /// Drops all messages from and to a process until `until`.
     pub(crate) fn silence(&self, process: usize, until: Time) {
         held(&self.0).links[process].silent_until = until;
     }
 
-    /// The process is no more: what it sends from now on goes nowhere.
+    /// Marks a process as dead: the network drops its later messages.
     pub(crate) fn dies(&self, process: usize) {
         held(&self.0).links[process].is_dead = true;
     }
 
-    /// Nothing is swallowed any more.
+    /// Ends all faults.
     pub(crate) fn heal(&self) {
         let mut state = held(&self.0);
         (state.swallowed, state.shortened) = (0, 0);
@@ -207,7 +209,7 @@ impl Network {
         }
     }
 
-    /// Looks at the server, as it is now.
+    /// Calls `look` with the server in its present state.
     pub(crate) fn server<T>(&self, look: impl FnOnce(&Server) -> T) -> T {
         let mut state = held(&self.0);
         let now = state.now;
@@ -223,7 +225,7 @@ impl fmt::Debug for Network {
 }
 
 impl State {
-    /// When a message arrives that is sent now behind another one.
+    /// Returns the arrival of a message that is sent now, not before `other`.
     fn arrival(&mut self, other: Time) -> Time {
         (self.now + self.latency.mul_f64(self.rng.f64())).max(other)
     }
@@ -258,7 +260,7 @@ impl State {
                     None => {}
                 }
             }
-            // Whoever asked may have gone.
+            // The client may have gone.
             Content::Answer(answer, sender) => drop(sender.send(answer)),
             Content::Changed(key) => self.links[process].inbox.push(key),
         }

@@ -1,4 +1,4 @@
-//! Sees everything that the processes are told, and compares it with what is so.
+//! An observer of all guards, which compares them with the state of the store.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -13,21 +13,21 @@ use crate::held;
 use crate::server::End;
 use crate::world::LATENESS_MAX;
 
-/// How much of a story is told when it ends badly.
+/// Number of events that a failure prints.
 const LAST: usize = 40;
 
-/// How late a process may be told: timers have milliseconds, and are looked at late, twice before whom they
-/// concern has done something.
+/// Maximum delay of the report of a loss. Timers have a resolution of milliseconds, and up to two
+/// late checks of timers pass before the holder acts.
 const LATE: Duration = Duration::from_millis(3).saturating_add(LATENESS_MAX.saturating_mul(2));
 
-/// How early a hold may end: its holder's clock may run faster than the server's.
+/// Maximum time by which a hold may end early: its holder's clock may be faster than the server's.
 const EARLY: Duration = Duration::from_millis(3);
 
-/// How long a key may be free while somebody waits for it: the longest pause between two looks, the rest
-/// after a turn, and a few messages.
+/// Maximum time that a key stays free while a task waits for it. It covers the longest pause
+/// between two attempts, the pause after a turn, and a few messages.
 const FREE_MAX: Duration = Duration::from_millis(60);
 
-/// The observer of a world. Whatever is wrong, it panics.
+/// The observer of a world. It panics at the first violation.
 #[derive(Debug)]
 pub(crate) struct Observer {
     ground: Arc<dyn Ground>,
@@ -35,30 +35,31 @@ pub(crate) struct Observer {
     book: Mutex<Book>,
 }
 
-/// What is promised beyond exclusion, growing tokens and losses that are told in time, in a world where
-/// less goes wrong.
+/// Guarantees of a world with few faults. Every world guarantees exclusion, growing tokens and
+/// timely reports of losses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Promises {
-    /// No hold is lost, no request fails, and nothing waits for the ttl.
+    /// No hold is lost, no request fails, and no waiter waits for a ttl to end.
     pub(crate) calm: bool,
-    /// The waiters of a process that wait for ever are served in order.
+    /// Waiters without a limit are served in order within each client.
     pub(crate) in_line: bool,
-    /// Everybody is served in order.
+    /// All waiters are served in order.
     pub(crate) fair: bool,
-    /// A hold is never passed on inside of a process.
+    /// No hold is handed on inside a process.
     pub(crate) alone: bool,
-    /// The store answers at once, so that a removal is noticed by the next renewal.
+    /// The store answers quickly, so that the next renewal notices a removal.
     pub(crate) answered: bool,
 }
 
-/// A guard under observation; dropping it says that its holder is about to give it back.
+/// A guard under observation. Dropping the entry notes that the holder is about to release the
+/// guard.
 #[derive(Debug)]
 pub(crate) struct Entry {
     observer: Arc<Observer>,
     number: u64,
 }
 
-/// Somebody waits; dropping it says that it has what it wants, or has gone.
+/// A waiter under observation. Dropping the ticket ends the wait.
 #[derive(Debug)]
 pub(crate) struct Ticket<'a> {
     observer: &'a Observer,
@@ -79,7 +80,7 @@ impl Observer {
         self.promises
     }
 
-    /// Everything that happened, a line each.
+    /// Returns all events so far, one per line.
     pub(crate) fn story(&self) -> Vec<String> {
         held(&self.book).story.clone()
     }
@@ -92,7 +93,7 @@ impl Observer {
         held(&self.book).now = now;
     }
 
-    /// Somebody asks the client of number `line` at this moment.
+    /// Notes that a task asks the client of number `line`.
     pub(crate) fn arrives(&self, line: usize, request: &LockRequest) -> Ticket<'_> {
         let mut book = held(&self.book);
         book.arrivals += 1;
@@ -111,7 +112,7 @@ impl Observer {
         }
     }
 
-    /// The process has got what it waited for.
+    /// Notes that a task of `process` has got a guard, and checks it.
     pub(crate) fn granted(
         self: &Arc<Self>,
         process: usize,
@@ -132,7 +133,7 @@ impl Observer {
             number: token >> 14,
             deadline: book.now + guard.remaining(),
             told: false,
-            // Whoever may hold it for a shorter time is renewed as others are.
+            // A limit of the hold shortens `remaining`, but renewals still follow the ttl.
             ttl: ticket.ttl.max(guard.remaining()),
         };
         book.tell(format!("{process} gets {} ({:?})", grant.key, grant.mode));
@@ -150,7 +151,7 @@ impl Observer {
         let mut together = vec![(new.number, new.mode)];
         for other in book.grants.iter().filter(|other| other.key == new.key) {
             let is_held = other.clock.at(book.now, || other.watch.is_held());
-            // Nobody can know of a removal beforehand.
+            // A client cannot know of a removal before its next renewal.
             if !is_held
                 || self.removal_of(book, other).is_some()
                 || self.removal_of(book, new).is_some()
@@ -169,7 +170,7 @@ impl Observer {
         }
     }
 
-    /// Until when the holder is to be told that its hold was removed, if it was.
+    /// Returns the time by which the holder must learn of a removal, if the hold was removed.
     fn removal_of(&self, book: &Book, grant: &Grant) -> Option<Time> {
         let knows = self.ground.knows_ends();
         if knows && self.ground.end_of(grant.number) != Some(End::Removed) {
@@ -179,11 +180,11 @@ impl Observer {
             removal.key == grant.key && (knows || grant.number <= removal.last)
         };
         let removals = book.removals.iter().filter(concerns);
-        // A renewal comes at a third of the ttl, and its answer not much later.
+        // A renewal starts at a third of the ttl, and its answer takes little longer.
         removals.map(|removal| removal.at + grant.ttl * 2 / 3).max()
     }
 
-    /// An operator has taken `key` away from its holders, who will hear of it at their next renewal.
+    /// Notes that an operator has removed `key`. The holders learn of it at their next renewal.
     pub(crate) fn is_removed(&self, key: &LockKey) {
         let mut book = held(&self.book);
         let at = book.now;
@@ -205,7 +206,8 @@ impl Observer {
                 continue;
             }
             assert_ne!(*other, token, "a token is given twice");
-            // A grant whose answer was under way while the key was removed may come after its successor.
+            // If the key was removed while an answer was under way, a later grant may be observed
+            // first.
             let grows = *other < token || was_removed;
             assert!(grows || !exclusive, "the token went back");
             let in_order = (earlier < &arrival) == (*other < token);
@@ -224,14 +226,14 @@ impl Observer {
         assert!(overtaken.is_none(), "served out of order: {overtaken:?}");
     }
 
-    /// Whoever says that it holds a key is known to the store as its holder.
+    /// Asserts that the store knows this holder, or that the hold was removed.
     fn assert_is_so(&self, grant: &Grant) {
         let end = self.ground.end_of(grant.number);
         let is_so = matches!(end, None | Some(End::Removed));
         assert!(is_so, "held, although it is {end:?}: {grant:?}");
     }
 
-    /// The holder learns that its lock is lost.
+    /// Notes that the holder learned of the loss, and checks time and reason.
     pub(crate) fn is_told(&self, entry: &Entry, reason: LossReason) {
         let mut book = held(&self.book);
         let now = book.now;
@@ -262,12 +264,12 @@ impl Observer {
         book.tell(what);
     }
 
-    /// What a release says is so.
+    /// Asserts that the store agrees with the outcome of a release.
     pub(crate) fn assert_released(&self, number: u64, was_held: bool, released: bool) {
         if released {
             assert!(was_held, "what was lost is called released");
             let end = self.ground.end_of(number);
-            // After a removal, a take that was sent twice may have brought it back when it arrived late.
+            // A take that was sent twice may arrive after the removal and hold the key again.
             let is_back = end == Some(End::Removed) && !self.promises.calm;
             let is_so = end == Some(End::Released) || is_back || !self.ground.knows_ends();
             assert!(
@@ -281,7 +283,7 @@ impl Observer {
         }
     }
 
-    /// A process has done everything that it had to do by now.
+    /// Checks the guards of a process that has nothing left to do at this time.
     pub(crate) fn looks_at(&self, process: usize) {
         let mut book = held(&self.book);
         let now = book.now;
@@ -295,14 +297,16 @@ impl Observer {
                 .filter(|_| self.promises.answered);
             let told_by = removal.map_or(grant.deadline, |removal| removal.min(grant.deadline));
             let is_due = now > told_by + LATE;
-            // In between, a look could be what makes the loss known.
+            // Skip the check between deadline and `LATE`: `is_held` would itself end the hold and
+            // hide a late report.
             if now >= grant.deadline && !is_due {
                 continue;
             }
             let left = grant.clock.at(now, || {
                 grant.watch.is_held().then(|| grant.watch.remaining())
             });
-            // Renewed at the last moment, and removed a moment later.
+            // A renewal at the last moment excuses a passed deadline, but not a removal that is
+            // due.
             let removed_long_ago = removal.is_some_and(|told_by| now > told_by + LATE);
             let in_time = !is_due || (left.is_some() && !removed_long_ago);
             assert!(in_time, "nobody told its holder: {grant:?} at {now:?}");
@@ -313,7 +317,7 @@ impl Observer {
         }
     }
 
-    /// Everybody has done what was to be done.
+    /// Checks that no waiter waits too long for a free key, when no process has anything to do.
     pub(crate) fn looks_at_waiters(&self) {
         let book = held(&self.book);
         for waiting in book.waiting.iter().filter(|_| self.promises.calm) {
@@ -328,7 +332,7 @@ impl Observer {
         }
     }
 
-    /// A process is no more, and nobody in it believes anything.
+    /// Forgets the guards of a process that was killed.
     pub(crate) fn forgets(&self, process: usize) {
         let mut book = held(&self.book);
         book.grants.retain(|grant| grant.process != process);

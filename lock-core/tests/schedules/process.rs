@@ -1,4 +1,4 @@
-//! A process of the simulated world: a runtime that does one thing at a time, when it is told to.
+//! A process of the simulated world: a runtime that does one step at a time.
 
 use std::future::{Future, poll_fn};
 use std::mem::replace;
@@ -13,18 +13,18 @@ use tokio::runtime::{Builder, Runtime};
 use crate::clock::{ProcessClock, Time};
 use crate::held;
 
-/// A process: the application's tasks, of which any that was woken may be next, and the tasks that the
-/// library spawned, which tokio runs one by one in between.
+/// A process with the tasks of the application and of the library. The test polls any woken task of
+/// the application, and tokio runs the library's tasks one by one.
 pub(crate) struct Process {
     // Dropped first: a task may hold a guard.
     tasks: Vec<Task>,
     pub(crate) clock: ProcessClock,
-    /// Whom the runtime wakes when it has nothing to do.
+    /// Waker that the runtime wakes when it has nothing to do.
     parking: Arc<Mutex<Option<Waker>>>,
     is_idle: bool,
-    /// Until when it stands still.
+    /// Time until which it is stalled.
     stalled_until: Time,
-    /// When it looks at its timers next.
+    /// Time of its next check of the timers.
     looks_at: Time,
     has_looked: bool,
     runtime: Runtime,
@@ -45,14 +45,14 @@ impl Wake for Woken {
 }
 
 impl Process {
-    /// Starts at `now`, with a clock that shows `rate` seconds of 100.
+    /// Starts a process at `now`. Its clock shows `rate` seconds in 100.
     pub(crate) fn start(now: Time, rate: u32) -> Self {
         let parking = Arc::new(Mutex::new(None::<Waker>));
         let waiting = Arc::clone(&parking);
         let runtime = Builder::new_current_thread()
             .enable_time()
             .start_paused(true)
-            // One task, and then it is our turn again.
+            // Run one task, then return to the test.
             .event_interval(1)
             .on_thread_park(move || {
                 held(&waiting).iter().for_each(Waker::wake_by_ref);
@@ -80,12 +80,12 @@ impl Process {
         });
     }
 
-    /// How many tasks of the application are left.
+    /// Returns the number of the application's tasks.
     pub(crate) fn tasks(&self) -> usize {
         self.tasks.len()
     }
 
-    /// How many tasks of the library are left.
+    /// Returns the number of the library's tasks.
     pub(crate) fn background_tasks(&self) -> usize {
         self.runtime.metrics().num_alive_tasks()
     }
@@ -98,35 +98,35 @@ impl Process {
         now < self.stalled_until
     }
 
-    /// Whether there was nothing left to do when it was looked at last.
+    /// Returns true if it had nothing to do at the last check, and no task was woken since.
     pub(crate) fn is_idle(&self) -> bool {
         self.is_idle && !self.tasks.iter().any(Task::is_woken)
     }
 
-    /// Something has arrived.
+    /// Notes that a message has arrived.
     pub(crate) fn disturb(&mut self) {
         self.is_idle = false;
     }
 
-    /// When it looks at its timers next.
+    /// Returns the time of its next check of the timers.
     pub(crate) fn looks_at(&self) -> Time {
         self.looks_at.max(self.stalled_until)
     }
 
-    /// Has it look at its timers now, and then not before `next`.
+    /// Lets it check its timers now, and next at `next`.
     pub(crate) fn look(&mut self, next: Time) {
         self.is_idle = false;
         self.looks_at = next;
         self.has_looked = true;
     }
 
-    /// Whether it has looked at its timers since it was asked last.
+    /// Returns true if it has checked its timers since the last call.
     pub(crate) fn has_looked(&mut self) -> bool {
         replace(&mut self.has_looked, false)
     }
 
-    /// Does something that is to be done: polls a task of the application, runs one of the library's, or all
-    /// of those that there are. Only then the runtime is known to have nothing more to do.
+    /// Does a step: polls a task of the application, or runs one or all tasks of the library. Only
+    /// after all of them the runtime is known to be idle.
     pub(crate) fn step(&mut self, now: Time, rng: &mut Rng) {
         let woken: Vec<usize> = (0..self.tasks.len())
             .filter(|task| self.tasks[*task].is_woken())
@@ -153,7 +153,7 @@ impl Process {
         }
     }
 
-    /// Runs one task of the library, if there is one to be run, and looks at the timers.
+    /// Runs one task of the library, if one is ready, and checks the timers.
     fn run_background_task(&mut self, now: Time) {
         self.clock.at(now, || ());
         let mut is_over = false;
@@ -166,7 +166,7 @@ impl Process {
         }));
     }
 
-    /// Runs tasks of the library until there is nothing to do for them.
+    /// Runs tasks of the library until none is ready.
     fn run_background_tasks(&mut self, now: Time) {
         self.clock.at(now, || ());
         let mut is_over = false;
@@ -178,11 +178,11 @@ impl Process {
             Poll::Pending
         }));
         *held(&self.parking) = None;
-        // Last it has looked at its timers; what they have woken is done when it looks the next time.
+        // The runtime checks its timers last; tasks that they wake run at the next check.
         self.is_idle = true;
     }
 
-    /// Drops one of the application's tasks where it stands.
+    /// Drops a random task of the application.
     pub(crate) fn cancel(&mut self, now: Time, rng: &mut Rng) {
         if !self.tasks.is_empty() {
             self.drop_task(rng.usize(..self.tasks.len()), now);
@@ -204,7 +204,7 @@ impl Task {
     }
 }
 
-/// Does `action` when it is polled.
+/// Runs `action` when polled.
 async fn once<T>(action: impl FnOnce() -> T) -> T {
     action()
 }

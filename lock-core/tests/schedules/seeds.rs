@@ -1,16 +1,16 @@
-//! How many schedules are tried, which, and how one of them is repeated.
+//! Number and seeds of the schedules, and how to repeat a schedule.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// The environment variable that says with which seed to begin; a new one each time without it.
+/// Environment variable with the first seed. Default: random.
 const SEED: &str = "LOCK_TESTKIT_SEED";
 
-/// The environment variable that says how many schedules each test tries.
+/// Environment variable with the number of schedules per test.
 const SCHEDULES: &str = "LOCK_SCHEDULES";
 
 const SCHEDULES_DEFAULT: u64 = 500;
 
-/// Runs `schedule` with one seed after the other.
+/// Runs `schedule` with consecutive seeds.
 ///
 /// # Panics
 ///

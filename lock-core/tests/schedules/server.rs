@@ -1,4 +1,4 @@
-//! The store of the simulated world: a server that lends keys for a time by its own clock.
+//! The store of the simulated world: a server that grants leases by its own clock.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -8,13 +8,13 @@ use lock_core::backend::{ClaimId, HoldId};
 
 use crate::clock::Time;
 
-/// One holder a key, each until its expiry.
+/// A server with one holder per key, each until its expiry.
 #[derive(Debug, Default)]
 pub(crate) struct Server {
     holders: HashMap<LockKey, Holder>,
-    /// How each grant ended. The first has the number 1.
+    /// The ends of all grants. The first grant has number 1.
     ends: Vec<Option<End>>,
-    /// Grants that were renewed for less than was asked for.
+    /// Grants with a renewal of less than the requested ttl.
     shortened: HashSet<u64>,
 }
 
@@ -25,7 +25,7 @@ struct Holder {
     expires: Time,
 }
 
-/// How a grant ended.
+/// The end of a grant.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum End {
     Released,
@@ -34,7 +34,7 @@ pub(crate) enum End {
 }
 
 impl Server {
-    /// Lends the key to `hold`, or lends it anew if it has it already: it was asked twice then.
+    /// Grants the key to `hold`. A take that arrives again extends its own lease.
     pub(crate) fn take(&mut self, hold: &HoldId, now: Time) -> Option<u64> {
         self.expire(now);
         let expires = now + hold.ttl();
@@ -56,7 +56,7 @@ impl Server {
         Some(grant)
     }
 
-    /// Lends the key for another `ttl`, if `hold` has it.
+    /// Extends the lease by `ttl`, if `hold` has it.
     pub(crate) fn renew(&mut self, hold: &HoldId, ttl: Duration, now: Time) -> bool {
         self.expire(now);
         match self.holders.get_mut(hold.key()) {
@@ -81,7 +81,7 @@ impl Server {
         held
     }
 
-    /// An operator deletes the key.
+    /// Removes the key, as an operator does.
     pub(crate) fn remove(&mut self, key: &LockKey, now: Time) -> bool {
         self.expire(now);
         let held = self.holders.contains_key(key);
@@ -106,12 +106,12 @@ impl Server {
         }
     }
 
-    /// How a grant ended, if it has.
+    /// Returns how a grant ended, if it has ended.
     pub(crate) fn end_of(&self, grant: u64) -> Option<End> {
         self.ends[grant as usize - 1]
     }
 
-    /// Whether a renewal has ever granted less than was asked for.
+    /// Returns true if a renewal of this grant got less than the requested ttl.
     pub(crate) fn was_shortened(&self, grant: u64) -> bool {
         self.shortened.contains(&grant)
     }
@@ -120,7 +120,7 @@ impl Server {
         &self.ends
     }
 
-    /// The keys that are held.
+    /// Returns the held keys.
     pub(crate) fn residue(&self) -> Vec<String> {
         self.holders.keys().map(ToString::to_string).collect()
     }

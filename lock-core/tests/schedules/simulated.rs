@@ -1,4 +1,5 @@
-//! Schedules of several processes on the simulated server: keeper, claims, hand-off and alarm over a network.
+//! Schedules of several processes on the simulated server: keeper, claims, hand-off and early
+//! renewals.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -15,40 +16,40 @@ use crate::process::Process;
 use crate::server::End;
 use crate::world::{Member, REST_MAX, Troubles, World};
 
-/// After this time nothing goes wrong any more, so that the rest can be waited for.
+/// Time of the last fault. The test then waits for the remaining tasks.
 const TROUBLED: Duration = Duration::from_millis(700);
 
-/// Longer than it takes to serve everybody, whatever has gone wrong before.
+/// Time limit, longer than all tasks need after any faults.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// A world with a network in between.
+/// A world with a simulated network and server.
 pub(crate) struct Simulated {
     world: World,
     network: Arc<Network>,
     budget: Option<Duration>,
     faults: Faults,
-    /// Gone with the last hold of each client.
+    /// Parts of the clients that live as long as their holds and releases.
     connections: Vec<Weak<Connection>>,
 }
 
-/// What goes wrong beside what goes wrong everywhere, so many times in 10,000 pauses.
+/// Rates of the faults of processes and network, per 10,000 pauses. See also [`Troubles`].
 #[derive(Clone, Copy, Debug, Default)]
 struct Faults {
     /// The connection of a process is cut.
     cut: u32,
-    /// Nothing comes from or to a process for a while.
+    /// The network drops all messages of a process for some time.
     silence: u32,
-    /// A process is killed, and another one started.
+    /// A process is killed, and a new one started.
     crash: u32,
 }
 
 impl Simulated {
-    /// Nothing goes wrong, apart from tasks that are cancelled and clients that are shut down.
+    /// Returns a world whose only faults are cancelled tasks and closed clients.
     pub(crate) fn calm(seed: u64) -> Self {
         Self::new(seed, true)
     }
 
-    /// Everything goes wrong that may.
+    /// Returns a world with all kinds of faults.
     pub(crate) fn rough(seed: u64) -> Self {
         Self::new(seed, false)
     }
@@ -56,7 +57,7 @@ impl Simulated {
     fn new(seed: u64, calm: bool) -> Self {
         fastrand::seed(seed);
         let mut rng = Rng::with_seed(seed);
-        // Where nothing else goes wrong, a removal has to be noticed soon.
+        // Without other faults, the next renewal has to notice a removal.
         let answered = calm || rng.u32(..4) == 0;
         let mut trouble = |rate: u32| if answered || rng.bool() { 0 } else { rate };
         let (swallowed, stall) = (trouble(50), trouble(100));
@@ -67,11 +68,13 @@ impl Simulated {
         };
         let removal = if calm || rng.bool() { 0 } else { 60 };
         let habits = Habits::draw(&mut rng);
-        // A grant that took a third of the ttl is given back.
+        // A round trip takes up to half of the ttl. The core releases grants that took more than a
+        // third.
         let slow = habits.ttl.mul_f64(0.25 * rng.f64());
         let quick = Duration::from_millis(3);
         let latency = if answered { quick } else { slow };
-        // Nobody can know that a promise was taken back before that is heard of.
+        // Only where all requests are answered: a client cannot know of a shortened renewal before
+        // the answer.
         let shortened = if answered && !calm { 200 } else { 0 };
         let network = Arc::new(Network::new(rng.fork(), latency, swallowed, shortened));
         let budget = rng.bool().then_some(Duration::from_millis(10));
@@ -129,7 +132,7 @@ impl Simulated {
         self.world.populate(self.world.members.len() - 1, actors);
     }
 
-    /// Lets everything happen, and asserts that nothing is left.
+    /// Runs the world, and asserts that no hold, waiter or task is left.
     pub(crate) fn run(mut self) -> Vec<String> {
         let (network, faults) = (Arc::clone(&self.network), self.faults);
         while self.world.now < TROUBLED && !self.world.is_done() {
@@ -170,7 +173,7 @@ impl Simulated {
         self.assert_nothing_is_left()
     }
 
-    /// Ends a process without letting it do anything more.
+    /// Kills a process: none of its tasks runs any more.
     fn crash(&mut self, member: usize) {
         let world = &mut self.world;
         let member = world.members.remove(member);
@@ -192,7 +195,7 @@ impl Simulated {
             let given_back = ends.iter().all(|end| *end == Some(End::Released));
             assert!(given_back, "not given back: {ends:?}");
         }
-        // What came late or was never confirmed, some of it for twice the ttl.
+        // Let late and unconfirmed grants expire; some have twice the ttl.
         let end = world.now + world.habits.ttl * 4 + LATE_MAX;
         world.run(LIMIT, |world| calm || world.now >= end);
         for member in &mut world.members {
@@ -201,7 +204,7 @@ impl Simulated {
             member.locks.clear();
             member.listen = Box::new(|| ());
         }
-        // The keeper ends at its next appointment, with a hold that is gone.
+        // The keeper task ends at its next wake-up, which was for a hold that is gone.
         let end = world.now + world.habits.ttl + REST_MAX * 3;
         world.run(LIMIT, |world| world.now >= end);
         assert_eq!(network.residue(), [""; 0], "kept for ever");

@@ -1,4 +1,5 @@
-//! A world of processes around a store, in which one thing happens after the other, in an order that is drawn.
+//! A world of processes around a store. It runs one step at a time, in an order that a seed
+//! determines.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,17 +13,17 @@ use crate::ground::Ground;
 use crate::observer::Observer;
 use crate::process::Process;
 
-/// How long a process does not look at its timers, at most: like a busy machine that lets it run late.
+/// Maximum time between two checks of a process's timers, as on a busy machine.
 pub(crate) const LATENESS_MAX: Duration = Duration::from_millis(6);
 
-/// The same when there is nothing to be late for.
+/// Maximum time between two checks of the timers once all tasks have ended.
 pub(crate) const REST_MAX: Duration = Duration::from_millis(30);
 
-/// How long one step takes at most. It takes some time: no two things happen at the same moment.
+/// Maximum duration of a step, in nanoseconds. At least 1000, so that no two events coincide.
 const STEP_MAX: u64 = 20_000;
 
 pub(crate) struct World {
-    // Dropped first: their guards still give back.
+    // Dropped first: their guards still release.
     pub(crate) members: Vec<Member>,
     pub(crate) rng: Rng,
     pub(crate) now: Time,
@@ -35,19 +36,19 @@ pub(crate) struct World {
 /// A process and its clients.
 pub(crate) struct Member {
     pub(crate) process: Process,
-    /// By which number the observer knows it.
+    /// Its number for the observer.
     pub(crate) number: usize,
     pub(crate) locks: Vec<Arc<dyn DistributedLock>>,
-    /// What a client does whenever time goes on: it reads what the store told it.
+    /// Lets the clients process the reports of the store, called as time goes on.
     pub(crate) listen: Box<dyn Fn()>,
 }
 
-/// What goes wrong, each so many times in 10,000 pauses in which nothing else happens, or steps.
+/// Rates of the faults that any world can have, per 10,000 pauses. In a pause no process has work.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Troubles {
-    /// A task of the application is dropped where it stands; in steps.
+    /// A task of the application is dropped. This rate is per 10,000 steps.
     pub(crate) cancel: u32,
-    /// A process stands still.
+    /// A process is stalled.
     pub(crate) stall: u32,
     /// A key is deleted on the store.
     pub(crate) removal: u32,
@@ -75,13 +76,13 @@ impl World {
         }
     }
 
-    /// Whether every task of the application has ended.
+    /// Returns true if all tasks of the application have ended.
     pub(crate) fn is_done(&self) -> bool {
         let mut members = self.members.iter();
         members.all(|member| member.process.tasks() == 0)
     }
 
-    /// Lets things happen until `done`, which is asked whenever nobody has anything to do.
+    /// Runs steps until `done` returns true. It is called whenever no process has work.
     pub(crate) fn run(&mut self, limit: Duration, mut done: impl FnMut(&mut Self) -> bool) {
         let end = self.now + limit;
         loop {
@@ -110,7 +111,7 @@ impl World {
         }
     }
 
-    /// What was on its way arrives.
+    /// Delivers the messages that are due.
     fn arrive(&mut self) {
         self.observer.time_is(self.now);
         let receivers = self.ground.deliver(self.now);
@@ -122,7 +123,7 @@ impl World {
         }
     }
 
-    /// Nobody has anything to do: whatever is to be known by now is known.
+    /// Checks guards and waiters while no process has work.
     fn look(&mut self) {
         for member in &mut self.members {
             if member.process.has_looked() {
@@ -132,7 +133,7 @@ impl World {
         self.observer.looks_at_waiters();
     }
 
-    /// Nothing happens until something arrives, or somebody looks at its timers.
+    /// Moves time to the next arrival or check of timers.
     fn pause(&mut self) {
         let looks = self.members.iter().map(|member| member.process.looks_at());
         let next = looks.chain(self.ground.next_arrival()).min();

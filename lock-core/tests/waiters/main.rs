@@ -1,5 +1,5 @@
-//! Many waiters of one process: what they cost the store, what they share, and what becomes of those that are
-//! not polled.
+//! Many waiters of one process: their load on the store, shared grants, and waiters that are not
+//! polled.
 
 mod modes;
 mod patient;

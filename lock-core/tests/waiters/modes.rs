@@ -1,4 +1,4 @@
-//! One order of arrival for all modes, and what a hold goes by when it is handed on.
+//! Order of arrival over all modes, and the hand-off of holds with a shortened ttl.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -116,7 +116,7 @@ async fn a_release_that_is_dropped_leaves_the_waiters_in_order() {
     }
 }
 
-/// Their patience counts from when they came, not from when it was their turn to ask.
+/// During an outage the 30 seconds count from each waiter's arrival, not from its first request.
 #[test]
 fn waiters_give_up_on_a_store_that_is_away_after_their_own_thirty_seconds() {
     steady(async || {

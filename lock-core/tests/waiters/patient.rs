@@ -1,4 +1,4 @@
-//! Runtimes and stores that are slow, and are no reason to give up.
+//! Slow runtimes and stores that a wait outlasts.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,7 +15,7 @@ fn exclusive() -> LockRequest {
     LockRequest::exclusive("k").expect("a key")
 }
 
-/// A store whose answers come from another thread, as those of etcd, ZooKeeper and MySQL do.
+/// A store whose answers come from another thread, like those of etcd, ZooKeeper and MySQL.
 #[derive(Debug)]
 struct Elsewhere(Plain, tokio::runtime::Handle);
 
@@ -45,7 +45,7 @@ impl DistributedLock for Elsewhere {
     }
 }
 
-/// A runtime whose only worker is kept busy for 200 ms at a time, and five waiters on it for a free lock.
+/// Five tasks wait for a free lock on a runtime whose only thread is blocked for 200 ms at a time.
 #[test]
 fn waiters_on_a_slow_runtime_are_served() {
     for handed in [false, true] {
@@ -85,7 +85,7 @@ fn waiters_on_a_slow_runtime_are_served() {
     }
 }
 
-/// A wait without an end rides out an outage of half a minute, also where nobody had to ask the store before it.
+/// Without an earlier outage, a waiter's 30 seconds count from its first request, not its arrival.
 #[test]
 fn a_quiet_store_is_not_taken_for_one_that_is_away() {
     steady(async || {
@@ -96,7 +96,7 @@ fn a_quiet_store_is_not_taken_for_one_that_is_away() {
         let held = granted(held);
         let mut waiting = acquire(&locks, exclusive());
         assert!(poll(&mut waiting).is_none());
-        // The hold is renewed meanwhile; nobody asks for anything else.
+        // In this time the keeper renews the hold, and no other request is sent.
         let early = tokio::time::timeout(Duration::from_secs(31), &mut waiting).await;
         assert!(early.is_err() && held.is_held());
         plain.store().is_away.store(true, Ordering::SeqCst);
@@ -111,7 +111,7 @@ fn a_quiet_store_is_not_taken_for_one_that_is_away() {
     });
 }
 
-/// Each bears an outage for its own half minute, whoever is before it and for how long.
+/// Each waiter outlasts an outage for 30 s of its own, also behind a waiter with another limit.
 #[test]
 fn a_wait_without_an_end_does_not_outlast_an_outage_behind_one_that_has_an_end() {
     steady(async || {

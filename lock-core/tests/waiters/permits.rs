@@ -1,4 +1,4 @@
-//! Permits: one claim for each holder, and one that waits.
+//! Permits: one claim per holder, and one claim that waits.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -77,7 +77,7 @@ async fn a_waiter_that_goes_leaves_its_claim_and_its_permit_to_the_others() {
     drop(waiting.remove(0));
     assert!(poll(&mut waiting[0]).is_none());
     drop(first);
-    // Its claim is granted, and it goes before it looks.
+    // The claim of the first waiter is granted, but the waiter is dropped before its next poll.
     drop(waiting.remove(0));
     let last = granted(waiting.remove(0).await);
     assert!(last.is_held());
@@ -85,14 +85,14 @@ async fn a_waiter_that_goes_leaves_its_claim_and_its_permit_to_the_others() {
     assert!(store.memory.claims().is_empty());
 }
 
-/// Every grant has a token greater than every earlier grant of that key, also where another permit came back.
+/// The token also grows if the permit of an earlier holder is free again.
 #[tokio::test(start_paused = true)]
 async fn the_token_of_a_permit_is_greater_than_those_of_all_before() {
     let (_store, locks) = counted(LONG_BUDGET);
     let locks: Arc<dyn DistributedLock> = Arc::new(locks);
     let one = locks.permit("k", 2).await.unwrap();
     let two = locks.permit("k", 2).await.unwrap();
-    // Asked for when both were granted.
+    // Requested while both permits are held.
     let mut third = acquire(&locks, permit(2));
     assert!(poll(&mut third).is_none());
     drop(one);

@@ -37,7 +37,7 @@ async fn all(waiting: Vec<Acquiring>) -> Vec<LockGuard> {
     guards
 }
 
-/// Guards of the readers that ask so, and wait together behind a writer of another process.
+/// Returns guards of readers that waited together behind a writer of another process.
 async fn readers(
     requests: Vec<LockRequest>,
 ) -> (Arc<Counted>, Arc<dyn DistributedLock>, Vec<LockGuard>) {
@@ -60,7 +60,7 @@ async fn readers_that_wait_together_cost_one_claim_and_have_tokens_of_their_own(
         assert!(pair[0].token() < pair[1].token());
         assert_eq!(grant(pair[0].token()), grant(pair[1].token()));
     }
-    // Nobody joins what is granted already.
+    // A later reader does not join the existing grant.
     let later = locks.lock_shared("k").await.unwrap();
     assert!(grant(later.token()) > grant(guards[0].token()));
     assert_eq!(store.asked(), 2);
@@ -116,7 +116,7 @@ async fn a_limit_of_one_reader_ends_that_one_only() {
     assert_eq!(begin.elapsed(), limit);
     assert!(guards[1].is_held());
     drop(guards.remove(1));
-    // The others are stuck with theirs, and keep nothing.
+    // The limited readers still have their guards, but keep no claim.
     sleep(Duration::from_millis(1)).await;
     assert!(store.memory.claims().is_empty(), "not given back");
     let stuck = guards.pop().unwrap();
@@ -149,7 +149,7 @@ async fn readers_that_go_before_they_have_their_guard_keep_nothing() {
     assert_eq!(store.memory.claims().len(), 1, "others are to come");
     drop(waiting.split_off(2));
     assert_eq!(store.memory.claims().len(), 1, "another is to come");
-    // The last one is woken, but not polled.
+    // The last reader is woken, but not polled.
     let begin = Instant::now();
     drop(store.memory.lock("k").await.unwrap());
     assert!(begin.elapsed() <= Duration::from_millis(250));
@@ -191,7 +191,7 @@ async fn a_shutdown_ends_all_of_them() {
     assert!(store.memory.claims().is_empty());
 }
 
-/// Where holds are kept by the caller, no reader depends on the runtime of another one.
+/// If callers keep the holds, no reader depends on the runtime of another reader.
 #[test]
 fn readers_of_several_runtimes_keep_their_locks_when_one_runtime_ends() {
     use tokio::runtime::Builder;
@@ -210,7 +210,7 @@ fn readers_of_several_runtimes_keep_their_locks_when_one_runtime_ends() {
     let spawn = |runtime: &tokio::runtime::Runtime| {
         let (locks, request) = (Arc::clone(&locks), request.clone());
         let task = runtime.spawn(async move { granted(locks.acquire(request).await) });
-        // Until it waits.
+        // Let the task begin to wait.
         block_thread(Duration::from_millis(50));
         task
     };

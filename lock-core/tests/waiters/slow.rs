@@ -1,4 +1,4 @@
-//! Waits that take long are told to the log.
+//! Log lines about long waits.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-/// Keeps the warnings of this process.
+/// A subscriber that keeps the warnings of this process.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<String>>>);
 
@@ -52,7 +52,7 @@ impl Subscriber for Log {
 #[test]
 fn a_wait_behind_a_guard_of_its_own_client_is_told_of_once_after_five_seconds() {
     let log = Log::default();
-    // The keeper thread looks.
+    // Global, since the keeper thread logs the waits.
     tracing::subscriber::set_global_default(log.clone()).expect("the only one");
     let about = |key: &str| {
         let lines = log.0.lock().expect("no test panics with it");
@@ -80,7 +80,7 @@ fn a_wait_behind_a_guard_of_its_own_client_is_told_of_once_after_five_seconds() 
                 waiting.spawn(async move { locks.acquire(request).await });
             }
         }
-        // The only waiter of its client, behind a reader of its own.
+        // The only waiter of its client, behind a reader of the same client.
         let upgraded = format!("upgraded/{number}");
         let memory: Arc<dyn DistributedLock> = Arc::new(HandOff::new(
             Arc::new(MemoryLock::new()),
@@ -115,7 +115,7 @@ fn a_wait_behind_a_guard_of_its_own_client_is_told_of_once_after_five_seconds() 
     });
 }
 
-/// A number of its own for each run of a test.
+/// Returns a number that differs between runs.
 fn fastrand() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(0)

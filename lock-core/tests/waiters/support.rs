@@ -1,4 +1,4 @@
-//! Stores under test, and how to poll by hand.
+//! Stores under test, and helpers that poll by hand.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -17,10 +17,10 @@ use lock_core::{
     LockRequest, MemoryLock, Result,
 };
 
-/// Long enough for a busy machine.
+/// A time limit that a busy machine keeps, too.
 pub(crate) const LONG: Duration = Duration::from_secs(20);
 
-/// The memory backend, which counts how often it is asked.
+/// A memory backend that counts acquisitions.
 #[derive(Debug)]
 pub(crate) struct Counted {
     pub(crate) memory: MemoryLock,
@@ -53,7 +53,7 @@ impl DistributedLock for Counted {
     }
 }
 
-/// A store that counts, and a client that hands on for this long.
+/// Returns a store that counts acquisitions, and a client with hand-off on it.
 pub(crate) fn counted(budget: Duration) -> (Arc<Counted>, HandOff) {
     let counted = Arc::new(Counted {
         memory: MemoryLock::new(),
@@ -62,8 +62,8 @@ pub(crate) fn counted(budget: Duration) -> (Arc<Counted>, HandOff) {
     (Arc::clone(&counted), HandOff::new(counted, budget))
 }
 
-/// A store without a queue and a client of it, as bare backends have: waiters in a line, of whom the
-/// first asks again and again. Its holds are kept on the keeper thread.
+/// A client of a store without a queue, like a bare backend. Its waiters form a queue whose first
+/// waiter polls the store. The keeper thread keeps its holds.
 #[derive(Clone, Debug)]
 pub(crate) struct Plain {
     store: Arc<PlainStore>,
@@ -78,7 +78,7 @@ pub(crate) struct PlainStore {
     grants: AtomicU64,
     pub(crate) is_away: AtomicBool,
     pub(crate) asked: AtomicUsize,
-    /// What it grants at most of a ttl.
+    /// Maximum ttl that it grants.
     longest: Option<Duration>,
 }
 
@@ -87,7 +87,7 @@ impl Plain {
         Self::on(PlainStore::default())
     }
 
-    /// A store that shortens each ttl to `longest`.
+    /// Returns a client of a store that shortens each ttl to `longest`.
     pub(crate) fn shortening(longest: Duration) -> Self {
         Self::on(PlainStore {
             longest: Some(longest),
@@ -110,7 +110,7 @@ impl Plain {
         }
     }
 
-    /// Another client of the same store.
+    /// Returns another client of the same store.
     pub(crate) fn new_client(&self) -> Self {
         Self::client(Arc::clone(&self.store))
     }
@@ -145,7 +145,7 @@ impl Plain {
         let mut claim = self.keeper.claim(request)?;
         let sent = claim.sending();
         let granted = self.store.take(claim.id());
-        // The answer takes a moment.
+        // The reply of a real store takes a moment.
         tokio::time::sleep(Duration::from_millis(1)).await;
         let granted = granted?;
         self.heard.note(sent);
@@ -200,7 +200,7 @@ impl LeaseStore for PlainStore {
             let is_ours = holders.get(hold.key()) == Some(&hold.claim());
             is_ours && holders.remove(hold.key()).is_some()
         };
-        // The answer takes a moment.
+        // The reply of a real store takes a moment.
         tokio::task::yield_now().await;
         Ok(match was_held {
             true => Released::Released,
@@ -240,7 +240,7 @@ pub(crate) fn acquire(locks: &Arc<dyn DistributedLock>, request: LockRequest) ->
     Box::pin(async move { locks.acquire(request).await })
 }
 
-/// Polls once, with a waker that wakes nobody.
+/// Polls once, with a waker that does nothing.
 pub(crate) fn poll<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
     let mut context = Context::from_waker(Waker::noop());
     match Pin::new(future).poll(&mut context) {
@@ -249,7 +249,7 @@ pub(crate) fn poll<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
     }
 }
 
-/// What a wait for ever comes to.
+/// Returns the guard of a wait without a limit.
 pub(crate) fn granted(outcome: Result<Option<LockGuard>>) -> LockGuard {
     outcome.expect("no error").expect("a wait without an end")
 }

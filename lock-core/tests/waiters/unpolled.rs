@@ -1,4 +1,4 @@
-//! Waiters that were woken and are not polled hold nobody up.
+//! Waiters that were woken and are not polled delay no other waiter.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,8 +15,7 @@ fn exclusive() -> LockRequest {
     LockRequest::exclusive("k").expect("a key")
 }
 
-/// A client that hands on and one that does not, of a store that keeps no queue, each with another client of
-/// the same store.
+/// Returns a client without hand-off and a client with it, each with another client of its store.
 fn both() -> [[Arc<dyn DistributedLock>; 2]; 2] {
     let (bare, under) = (Plain::new(), Plain::new());
     [
@@ -40,7 +39,7 @@ fn whoever_waits_behind_a_future_that_is_not_polled_gets_the_lock() {
             assert!(begin.elapsed() < LIMIT * 20, "{:?}", begin.elapsed());
             let token = guard.token();
             guard.release().await.unwrap();
-            // It goes on waiting, without an error.
+            // The unpolled waiter goes on waiting, without an error.
             let late = granted(timeout(LONG, resting).await.expect("forgotten"));
             assert!(late.token() > token && late.is_held());
         }
@@ -76,7 +75,7 @@ fn tries_and_other_processes_are_not_held_up_either() {
             let mut resting = acquire(&locks, exclusive());
             assert!(poll(&mut resting).is_none());
             held.release().await.unwrap();
-            // Time in which its claim would be granted, if it was polled.
+            // In this time a polled waiter would be granted the key.
             let free = async {
                 while locks.try_lock("k").await.unwrap().is_none() {
                     sleep(Duration::from_millis(5)).await;
@@ -99,7 +98,7 @@ fn a_runtime_that_nobody_drives_any_more_holds_nobody_up() {
                 false => Arc::new(plain.clone()),
             };
             let first = locks.lock("k").await.unwrap();
-            // Waiters that have the place, or would be handed the key.
+            // The first waiter has the claim or gets the hand-off; none of them is polled again.
             let there = Arc::clone(&locks);
             let still = tokio::task::spawn_blocking(move || {
                 let runtime = Builder::new_current_thread().enable_all().build().unwrap();
@@ -150,7 +149,7 @@ fn a_client_is_shut_down_in_time_although_waiters_are_not_polled() {
     });
 }
 
-/// Such as a `select!` in a loop whose other branch takes its time.
+/// For example in a loop over `select!` whose other branch is slow.
 #[test]
 fn a_future_that_is_polled_rarely_gets_a_free_lock_in_the_end() {
     steady(async || {
@@ -182,7 +181,7 @@ async fn a_hand_off_lapses_in_time_and_polled_waiters_keep_their_order() {
     let mut last = first.token();
     let begin = Instant::now();
     drop(first);
-    // The first, third and last one are polled.
+    // Only the first, third and last waiter are polled.
     for number in [0, 2, 4] {
         let guard = granted((&mut waiters[number]).await);
         assert!(guard.token() > last);
@@ -232,7 +231,6 @@ async fn in_memory_nobody_is_held_up_by_a_claim_that_is_not_polled() {
     }
 }
 
-/// As above, two of them.
 #[test]
 fn two_futures_that_are_polled_rarely_get_a_free_lock_in_the_end() {
     steady(async || {
@@ -259,7 +257,7 @@ fn two_futures_that_are_polled_rarely_get_a_free_lock_in_the_end() {
     });
 }
 
-/// As that of a branch that `select!` keeps while another one runs.
+/// For example a release in a `select!` that runs another branch.
 #[test]
 fn a_release_that_is_not_polled_keeps_nobody_waiting() {
     steady(async || {

@@ -1,4 +1,4 @@
-//! Who may connect, and with which certificate.
+//! Users and certificates for the conformance cases.
 
 use std::sync::OnceLock;
 
@@ -6,14 +6,14 @@ use lock_testkit::servers::{Authority, SqlServer};
 
 const DOCUMENTED: &str = include_str!("../../src/permissions.md");
 
-/// Who vouches for the servers.
+/// Returns the authority that signs the servers' certificates.
 pub(crate) fn authority() -> &'static Authority {
     static AUTHORITY: OnceLock<Authority> = OnceLock::new();
 
     AUTHORITY.get_or_init(Authority::new)
 }
 
-/// Creates the tables and the user that the documentation tells to create, in the database `app`.
+/// Creates the documented tables and user in the database `app`.
 pub(crate) fn create_locker(server: &SqlServer) {
     let mut statements = DOCUMENTED
         .split("```")

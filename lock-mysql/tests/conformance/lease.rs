@@ -1,4 +1,4 @@
-//! Leases as the conformance cases see them.
+//! Leases as stores of the conformance cases.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use lock_testkit::{Case, Need, Store};
 use crate::connect;
 use crate::place::{PATIENCE, Place, literal, namespace};
 
-/// A namespace on a server: on one of its own where the case freezes or restarts it, else on the
-/// shared one.
+/// A namespace on a server: on its own server where the case freezes or restarts it, else on the
+/// shared server.
 pub(crate) struct LeaseStore {
     own: Option<Spare<SqlServer>>,
     place: Place,
@@ -37,7 +37,7 @@ impl LeaseStore {
         }
     }
 
-    /// The key as it stands in statements.
+    /// Returns the key as an SQL literal.
     fn row(&self, key: &LockKey) -> String {
         literal(&self.namespace, key)
     }

@@ -1,6 +1,8 @@
-//! The contract, on real servers: leases and row locks, on MariaDB, and on MySQL where it is at
-//! hand; with holds kept by the caller, over TLS, and as a user who may do no more than what is
-//! documented.
+//! Conformance cases on real servers: leases and row locks, on MariaDB, and on MySQL if it is
+//! installed.
+//!
+//! They also run with holds kept by the caller, over TLS, and as a user with the documented rights
+//! only.
 
 mod access;
 mod lease;
@@ -23,10 +25,10 @@ async fn open(config: MySqlConfig, namespace: &str) -> MySqlLock {
     connected(|| MySqlLock::connect(config.clone())).await
 }
 
-/// True if another process can connect as a client in the plain way does.
+/// True if another process can connect as a plain client.
 const REACHED_BY_OTHERS: bool = true;
 
-/// Connects another process as it is told.
+/// Connects another process by an address of [`Place::address`](place::Place::address).
 async fn connect_as_told(address: String) -> MySqlLock {
     let words: Vec<&str> = address.split(' ').collect();
     let (hold, namespace, url) = match words[..] {
@@ -39,7 +41,7 @@ async fn connect_as_told(address: String) -> MySqlLock {
 
 lock_testkit::roles!(connect_as_told);
 
-/// The cases for one kind of hold, at one place.
+/// Defines the cases for one kind of hold at one place.
 macro_rules! contract {
     ($name:ident, $store:path, $vendor:ident, $way:ident) => {
         mod $name {

@@ -1,4 +1,4 @@
-//! Where the cases run, and how they connect.
+//! Servers of the conformance cases, and ways to connect.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,17 +13,16 @@ use lock_testkit::servers::{Spare, Spares, SqlServer, SqlSession, SqlVendor};
 use crate::REACHED_BY_OTHERS;
 use crate::access::{authority, create_locker};
 
-/// How long a few round trips may take on a server that does all of a case's work on a busy
-/// machine.
+/// Time limit of a few round trips on a busy server.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(15);
 
-/// In which way a store is used.
+/// A way to use a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Way {
     Plain,
-    /// With holds that are renewed on the runtime of whoever acquired them.
+    /// With holds that are renewed on the caller's runtime.
     KeptByTheCaller,
-    /// As a user who may do no more than what is documented, on tables that are documented.
+    /// As a user with the documented rights only, on the documented tables.
     Limited,
     OverTls,
 }
@@ -36,16 +35,16 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// A server with room for a case that holds a thousand row locks, each on a connection of its
-    /// own. Its commits go to the operating system and not to the disk, which may be anybody's:
-    /// what a commit is worth after a power failure is not what the cases are about.
+    /// Starts a server with room for a thousand row locks, each on a connection of its own.
+    ///
+    /// Commits do not wait for the disk, which other processes may be using. No case is about power
+    /// failures.
     fn start(self) -> SqlServer {
         let usual = [
             "--max-connections=3000",
             "--innodb-flush-log-at-trx-commit=2",
         ];
-        // Without TLS, where that is not asked for: it would be most of the work of opening a
-        // thousand connections.
+        // Without TLS: its handshakes would be most of the work for a thousand connections.
         let bare = [usual[0], usual[1], "--tls-version="];
         let server = match (self.way, self.vendor) {
             (Way::OverTls, vendor) => SqlServer::start_with_tls(vendor, authority(), &usual),
@@ -60,7 +59,7 @@ impl Place {
         server
     }
 
-    /// One for a case that does it some harm.
+    /// Lends a server to a case that freezes or restarts it.
     pub(crate) fn lend(self) -> Spare<SqlServer> {
         static SPARES: PerPlace<Spares<SqlServer>> = PerPlace::new();
 
@@ -69,19 +68,19 @@ impl Place {
         spares.lend(|| self.start())
     }
 
-    /// The one that all cases of this process share who do it no harm.
+    /// Returns the server that all harmless cases of this process share.
     pub(crate) fn shared(self) -> &'static SqlServer {
         static SHARED: PerPlace<SqlServer> = PerPlace::new();
 
         SHARED.at(self, || self.start())
     }
 
-    /// The rows of `sql` on a case's own server, or on the shared one: there in a session that
-    /// stays for the next look, since a case may look a hundred times.
+    /// Returns the rows of `sql` on a case's own server, else on the shared server. Sessions of the
+    /// shared server are reused, since a case may ask a hundred times.
     pub(crate) fn look(self, own: Option<&SqlServer>, sql: &str) -> Vec<String> {
         static IDLE: PerPlace<Mutex<Vec<SqlSession>>> = PerPlace::new();
 
-        // What a case does to its own server may end sessions.
+        // A case may end the sessions of its own server.
         if let Some(own) = own {
             return own.execute(sql).lines().map(str::to_owned).collect();
         }
@@ -95,7 +94,7 @@ impl Place {
         rows
     }
 
-    /// How a client of `server` is configured.
+    /// Returns the configuration of a client of `server`.
     pub(crate) fn config(self, server: &SqlServer) -> MySqlConfig {
         let config = MySqlConfig::new(server.url());
         match self.way {
@@ -112,13 +111,13 @@ impl Place {
         }
     }
 
-    /// Returns the address by which another process connects to `server` as a client here does.
+    /// Returns the address by which another process connects to `server`, if it can.
     pub(crate) fn address(self, server: &SqlServer, namespace: &str, hold: &str) -> Option<String> {
         let is_reached = REACHED_BY_OTHERS && self.way == Way::Plain;
         is_reached.then(|| format!("{hold} {namespace} {}", server.url()))
     }
 
-    /// The locks table as it stands in statements of an operator.
+    /// Returns the name of the locks table for an operator's statements.
     pub(crate) fn locks(self) -> &'static str {
         if self.way == Way::Limited {
             "app.locks"
@@ -128,7 +127,7 @@ impl Place {
     }
 }
 
-/// What there is once at each place, until the process ends.
+/// A value per place that lives until the process ends.
 struct PerPlace<T: 'static>(Mutex<Option<HashMap<Place, &'static T>>>);
 
 impl<T> PerPlace<T> {
@@ -144,8 +143,8 @@ impl<T> PerPlace<T> {
     }
 }
 
-/// A plain name, since colons are escaped on the server, and a number, since a case may be run in
-/// several ways at once.
+/// Returns a plain name, since colons are escaped on the server. A number follows, since a case may
+/// run in several ways at once.
 pub(crate) fn namespace(case: Case) -> String {
     static STORES: AtomicU64 = AtomicU64::new(0);
 

@@ -1,4 +1,4 @@
-//! Row locks as the conformance cases see them.
+//! Row locks as stores of the conformance cases.
 
 use std::ops::Deref;
 use std::sync::{Arc, Mutex};
@@ -13,13 +13,13 @@ use lock_testkit::{Case, Need, Store};
 use crate::connect;
 use crate::place::{PATIENCE, Place, literal, namespace};
 
-/// A namespace on a server: on one of its own where the case freezes or restarts it or looks for
-/// connections to end, else on the shared one.
+/// A namespace on a server: on its own server where the case disturbs it, else on the shared
+/// server.
 pub(crate) struct RowStore {
     own: Option<Spare<SqlServer>>,
     place: Place,
     namespace: String,
-    /// Clients that hold a row and say nothing more.
+    /// Sessions that hold a row and send nothing more.
     silent: Mutex<Vec<SqlSession>>,
 }
 
@@ -61,7 +61,7 @@ impl Store for RowStore {
     async fn residue(&self) -> Vec<String> {
         let ours = format!("LIKE '{}:%'", self.namespace.replace('_', "\\_"));
         let rows = format!("SELECT HEX(k) FROM {} WHERE k {ours}", self.place.locks());
-        // Those that are not locked come first.
+        // The first rows of the answer are the unlocked rows.
         let mut found = self.place.look(self.own.as_deref(), &format!(
             "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; {rows} FOR UPDATE SKIP LOCKED; SELECT 'all'; {rows}"
         ));
@@ -75,12 +75,12 @@ impl Store for RowStore {
         let Some(server) = &self.own else {
             return false;
         };
-        // Holders say nothing for the most part; waiters are in the middle of a statement.
+        // Sessions of holders are asleep; sessions of waiters are in a statement.
         let holders = server.execute(
             "SELECT id FROM information_schema.processlist WHERE command = 'Sleep' AND id <> CONNECTION_ID()",
         );
         for holder in holders.lines() {
-            // It may have ended just now.
+            // The session may have ended by itself.
             let _ended = server.try_execute(&format!("KILL {holder}"));
         }
         !holders.is_empty()
@@ -125,7 +125,7 @@ impl Store for RowStore {
     }
 
     fn ttl(&self) -> Duration {
-        // Each hold has a heartbeat of its own.
+        // Each hold has a heartbeat of its own, so crowds of holders need more time.
         Duration::from_secs(2)
     }
 

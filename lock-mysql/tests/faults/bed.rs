@@ -1,4 +1,4 @@
-//! A server of its own with a proxy before it.
+//! A server with a proxy in front of it.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub(crate) struct Bed {
 }
 
 impl Bed {
-    /// Without TLS, so that a packet is a piece of a stream.
+    /// Starts a server without TLS, so that the proxy sees single packets.
     pub(crate) fn new(vendor: SqlVendor) -> Self {
         let plain = match vendor {
             SqlVendor::MariaDb => "--skip-ssl",
@@ -29,25 +29,25 @@ impl Bed {
         Self { server, proxy }
     }
 
-    /// A client behind the proxy.
+    /// Connects a client through the proxy.
     pub(crate) async fn client(&self, hold: MySqlHold) -> MySqlLock {
         let url = format!("mysql://root@127.0.0.1:{}/locks", self.proxy.port());
         connect(url, hold).await
     }
 
-    /// A client that no fault reaches.
+    /// Connects a client that no fault reaches.
     pub(crate) async fn direct(&self, hold: MySqlHold) -> MySqlLock {
         connect(self.server.url(), hold).await
     }
 
-    /// How many bytes were sent to the server, connection by connection.
+    /// Returns the number of bytes sent to the server on each connection.
     pub(crate) fn sent(&self) -> Vec<usize> {
         (0..self.proxy.all().count())
             .map(|number| self.proxy.nth(number).to_server().bytes())
             .collect()
     }
 
-    /// How long the server would keep the lease on `key`.
+    /// Returns the remaining time of the lease on `key`, by the server's clock.
     pub(crate) fn expires_in(&self, key: &str) -> Duration {
         let left = self.server.execute(&format!(
             "SELECT TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), expires) FROM locks WHERE k = {}",
@@ -57,10 +57,10 @@ impl Bed {
         Duration::from_micros(u64::try_from(left).unwrap_or_default())
     }
 
-    /// How many rows are locked or leased.
+    /// Returns the number of rows that are locked or leased.
     pub(crate) fn held(&self) -> usize {
         let free = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; SELECT COUNT(*) FROM (SELECT k FROM locks WHERE expires <= UTC_TIMESTAMP(6) FOR UPDATE SKIP LOCKED) AS free";
-        // Only MySQL locks what is behind a parenthesis.
+        // Only MySQL locks rows in a derived table.
         let free = match self.server.vendor() {
             SqlVendor::MySql => self.server.execute(free).parse().expect("a number"),
             SqlVendor::MariaDb => self
@@ -77,7 +77,7 @@ impl Bed {
         all - free
     }
 
-    /// Waits until nothing is locked or leased.
+    /// Waits until no row is locked or leased.
     pub(crate) async fn empties(&self) {
         eventually(PROMPT, "nothing is held", || async { self.held() == 0 }).await;
     }
@@ -88,13 +88,13 @@ pub(crate) async fn connect(url: String, hold: MySqlHold) -> MySqlLock {
     connected(|| MySqlLock::connect(config.clone())).await
 }
 
-/// A key without a namespace as it stands in statements.
+/// Returns a key without a namespace as an SQL literal.
 pub(crate) fn row(key: &str) -> String {
     let digits: String = key.bytes().map(|byte| format!("{byte:02x}")).collect();
     format!("x'{digits}'")
 }
 
-/// The modes that `hold` has.
+/// Returns the modes that `hold` supports.
 pub(crate) fn modes(hold: MySqlHold) -> Vec<Mode> {
     let one = Mode::permit(1).expect("a permit");
     match hold {
@@ -108,14 +108,14 @@ pub(crate) fn request(key: &str, mode: Mode, ttl: Duration) -> LockRequest {
     LockRequest::new(key, mode).with_ttl(ttl).without_waiting()
 }
 
-/// Takes what is free or soon will be.
+/// Takes a lock that is free or soon will be.
 pub(crate) async fn take(locks: &MySqlLock, request: &LockRequest) -> LockGuard {
     let request = request.clone().with_wait(Wait::within(PROMPT));
     let answer = locks.acquire(request).await;
     answer.expect("the server runs").expect("free in time")
 }
 
-/// Does nothing in the end, but opens the connections that takes and releases travel on.
+/// Takes and releases a lock, so that the connections for takes and releases are open.
 pub(crate) async fn take_and_release(locks: &MySqlLock, request: &LockRequest) {
     let guard = take(locks, request).await;
     guard.release().await.expect("the server runs");

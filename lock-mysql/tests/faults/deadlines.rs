@@ -1,4 +1,4 @@
-//! Servers and networks that are slow: nobody believes in a lock for longer than it lasts.
+//! Slow servers and networks: no client counts on a lock for longer than it lasts.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ fn a_grant_counts_from_when_its_request_was_sent() {
                     .expect("free");
                 let (took, left) = (begun.elapsed(), guard.remaining());
                 assert!(took >= DELAY, "{took:?}");
-                // The last packet was sent a delay ago, whatever was asked before it.
+                // The last request was sent at least one delay ago.
                 assert!(
                     left <= TTL - DELAY,
                     "{hold:?} {mode:?}: {left:?} after {took:?}"
@@ -77,7 +77,7 @@ fn a_request_that_is_cut_off_anywhere_leaves_nothing_and_repeats_no_token() {
                 let request = request(&format!("{hold:?} {mode:?}"), mode, crate::LONG);
                 let mut last = 0;
                 for bytes in (1..30).map(|step| step * 25) {
-                    // One way or the other, in the middle of a packet or between two.
+                    // Cut one direction, in a packet or between two packets.
                     match bytes % 2 {
                         0 => bed.proxy.all().to_server().cut_after(bytes),
                         _ => bed.proxy.all().to_client().cut_after(bytes),
@@ -93,7 +93,7 @@ fn a_request_that_is_cut_off_anywhere_leaves_nothing_and_repeats_no_token() {
                         let token = guard.token().value();
                         assert!(token > last, "{hold:?} {mode:?}: {token} after {last}");
                         last = token;
-                        // Its connection may be cut as well.
+                        // The connection of the release may be cut as well.
                         let _outcome = guard.release().await;
                     }
                     bed.proxy.all().pass();
@@ -109,7 +109,7 @@ fn a_request_that_is_cut_off_anywhere_leaves_nothing_and_repeats_no_token() {
     });
 }
 
-/// The server answers, but later than within a third of the ttl.
+/// The server answers, but not within a third of the ttl.
 #[test]
 fn a_wait_whose_ttl_is_short_for_the_way_to_the_server_ends_with_an_error() {
     steady(async || {

@@ -1,4 +1,4 @@
-//! Locks over networks and servers that fail, with a proxy between client and server.
+//! Locks over failing networks and servers, with a proxy between client and server.
 
 mod bed;
 mod deadlines;
@@ -8,9 +8,9 @@ mod takes;
 
 use std::time::Duration;
 
-/// How long anything may take that takes a few round trips. Holds live far longer, so that what is
-/// gone by then was not ended by its ttl.
+/// Time limit of a few round trips. Holds have far longer ttls, so within this limit no hold
+/// expires.
 const PROMPT: Duration = Duration::from_secs(10);
 
-/// A ttl that nothing here outlasts.
+/// A ttl that no test outlasts.
 const LONG: Duration = Duration::from_secs(60);

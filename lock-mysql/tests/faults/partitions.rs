@@ -1,4 +1,4 @@
-//! Connections that die without a word, while new ones can be opened.
+//! Connections that die silently, while new connections can be opened.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use tokio::time::{sleep, timeout};
 use crate::PROMPT;
 use crate::bed::{Bed, request, take};
 
-/// Nothing travels any more on the connections that there are.
+/// Drops all packets on the present connections.
 fn silence_all_so_far(bed: &Bed) {
     for number in 0..bed.proxy.all().count() {
         bed.proxy.nth(number).lose();
@@ -30,7 +30,7 @@ fn leases_outlive_connections_that_die_silently() {
         for number in 0..20 {
             let request = request(&format!("busy {number}"), Mode::Exclusive, TTL);
             let locks = locks.clone();
-            // So that there are as many connections as there may be.
+            // Open as many connections as the pool allows.
             busy.spawn(async move { take(&locks, &request).await });
         }
         while let Some(guard) = busy.join_next().await {
@@ -46,13 +46,13 @@ fn leases_outlive_connections_that_die_silently() {
             let lost = held.iter().filter(|guard| !guard.is_held()).count();
             assert_eq!(lost, 0, "lost although the server could be reached");
             let request = request("another", Mode::Exclusive, TTL);
-            // Its answer may be one of those that do not arrive.
+            // The answer to this take may be lost with a silent connection.
             drop(take(&locks, &request).await);
         }
     });
 }
 
-/// As behind the address of a host that has died: its successor knows nothing of the lock.
+/// For example behind the address of a failed host, whose successor has no such transaction.
 #[test]
 fn a_row_lock_whose_connection_died_silently_together_with_its_server_is_told_soon() {
     steady(async || {
@@ -73,12 +73,12 @@ fn a_row_lock_whose_connection_died_silently_together_with_its_server_is_told_so
     });
 }
 
-/// Nobody else has the row, since the server is there and has the connection.
+/// The server lives and has the connection, so no other client gets the row.
 #[test]
 fn a_row_lock_outlives_heartbeats_that_are_late() {
     steady(async || {
-        // Of different ttls, so that answers come while a renewal waits for them, and while none
-        // does.
+        // The ttls differ, so that some answers arrive while a renewal waits for them, and some
+        // while none does.
         const TTLS: [u64; 12] = [40, 43, 46, 49, 52, 55, 58, 61, 64, 67, 70, 73];
         let bed = Bed::new(SqlVendor::MariaDb);
         let locks = bed.client(MySqlHold::Row).await;

@@ -12,7 +12,7 @@ use lock_testkit::{eventually, steady};
 use crate::bed::{BOTH, Bed, modes, request, take, take_and_release};
 use crate::{LONG, PROMPT};
 
-/// Releases, and does not hear whether that was done.
+/// Releases the lock, and accepts each outcome that a lost answer can have.
 async fn release_unheard(guard: LockGuard) {
     match guard.release().await {
         Ok(Released::Released | Released::AlreadyLost) => {}
@@ -53,17 +53,17 @@ fn a_release_whose_connection_goes_silent_is_done() {
                 bed.proxy.all().lose_next_reply_and_go_silent();
                 release_unheard(guard).await;
                 bed.empties().await;
-                // Whoever is next has the key at once.
+                // The key is free for the next take.
                 take_and_release(&locks, &request).await;
             }
         }
     });
 }
 
-/// The other route finds nothing then, and may be answered first.
+/// The release on the other route then finds no row, and its answer may arrive first.
 #[test]
 fn a_release_whose_first_route_answers_late_is_no_loss() {
-    /// Longer than a release waits before it takes the other route.
+    /// Longer than a release waits before it uses the other route.
     const LATE: Duration = Duration::from_millis(200);
     steady(async || {
         let bed = Bed::new(SqlVendor::MariaDb);
@@ -122,7 +122,8 @@ fn a_release_in_the_middle_of_a_heartbeat_is_one() {
         eventually(PROMPT, "a heartbeat of each, not answered yet", all_beat).await;
         let releasing = join_all(guards.into_iter().map(LockGuard::release));
         let answering = async {
-            // What is asked for behind the releases, where holds are kept: they have begun by then.
+            // This take follows the releases on the runtime of the keeper, so its connection shows
+            // that they have begun.
             let another = request("another", Mode::Exclusive, TTL);
             let connections = bed.proxy.all().count();
             let connects = || async { bed.proxy.all().count() > connections };
@@ -160,8 +161,7 @@ fn a_release_that_is_late_takes_no_later_lock_along() {
                 .map(|&number| bed.proxy.nth(number).to_client().bytes());
             answered.sum()
         };
-        // The end of the transaction is not answered, and what ends its connection instead comes
-        // late.
+        // The transaction's end gets no answer, and the `KILL` of its connection comes late.
         let [its_own] = its_own[..] else {
             panic!("a take travels on one connection: {before:?}, then {after:?}");
         };

@@ -1,4 +1,4 @@
-//! Takes whose outcome the client does not learn, or not at once.
+//! Takes whose outcome the client does not learn, or learns late.
 
 use std::time::Duration;
 
@@ -16,8 +16,8 @@ use tokio::time::Instant;
 use crate::bed::{BOTH, Bed, connect, modes, request, take, take_and_release};
 use crate::{LONG, PROMPT};
 
-/// The server's lease has to last as long as the client believes, which counts it from the request
-/// that was answered.
+/// The client counts validity from the request that was answered. The server must keep the lease as
+/// long.
 #[test]
 fn a_lease_whose_first_grant_went_unheard_lasts_as_long_as_the_client_believes() {
     steady(async || {
@@ -101,7 +101,7 @@ fn a_grant_that_went_unheard_is_given_back_although_the_take_is_denied_when_it_i
         for vendor in SqlVendor::available() {
             let bed = Bed::new(vendor);
             drop(bed.direct(MySqlHold::Lease).await);
-            // Rights on tables, since a change of those on a database counts for later connections
+            // Revoke rights on tables: a change of rights on databases affects later connections
             // only.
             bed.server.execute("CREATE USER app@'127.0.0.1'; GRANT SELECT, INSERT, UPDATE, DELETE ON locks.locks TO app@'127.0.0.1'; GRANT SELECT ON locks.locks_holders TO app@'127.0.0.1'");
             let url = format!("mysql://app@127.0.0.1:{}/locks", bed.proxy.port());
@@ -127,13 +127,13 @@ fn a_grant_that_went_unheard_is_given_back_although_the_take_is_denied_when_it_i
     });
 }
 
-/// The connection that takes travel on.
+/// Returns the connection that takes travel on.
 async fn connection_of_takes<'a>(
     bed: &'a Bed,
     locks: &MySqlLock,
     request: &LockRequest,
 ) -> Connections<'a> {
-    // Opens all that it takes.
+    // Open all connections first.
     take_and_release(locks, request).await;
     let before = bed.sent();
     let guard = take(locks, request).await;
@@ -143,9 +143,9 @@ async fn connection_of_takes<'a>(
     bed.proxy.nth(busiest.expect("there are connections"))
 }
 
-/// Gives an acquisition up while its take is on the way, and lets that arrive when whatever did not
-/// wait for it is done. Returns whether that was soon enough: a take that nobody waits for is ended
-/// on the server after a while.
+/// Drops an acquisition while its take is under way, and delivers the take after later requests.
+///
+/// Returns false if that took so long that the server may have ended the take.
 async fn take_arrives_late(bed: &Bed, locks: &MySqlLock, asked: &LockRequest) -> bool {
     const SOON: Duration = Duration::from_millis(200);
     let takes = connection_of_takes(bed, locks, asked).await;
@@ -158,7 +158,7 @@ async fn take_arrives_late(bed: &Bed, locks: &MySqlLock, asked: &LockRequest) ->
         () = eventually(PROMPT, "the take is on the way", on_the_way) => {}
     }
     let given_up = Instant::now();
-    // Sent and answered later than a clean-up that overtakes the take.
+    // Later than a clean-up that overtakes the take.
     take_and_release(locks, &request("another", Mode::Exclusive, LONG)).await;
     questions.pass();
     let is_soon = given_up.elapsed() < SOON;
@@ -186,8 +186,9 @@ fn a_take_that_arrives_after_its_acquisition_was_given_up_leaves_nothing() {
     });
 }
 
-/// Has a take under way on a runtime that ends meanwhile, where it is awaited or not. What holds it
-/// up.
+/// Starts a take on a runtime that then ends, and returns the connection that holds the take up.
+///
+/// With `is_awaited` a blocking thread waits for the take.
 fn take_on_a_runtime_that_ends<'a>(
     bed: &'a Bed,
     locks: &MySqlLock,
@@ -206,7 +207,7 @@ fn take_on_a_runtime_that_ends<'a>(
         let here = Handle::current();
         let taking = async move { locks.acquire(asked).await };
         let taking = match is_awaited {
-            // Such a thread does not end with its runtime.
+            // The thread outlives its runtime.
             true => spawn_blocking(move || here.block_on(taking)),
             false => here.spawn(taking),
         };
@@ -222,7 +223,7 @@ fn take_on_a_runtime_that_ends<'a>(
     questions
 }
 
-/// Nobody there hears any more what has become of it, so its connection is ended on the server.
+/// No task waits for the take's answer any more, so the client ends its connection on the server.
 #[test]
 fn a_take_whose_runtime_has_ended_leaves_nothing_when_it_arrives() {
     steady(async || {

@@ -1,4 +1,4 @@
-//! An application that blocks every worker of its runtime, or drops it.
+//! Applications that block all workers of their runtime, or drop it.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Applications that block or drop their runtimes. What other processes do to a lock, every store
-//! shows in its conformance tests.
+//! Applications that block or drop their runtimes. The conformance cases cover the faults of other
+//! processes.
 
 mod blocked;
 
@@ -21,7 +21,7 @@ fn request(key: &str, mode: Mode, ttl: Duration) -> LockRequest {
     LockRequest::new(key, mode).with_ttl(ttl)
 }
 
-/// Takes a lock that is free.
+/// Takes a free lock.
 async fn take(locks: &MySqlLock, key: &str, mode: Mode, ttl: Duration) -> LockGuard {
     let request = request(key, mode, ttl).without_waiting();
     let guard = locks.acquire(request).await.expect("the server runs");

@@ -1,4 +1,4 @@
-//! Tables that are blocked by something else than a holder: that is no lock that is held.
+//! Blocked tables, which are an error and not the same as a held lock.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use lock_testkit::{assert_excluded, eventually, steady};
 
 use crate::{BOTH, LONG, PROMPT, connect, connect_with, exclusive, is_free, take, take_soon};
 
-/// A ttl that leaves a request little time.
+/// A ttl that leaves little time for a request.
 const SHORT: Duration = Duration::from_secs(3);
 
-/// What blocks the table, what ends it, and a word of it that the error has to name.
+/// Statements that block the table and unblock it, and a phrase that the error must contain.
 const ALL: [(&str, &str, &str); 6] = [
     ("FLUSH TABLES WITH READ LOCK", "UNLOCK TABLES", "READ LOCK"),
     (
@@ -73,7 +73,8 @@ fn a_blocked_table_is_told_with_what_blocks_it() {
                 for (number, (block, unblock, word)) in ALL.into_iter().enumerate() {
                     let mut blocking_claim = begin(&server, block);
                     let mut requests = vec![exclusive("free", SHORT)];
-                    // Who only reads a row may lock it for readers.
+                    // A row lock for readers only reads the row, so a read lock on the table does
+                    // not block it.
                     if hold == MySqlHold::Lease || block.contains("WRITE") {
                         let shared = LockRequest::shared("free").expect("a key");
                         requests.push(shared.with_ttl(SHORT).without_waiting());
@@ -95,7 +96,7 @@ fn a_blocked_table_is_told_with_what_blocks_it() {
     });
 }
 
-/// Of a session that waits behind others, too.
+/// The requests wait behind a statement that itself waits for a held row.
 #[test]
 fn a_change_of_the_table_that_waits_for_a_held_row_is_told() {
     steady(async || {
@@ -137,8 +138,8 @@ fn a_backup_that_blocks_commits_is_told_to_leases() {
     });
 }
 
-/// Nobody is told that the key is held because somebody else waits behind the same block with the
-/// row locked.
+/// A request waits behind the block with the row locked. Other requests must not mistake it for a
+/// holder.
 #[test]
 fn tries_that_meet_behind_a_block_all_say_so() {
     const HOLDERS: [(&str, &str); 2] = [
@@ -171,7 +172,9 @@ fn together() -> [LockRequest; 2] {
     requests.map(|request| request.expect("a key").with_ttl(LONG).without_waiting())
 }
 
-/// Two clients at once, and each of them again. A row lock writes a row that is new only.
+/// Lets two clients try at once, and one of them again. All must report the block.
+///
+/// A row lock writes to the table only for a new row.
 async fn all_say_so(
     server: &SqlServer,
     hold: MySqlHold,
@@ -215,7 +218,7 @@ fn a_backup_of_mysql_blocks_no_lock() {
     });
 }
 
-/// Waits are in slices of a second on the server, and operators bound all that takes longer.
+/// A slice of the wait is a second or more, which is longer than the server's limit for statements.
 #[test]
 fn a_wait_outlasts_the_servers_limit_for_statements() {
     steady(async || {

@@ -1,4 +1,4 @@
-//! What is dropped leaves nothing on the server and keeps nobody up.
+//! Dropped acquisitions leave nothing on the server and delay no other client.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::{BOTH, LONG, PROMPT, connect, exclusive, take};
 
-/// How many of the server's connections are in the middle of something.
+/// Returns the number of connections that are executing a statement on the locks table.
 fn busy(server: &SqlServer) -> usize {
     let list = server.execute("SELECT id, info FROM information_schema.processlist WHERE command = 'Query' AND id <> CONNECTION_ID() AND info LIKE '%locks%'");
     list.lines().count()
@@ -66,7 +66,7 @@ fn a_hundred_cancelled_waits_keep_nobody_up() {
     });
 }
 
-/// The server would end the third slice of the wait, of 4 s, by itself.
+/// Without the cancellation, the server would end the third slice of the wait after 4 s.
 #[test]
 fn a_cancelled_wait_leaves_the_servers_queue_before_its_slice_ends() {
     steady(async || {

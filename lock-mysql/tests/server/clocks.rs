@@ -54,7 +54,7 @@ fn a_clock_that_is_set_ahead_ends_leases_and_no_row_lock() {
     });
 }
 
-/// MariaDB counts what it waits for a row by the wall clock, and gives up at once.
+/// MariaDB measures waits for rows by the wall clock, so it ends them at once.
 #[test]
 fn a_wait_lasts_as_long_as_it_was_to_although_the_clock_is_set_back() {
     steady(async || {

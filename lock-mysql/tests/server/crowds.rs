@@ -11,14 +11,14 @@ use tokio::time::{Instant, sleep};
 
 use crate::{LONG, PROMPT, connect, connect_with, exclusive, take, take_soon};
 
-/// How many statements all clients have sent so far.
+/// Returns the number of statements that all clients have sent so far.
 fn statements(server: &SqlServer) -> u64 {
     let status = server.execute("SHOW GLOBAL STATUS LIKE 'Questions'");
     let number = status.split('\t').nth(1).expect("a value");
     number.parse().expect("a number")
 }
 
-/// How many statements a second are sent when all waiters wait.
+/// Returns the number of statements per second while all waiters wait.
 async fn rate(server: &SqlServer) -> u64 {
     let ends = Instant::now() + PROMPT * 6;
     loop {
@@ -27,7 +27,7 @@ async fn rate(server: &SqlServer) -> u64 {
         let sent = statements(server) - before;
         let took = u64::try_from(begun.elapsed().as_millis()).expect("few");
         let rate = sent * 1000 / took;
-        // Thousands that come at once ask each for itself at first.
+        // Thousands of waiters that arrive at once first send one request each.
         if rate <= 25 || Instant::now() > ends {
             return rate;
         }
@@ -83,7 +83,7 @@ fn waiters_for_one_key_and_for_many_ask_25_times_a_second_together() {
     });
 }
 
-/// Gives it back in the background: thousands at once have to wait for connections.
+/// Takes a lock and releases it in the background, since thousands of tasks wait for connections.
 async fn take_soon_or_late(locks: &lock_mysql::MySqlLock, key: &str) {
     let request = exclusive(key, LONG).with_wait(Wait::within(LONG * 2));
     let guard = locks.acquire(request).await.expect("it runs");
@@ -114,7 +114,7 @@ fn batches_that_the_server_refuses_for_their_size_are_halved() {
                 let (locks, key) = (other.clone(), format!("{number} {long}"));
                 waiting.spawn(async move { take_soon_or_late(&locks, &key).await });
             }
-            // By then all have to be renewed, and are so together.
+            // After this time all holds are due, and are renewed together.
             server.freeze();
             sleep(TTL * 3 / 8).await;
             server.thaw();

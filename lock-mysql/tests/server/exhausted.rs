@@ -1,4 +1,4 @@
-//! Connections are few: row locks need one each, and servers allow no more than they want to.
+//! Servers with few connections. A row lock needs its own connection.
 
 use std::time::Duration;
 
@@ -59,7 +59,7 @@ fn a_server_without_a_connection_left_says_so() {
                 }
             }
         }
-        // Root may have one more than others.
+        // The server reserves one further connection for privileged users.
         assert!(refused >= 9, "{refused}");
         for guard in held {
             assert_eq!(guard.release().await.expect("it runs"), Released::Released);
@@ -67,7 +67,7 @@ fn a_server_without_a_connection_left_says_so() {
     });
 }
 
-/// The url of a user who may have so many connections.
+/// Returns the url of a new user who may open `connections` connections.
 fn user(server: &SqlServer, connections: u32) -> String {
     server.execute(&format!(
         "DROP USER IF EXISTS few@'127.0.0.1'; CREATE USER few@'127.0.0.1' WITH MAX_USER_CONNECTIONS {connections}; GRANT ALL ON locks.* TO few@'127.0.0.1'"
@@ -75,7 +75,7 @@ fn user(server: &SqlServer, connections: u32) -> String {
     format!("mysql://few@127.0.0.1:{}/locks", server.port())
 }
 
-/// Takes and releases a key of its own again and again, which is how often.
+/// Takes and releases `key` until `ends`, and returns the number of turns.
 async fn work(locks: MySqlLock, key: String, ends: Instant) -> u32 {
     let mut turns = 0;
     while Instant::now() < ends {
@@ -87,7 +87,7 @@ async fn work(locks: MySqlLock, key: String, ends: Instant) -> u32 {
     turns
 }
 
-/// With as many connections as it has, and none more, a client does what it does, only slower.
+/// The client does everything with the allowed connections, only slower.
 #[test]
 fn a_client_gets_along_with_the_connections_that_the_server_allows() {
     steady(async || {
@@ -115,8 +115,8 @@ fn a_client_gets_along_with_the_connections_that_the_server_allows() {
     });
 }
 
-/// A client never gives up a connection that it could not open again, since another client would
-/// have it. Row locks need more than the one that each client has.
+/// A client keeps every connection that it could not open again, since another client might take
+/// it. Row locks need more than the one connection that each client has.
 #[test]
 fn clients_share_the_connections_that_the_server_allows() {
     steady(async || {
@@ -173,7 +173,7 @@ fn a_connection_that_comes_back_is_waited_for_where_the_server_allows_no_other()
     });
 }
 
-/// Other limits of a user have the same number, and are not about connections.
+/// This quota has the same error number as the limit of connections.
 #[test]
 fn a_quota_of_the_hour_is_told_as_one() {
     steady(async || {
@@ -195,7 +195,7 @@ fn a_quota_of_the_hour_is_told_as_one() {
     });
 }
 
-/// A further connection is refused for the rest of the hour, and those that are open come back
+/// The server refuses a further connection for the rest of the hour. Open connections become free
 /// soon.
 #[test]
 fn takes_wait_for_open_connections_where_those_of_the_hour_are_used_up() {

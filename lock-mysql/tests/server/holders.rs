@@ -1,4 +1,4 @@
-//! Holders of one key with different ends: the key is closed until the last of them.
+//! Holders of one key with different ends. The key is closed until the last end.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::{BOTH, LONG, connect, exclusive, row, take_soon};
 
-/// How many keys have a row that says less than what their holders were promised.
+/// Counts the keys whose row states an earlier end than their last holder has.
 const SHORT: &str = "SELECT COUNT(*) FROM locks JOIN (SELECT k, MAX(expires) AS last FROM locks_holders GROUP BY k) AS held USING (k) WHERE locks.expires < held.last";
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -26,7 +26,7 @@ fn permit() -> Mode {
     Mode::permit(3).expect("a permit")
 }
 
-/// Two holders of each key, which are renewed in one packet now and then.
+/// Takes each key for two holders, which are sometimes renewed in one packet.
 async fn pairs(locks: &MySqlLock, keys: u32) -> Vec<LockGuard> {
     let mut guards = Vec::new();
     for number in 0..keys {
@@ -48,7 +48,7 @@ async fn pairs(locks: &MySqlLock, keys: u32) -> Vec<LockGuard> {
     guards
 }
 
-/// Processes of an older version go by what the row says.
+/// Processes of an older version trust the end in the row.
 #[test]
 fn a_row_says_the_end_of_its_last_holder_whatever_is_renewed_together() {
     steady(async || {
@@ -71,7 +71,7 @@ fn a_row_says_the_end_of_its_last_holder_whatever_is_renewed_together() {
     });
 }
 
-/// As it is left by processes of an older version.
+/// Processes of an older version leave such rows.
 #[test]
 fn holders_count_whatever_the_row_says_of_their_end() {
     steady(async || {
@@ -144,7 +144,7 @@ fn a_key_whose_holders_have_died_is_granted_at_the_first_try() {
     });
 }
 
-/// A holder that gets in while a request waits for the row counts as one.
+/// A holder that gets the key while a request waits for its row excludes that request.
 #[test]
 fn who_waits_for_a_row_sees_the_holders_of_after_the_wait() {
     steady(async || {
@@ -185,7 +185,7 @@ fn readers_that_were_renewed_together_and_cut_off_are_over_before_a_writer_gets_
             ));
             let cut_off = MySqlLock::connect(config).await.expect("it runs");
             let guards = pairs(&cut_off, 4).await;
-            // By then all have been renewed together.
+            // After this time all holds have been renewed together.
             sleep(Duration::from_millis(2300)).await;
             proxy.refuse();
             proxy.all().cut();

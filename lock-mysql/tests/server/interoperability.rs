@@ -63,7 +63,7 @@ fn a_row_lock_excludes_a_transaction_by_hand_until_its_release() {
     });
 }
 
-/// The server gives up the one of two transactions that has changed less.
+/// Of two transactions in a deadlock, the server rolls back the smaller one.
 #[test]
 fn a_take_that_the_server_gives_up_for_a_transaction_by_hand_is_tried_again() {
     steady(async || {
@@ -81,7 +81,8 @@ fn a_take_that_the_server_gives_up_for_a_transaction_by_hand_is_tried_again() {
     ));
         let taking = locks.lock_shared_within("k", Duration::from_secs(10));
         let meeting = async {
-            // By then it has the key's row, and waits for its holders.
+            // By then the take has locked the row of the key, and waits for the rows of its
+            // holders.
             tokio::time::sleep(Duration::from_millis(300)).await;
             let lock = format!("SELECT token FROM locks WHERE k = {} FOR UPDATE", row("k"));
             assert_eq!(theirs.run(&lock).len(), 1, "ours was to be given up");
@@ -139,7 +140,7 @@ fn what_is_documented_for_transactions_by_hand_excludes_and_is_excluded() {
             let server = SqlServer::start(vendor);
             for hold in BOTH {
                 let locks = connect(&server, hold).await;
-                // Also a row that is missing is locked.
+                // The recipe also locks a missing row.
                 server.execute("DELETE FROM locks");
                 let mut theirs = server.session();
                 assert_eq!(theirs.run(recipe), ["1"], "{vendor:?} {hold:?}");

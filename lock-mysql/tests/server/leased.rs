@@ -1,4 +1,4 @@
-//! Leases whose rows somebody else has locked by hand: held, and no error.
+//! Leases whose rows an operator has locked by hand. They count as held, without an error.
 
 use std::time::Duration;
 
@@ -77,7 +77,7 @@ fn a_hold_whose_row_is_locked_for_a_moment_is_kept() {
         let locks = connect(&server, MySqlHold::Lease).await;
         let guard = take(&locks, "k", TTL).await;
         let theirs = by_hand::locking(&server, "k");
-        // At least one renewal finds the row locked, and there is time for another one.
+        // At least one renewal finds the row locked, and another renewal still has time.
         tokio::time::sleep(TTL * 7 / 12).await;
         assert!(guard.is_held(), "a row that is locked is not gone");
         drop(theirs);

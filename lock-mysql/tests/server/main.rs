@@ -1,4 +1,4 @@
-//! What is particular to MySQL and MariaDB, on real servers.
+//! Tests of MySQL and MariaDB specifics, on real servers.
 
 mod blocked;
 mod by_hand;
@@ -28,10 +28,10 @@ use lock_mysql::{MySqlConfig, MySqlHold, MySqlLock};
 use lock_testkit::connected;
 use lock_testkit::servers::SqlServer;
 
-/// How long anything may take that takes a few round trips.
+/// Time limit of a few round trips.
 const PROMPT: Duration = Duration::from_secs(10);
 
-/// A ttl that nothing here outlasts.
+/// A ttl that no test outlasts.
 const LONG: Duration = Duration::from_secs(60);
 
 const BOTH: [MySqlHold; 2] = [MySqlHold::Lease, MySqlHold::Row];
@@ -49,13 +49,13 @@ fn exclusive(key: &str, ttl: Duration) -> LockRequest {
     request.with_ttl(ttl).without_waiting()
 }
 
-/// Takes what is free, in one attempt.
+/// Takes a free lock, in one attempt.
 async fn take(locks: &MySqlLock, key: &str, ttl: Duration) -> LockGuard {
     let answer = locks.acquire(exclusive(key, ttl)).await;
     answer.expect("the server runs").expect("free")
 }
 
-/// Takes what is free or soon will be.
+/// Takes a lock that is free or soon will be.
 async fn take_soon(locks: &MySqlLock, request: LockRequest) -> LockGuard {
     let answer = locks.acquire(request.with_wait(Wait::within(PROMPT))).await;
     answer.expect("the server runs").expect("free in time")
@@ -66,7 +66,7 @@ async fn is_free(locks: &MySqlLock, key: &str) -> bool {
     answer.expect("busy is no error").is_some()
 }
 
-/// A key without a namespace as it stands in statements.
+/// Returns a key without a namespace as an SQL literal.
 fn row(key: &str) -> String {
     let digits: String = key.bytes().map(|byte| format!("{byte:02x}")).collect();
     format!("x'{digits}'")

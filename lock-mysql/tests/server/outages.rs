@@ -1,4 +1,4 @@
-//! Servers that restart, end connections or stand still.
+//! Servers that restart, end connections or stall.
 
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ use crate::{BOTH, LONG, PROMPT, connect, exclusive, is_free, take, take_soon};
 
 const TTL: Duration = Duration::from_secs(3);
 
-/// Ends all connections but the one that does it.
+/// Ends all connections except its own.
 pub(crate) fn kill_all(server: &SqlServer) {
     let ids = server.execute("SELECT id FROM information_schema.processlist WHERE user = 'root' AND id <> CONNECTION_ID()");
     for id in ids.lines() {
-        // It may have ended just now.
+        // The connection may have ended by itself.
         let _ended = server.try_execute(&format!("KILL {id}"));
     }
 }

@@ -1,4 +1,4 @@
-//! Leases that have passed to somebody else, or are over.
+//! Leases that belong to another owner, or are over.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn a_renewal_leaves_the_next_holder_alone() {
         let locks = connect(&server, MySqlHold::Lease).await;
         let guard = take(&locks, "k", TTL).await;
         let row = row("k");
-        // Renewed once, it would last for an hour.
+        // A single renewal would extend this lease by an hour.
         server.execute(&format!(
         "UPDATE locks SET owner = x'000000000000000000000000000000ff', ttl = 3600000000, expires = UTC_TIMESTAMP(6) + INTERVAL 1 MINUTE WHERE k = {row}"
     ));
@@ -37,7 +37,7 @@ fn a_renewal_leaves_the_next_holder_alone() {
     });
 }
 
-/// A runtime that nobody drives renews nothing.
+/// No task drives the runtime of the second reader, so the keeper does not renew it.
 #[test]
 fn a_reader_that_dies_early_leaves_the_others_in() {
     let server = SqlServer::start(SqlVendor::MariaDb);

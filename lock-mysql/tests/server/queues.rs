@@ -1,4 +1,4 @@
-//! Row locks that many of one client wait for.
+//! Row locks that many tasks of one client wait for.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::{LONG, PROMPT, connect, exclusive, take, take_soon};
 
-/// Whether somebody is in the server's queue.
+/// Returns true if a client is in the server's queue for a row.
 fn waits(server: &SqlServer) -> bool {
     let list = server.execute("SHOW FULL PROCESSLIST");
     list.contains("FOR UPDATE") && !list.contains("NOWAIT")
@@ -26,7 +26,7 @@ fn selects(server: &SqlServer) -> u64 {
     count.parse().expect("a number")
 }
 
-/// It does not ask first whether the row is free.
+/// The next waiter does not check first if the row is free.
 #[test]
 fn the_next_in_line_goes_into_the_servers_queue_at_once() {
     steady(async || {
@@ -40,7 +40,7 @@ fn the_next_in_line_goes_into_the_servers_queue_at_once() {
             _ = &mut second => lock_testkit::assert_excluded!(false, "granted too early"),
             () = in_queue() => {}
         }
-        // Polled once, it stands in line.
+        // After one poll the third waiter is in the client's queue.
         let early = timeout(Duration::ZERO, &mut third).await;
         lock_testkit::assert_excluded!(early.is_err());
         let before = selects(&server);
@@ -56,7 +56,7 @@ fn the_next_in_line_goes_into_the_servers_queue_at_once() {
     });
 }
 
-/// They hold for longer than the server waits for a row at first, and there is always one.
+/// The readers overlap, and each holds for longer than the first slice of a wait on the server.
 #[test]
 fn a_writer_gets_in_between_readers_that_hold_for_long() {
     const HOLD: Duration = Duration::from_secs(3);

@@ -1,4 +1,4 @@
-//! Servers that are demoted while they are used, also by users who may write all the same.
+//! Servers that are demoted in use, also for users who may still write.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::{BOTH, LONG, PROMPT, connect, connect_with, exclusive, take, take_soon};
 
-/// By what a server can be demoted without a restart.
+/// Returns the settings that demote a server without a restart.
 fn settings(vendor: SqlVendor) -> &'static [&'static str] {
     match vendor {
         SqlVendor::MariaDb => &["read_only"],
@@ -22,7 +22,8 @@ fn settings(vendor: SqlVendor) -> &'static [&'static str] {
 fn set(server: &SqlServer, setting: &str, value: u8) {
     server.execute(&format!("SET GLOBAL {setting} = {value}"));
     if setting == "super_read_only" && value == 0 {
-        // It takes the other one along, and leaves it.
+        // Setting `super_read_only` also sets `read_only`, but clearing it does not clear
+        // `read_only`.
         server.execute("SET GLOBAL read_only = 0");
     }
 }
@@ -40,7 +41,7 @@ fn a_row_lock_ends_soon_after_its_server_was_demoted_whatever_its_ttl() {
                 let lost = lost.unwrap_or_else(|_| panic!("two holders soon, by {setting}"));
                 assert_eq!(lost, LossReason::Removed, "{setting}");
                 set(&server, setting, 0);
-                // Its transaction has ended, although nobody has released it.
+                // The client has ended the transaction, although the guard still exists.
                 drop(take_soon(&locks, exclusive("k", LONG)).await);
                 drop(guard);
             }
@@ -72,12 +73,12 @@ fn leases_end_at_their_deadline_on_a_server_that_was_demoted() {
     });
 }
 
-/// What `locks` says when it is asked for `request`, on a server that was demoted by `setting`.
+/// Asserts that `locks` refuses `request` on a server that `setting` has demoted.
 async fn refused(locks: &MySqlLock, request: LockRequest, setting: &str) {
     let answer: Result<Option<LockGuard>, _> = locks.acquire(request).await;
     let error = answer.expect_err("it may not grant");
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-    // MySQL says it in words of its own where it refuses by itself.
+    // MySQL has its own error text.
     let text = error.to_string().replace('-', "_");
     assert!(text.contains(setting), "{error}");
     assert!(text.contains("connect to the primary"), "{error}");
@@ -123,8 +124,7 @@ fn a_server_that_was_demoted_grants_nothing_to_whoever_asks() {
     });
 }
 
-/// Its connections to the old one stay open, as they do behind a proxy or a name whose address
-/// changes.
+/// The client's connections to the old primary stay open, as behind a proxy or a changed DNS entry.
 #[test]
 fn a_client_finds_the_new_primary_after_a_switchover() {
     steady(async || {

@@ -1,4 +1,4 @@
-//! What errors say when nothing can be had: which server it is, what is wrong, and what to do.
+//! Error texts of refused connections: they name the server, the problem and the remedy.
 
 use std::error::Error as _;
 use std::io::Write;
@@ -16,7 +16,7 @@ async fn refusal(config: MySqlConfig) -> Error {
     connecting.map(drop).expect_err("it cannot be had")
 }
 
-/// Everything that a report of the whole chain says.
+/// Returns the texts of the error and all its sources.
 fn chain(error: &Error) -> String {
     let (mut text, mut source) = (error.to_string(), error.source());
     while let Some(next) = source {
@@ -26,7 +26,7 @@ fn chain(error: &Error) -> String {
     text
 }
 
-/// Fails unless `error` names the server once, and says each of `parts` once.
+/// Asserts that `error` names the server once, and contains each of `parts` once.
 fn assert_says(error: &Error, port: u16, parts: &[&str]) {
     let (text, server) = (chain(error), format!("127.0.0.1:{port}"));
     for part in [&[server.as_str()], parts].concat() {
@@ -36,7 +36,7 @@ fn assert_says(error: &Error, port: u16, parts: &[&str]) {
     assert_eq!(error.server(), Some(server.as_str()), "{text}");
 }
 
-/// A port where somebody else listens, who says `greeting` to whoever connects.
+/// Returns a port on which a foreign service sends `greeting` to each client.
 fn somebody_else(greeting: &'static [u8]) -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let port = listener.local_addr().expect("an address").port();
@@ -44,7 +44,7 @@ fn somebody_else(greeting: &'static [u8]) -> u16 {
         let mut connected = Vec::new();
         for stream in listener.incoming().take(20).flatten() {
             let mut stream = stream;
-            // Whoever has gone hears nothing.
+            // The client may have gone.
             let _unheard = stream.write_all(greeting);
             connected.push(stream);
         }
@@ -148,7 +148,7 @@ fn a_url_without_a_host_shows_no_password() {
     assert!(shown.contains("db:3307"), "{shown}");
 }
 
-/// Which OpenSSL makes when nobody asks for extensions.
+/// OpenSSL issues version 1 if a certificate has no extensions.
 #[test]
 fn a_client_certificate_of_version_1_is_told() {
     steady(async || {

@@ -1,4 +1,4 @@
-//! Servers that start anew number their connections anew.
+//! A restarted server counts its connection ids from the start.
 
 use std::time::Duration;
 
@@ -19,7 +19,8 @@ fn a_release_from_before_a_restart_ends_nobody_elses_connection() {
             for number in 0..20 {
                 guards.push(take(&before, &format!("before {number}"), LONG).await);
             }
-            // At once: the server counts its age in whole seconds, which tell nothing yet.
+            // Without a pause: the server's uptime is in whole seconds, and does not yet tell the
+            // two runs apart.
             server.restart();
             let after = connect(&server, MySqlHold::Row).await;
             let mut held = Vec::new();

@@ -1,5 +1,5 @@
-//! The server ends a row lock's connection when its heartbeats stay away: after the ttl of the lock
-//! that is held, whatever the connection was used for before.
+//! Without heartbeats the server ends a row lock's connection after the ttl of the present hold.
+//! Earlier requests on the connection have no effect on that.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ async fn on_one_connection(server: &SqlServer, keeper: KeeperMode) -> MySqlLock 
     connect_with(config.with_hold(MySqlHold::Row).with_connections(1)).await
 }
 
-/// Uses the connection for a lock of `first` and then for a request of `refused`, which is.
+/// Takes a lock with ttl `first`, then makes a refused request with ttl `refused`.
 async fn use_before(locks: &MySqlLock, first: Duration, refused: Duration) {
     let guard = take(locks, "first", first).await;
     guard.release().await.expect("the server runs");
@@ -42,7 +42,8 @@ fn a_refused_request_with_a_short_ttl_shortens_no_later_hold() {
             let locks = on_one_connection(&server, KeeperMode::Thread).await;
             use_before(&locks, LONG, SHORT).await;
             let guard = take(&locks, "k", LONG).await;
-            // No predicate tells that a connection was not ended: the server looks within seconds.
+            // No condition to wait for: the connection must not be ended, and the server checks
+            // within seconds.
             tokio::time::sleep(SHORT * 3).await;
             assert!(guard.is_held());
             lock_testkit::assert_excluded!(!is_free(&other, "k").await, "{vendor:?}");
@@ -50,7 +51,7 @@ fn a_refused_request_with_a_short_ttl_shortens_no_later_hold() {
     });
 }
 
-/// A runtime that nobody drives sends no heartbeats.
+/// No task drives the runtime of the holder, so no heartbeats are sent.
 #[test]
 fn a_refused_request_with_a_long_ttl_prolongs_no_later_hold() {
     const SHORT: Duration = Duration::from_secs(2);

@@ -1,4 +1,4 @@
-//! Clients that are used from several runtimes, some of which get no turn or end.
+//! Clients in several runtimes, some of which are not driven or end.
 
 use std::future::poll_fn;
 use std::sync::Barrier;
@@ -17,10 +17,10 @@ use tokio::time::{Instant, timeout};
 
 use crate::{BOTH, LONG, PROMPT, connect, exclusive, take, take_soon};
 
-/// Less than a release waits for a runtime that might be driven.
+/// Less than the time that a release waits for a runtime that may be driven.
 const SOON: Duration = Duration::from_millis(400);
 
-/// Runs what needs runtimes of its own as [`steady`] does.
+/// Runs a test with runtimes of its own like [`steady`].
 fn steady_outside(test: fn()) {
     steady(async || {
         if let Err(failed) = spawn_blocking(test).await {
@@ -36,7 +36,7 @@ fn runtime() -> Runtime {
         .expect("a runtime")
 }
 
-/// Takes and releases a lock, sooner than a silent connection would be given up.
+/// Takes and releases a lock, sooner than a silent connection times out.
 async fn works(locks: &MySqlLock, key: &str) {
     let using = async {
         let guard = take(locks, key, LONG).await;
@@ -55,7 +55,7 @@ fn a_runtime_that_nobody_drives_holds_nobody_up() {
         let locks = first.block_on(connect(&server, hold));
         first.block_on(works(&locks, "warm"));
         let guard = first.block_on(take(&locks, "left", LONG));
-        // The first runtime exists, but from now on nobody drives it.
+        // The first runtime still exists, but no thread drives it.
         let second = runtime();
         second.block_on(works(&locks, "a"));
         drop(guard);
@@ -67,7 +67,8 @@ fn a_runtime_that_nobody_drives_holds_nobody_up() {
     }
 }
 
-/// That of `connect`, two of a runtime that lives, and the one that asks.
+/// Waits until four connections are left: that of `connect`, two of a live runtime, and this
+/// query's.
 async fn few_connections_stay(server: &SqlServer) {
     let list = "SELECT COUNT(*) FROM information_schema.processlist WHERE user <> 'system user'";
     eventually(PROMPT, "dropped runtimes leave no connections", || async {
@@ -121,7 +122,7 @@ fn connections_of_runtimes_that_ended_together_go_without_a_new_one() {
     first.block_on(few_connections_stay(&server));
 }
 
-/// Where nothing drives the connections of the runtime, if there is any.
+/// Also outside any runtime, and in a runtime whose connections no thread drives.
 #[test]
 fn a_guard_can_be_released_from_any_thread() {
     steady_outside(release_from_any_thread);
@@ -139,24 +140,24 @@ fn release_from_any_thread() {
             let released = releasing.join().expect("no panic");
             assert_eq!(released.expect("the server runs"), Released::Released);
         });
-        // A machine that stands still is late now and then, and nothing is late each time.
+        // A stalled machine delays some of the releases, but not all.
         let least = (0..5).map(|_| release_inside(&runtime, &locks)).min();
         assert!(least < Some(SOON), "{hold:?}: {least:?}");
         runtime.block_on(works(&locks, "inside"));
     }
 }
 
-/// How long a release takes in a runtime that nobody drives.
+/// Returns the time of a release inside a runtime that is not driven.
 fn release_inside(runtime: &Runtime, locks: &MySqlLock) -> Duration {
     let guard = runtime.block_on(take(locks, "inside", LONG));
     let _entered = runtime.enter();
     let begun = Instant::now();
-    // Whether its first request was heard is not known there.
+    // The client cannot know if the server received the first request.
     block_on(guard.release()).expect("the server runs");
     begun.elapsed()
 }
 
-/// The ordinary synchronous program: nothing drives the runtime between two calls of `block_on`.
+/// In a synchronous program no thread drives the runtime between two calls of `block_on`.
 #[test]
 fn a_guard_that_is_dropped_between_two_turns_of_its_runtime_frees_its_key_at_once() {
     steady_outside(drop_between_turns);
@@ -198,7 +199,7 @@ fn a_runtime_without_sockets_is_told_what_it_lacks() {
     assert!(refused.to_string().contains("enable_io"), "{refused}");
 }
 
-/// Begins to take `key` there, as far as one turn goes.
+/// Begins to take `key` on `runtime`, with a single poll.
 fn begin_to_take(runtime: &Runtime, locks: &MySqlLock, key: &str) {
     runtime.block_on(async {
         works(locks, "warm").await;
@@ -212,7 +213,7 @@ fn begin_to_take(runtime: &Runtime, locks: &MySqlLock, key: &str) {
     });
 }
 
-/// Nobody hears the answer there, so it cannot be waited for.
+/// No thread drives the runtime, so no task can wait for the take's answer.
 #[test]
 fn a_take_that_was_given_up_on_a_runtime_that_stands_still_blocks_nobody() {
     steady(async || {

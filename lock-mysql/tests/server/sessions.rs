@@ -1,4 +1,4 @@
-//! Servers whose defaults for sessions are odd: ours are set up as locks need them.
+//! Servers with unusual session defaults. The client sets up its sessions as locks need them.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::{BOTH, LONG, connect_with, exclusive, is_free, take, take_soon};
 
 const TTL: Duration = Duration::from_secs(3);
 
-/// Two clients exclude each other, keep what they hold, and give it back.
+/// Asserts that two clients exclude each other, keep their holds, and release them.
 async fn assert_in_order(what: &str, url: &str) {
     for hold in BOTH {
         let config = || MySqlConfig::new(url).with_hold(hold);
@@ -78,7 +78,7 @@ fn clients_whose_sessions_begin_in_different_time_zones_exclude_each_other() {
             let mut clients = Vec::new();
             for zone in ["+13:00", "-11:00"] {
                 server.execute(&format!("SET GLOBAL time_zone = '{zone}'"));
-                // Its connections are opened now, and stay.
+                // The client opens its connections here and keeps them.
                 let locks = connect_with(MySqlConfig::new(server.url())).await;
                 take(&locks, zone, LONG)
                     .await

@@ -1,4 +1,4 @@
-//! Tokens grow, whoever takes the key next, and in which way.
+//! Tokens grow over all clients and kinds of hold.
 
 use std::process::Command;
 use std::time::Duration;
@@ -41,7 +41,7 @@ fn tokens_grow_although_the_clock_is_set_back() {
         let server = SqlServer::start_with_settable_clock::<&str>(SqlVendor::MariaDb, &[]);
         let leases = connect(&server, MySqlHold::Lease).await;
         let rows = connect(&server, MySqlHold::Row).await;
-        // A lease writes its token down; a row lock does so now and then.
+        // A lease writes its token to the row; a row lock does so only sometimes.
         let first = take_soon(&leases, exclusive("k", LONG)).await;
         let mut last = first.token().value();
         first.release().await.expect("the server runs");
@@ -56,7 +56,7 @@ fn tokens_grow_although_the_clock_is_set_back() {
     });
 }
 
-/// A row lock that is not released writes nothing down.
+/// A row lock that is not released writes no token to the row.
 #[test]
 fn tokens_grow_over_row_locks_that_were_cut_off_while_the_clock_stands_behind() {
     steady(async || {
@@ -65,7 +65,7 @@ fn tokens_grow_over_row_locks_that_were_cut_off_while_the_clock_stands_behind() 
         let first = take_soon(&locks, exclusive("k", LONG)).await;
         let mut last = first.token().value();
         first.release().await.expect("the server runs");
-        // As if that had been written down.
+        // Write the token, as some releases do.
         server.execute(&format!("UPDATE locks SET token = {}", last >> 14));
         server.set_clock_back(Duration::from_secs(3600));
         for _ in 0..4 {
@@ -79,10 +79,10 @@ fn tokens_grow_over_row_locks_that_were_cut_off_while_the_clock_stands_behind() 
     });
 }
 
-/// What a server's clock says, as tokens have it.
+/// Reads the server's clock in the unit of grant numbers.
 const GRANT_CLOCK: &str = "SELECT TIMESTAMPDIFF(MICROSECOND, '2025-01-01', UTC_TIMESTAMP(6)) DIV 4";
 
-/// Servers that can read the clock in the middle of a statement, and servers that cannot.
+/// Starts servers that can read the clock within a statement, and servers that cannot.
 fn servers() -> impl Iterator<Item = SqlServer> {
     let start = |vendor| {
         ["--sysdate-is-now=0", "--sysdate-is-now=1"]
@@ -91,8 +91,10 @@ fn servers() -> impl Iterator<Item = SqlServer> {
     SqlVendor::available().into_iter().flat_map(start)
 }
 
-/// What can be held there. The tokens of leases count from that in the row, so only row locks of
-/// the same key show that a server cannot tell leases the time.
+/// Returns the kinds of hold whose tokens can be compared with the server's clock.
+///
+/// Tokens of leases count on from the row. On servers that cannot read the clock within a
+/// statement, only row locks reveal a stale clock.
 fn holds(server: &SqlServer) -> Vec<MySqlHold> {
     let moves = server.execute("SELECT SLEEP(0.01) = 0 AND SYSDATE(6) > NOW(6)");
     if moves == "1" {
@@ -102,7 +104,7 @@ fn holds(server: &SqlServer) -> Vec<MySqlHold> {
     }
 }
 
-/// Asserts that the token was given when the server's clock had said so much.
+/// Asserts that the token is not older than the reading `clock` of the server's clock.
 fn assert_as_young_as(guard: &LockGuard, clock: &str, server: &SqlServer) {
     let unit = FencingToken::from_grant(1).expect("in range").value();
     let (granted, clock) = (guard.token().value() / unit, clock.parse::<u64>());
@@ -115,8 +117,8 @@ fn assert_as_young_as(guard: &LockGuard, clock: &str, server: &SqlServer) {
     );
 }
 
-/// While a request waits inside the server, others may have had the key: what counts is when it was
-/// granted, not when it was asked for.
+/// While a request waits in the server, other clients may hold the key. The time of the grant
+/// counts, not that of the request.
 #[test]
 fn the_token_of_a_row_lock_is_as_young_as_its_grant() {
     const WAITS: &str = "select count(*) from information_schema.processlist \
@@ -146,14 +148,14 @@ fn a_token_that_nobody_waits_for_is_as_young_as_its_grant() {
     const SLEEPS: &str =
         "select count(*) from information_schema.processlist where info = 'DO SLEEP(1)'";
     steady(async || {
-        // MariaDB does not wait for the table either.
+        // On MariaDB a try does not wait for the table.
         for server in servers().filter(|server| server.vendor() == SqlVendor::MySql) {
             for hold in holds(&server) {
                 let table = server.client_command();
                 let locks = connect(&server, hold).await;
                 let first = take(&locks, "k", LONG).await;
                 first.release().await.expect("the server runs");
-                // Keeps every request for a row inside the server, before it has any row.
+                // The locked table delays every request in the server before it has a row.
                 let unlocked = spawn_blocking(move || lock_table_for_a_second(table));
                 let locked = async || server.execute(SLEEPS) == "1";
                 eventually(PROMPT, "the table is locked", locked).await;
@@ -166,7 +168,7 @@ fn a_token_that_nobody_waits_for_is_as_young_as_its_grant() {
     });
 }
 
-/// Answers what the server's clock says when the table is unlocked.
+/// Locks the table for a second, and returns the server's clock at the end.
 fn lock_table_for_a_second(mut client: Command) -> String {
     let statements = format!("LOCK TABLES locks WRITE; DO SLEEP(1); {GRANT_CLOCK}");
     let output = client.args(["-N", "-e", &statements]).output();

@@ -5,8 +5,8 @@ use crate::MemoryLock;
 use crate::backend::KeeperRuntime;
 use crate::hand_off::slot::now;
 
-/// The waiter is dropped while `hand_on` has it. `hand_on` takes a waiter out, finds the hold lost,
-/// which ends the queue, and puts the waiter back.
+/// `hand_on` takes a waiter out, finds the hold lost, which ends the queue, and puts the waiter
+/// back. The waiter is dropped in between.
 #[tokio::test]
 async fn a_waiter_that_has_gone_is_not_put_back_as_the_driver() {
     let watchdog = Watchdog::new(KeeperRuntime::caller());
@@ -22,21 +22,20 @@ async fn a_waiter_that_has_gone_is_not_put_back_as_the_driver() {
     let holder = queues.arrive(&request, now(), 0);
     queues.by_key.lock().get_mut(&request.key).unwrap().hold(7);
     let waiter = queues.arrive(&request, now(), 0);
-    // Place::next_waiter
+    // As `Place::next_waiter` does.
     let taken = queues
         .by_key
         .lock()
         .get_mut(&request.key)
         .unwrap()
         .next_alike(waiter.wants);
-    // Hold::next_turn sees the loss: the action on its loss
+    // As the action on the loss, when `Hold::next_turn` sees the loss.
     queues.hold_left(&request.key, 7, Duration::ZERO);
-    // Meanwhile on another thread: the waiter's future is dropped.
+    // As another thread does in between: it drops the waiter's future.
     drop(waiter.leave());
-    // Place::put_back
+    // As `Place::put_back` does.
     queues.put_back(taken.unwrap());
     drop(holder);
-    // The next waiter is first.
     let next = queues.arrive(&request, now(), 0);
     assert!(
         next.is_driving(),

@@ -1,5 +1,4 @@
-//! Servers that take no writes, from the beginning or from now on, and others that cannot be used
-//! as they are.
+//! Servers that are read-only, from the start or later, and servers with other unusable settings.
 
 use std::time::Duration;
 
@@ -45,7 +44,8 @@ fn a_server_that_becomes_read_only_ends_leases_at_their_deadline() {
             let by_row = connect_with(by_row).await;
             let guard = take(&locks, "k", TTL).await;
             let row = take(&by_row, "row", TTL).await;
-            // MariaDB and MySQL wait for open transactions that write; ours do not.
+            // `SET GLOBAL read_only` waits for open transactions that write; a row lock does not
+            // write.
             server.execute("SET GLOBAL read_only = 1");
             let begun = Instant::now();
             let lost = timeout(PROMPT, guard.lost()).await.expect("told");
@@ -97,8 +97,7 @@ fn a_password_that_needs_tls_is_told() {
     });
 }
 
-/// Nobody can look there what has become of requests that were cut off, and nobody has to wait for
-/// that.
+/// A denied user cannot check what became of cut-off requests, and need not wait for that.
 #[test]
 fn a_user_who_is_refused_from_now_on_is_told_so_at_once() {
     steady(async || {
@@ -112,7 +111,7 @@ fn a_user_who_is_refused_from_now_on_is_told_so_at_once() {
                 server.execute("ALTER USER app@'127.0.0.1' IDENTIFIED BY 'another'");
                 let list = "SELECT id FROM information_schema.processlist WHERE user = 'app'";
                 for id in server.execute(list).lines() {
-                    // It may have ended just now.
+                    // The connection may have ended by itself.
                     let _ended = server.try_execute(&format!("KILL {id}"));
                 }
                 let asking = timeout(Duration::from_secs(1), locks.acquire(exclusive("k", LONG)));
@@ -129,7 +128,7 @@ fn a_user_who_is_refused_from_now_on_is_told_so_at_once() {
     });
 }
 
-/// Nothing is under way then that the next try would have to wait for.
+/// No request is left under way that the next try would wait for.
 #[test]
 fn a_take_that_is_denied_leaves_nothing_to_clean_up() {
     steady(async || {

@@ -1,4 +1,4 @@
-//! Tables that are dropped while clients run, and tables that are there already.
+//! Tables that are dropped while clients run, and tables that already exist.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The tables: created, refused, dropped, and rows for new names.
+//! The tables: access, creation and removal, and rows of new names.
 
 mod access;
 mod dropped;

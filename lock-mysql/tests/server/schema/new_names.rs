@@ -1,4 +1,4 @@
-//! Keys that nobody has ever locked: their rows have to be made, by many at once.
+//! Keys that were never locked: many clients create their rows at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +16,7 @@ use crate::{BOTH, LONG, PROMPT, connect, exclusive, take};
 
 const CLIENTS: usize = 64;
 
-/// Races for each name and keeps what it wins; how many names were won.
+/// Lets all clients race for each name, and returns the number of grants.
 async fn race(server: &SqlServer, hold: lock_mysql::MySqlHold, names: usize) -> usize {
     let (won, barrier) = (
         Arc::new(AtomicUsize::new(0)),
@@ -33,7 +33,7 @@ async fn race(server: &SqlServer, hold: lock_mysql::MySqlHold, names: usize) -> 
                 let answer = locks.acquire(request).await;
                 let guard = answer.unwrap_or_else(|error| panic!("{hold:?} {number}: {error}"));
                 won.fetch_add(usize::from(guard.is_some()), Ordering::Relaxed);
-                // Nobody gives it back before all have asked.
+                // No client releases its lock before all have asked.
                 barrier.wait().await;
                 drop(guard);
             }
@@ -72,8 +72,9 @@ fn new_names_have_one_holder_each_and_delay_no_other() {
     });
 }
 
-/// Two clients whose tries meet while the row is made, with a ttl shorter than a server waits for
-/// rows.
+/// Lets the tries of two clients meet while they create the row.
+///
+/// The ttl is shorter than the server's limit for row waits.
 async fn meet(server: &SqlServer, hold: lock_mysql::MySqlHold, shared: bool) {
     const NAMES: usize = 40;
     let clients = [connect(server, hold).await, connect(server, hold).await];

@@ -1,4 +1,4 @@
-//! Tables that cannot hold locks are told at connect, and not when two hold one.
+//! Tables that cannot hold locks are refused at `connect`, before two clients could hold a lock.
 
 use lock_core::{DistributedLock, ErrorKind};
 use lock_mysql::{MySqlConfig, MySqlLock};
