@@ -1,4 +1,5 @@
-//! A keeper thread that is held up. There is one in a process, so this test has a process of its own.
+//! A keeper thread that is blocked. A process has one such thread, so this test has its own
+//! process.
 
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ fn a_keeper_that_is_held_up_does_not_hold_up_the_loss() {
         let guard = locks.unwrap().acquire(request).await.unwrap().unwrap();
         let (held_up, go_on) = std::sync::mpsc::channel::<()>();
         let blocking = KeeperRuntime::thread().unwrap().spawn(async move {
-            // The thread of the keeper does nothing else until the test is done with it.
+            // Blocks the keeper thread until the test ends.
             let _done = go_on.recv();
         });
         let told = timeout(ttl * 3, guard.lost()).await;

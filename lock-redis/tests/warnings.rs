@@ -1,4 +1,4 @@
-//! What is wrong with a server is said in the log.
+//! Warnings about servers in the log.
 
 use std::io;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -30,7 +30,7 @@ fn log() -> MutexGuard<'static, Vec<u8>> {
     LOG.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether one line of the log has all these words.
+/// Returns true if one line of the log has all `words`.
 fn is_said(words: &[&str]) -> bool {
     let log = log();
     String::from_utf8_lossy(&log)
@@ -59,7 +59,8 @@ async fn set_while_held(set: impl FnOnce(&RedisServer), direction: &str) {
     let server = RedisServer::start_with_settable_clock::<&str>(&[]);
     let locks = connect(&server).await;
     let guard = hold(&locks).await;
-    // One renewal to know the clock, and one to see that it was set.
+    // The first renewal reads the server's clock before the change, the second one notices the
+    // change.
     let mut admin = server.client();
     admin
         .command(&["PEXPIRE", "k", "1900"])
@@ -81,7 +82,7 @@ async fn set_while_held(set: impl FnOnce(&RedisServer), direction: &str) {
 #[test]
 fn a_server_clock_that_is_set_forward() {
     steady(async || {
-        // Far enough for every hold to expire, which is when it matters most to know why.
+        // Far enough for every hold to expire, when users most need to know why.
         let forward = |server: &RedisServer| server.set_clock_ahead(Duration::from_secs(31));
         set_while_held(forward, "forward").await;
     });

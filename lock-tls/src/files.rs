@@ -15,8 +15,8 @@ use rustls::{ClientConfig, RootCertStore};
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Config`] if a file is unreadable or has another content, if key and certificate do
-/// not match, or without any certificate authority.
+/// [`ErrorKind::Config`] if a file is unreadable or has other content, if key and certificate do
+/// not match, or if no authority is trusted.
 pub fn client_config(tls: &Tls) -> Result<ClientConfig> {
     // Not the process's default provider: asking for it panics if two are compiled in.
     let provider = Arc::new(aws_lc_rs::default_provider());
@@ -39,7 +39,7 @@ pub fn client_config(tls: &Tls) -> Result<ClientConfig> {
 /// Returns the error of a client certificate that rustls rejects.
 fn unusable(cert: &Path, key: &Path, source: rustls::Error) -> Error {
     let (cert, key) = (cert.display(), key.display());
-    // Matched by text, because the type of the cause is private.
+    // Match the text, because the type of the cause is private.
     let is_outdated = source.to_string().contains("UnsupportedCertVersion");
     let told = if is_outdated {
         format!(
@@ -53,7 +53,7 @@ fn unusable(cert: &Path, key: &Path, source: rustls::Error) -> Error {
     config_error(told).with_source(source)
 }
 
-/// Returns the certificate authorities to trust: those in `ca`, else the platform's.
+/// Returns the trusted certificate authorities: from `ca` if set, else from the platform.
 fn roots(ca: Option<&Path>) -> Result<RootCertStore> {
     let mut roots = RootCertStore::empty();
     if let Some(ca) = ca {
@@ -77,7 +77,7 @@ fn roots(ca: Option<&Path>) -> Result<RootCertStore> {
     Ok(roots)
 }
 
-/// Returns the platform's certificate authorities, without those that cannot be parsed.
+/// Returns the platform's certificate authorities that can be parsed.
 fn platform_roots() -> Vec<CertificateDer<'static>> {
     let found = rustls_native_certs::load_native_certs();
     for error in found.errors {

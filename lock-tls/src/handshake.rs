@@ -48,7 +48,7 @@ impl Security {
         self
     }
 
-    /// Prepares a handshake with `host`, so that local mistakes show before anything is sent.
+    /// Prepares a handshake with `host`, so that wrong settings fail before the client connects.
     ///
     /// # Errors
     ///
@@ -102,6 +102,16 @@ impl fmt::Debug for Security {
 }
 
 /// A prepared handshake.
+///
+/// ```no_run
+/// # async fn connect(security: lock_tls::Security) -> Result<(), Box<dyn std::error::Error>> {
+/// let handshake = security.prepare("cache.internal").await?;
+/// let stream = tokio::net::TcpStream::connect(("cache.internal", 6380)).await?;
+/// let encrypted = handshake.over(stream).await?;
+/// # let _ = encrypted;
+/// # Ok(())
+/// # }
+/// ```
 pub struct Handshake {
     connector: TlsConnector,
     host: ServerName<'static>,

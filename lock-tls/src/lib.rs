@@ -1,11 +1,10 @@
-//! TLS for the backends of polylock: certificates, handshakes, and what their failures mean.
+//! TLS for the backends of polylock: certificates, handshakes, and the meaning of their failures.
 //!
 //! The server is always verified, and the crypto provider is always aws-lc-rs, even if the process
 //! has another default.
 //!
 //! A backend that opens its own connections uses [`Security`]. A backend whose driver opens them
-//! uses [`client_config`] to check the files before the driver does, [`roots_in_pem`], and
-//! [`explain`].
+//! checks the files first with [`client_config`], and uses [`roots_in_pem`] and [`explain`].
 //!
 //! Errors have no backend name; the backend adds it.
 

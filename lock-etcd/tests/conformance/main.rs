@@ -1,5 +1,7 @@
-//! The contract, on real clusters: of one member and of three, with holds kept by the caller, over
-//! TLS, and as a user with no more than the documented permissions.
+//! The conformance cases on real clusters of one member and of three.
+//!
+//! They also run with holds kept by the caller, over TLS, and as a user with only the documented
+//! permissions.
 
 mod permissions;
 mod store;
@@ -27,7 +29,7 @@ async fn open(config: EtcdConfig, namespace: &str) -> EtcdLock {
     connected(|| EtcdLock::connect(config.clone())).await
 }
 
-/// Connects another process as it is told.
+/// Connects another process to the namespace and cluster in `address`.
 async fn connect_as_told(address: String) -> EtcdLock {
     let (namespace, url) = address.split_once(' ').expect("two words");
     open(EtcdConfig::new(url), namespace).await
@@ -43,7 +45,7 @@ async fn new_store(case: Case) -> EtcdStore {
 
 lock_testkit::conformance!(new_store);
 
-/// With members that have to agree.
+/// The cases on clusters of three members.
 mod three_members {
     use std::sync::OnceLock;
 
@@ -78,7 +80,7 @@ mod three_members {
     lock_testkit::conformance!(new_store);
 }
 
-/// With holds that are renewed on the runtime that acquired them.
+/// The cases with holds that are renewed on the runtime that acquired them.
 mod kept_by_the_caller {
     use lock_core::KeeperMode;
     use lock_etcd::EtcdConfig;
@@ -97,7 +99,7 @@ mod kept_by_the_caller {
     lock_testkit::conformance!(new_store);
 }
 
-/// As a user with no more than the documented permissions.
+/// The cases as a user with only the documented permissions.
 mod limited {
     use std::collections::BTreeSet;
     use std::sync::OnceLock;
@@ -120,9 +122,9 @@ mod limited {
     };
 
     fn start() -> EtcdCluster {
-        // Passwords are hashed as if they were to be kept; nothing is tested by that.
+        // The lowest cost of password hashes, which saves time.
         let cluster = EtcdCluster::start_with(1, &["--bcrypt-cost", "4"]);
-        // All users before any client connects: each change of users logs all clients out.
+        // Create all users before any client connects: each change of users logs all clients out.
         for group in groups() {
             create_locker(&cluster, &format!("user-of-{group}"), &format!("{group}."));
         }
@@ -136,7 +138,7 @@ mod limited {
         SHARED.get_or_init(start)
     }
 
-    /// What the namespaces of cases begin with.
+    /// Returns the first parts of the namespaces of all cases.
     fn groups() -> BTreeSet<String> {
         let names = cases().into_iter().map(|case| case.to_string());
         let groups = names.filter_map(|name| Some(name.split_once("::")?.0.to_owned()));

@@ -1,4 +1,4 @@
-//! The permissions that the documentation tells users to give, and no others.
+//! A user with the documented permissions only.
 
 use lock_testkit::servers::EtcdCluster;
 

@@ -1,4 +1,4 @@
-//! An etcd cluster as the conformance cases see it.
+//! An etcd cluster as a store of the conformance cases.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,18 +14,17 @@ use lock_etcd::etcd_client::{
 use lock_testkit::servers::{EtcdCluster, EtcdMember, Spare, Spares};
 use lock_testkit::{Case, Need, Store};
 
-/// Makes a client of a cluster, in a namespace.
+/// A function that connects a client to a cluster, in a namespace.
 pub(crate) type Connect = for<'a> fn(&'a EtcdCluster, &'a str) -> Connecting<'a>;
 
 type Connecting<'a> = Pin<Box<dyn Future<Output = Arc<dyn DistributedLock>> + Send + 'a>>;
 
-/// Which clusters the cases run on.
 #[derive(Clone, Copy)]
 pub(crate) struct Clusters {
     pub(crate) start: fn() -> EtcdCluster,
-    /// For cases that freeze their cluster, or kill its leader.
+    /// The clusters of cases that freeze their cluster, or kill its leader.
     pub(crate) spares: &'static Spares<EtcdCluster>,
-    /// For all others.
+    /// Returns the cluster of all other cases.
     pub(crate) shared: fn() -> &'static EtcdCluster,
     /// Returns the address by which another process connects to a namespace on a cluster.
     pub(crate) address: Option<fn(&EtcdCluster, &str) -> String>,
@@ -44,7 +43,7 @@ pub(crate) const ONE_MEMBER: Clusters = Clusters {
     address: None,
 };
 
-/// A namespace on a cluster: on one of its own where the case freezes it or kills its leader, else on the shared one.
+/// A namespace on a cluster, which is shared unless the case freezes it or kills its leader.
 pub(crate) struct EtcdStore {
     own: Option<Spare<EtcdCluster>>,
     clusters: Clusters,
@@ -56,7 +55,7 @@ impl EtcdStore {
     pub(crate) fn for_case(case: Case, clusters: Clusters, connect: Connect) -> Self {
         static STORES: AtomicU64 = AtomicU64::new(0);
 
-        // A number, since a case may be run in several ways at once.
+        // The number separates runs of one case at the same time.
         let name = case.to_string().replace("::", ".");
         let number = STORES.fetch_add(1, Ordering::Relaxed);
         let alone = case.needs(Need::Freeze) || case.needs(Need::Switchover);
@@ -74,7 +73,7 @@ impl EtcdStore {
             .unwrap_or_else(|| (self.clusters.shared)())
     }
 
-    /// A client that may read and write everything.
+    /// Connects a client that may read and write everything.
     async fn admin(&self) -> Client {
         let options = self
             .cluster()
@@ -98,7 +97,7 @@ impl EtcdStore {
     }
 }
 
-/// What the layout says of the mode of a claim.
+/// Returns the mode of a claim, which is in its value.
 fn mode_of(claim: &KeyValue) -> Mode {
     let value = claim.value_str().expect("text");
     match value.strip_prefix("permit:") {
@@ -182,7 +181,7 @@ impl Store for EtcdStore {
         }
     }
 
-    /// The others elect a leader; one that is alone goes on with its data.
+    /// Restarts the leader. Other members elect another leader, and a single member keeps its data.
     async fn switch_over(&self) -> bool {
         let leader = self.own.as_ref().and_then(|cluster| cluster.leader());
         tokio::task::block_in_place(|| leader.map(EtcdMember::restart)).is_some()
@@ -194,12 +193,12 @@ impl Store for EtcdStore {
     }
 
     fn ttl(&self) -> Duration {
-        // Whole seconds, and a busy machine has to renew in time.
+        // Whole seconds, and long enough for renewals on a busy machine.
         Duration::from_secs(3)
     }
 
     fn patience(&self) -> Duration {
-        // For a cluster that does all of a case's work on a busy machine.
+        // For a cluster that serves all requests of a case on a busy machine.
         Duration::from_secs(10)
     }
 }

@@ -1,4 +1,4 @@
-//! A cluster of its own with a proxy before it.
+//! A cluster of its own behind a proxy.
 
 use std::time::Duration;
 
@@ -22,22 +22,22 @@ impl Bed {
         Self { cluster, proxy }
     }
 
-    /// The client behind the proxy; there is to be only one.
+    /// Connects the client behind the proxy. At most one such client per test.
     pub(crate) async fn client(&self) -> EtcdLock {
         connect(format!("etcd://127.0.0.1:{}", self.proxy.port())).await
     }
 
-    /// A client that no fault reaches.
+    /// Connects a client that no fault reaches.
     pub(crate) async fn direct(&self) -> EtcdLock {
         connect(self.cluster.url()).await
     }
 
-    /// The first connection that takes and releases travel on: a client opens it first.
+    /// Returns the first connection for takes and releases, which a client opens first.
     pub(crate) fn command(&self) -> Connections<'_> {
         self.proxy.nth(0)
     }
 
-    /// The first one on which leases are kept alive and keys are watched.
+    /// Returns the first connection for keep-alives and watches.
     pub(crate) fn background(&self) -> Connections<'_> {
         self.proxy.nth(1)
     }
@@ -50,10 +50,9 @@ impl Bed {
         lines.map(str::to_owned).collect()
     }
 
-    /// How many leases there are.
     pub(crate) fn leases(&self) -> usize {
         let printed = self.cluster.control(&["lease", "list"]);
-        // The first line says how many there are.
+        // The first line is the number of leases.
         printed.lines().skip(1).count()
     }
 
@@ -79,5 +78,5 @@ pub(crate) async fn take(locks: &EtcdLock, key: &str) -> LockGuard {
     guard.expect("free")
 }
 
-/// Long enough to enter the queue, and to see that the key stays held.
+/// The time in which a waiter enters the queue and sees that the key stays held.
 pub(crate) const BRIEFLY: Duration = Duration::from_millis(500);

@@ -10,7 +10,7 @@ use crate::bed::{Bed, request};
 
 const TTL: Duration = Duration::from_secs(4);
 
-/// Less than what the answer to a keep-alive may take.
+/// Less than the limit for the answer to a keep-alive.
 const DELAY: Duration = Duration::from_millis(500);
 
 #[test]
@@ -26,7 +26,7 @@ fn a_grant_counts_from_when_its_lease_was_asked_for() {
     });
 }
 
-/// Each takes two answers: that of the leader, and that of a majority which says that it is one.
+/// A keep-alive takes two answers: of the leader, then of a majority that confirms the leader.
 #[test]
 fn a_keep_alive_counts_from_when_it_was_sent() {
     steady(async || {
@@ -39,7 +39,7 @@ fn a_keep_alive_counts_from_when_it_was_sent() {
         let mut most = Duration::ZERO;
         while granted.elapsed() < TTL * 3 / 2 {
             tokio::time::sleep(DELAY / 50).await;
-            // What was confirmed in the beginning came at once.
+            // The first confirmations came before the delay.
             if granted.elapsed() > TTL / 2 {
                 most = most.max(guard.remaining());
             }

@@ -1,4 +1,4 @@
-//! What a network does to locks: a proxy stands between a client and a real server.
+//! Locks on networks that fail, with a proxy between a client and a real server.
 
 mod bed;
 mod deadlines;
@@ -10,8 +10,8 @@ mod waiting;
 
 use std::time::Duration;
 
-/// How long a few round trips may take on a busy machine.
+/// The time that a few round trips may take on a busy machine.
 const PROMPT: Duration = Duration::from_secs(10);
 
-/// The ttl of holds that are watched for a while.
+/// The ttl of holds that tests observe for a while.
 const TTL: Duration = Duration::from_secs(3);

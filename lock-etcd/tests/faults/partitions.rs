@@ -27,7 +27,7 @@ fn a_client_that_is_cut_off_knows_of_its_loss_before_anybody_gets_in() {
     });
 }
 
-/// Only the connection that leases are kept alive on: before the first time, and between two.
+/// Only the connection for keep-alives is silent: before the first keep-alive, or between two.
 #[test]
 fn a_silent_stream_of_keep_alives_is_replaced_in_time() {
     steady(async || {

@@ -1,4 +1,4 @@
-//! Waits without an end on servers that answer nothing, or answer other clients only.
+//! Waits without a limit on servers that answer nothing, or only other requests.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use tokio::time::{Instant, timeout};
 use crate::PROMPT;
 use crate::bed::{Bed, request, take};
 
-/// How long a wait without an end bears silence, and a little more.
+/// The silence that a wait without a limit outlasts.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Each in line takes its time to find out, and none is patient for longer than itself.
+/// The waiters of one client ask one after the other, but their limits do not add up.
 #[test]
 fn those_in_line_behind_others_give_up_after_their_own_half_a_minute() {
     steady(async || {
@@ -37,7 +37,7 @@ fn those_in_line_behind_others_give_up_after_their_own_half_a_minute() {
     });
 }
 
-/// The servers answer, but later than within a third of the ttl.
+/// The servers answer, but later than a third of the ttl.
 #[test]
 fn a_wait_whose_ttl_is_short_for_the_way_to_the_servers_ends_with_an_error() {
     for delay in [200, 450] {
@@ -51,7 +51,7 @@ fn a_wait_whose_ttl_is_short_for_the_way_to_the_servers_ends_with_an_error() {
                 .delay(Duration::from_millis(delay));
             let others = locks.clone();
             let mut answered = JoinSet::new();
-            // Whose ttls are long enough.
+            // Requests with a long ttl, which are answered in time.
             answered.spawn(async move {
                 loop {
                     let guard = others.lock("another").await.expect("it is answered");

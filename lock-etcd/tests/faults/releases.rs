@@ -36,7 +36,7 @@ fn a_release_goes_by_another_connection_when_the_first_is_silent() {
     });
 }
 
-/// The request that was stuck may still arrive, and would delete whatever has that name by then.
+/// The delayed release may still arrive, and would delete a later claim with the same name.
 #[test]
 fn a_name_whose_release_may_still_arrive_is_not_used_again() {
     steady(async || {
@@ -57,7 +57,7 @@ fn a_name_whose_release_may_still_arrive_is_not_used_again() {
         bed.command().to_client().hold();
         let release = timeout(BRIEFLY / 5, again.release()).await;
         release.expect_err("nobody hears that it is released");
-        // What goes on in the background may have come to its end, by another connection.
+        // The background release may have ended over another connection.
         let third = locks.lock("k").await.unwrap();
         assert_ne!(bed.keys(), name);
         bed.command().pass();
@@ -66,7 +66,7 @@ fn a_name_whose_release_may_still_arrive_is_not_used_again() {
     });
 }
 
-/// Its lease lives on for another hold, so it would not end by itself.
+/// Another hold keeps the lease alive, so the claim would not end with its lease.
 #[test]
 fn what_is_dropped_while_nothing_gets_through_is_released_later() {
     steady(async || {
@@ -86,7 +86,8 @@ fn what_is_dropped_while_nothing_gets_through_is_released_later() {
     });
 }
 
-/// The first request is stuck, the second one releases, and the answers come in the other order.
+/// The first request is delayed, and the second one deletes the claim. The first answer comes
+/// first.
 #[test]
 fn a_release_that_went_by_another_connection_says_so() {
     steady(async || {
@@ -112,7 +113,7 @@ fn a_release_whose_first_request_breaks_in_the_end_takes_what_the_second_says() 
     steady(async || {
         let bed = Bed::new();
         let locks = bed.client().await;
-        // For so long that nothing else travels meanwhile.
+        // So long a ttl that no keep-alive is sent during the test.
         let request = request("k").with_ttl(PROMPT * 6).without_waiting();
         let guard = locks.acquire(request).await.unwrap().expect("free");
         bed.proxy.all().to_client().hold();
@@ -123,7 +124,7 @@ fn a_release_whose_first_request_breaks_in_the_end_takes_what_the_second_says() 
         eventually(PROMPT, "the second request", || async { sent() > before }).await;
         bed.proxy.refuse();
         bed.command().cut();
-        // Until it has seen that its repetition is not answered, either.
+        // Wait until the repetition of the first request has failed, too.
         tokio::time::sleep(Duration::from_millis(200)).await;
         bed.background().pass();
         let released = timeout(PROMPT, releasing.join_next()).await;

@@ -1,4 +1,4 @@
-//! Takes that are lost, late or repeated, or whose answers are.
+//! Takes that are lost, late or repeated, and takes with lost answers.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ fn a_waiter_whose_answer_is_lost_keeps_its_place() {
     });
 }
 
-/// The answer comes when its caller is gone.
+/// The answer comes after its caller was dropped.
 #[test]
 fn a_take_that_is_dropped_before_its_answer_leaves_nothing() {
     steady(async || {
@@ -56,8 +56,7 @@ fn a_take_that_is_dropped_before_its_answer_leaves_nothing() {
     });
 }
 
-/// A take that was stuck on its way arrives long after the client has given it up; the lease that
-/// it needs lives on, for another hold.
+/// A delayed take arrives after the client has given it up. Another hold keeps its lease alive.
 #[test]
 fn a_take_that_arrives_after_its_clean_up_is_removed() {
     steady(async || {
@@ -78,7 +77,7 @@ fn a_take_that_arrives_after_its_clean_up_is_removed() {
     });
 }
 
-/// The answer to the grant of its lease is lost, and it is asked for again.
+/// The answer to the grant of a lease is lost, and the client requests the grant again.
 #[test]
 fn a_lease_whose_answer_is_lost_is_granted_once() {
     steady(async || {
@@ -86,7 +85,7 @@ fn a_lease_whose_answer_is_lost_is_granted_once() {
         let bed = Bed::new();
         let locks = bed.client().await;
         let mut guards = Vec::new();
-        // Now and then what is lost is not that answer, but something else that the server says.
+        // The proxy may lose other bytes of the server instead of this answer.
         for round in 0..ROUNDS {
             let ttl = PROMPT + Duration::from_secs(round as u64);
             let wanted = request(&format!("k{round}")).with_ttl(ttl);
@@ -105,12 +104,13 @@ fn a_lease_whose_answer_never_comes_is_revoked() {
         let bed = Bed::new();
         let locks = bed.client().await;
         bed.background().to_client().hold();
-        // Far longer than it is waited for.
+        // Far longer than the client waits for the grant of a lease.
         let wanted = || request("k").with_ttl(PROMPT * 6).without_waiting();
         let error = locks.acquire(wanted()).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
         bed.background().pass();
-        // If the answer is in time now, after the take was given up, the lease serves the next one.
+        // If the answer still arrives in time, after the take was given up, the next claim uses the
+        // lease.
         let guard = locks.acquire(wanted()).await.unwrap().expect("free");
         let one = || async { bed.leases() == 1 };
         eventually(PROMPT, "the other lease is revoked", one).await;
@@ -118,14 +118,14 @@ fn a_lease_whose_answer_never_comes_is_revoked() {
     });
 }
 
-/// A caller gives up while a lease is granted, and the next one asks for another.
+/// A caller gives up while its lease is being granted, and the next caller needs a lease.
 #[test]
 fn of_two_leases_with_one_ttl_one_is_revoked() {
     steady(async || {
         let bed = Bed::new();
         let locks = bed.client().await;
         bed.background().to_client().hold();
-        // Far longer than it is waited for.
+        // Far longer than the client waits for the grant of a lease.
         let wanted = || request("k").with_ttl(PROMPT * 6).without_waiting();
         let given_up = timeout(BRIEFLY, locks.acquire(wanted())).await;
         assert!(given_up.is_err(), "{given_up:?}");

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use crate::PROMPT;
 use crate::bed::{BRIEFLY, Bed, request, take};
 
-/// Before a waiter would look by itself, a second after it has got in line.
+/// Too short for a waiter to look without an event, which it does after about two seconds.
 const AT_ONCE: Duration = Duration::from_millis(400);
 
 #[test]
@@ -18,7 +18,7 @@ fn a_waiter_whose_watch_is_silent_looks_by_itself() {
         let bed = Bed::new();
         let (locks, other) = (bed.client().await, bed.direct().await);
         let held = take(&other, "k").await;
-        // For so long that its lease is not kept alive meanwhile, which would notice the silence, too.
+        // So long a ttl that no keep-alive is sent, which would notice the silence, too.
         let request = request("k").with_ttl(PROMPT * 6);
         let mut waiting = Box::pin(locks.acquire(request));
         assert!(timeout(BRIEFLY, &mut waiting).await.is_err());
@@ -36,7 +36,7 @@ fn a_waiter_sees_what_has_happened_before_its_watch_begins() {
         let (locks, other) = (bed.client().await, bed.direct().await);
         let held = take(&other, "k").await;
         let in_line = |key| request(key).with_ttl(PROMPT * 6);
-        // With a lease to stand under.
+        // The client needs a lease before the proxy delays the background connection.
         let _elsewhere = locks
             .acquire(in_line("elsewhere"))
             .await
@@ -52,7 +52,7 @@ fn a_waiter_sees_what_has_happened_before_its_watch_begins() {
     });
 }
 
-/// The claim before it was deleted, and stands behind it with the same key when the waiter looks.
+/// The claim before the waiter is deleted, and its key is used again by a claim behind the waiter.
 #[test]
 fn a_waiter_is_not_misled_by_a_name_that_is_used_again() {
     steady(async || {
@@ -61,7 +61,7 @@ fn a_waiter_is_not_misled_by_a_name_that_is_used_again() {
         let held = take(&other, "k").await;
         let names = bed.keys();
         let in_line = |key| request(key).with_ttl(PROMPT * 6);
-        // With a lease to stand under.
+        // The client needs a lease before the proxy delays the background connection.
         let elsewhere = locks.acquire(in_line("elsewhere")).await.unwrap();
         drop(elsewhere.expect("free"));
         bed.background().to_server().hold();
@@ -69,7 +69,7 @@ fn a_waiter_is_not_misled_by_a_name_that_is_used_again() {
         assert!(timeout(BRIEFLY, &mut waiting).await.is_err());
         held.release().await.unwrap();
         let mut again = Box::pin(other.acquire(request("k")));
-        // Both are polled, since a waiter that is not gives up its place.
+        // Poll both: a waiter that is not polled loses its place.
         let either = async {
             tokio::select! {
                 _ = &mut waiting => "the waiter",

@@ -12,10 +12,10 @@ use crate::connect;
 
 const TTL: Duration = Duration::from_secs(3);
 
-/// How long it may take until another member leads, on a busy machine.
+/// The time that an election may take on a busy machine.
 const ELECTION: Duration = Duration::from_secs(5);
 
-/// A new leader gives every lease its full ttl again.
+/// A new leader extends every lease to its full ttl.
 #[test]
 fn after_a_change_of_leader_a_killed_holder_blocks_for_twice_its_ttl_at_most() {
     steady(async || {

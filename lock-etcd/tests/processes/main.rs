@@ -1,5 +1,5 @@
-//! Tests that need other processes and other leaders. What processes do to a lock on any store is shown in
-//! the conformance tests.
+//! Tests with other processes and other leaders. The conformance cases have the tests with
+//! processes on any store.
 
 mod killed;
 

@@ -1,4 +1,4 @@
-//! Users: which of them may log in, and what a client does whose token expires.
+//! Users and their permissions, and clients whose token expires.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use crate::{Beside, PROMPT, connect, lock_for};
 
-/// A cluster with a user `locker`, whose password is `p@ss/w?rd`, for what is below `shop/`.
+/// Starts a cluster with a user `locker` (password `p@ss/w?rd`), which may use keys below `shop/`.
 fn with_user(arguments: &[&str]) -> EtcdCluster {
     let usual = ["--bcrypt-cost", "4"];
     let cluster = EtcdCluster::start_with(1, &[&usual, arguments].concat());
@@ -102,7 +102,7 @@ fn tokens_that_expire_are_replaced_unseen() {
     });
 }
 
-/// With a long ttl hardly anything is asked in the background, where the watches are.
+/// With a long ttl the client sends few requests on the connection with the watches.
 #[test]
 fn a_stream_whose_login_has_expired_is_opened_anew_and_not_again_and_again() {
     steady(async || {
@@ -131,7 +131,7 @@ fn a_stream_whose_login_has_expired_is_opened_anew_and_not_again_and_again() {
     });
 }
 
-/// Users that are changed make every token of before invalid.
+/// A change of users invalidates all tokens.
 #[test]
 fn users_that_are_changed_disturb_nobody() {
     steady(async || {

@@ -1,4 +1,4 @@
-//! Compaction, which takes away what watches were to tell.
+//! Compaction, which deletes events that watches have not received.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use tokio::time::timeout;
 
 use crate::{PROMPT, connect, keys};
 
-/// Compacts all history, as an operator or etcd itself may at any time.
+/// Compacts the whole history, as an operator or etcd itself may at any time.
 pub(crate) fn compact(cluster: &EtcdCluster) {
     let status = cluster.control(&["endpoint", "status", "--write-out", "json"]);
     let revision = status
         .split_once("\"revision\":")
         .and_then(|(_, rest)| rest.split(|c: char| !c.is_ascii_digit()).next());
     let mut command = cluster.control_command();
-    // It may have been compacted just now; that is as good.
+    // Fails if the history is compacted already, which has the same effect.
     let _status = command
         .args(["compact", revision.expect("it tells its revision")])
         .output()

@@ -1,4 +1,4 @@
-//! Crowds: many holds and many waiters of one client. `LOCK_CROWD=5000` makes them larger.
+//! Many holds and many waiters of one client. `LOCK_CROWD=5000` increases their number.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,18 +15,18 @@ use tokio::time::{Instant, timeout};
 
 use crate::{Beside, PROMPT, connect, lock_for};
 
-/// How many there are in a crowd: so many, unless the environment says otherwise.
+/// Returns the size of a crowd: `LOCK_CROWD` if set, else `usual`.
 fn crowd(usual: usize) -> usize {
     let told = std::env::var("LOCK_CROWD").ok();
     told.map_or(usual, |told| told.parse().expect("LOCK_CROWD is a number"))
 }
 
-/// How long a crowd of that size may take on a busy machine.
+/// Returns the time that a crowd of this size may take on a busy machine.
 fn limit(size: usize) -> Duration {
     PROMPT * 3 + Duration::from_millis(20) * u32::try_from(size).expect("small")
 }
 
-/// A ttl that leaves time to renew a crowd on a busy machine.
+/// Returns a ttl that leaves time to renew a crowd on a busy machine.
 fn ttl(size: usize) -> Duration {
     Duration::from_secs(if size > 2000 { 30 } else { 6 })
 }
@@ -50,7 +50,7 @@ fn watchers(cluster: &EtcdCluster) -> usize {
     cluster.first().figure("etcd_debugging_mvcc_watcher_total") as usize
 }
 
-/// How many messages have arrived on streams of watches.
+/// Returns the number of messages that have arrived on watch streams.
 fn watch_requests(cluster: &EtcdCluster) -> usize {
     let name = "grpc_server_msg_received_total{grpc_method=\"Watch\"";
     cluster.first().figure(name) as usize
@@ -71,7 +71,7 @@ fn many_holds_survive_a_reconnection_and_hear_of_their_removal() {
         let cut = Instant::now();
         let gone = || async { watchers(&cluster) < size };
         eventually(PROMPT, "the stream has ended", gone).await;
-        // While they begin to be watched again.
+        // Delete keys while the client begins to watch again.
         cluster.control(&["del", "--prefix", "many/1"]);
         eventually(limit(size), "the others are watched again", || async {
             watchers(&cluster) >= guards.iter().filter(|guard| guard.is_held()).count()
@@ -110,7 +110,7 @@ struct Crowd {
     granted: mpsc::UnboundedReceiver<LockGuard>,
 }
 
-/// So many waiters of one client, once all of them stand in the queue.
+/// Starts waiters of one client, and returns once all of them are in the queue.
 async fn wait_in_line(
     cluster: &EtcdCluster,
     locks: &EtcdLock,
@@ -134,7 +134,7 @@ async fn wait_in_line(
     Crowd { waiting, granted }
 }
 
-/// Resident memory of this process.
+/// Returns the resident memory of this process in bytes.
 fn resident() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").expect("on Linux");
     let line = status.lines().find(|line| line.starts_with("VmRSS"));
@@ -156,7 +156,7 @@ fn a_crowd_of_exclusive_waiters_is_served_one_by_one() {
         let mut crowd = wait_in_line(&cluster, &locks, size, request).await;
         let joined = begun.elapsed();
         let each = resident().saturating_sub(before) / size;
-        // Of few, the noise of others is larger.
+        // With fewer waiters, the memory of other tests prevails.
         assert!(
             size < 2000 || each < 4 << 10,
             "{each} bytes for each waiter"
@@ -205,7 +205,7 @@ fn a_crowd_of_readers_behind_a_writer_enters_together() {
     });
 }
 
-/// Writes what has nothing to do with any lock.
+/// Writes a key that belongs to no lock, again and again.
 async fn write(endpoint: String, writes: Arc<AtomicUsize>) {
     let client = lock_etcd::etcd_client::Client::connect([endpoint], None).await;
     let mut client = client.expect("the server runs");
@@ -217,7 +217,7 @@ async fn write(endpoint: String, writes: Arc<AtomicUsize>) {
     }
 }
 
-/// Another client writes keys that do not concern the lock, and no waiter sends a request for them.
+/// Another client writes keys of no lock, and no waiter sends a request for them.
 #[test]
 fn a_crowd_that_waits_for_permits_asks_for_nothing() {
     steady(async || {
@@ -231,7 +231,7 @@ fn a_crowd_that_waits_for_permits_asks_for_nothing() {
         let mut crowd = wait_in_line(&cluster, &locks, size, request).await;
         let writes = Arc::new(AtomicUsize::new(0));
         let writing = Beside::run(write(cluster.first().endpoint(), Arc::clone(&writes)));
-        // What is asked once, when the watch begins, is over.
+        // Wait for the end of the requests that start the watch.
         tokio::time::sleep(Duration::from_secs(2)).await;
         let figure = |name| cluster.first().figure(name);
         let figures = || {

@@ -1,4 +1,4 @@
-//! `etcdctl lock`, and with it the mutexes of the Go client, on the same keys.
+//! `etcdctl lock`, and thereby the mutexes of the Go client, on the same keys.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -11,11 +11,11 @@ use tokio::time::timeout;
 
 use crate::{Beside, PROMPT, connect, keys, queue_has};
 
-/// `etcdctl lock` at work; killed when it is dropped.
+/// A process of `etcdctl lock`, which is killed on drop.
 struct Control(Child);
 
 impl Control {
-    /// Stands in the queue of `name`; holds it, once it has it, until it is killed.
+    /// Starts a process that acquires `name` and holds it until it is killed.
     fn lock(cluster: &EtcdCluster, name: &str) -> Self {
         let mut command: Command = cluster.control_command();
         let child = command
@@ -26,7 +26,7 @@ impl Control {
         Self(child.expect("etcdctl starts"))
     }
 
-    /// The key that it holds, waited for.
+    /// Waits until the process holds the lock, and returns its key.
     async fn holds(&mut self) -> String {
         let output = self.0.stdout.take().expect("asked once");
         let reading = tokio::task::spawn_blocking(move || {
@@ -40,7 +40,7 @@ impl Control {
         line.expect("no panic").expect("a line")
     }
 
-    /// Ends it as Ctrl-C does, which gives the lock back.
+    /// Ends the process as Ctrl-C does, which releases the lock.
     fn interrupt(&mut self) {
         let pid = rustix::process::Pid::from_child(&self.0);
         rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("our child");
@@ -50,7 +50,7 @@ impl Control {
 
 impl Drop for Control {
     fn drop(&mut self) {
-        // It has ended already where the test was about that.
+        // Fails if the test has ended the process already.
         if self.0.kill().is_ok() {
             let _status = self.0.wait();
         }
@@ -148,7 +148,7 @@ fn a_mutex_of_the_go_client_is_waited_for() {
     });
 }
 
-/// `etcdctl lock` waits for such a key without a word, for ever.
+/// `etcdctl lock` waits for such a key for ever, without an error.
 #[test]
 fn a_key_that_never_ends_is_named_and_waited_for_by_nobody() {
     steady(async || {
@@ -166,7 +166,8 @@ fn a_key_that_never_ends_is_named_and_waited_for_by_nobody() {
         let mut before = Beside::run(async move { before.lock("k").await });
         queue_has(&cluster, "k", 3).await;
         cluster.control(&["put", "k/config", "value"]);
-        // One that is not the first waiter of its client, and one that is.
+        // Both waiters get the error: `behind`, which is not the first waiter of its client, and
+        // `other`, which is.
         let behind = locks.clone();
         let mut behind = Beside::run(async move { behind.lock("k").await });
         queue_has(&cluster, "k", 5).await;

@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::{PROMPT, connect, leases, lock_for, queue_has};
 
-/// What the lock protects: it sees two holders that both say so, and tokens that do not grow.
+/// The resource that the lock protects. It detects overlapping holds, and tokens that do not grow.
 #[derive(Default)]
 struct Register {
     last: Mutex<Option<HoldWatch>>,
@@ -40,7 +40,7 @@ async fn visit(locks: &impl DistributedLock, register: &Register) {
     lock_testkit::assert_excluded!(!is_overlapping);
     tokio::time::sleep(Duration::from_millis(20)).await;
     register.visits.fetch_add(1, Ordering::SeqCst);
-    // Unconfirmed, it goes on in the background.
+    // A release without an answer continues in the background.
     drop(guard.release().await);
 }
 
@@ -102,13 +102,14 @@ fn leaders_that_fail_let_nobody_in_twice_and_everybody_is_served_afterwards() {
     });
 }
 
-/// It goes on saying that it keeps leases alive until it notices, while the others may have let them
-/// expire under another leader.
+/// Until the leader notices, it confirms keep-alives. Meanwhile another leader may have let the
+/// leases expire.
 #[test]
 fn a_leader_whom_nobody_follows_keeps_nothing_alive() {
     steady(async || {
         const TTL: Duration = Duration::from_secs(6);
-        // As long as a ttl of six seconds allows; it takes up to twice that to notice.
+        // The longest election timeout for a ttl of 6 s. The leader notices after up to two
+        // election timeouts.
         let cluster = EtcdCluster::start_with(3, &["--election-timeout", "4000"]);
         let leader = cluster.leader().expect("somebody leads");
         let locks = connect(format!("etcd://{}", leader.endpoint())).await;
@@ -126,7 +127,7 @@ fn a_leader_whom_nobody_follows_keeps_nothing_alive() {
     });
 }
 
-/// It does not know yet that it has been deposed, nor what its successor has granted.
+/// The leader knows neither its successor nor the leases that the successor has granted.
 #[test]
 fn a_leader_that_stood_still_and_knows_nothing_of_a_lease_ends_no_hold() {
     steady(async || {
@@ -142,7 +143,7 @@ fn a_leader_that_stood_still_and_knows_nothing_of_a_lease_ends_no_hold() {
                 .map(EtcdMember::endpoint)
                 .collect();
             let locks = connect(format!("etcd://{}", members.join(","))).await;
-            // The stream of keep-alives is opened with the leader, and its lease ends.
+            // Opens the stream of keep-alives with the leader. The lease of this hold then ends.
             let early = lock_for(&locks, "early", ttl).await;
             tokio::time::sleep(ttl / 2).await;
             early.release().await.unwrap();
@@ -154,7 +155,7 @@ fn a_leader_that_stood_still_and_knows_nothing_of_a_lease_ends_no_hold() {
             let request = LockRequest::exclusive("k").unwrap().with_ttl(ttl);
             let guard = locks.acquire(request.waiting_at_most(PROMPT)).await;
             let guard = guard.unwrap().expect("the others serve");
-            // The first keep-alive is sent when a quarter of the ttl has passed.
+            // The client sends the first keep-alive after a quarter of the ttl.
             tokio::time::sleep(guard.remaining().saturating_sub(ttl * 2 / 3)).await;
             leader.thaw();
             let lost = timeout(ttl / 2, guard.lost()).await;

@@ -1,4 +1,4 @@
-//! Leases: how many there are, and when they end.
+//! The number of leases, and their ends.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ fn a_keep_alive_counts_once_the_members_have_agreed_on_a_transaction() {
         let cluster = EtcdCluster::start(1);
         let locks = connect(cluster.url()).await;
         let guard = lock_for(&locks, "k", TTL).await;
-        // Keep-alives and reads are none of them.
+        // Counts transactions, but no keep-alives and no reads.
         let agreed = || {
             cluster
                 .first()

@@ -1,4 +1,4 @@
-//! Servers that take less in one request than they do by default.
+//! Servers with smaller limits for a request than by default.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::{PROMPT, connect, keys, leases, lock_for};
 
 const TTL: Duration = Duration::from_secs(10);
 
-/// More than fit into one transaction, whatever the servers allow.
+/// More holds than fit into one transaction of any server.
 const HOLDS: usize = 300;
 
 async fn hold_many(locks: &EtcdLock, holds: usize) -> Vec<LockGuard> {
@@ -26,7 +26,8 @@ fn held(guards: &[LockGuard]) -> usize {
     guards.iter().filter(|guard| guard.is_held()).count()
 }
 
-/// Renewals look at all keys, and with the next leader all of them move.
+/// Restarts the leader and checks all holds: renewals read all keys, and all keys move to a new
+/// lease.
 async fn survive_a_leader(cluster: &EtcdCluster, guards: &[LockGuard]) {
     let former = leases(cluster);
     cluster.leader().expect("somebody leads").restart();
@@ -41,7 +42,8 @@ async fn survive_a_leader(cluster: &EtcdCluster, guards: &[LockGuard]) {
 
 #[test]
 fn holds_survive_a_leader_where_transactions_are_short() {
-    // With two operations each hold moves by a transaction of its own, which takes a busy machine its time.
+    // With two operations, each hold moves by its own transaction, which takes long on a busy
+    // machine.
     for (operations, holds) in [("16", HOLDS), ("2", HOLDS / 5)] {
         steady(async || {
             let cluster = EtcdCluster::start_with(3, &["--max-txn-ops", operations]);

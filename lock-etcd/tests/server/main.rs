@@ -1,4 +1,4 @@
-//! What is particular to etcd, on real clusters.
+//! Behavior specific to etcd, on real clusters.
 
 mod access;
 mod compaction;
@@ -27,7 +27,7 @@ use lock_testkit::{connected, eventually};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-/// How long a few round trips may take on a busy machine.
+/// The time that a few round trips may take on a busy machine.
 const PROMPT: Duration = Duration::from_secs(10);
 
 async fn connect(url: impl Into<String>) -> EtcdLock {
@@ -47,21 +47,21 @@ async fn lock_for(locks: &EtcdLock, key: &str, ttl: Duration) -> LockGuard {
         .expect("free")
 }
 
-/// The keys that begin with `prefix`, in their order.
+/// Returns the keys that begin with `prefix`, in their order.
 fn keys(cluster: &EtcdCluster, prefix: &str) -> Vec<String> {
     let printed = cluster.control(&["get", "--prefix", prefix, "--keys-only"]);
     let lines = printed.lines().filter(|line| !line.is_empty());
     lines.map(str::to_owned).collect()
 }
 
-/// The ids of all leases, in hexadecimal.
+/// Returns the ids of all leases, in hexadecimal.
 fn leases(cluster: &EtcdCluster) -> Vec<String> {
     let printed = cluster.control(&["lease", "list"]);
-    // The first line says how many there are.
+    // The first line is the number of leases.
     printed.lines().skip(1).map(str::to_owned).collect()
 }
 
-/// Waits until so many claims stand in the queue of `key`.
+/// Waits until the queue of `key` has this number of claims.
 async fn queue_has(cluster: &EtcdCluster, key: &str, claims: usize) {
     let prefix = format!("{key}/");
     let has = || async { keys(cluster, &prefix).len() == claims };
@@ -79,7 +79,7 @@ async fn fill(cluster: &EtcdCluster) {
     eventually(PROMPT, "the servers are full", is_full).await;
 }
 
-/// What goes on beside the test; it ends with this.
+/// A task that runs beside the test, and ends when this value is dropped.
 struct Beside<T>(JoinSet<T>);
 
 impl<T: Send + 'static> Beside<T> {
@@ -89,7 +89,7 @@ impl<T: Send + 'static> Beside<T> {
         Self(tasks)
     }
 
-    /// Its outcome, which has to come promptly.
+    /// Returns the outcome of the task, within `PROMPT`.
     async fn outcome(&mut self) -> T {
         let outcome = timeout(PROMPT, self.0.join_next()).await;
         let outcome = outcome.expect("it takes too long").expect("asked once");

@@ -1,4 +1,4 @@
-//! Errors: which server they are about, what to do, and each thing once.
+//! Errors that name the server and the next step, and say each thing once.
 
 use std::error::Error as StdError;
 use std::io::{Read, Write};
@@ -12,7 +12,7 @@ use lock_testkit::steady;
 
 use crate::connect;
 
-/// The whole chain, as programs print it.
+/// Returns the error and all its sources in one text, as programs print it.
 fn report(error: &Error) -> String {
     let first: &dyn StdError = error;
     let chain = std::iter::successors(Some(first), |error| (*error).source());
@@ -34,11 +34,11 @@ fn somebody_else(says: &'static [u8]) -> String {
     std::thread::spawn(move || {
         for stream in listener.incoming().take(8) {
             let mut stream = stream.expect("a connection");
-            // It may be gone by then.
+            // The client may have closed the connection.
             let _heard = stream.read(&mut [0; 1024]);
             let _said = stream.write_all(says);
             let _ended = stream.shutdown(Shutdown::Write);
-            // What is unread when it closes would reset the connection.
+            // Read the rest: closing a socket with unread bytes would reset the connection.
             let _limited = stream.set_read_timeout(Some(Duration::from_secs(1)));
             let _rest = stream.read_to_end(&mut Vec::new());
         }

@@ -1,4 +1,4 @@
-//! Names on the servers.
+//! Names of keys on the servers.
 
 use std::collections::BTreeSet;
 
@@ -61,7 +61,7 @@ fn names_nest_by_slashes() {
     });
 }
 
-/// Servers go through all of them whenever they list what stands there, until they are compacted.
+/// Until compaction, servers skip each former name of a queue whenever they list the queue.
 #[test]
 fn a_lock_that_is_taken_again_and_again_has_few_names_in_the_history() {
     const TIMES: usize = 40;

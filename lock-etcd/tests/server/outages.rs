@@ -50,7 +50,7 @@ fn waiters_ride_out_a_restart_and_all_are_served() {
         cluster.first().restart();
         assert!(guard.is_held(), "a restart loses no hold");
         let watches = || cluster.first().figure("etcd_debugging_mvcc_watcher_total");
-        // The first waiter of each client, for the others.
+        // The first waiter of each client watches for all its waiters.
         let watched = || async { watches() >= 2.0 };
         eventually(PROMPT, "both watch again", watched).await;
         guard.release().await.unwrap();
@@ -61,7 +61,7 @@ fn waiters_ride_out_a_restart_and_all_are_served() {
     });
 }
 
-/// A waiter that is told that no server answers waits for the next news.
+/// A waiter that learns that no server answers waits for the next news, without a busy loop.
 #[test]
 fn a_waiter_is_not_busy_while_no_server_answers() {
     steady(async || {
@@ -78,7 +78,7 @@ fn a_waiter_is_not_busy_while_no_server_answers() {
             .await
             .expect_err("the key is held");
         cluster.first().kill();
-        // It looks by itself after four seconds at most, and then again and again.
+        // The waiter looks without an event after four seconds at most, and then again and again.
         timeout(Duration::from_secs(8), &mut counted)
             .await
             .expect_err("no server answers");
@@ -86,8 +86,8 @@ fn a_waiter_is_not_busy_while_no_server_answers() {
     });
 }
 
-/// Leases do not expire without a leader; a hold whose loss was reported must not block other
-/// clients then.
+/// Leases do not expire without a leader. A hold whose loss was reported must not block other
+/// clients afterwards.
 #[test]
 fn what_was_lost_while_nobody_led_is_given_back_although_its_guard_lives() {
     steady(async || {
@@ -117,7 +117,7 @@ fn a_member_that_stands_still_costs_a_request_and_no_hold() {
         let cluster = EtcdCluster::start(3);
         let locks = connect(cluster.url()).await;
         let guard = lock_for(&locks, "held", TTL).await;
-        // The member that clients try first, whether it leads or not.
+        // Clients try this member first, leader or not.
         cluster.first().freeze();
         let next = timeout(PROMPT, locks.lock("k"))
             .await
@@ -129,8 +129,7 @@ fn a_member_that_stands_still_costs_a_request_and_no_hold() {
     });
 }
 
-/// A request that was stuck in a member arrives when the member goes on, after the client has given
-/// it up.
+/// A request that a frozen member received takes effect after the client has given it up.
 #[test]
 fn what_arrives_after_it_was_given_up_is_removed() {
     steady(async || {

@@ -1,4 +1,4 @@
-//! Queues: what a release costs with many waiters, and which of them is served.
+//! The cost of a release with many waiters, and the order of grants.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use crate::{Beside, PROMPT, connect, keys, queue_has};
 
-/// How many requests the first member has answered.
+/// Returns the number of requests that the first member has answered.
 fn requests(cluster: &EtcdCluster) -> usize {
     cluster.first().figure("grpc_server_handled_total") as usize
 }
@@ -55,7 +55,7 @@ fn one_release_of_three_hundred_waits_costs_a_few_requests_and_keeps_the_order()
             before = now;
             if costs.len() == MEASURED {
                 costs.sort_unstable();
-                // The release and a look. Waiters look by themselves now and then, too: 300 within 2 to 4 s.
+                // The release and a look. Waiters also look without an event, every 2 to 4 s.
                 assert!(costs[MEASURED / 2] <= 6, "{costs:?}");
             }
         }

@@ -14,7 +14,7 @@ use crate::{Beside, PROMPT, connect, keys, leases, lock_for, queue_has};
 
 const TTL: Duration = Duration::from_secs(6);
 
-/// Waits until the key of the hold is watched, which begins with its first renewal.
+/// Waits until the client watches the key of the hold, which it does from the first renewal on.
 async fn is_watched(cluster: &EtcdCluster) {
     let watched = || async { cluster.first().figure("etcd_debugging_mvcc_watcher_total") > 0.0 };
     eventually(TTL, "the hold is watched", watched).await;
@@ -38,14 +38,15 @@ fn a_key_that_is_deleted_is_lost_at_once() {
         let deleted = Instant::now();
         let reason = timeout(TTL, guard.lost()).await.expect("it is told");
         assert_eq!(reason, LossReason::Removed);
-        // The next renewal, a third of the ttl after the last one, would tell it, too.
+        // Sooner than the next renewal, a third of the ttl after the last one, which would notice
+        // it, too.
         assert!(deleted.elapsed() < TTL / 6, "after {:?}", deleted.elapsed());
         assert!(!guard.is_held());
         assert_eq!(guard.release().await.unwrap(), Released::AlreadyLost);
     });
 }
 
-/// A watch that goes on over a new stream may begin where history has been compacted.
+/// A watch that continues on a new stream may begin at a revision that was compacted.
 #[test]
 fn a_hold_whose_watch_has_missed_something_is_watched_again() {
     steady(async || {
@@ -58,7 +59,7 @@ fn a_hold_whose_watch_has_missed_something_is_watched_again() {
         }
         compact(&cluster);
         cluster.first().restart();
-        // By the first one its watch may not have begun anew yet.
+        // After the first renewal, the watch may not have started again yet.
         for _ in 0..2 {
             is_renewed(&guard).await;
         }
@@ -93,7 +94,7 @@ fn holds_whose_lease_is_revoked_are_lost_and_the_next_one_has_another_lease() {
         ];
         let [lease] = leases(&cluster).try_into().expect("one lease for both");
         cluster.control(&["lease", "revoke", &lease]);
-        // Right away: the client does not know of it yet.
+        // Take at once, before the client knows of the revocation.
         let next = timeout(PROMPT, lock_for(&locks, "c", TTL)).await;
         assert!(next.expect("another lease").is_held());
         for guard in guards {
@@ -105,7 +106,7 @@ fn holds_whose_lease_is_revoked_are_lost_and_the_next_one_has_another_lease() {
     });
 }
 
-/// As a take does that was stuck in a member, and arrives when its claim was long granted and deleted.
+/// A late take has this effect if it arrives after its claim was granted and deleted.
 #[test]
 fn a_key_that_is_deleted_and_put_there_again_is_lost() {
     steady(async || {
@@ -127,7 +128,8 @@ fn a_waiter_whose_lease_is_revoked_lines_up_again() {
         let (locks, other) = (connect(cluster.url()).await, connect(cluster.url()).await);
         let guard = lock_for(&locks, "k", Duration::from_secs(30)).await;
         let held = leases(&cluster);
-        // So short that its end is noticed before the waiter looks by itself.
+        // So short a ttl that the client notices the revocation before the waiter looks without an
+        // event.
         let request = LockRequest::exclusive("k")
             .unwrap()
             .with_ttl(TTL / 3)

@@ -1,4 +1,4 @@
-//! Futures and runtimes that are there and get no turn.
+//! Futures and runtimes that are not polled.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -17,7 +17,7 @@ use crate::{PROMPT, connect, lock_for};
 
 const TTL: Duration = Duration::from_secs(3);
 
-/// Polls what is not done then.
+/// Polls `work` once, which must not be ready.
 async fn poll_once<T>(mut work: Pin<&mut impl Future<Output = T>>) {
     poll_fn(|context| {
         assert!(work.as_mut().poll(context).is_pending());
@@ -31,8 +31,7 @@ fn take(key: &str, ttl: Duration) -> LockRequest {
     request.with_ttl(ttl).without_waiting()
 }
 
-/// A runtime that is driven only now and then, or whose only thread is blocked, receives no
-/// answers.
+/// A runtime that is driven only now and then, or whose only thread is blocked, reads no answers.
 #[test]
 fn a_take_that_was_given_up_on_a_runtime_that_stands_still_blocks_nobody() {
     steady(async || {
@@ -45,7 +44,7 @@ fn a_take_that_was_given_up_on_a_runtime_that_stands_still_blocks_nobody() {
         let standing_still = spawn_blocking(move || {
             let runtime = Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
-                // The connection of this runtime, and the lease.
+                // Opens the connection of this runtime, and grants the lease.
                 lock_for(&given_up, "warm", TTL)
                     .await
                     .release()
@@ -53,7 +52,7 @@ fn a_take_that_was_given_up_on_a_runtime_that_stands_still_blocks_nobody() {
                     .unwrap();
                 let mut taking = Box::pin(given_up.acquire(take("k", TTL)));
                 poll_once(taking.as_mut()).await;
-                // Until it is written, and before its answer is read.
+                // Enough turns to write the request, but not to read its answer.
                 for _ in 0..4 {
                     tokio::task::yield_now().await;
                 }
@@ -88,7 +87,7 @@ fn who_asks_for_a_lease_and_gets_no_turn_holds_nobody_up() {
     });
 }
 
-/// The ordinary program without async parts of its own.
+/// A program without async code of its own uses guards like this.
 #[test]
 fn a_guard_that_is_dropped_outside_of_its_runtime_frees_its_key_at_once() {
     const ROUNDS: usize = 10;

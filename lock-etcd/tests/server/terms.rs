@@ -1,4 +1,4 @@
-//! Leases end with the term of the leader that knows when they were kept alive.
+//! Leases that end with the term of their leader, and claims that move to a new lease.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::{PROMPT, connect, fill, keys, leases, lock_for, queue_has};
 
 const TTL: Duration = Duration::from_secs(4);
 
-/// The only lease there is.
+/// Returns the only lease.
 fn lease(cluster: &EtcdCluster) -> String {
     match leases(cluster).as_slice() {
         [lease] => lease.clone(),
@@ -26,12 +26,12 @@ fn holds_move_to_another_lease_with_the_next_leader() {
         let cluster = EtcdCluster::start(1);
         let locks = connect(cluster.url()).await;
         let mut guards = Vec::new();
-        // More than move in one transaction.
+        // More holds than one transaction moves.
         for number in 0..150 {
             guards.push(lock_for(&locks, &format!("many/{number}"), TTL).await);
         }
         let former = lease(&cluster);
-        // Its next leader is itself, in another term.
+        // The only member becomes leader again, in a new term.
         cluster.first().restart();
         let moved = || async { matches!(leases(&cluster).as_slice(), [lease] if *lease != former) };
         eventually(PROMPT, "all stand under another lease", moved).await;
@@ -96,12 +96,13 @@ fn a_lease_that_nobody_uses_does_not_move() {
     });
 }
 
-/// A leader that stood still ends leases that its successor has kept alive, but none before their time by what
-/// it knows itself.
+/// A leader that stood still ends leases although its successor has kept them alive.
+///
+/// It ends no lease before the expiry that it knows, so only its own keep-alives count.
 #[test]
 fn what_a_later_leader_keeps_alive_does_not_count() {
     steady(async || {
-        // Where there is no room, leases are kept alive, and none are granted.
+        // A server without space keeps leases alive, but grants none.
         let cluster = EtcdCluster::start_with(1, &["--quota-backend-bytes", "200000"]);
         let locks = connect(cluster.url()).await;
         let guard = lock_for(&locks, "k", TTL).await;
@@ -116,7 +117,7 @@ fn what_a_later_leader_keeps_alive_does_not_count() {
     });
 }
 
-/// A claim that was sent before the others moved may be attached to the lease that they have left.
+/// A claim that was sent before the other claims moved may be under the lease that they have left.
 #[test]
 fn a_claim_under_another_lease_follows_before_it_is_granted() {
     steady(async || {

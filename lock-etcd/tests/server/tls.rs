@@ -1,4 +1,4 @@
-//! TLS: what it lets through, and what it refuses, with words that say what to do.
+//! Locks over TLS, and errors of refused connections, which name the next step.
 
 use lock_core::backend::Released;
 use lock_core::{DistributedLockExt, Error, ErrorKind, Tls};
@@ -17,7 +17,9 @@ async fn open(config: EtcdConfig) -> EtcdLock {
     connected(|| EtcdLock::connect(config.clone())).await
 }
 
-/// A member that was given no time to answer has not refused, and is asked again.
+/// Checks that `connect` is refused with `kind` and `advice`.
+///
+/// A member that had no time to answer has not refused, so the test connects again.
 async fn assert_refusal(config: EtcdConfig, kind: ErrorKind, advice: &str) {
     const ASKED: usize = 20;
     let mut told = String::new();
@@ -91,7 +93,7 @@ fn servers_that_cannot_be_trusted_are_refused() {
         let stranger = Authority::new();
         let by_stranger = trusting(&cluster, &stranger);
         assert_refusal(by_stranger, ErrorKind::Denied, "set tls_ca").await;
-        // The platform's roots know nothing of an authority that was made up for a test.
+        // The platform's roots do not have the authority of this test.
         let by_platform = EtcdConfig::new(cluster.url());
         assert_refusal(by_platform, ErrorKind::Denied, "set tls_ca").await;
     });

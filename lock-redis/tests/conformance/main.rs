@@ -1,5 +1,7 @@
-//! The contract, on a real server: as it is, with holds kept by the caller, over TLS, and as a user
-//! who may do no more than what is documented.
+//! The conformance cases on real servers.
+//!
+//! They run with the default settings, with holds kept by the caller, over TLS, and as a user with
+//! only the documented permissions.
 
 mod permissions;
 mod store;
@@ -27,7 +29,7 @@ async fn open(config: RedisConfig, namespace: &str) -> RedisLock {
     connected(|| RedisLock::connect(config.clone())).await
 }
 
-/// Connects another process as it is told.
+/// Connects another process to the namespace and server in `address`.
 async fn connect_as_told(address: String) -> RedisLock {
     let (namespace, url) = address.split_once(' ').expect("two words");
     open(RedisConfig::new(url), namespace).await
@@ -43,7 +45,7 @@ async fn new_store(case: Case) -> RedisStore {
 
 lock_testkit::conformance!(new_store);
 
-/// With holds that are renewed on the runtime of whoever acquired them.
+/// The cases with holds that are renewed on the runtime that acquired them.
 mod kept_by_the_caller {
     use lock_core::KeeperMode;
     use lock_redis::RedisConfig;
@@ -79,7 +81,7 @@ mod limited {
         ..PLAIN
     };
 
-    /// The other one is in use with the same namespaces.
+    /// Returns a second shared server, since other cases use the same namespaces on the first.
     fn shared() -> &'static RedisServer {
         static SHARED: OnceLock<RedisServer> = OnceLock::new();
 

@@ -1,4 +1,4 @@
-//! A Redis server as the conformance cases see it.
+//! A Redis server as a store of the conformance cases.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,19 +10,18 @@ use lock_core::{DistributedLock, LockKey, LockRequest, Mode};
 use lock_testkit::servers::{RedisServer, Reply, RespClient, ServerProcess};
 use lock_testkit::{Case, Need, Store};
 
-/// Makes a client of a server, in a namespace.
+/// A function that connects a client to a server, in a namespace.
 pub(crate) type Connect = for<'a> fn(&'a RedisServer, &'a str) -> Connecting<'a>;
 
 type Connecting<'a> = Pin<Box<dyn Future<Output = Arc<dyn DistributedLock>> + Send + 'a>>;
 
-/// Which servers the cases run on.
 #[derive(Clone, Copy)]
 pub(crate) struct Servers {
-    /// For a case that freezes its server, with more arguments for that.
+    /// Starts a server with further arguments, for a case that freezes or restarts it.
     pub(crate) start: fn(&[&str]) -> RedisServer,
-    /// For all others.
+    /// Returns the server of all other cases.
     pub(crate) shared: fn() -> &'static RedisServer,
-    /// True if a server keeps its users when it is started anew.
+    /// True if a restarted server still has its users.
     pub(crate) keeps_users: bool,
     /// Returns the address by which another process connects to a namespace on a server.
     pub(crate) address: Option<fn(&RedisServer, &str) -> String>,
@@ -35,10 +34,10 @@ pub(crate) const PLAIN: Servers = Servers {
     address: None,
 };
 
-/// With these a server goes on with all that it has confirmed.
+/// The arguments with which a restarted server has all data that it confirmed before.
 const KEPT: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
 
-/// A namespace on a server: on one of its own where the case freezes or restarts it, else on the shared one.
+/// A namespace on a server, which is shared unless the case freezes or restarts it.
 pub(crate) struct RedisStore {
     own: Option<RedisServer>,
     servers: Servers,
@@ -50,8 +49,8 @@ impl RedisStore {
     pub(crate) fn for_case(case: Case, servers: Servers, connect: Connect) -> Self {
         static STORES: AtomicU64 = AtomicU64::new(0);
 
-        // A plain name, since colons are escaped on the server, and a number, since a case may be
-        // run in several ways at once.
+        // Without colons, which are escaped on the server. The number separates runs of one case at
+        // the same time.
         let name = case.to_string().replace("::", ".");
         let number = STORES.fetch_add(1, Ordering::Relaxed);
         let more: &[&str] = match case.needs(Need::Switchover) {
@@ -146,7 +145,7 @@ impl Store for RedisStore {
     }
 }
 
-/// What a reader or the owner of a permit leaves behind that dies.
+/// A script that enters a reader or the holder of a permit that never renews.
 const CRASHED_MEMBER: &str = "
 local now = redis.call('TIME')
 local expires = now[1] * 1000 + math.floor(now[2] / 1000) + ARGV[1]

@@ -1,4 +1,4 @@
-//! A server of its own with a proxy before it.
+//! A server of its own behind a proxy.
 
 use std::time::Duration;
 
@@ -26,23 +26,25 @@ impl Bed {
         Self { server, proxy }
     }
 
-    /// A client behind the proxy.
+    /// Connects a client through the proxy.
     pub(crate) async fn client(&self) -> RedisLock {
         connect(format!("redis://127.0.0.1:{}", self.proxy.port())).await
     }
 
-    /// A client that no fault reaches.
+    /// Connects a client that no fault reaches.
     pub(crate) async fn direct(&self) -> RedisLock {
         connect(self.server.url()).await
     }
 
-    /// Where takes and releases travel, and where waiters are told: its client's first words name the counter of
-    /// grants.
+    /// Returns the connections for takes, releases and pushes to waiters.
+    ///
+    /// A client names the counter of grants in the first bytes on such a connection.
     pub(crate) fn command(&self) -> Connections<'_> {
         self.proxy.opened_with(COUNTER)
     }
 
-    /// Where renewals travel, and where the keeper is told: its client wants to hear of all that it reads.
+    /// Returns the connections for renewals and pushes to the keeper, which track all keys they
+    /// read.
     pub(crate) fn background(&self) -> Connections<'_> {
         self.proxy.opened_with("ON\r\n$6\r\nNOLOOP")
     }
@@ -55,7 +57,7 @@ impl Bed {
         self.admin().command(command).expect("the server runs")
     }
 
-    /// The number of the last grant.
+    /// Returns the number of the last grant.
     pub(crate) fn grants(&self) -> u64 {
         let reply = self.admin().command(&[b"GET".as_slice(), COUNTER]);
         let text = reply.expect("the server runs").text();
@@ -68,13 +70,13 @@ impl Bed {
         self.ask(&["EXISTS", key]).integer() == Some(1)
     }
 
-    /// How long the server would keep the key.
+    /// Returns the time after which the server would remove the key.
     pub(crate) fn expires_in(&self, key: &str) -> Duration {
         let left = self.ask(&["PTTL", key]).integer().unwrap_or_default();
         Duration::from_millis(u64::try_from(left).unwrap_or_default())
     }
 
-    /// How often the server has done `command`.
+    /// Returns the number of times that the server has executed `command`.
     pub(crate) fn calls(&self, command: &str) -> u64 {
         let info = self
             .ask(&["INFO", "commandstats"])
@@ -87,12 +89,12 @@ impl Bed {
         count.map_or(0, |count| count.parse().expect("a number"))
     }
 
-    /// How many scripts the server was asked to run, by hash or by source.
+    /// Returns the number of scripts that clients have sent, by hash or by source.
     pub(crate) fn scripts(&self) -> u64 {
         self.calls("evalsha") + self.calls("eval")
     }
 
-    /// A figure of the server's own statistics.
+    /// Returns a figure of the server's statistics.
     pub(crate) fn figure(&self, section: &str, name: &str) -> u64 {
         let info = self.ask(&["INFO", section]).text().unwrap_or_default();
         let value = info
@@ -115,7 +117,7 @@ pub(crate) async fn connect(url: String) -> RedisLock {
     connected(|| RedisLock::connect(config.clone())).await
 }
 
-/// The same request in all three modes, on keys of their own.
+/// Returns a request in each mode, on keys of their own.
 pub(crate) fn in_all_modes(key: &str, ttl: Duration) -> [LockRequest; 3] {
     [
         LockRequest::exclusive(key),
@@ -129,7 +131,7 @@ pub(crate) fn exclusive(key: &str, ttl: Duration) -> LockRequest {
     LockRequest::exclusive(key).expect("a key").with_ttl(ttl)
 }
 
-/// Takes what is free, and waits while the connection is not what it should be.
+/// Takes a free lock, and outlasts broken connections.
 pub(crate) async fn take(locks: &RedisLock, request: &LockRequest) -> LockGuard {
     let request = request.clone().with_wait(Wait::within(PROMPT));
     let answer = locks
@@ -139,7 +141,7 @@ pub(crate) async fn take(locks: &RedisLock, request: &LockRequest) -> LockGuard 
     answer.expect("free")
 }
 
-/// Until when a hold is valid unless it is renewed, which is what moves it.
+/// Returns the end of a hold's validity, which only a renewal moves.
 pub(crate) fn valid_until(guard: &LockGuard) -> Instant {
     Instant::now() + guard.remaining()
 }
@@ -153,13 +155,13 @@ pub(crate) async fn is_renewed_after(guard: &LockGuard, until: Instant) {
     .await;
 }
 
-/// Why a hold was lost, which has to be told in time.
+/// Waits for the loss of a hold, and returns its reason.
 pub(crate) async fn lost(guard: &LockGuard) -> LossReason {
     let told = timeout(PROMPT, guard.lost()).await;
     told.expect("the loss is told")
 }
 
-/// One attempt.
+/// Tries a take without waiting.
 pub(crate) async fn try_take(
     locks: &RedisLock,
     request: &LockRequest,

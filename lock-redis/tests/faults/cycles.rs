@@ -1,4 +1,5 @@
-//! Thousands of short holds under constant renewal: nothing of them stays, on either side.
+//! Thousands of short holds under constant renewal, which leave nothing in the client or on the
+//! server.
 
 use std::process::Command;
 use std::time::Duration;
@@ -15,16 +16,16 @@ use crate::bed::{Bed, in_all_modes, take};
 
 const TASKS: usize = 6;
 
-/// How many each of them makes.
+/// Number of cycles of each task.
 const CYCLES: usize = 600;
 
-/// Tells the child process from its parent.
+/// The environment variable that marks the child process.
 const CHILD: &str = "POLYLOCK_TEST_CYCLES";
 
-/// The shortest that there is. Renewed every 17 milliseconds.
+/// The shortest ttl, which is renewed every 17 ms.
 const TTL: Duration = Duration::from_millis(50);
 
-/// What this process has in memory, in kilobytes.
+/// Returns the resident memory of this process in kB.
 fn memory() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -44,7 +45,7 @@ async fn tasks_on_keeper_thread() -> usize {
         .expect("it counts")
 }
 
-/// Takes and releases, with every third one held until it was about to be renewed.
+/// Takes and releases a lock, and holds every third one until its renewal is due.
 async fn cycle(locks: RedisLock, task: usize, cycles: usize) {
     let requests = in_all_modes(&format!("k{task}"), TTL);
     for cycle in 0..cycles {
@@ -76,12 +77,13 @@ async fn leaves_nothing() {
     cycles(&locks, CYCLES).await;
     bed.empties().await;
     eventually(PROMPT, "no task is left here", || async {
-        // A connection, what gathers its calls, and what stands for the runtime.
+        // The driver's task, the task that sends batches, and the task that notices the end of the
+        // runtime.
         Handle::current().metrics().num_alive_tasks() <= 3
     })
     .await;
     eventually(PROMPT, "no task is left on the keeper thread", || async {
-        // The same, the timer of requests, and the one that counts.
+        // The same three, the timer of requests, and the task that counts.
         tasks_on_keeper_thread().await <= 5
     })
     .await;
@@ -91,7 +93,7 @@ async fn leaves_nothing() {
     assert!(grown < 600, "{grown} kB more after {cycles} cycles");
 }
 
-/// In a process of its own: the tasks and the memory of other tests are none of its business.
+/// Runs in a process of its own, without the tasks and the memory of other tests.
 #[test]
 fn thousands_of_cycles_leave_no_key_no_task_and_no_memory() {
     if std::env::var_os(CHILD).is_some() {

@@ -1,4 +1,4 @@
-//! What ends when, on networks that are slow or silent.
+//! Limits of requests, waits and holds on slow and silent networks.
 
 use std::future::ready;
 use std::time::Duration;
@@ -13,14 +13,16 @@ use tokio::time::{Instant, timeout};
 use crate::bed::{Bed, exclusive, in_all_modes, lost, take, try_take, valid_until};
 use crate::{LONG, PROMPT};
 
-/// How far a limit may be overrun by a machine that is busy with other tests.
+/// The largest overrun of a limit on a machine that is busy with other tests.
 const SLACK: Duration = Duration::from_millis(900);
 
-/// How far a limit is overrun at most by the quickest of several: a busy machine is slow now and
-/// then, an unbounded request each time. A server that was slow before is given up to 250 ms more.
+/// The largest overrun of the quickest of several waits.
+///
+/// A busy machine delays some waits, a request without a limit delays all. A client that has
+/// measured slow answers waits for up to 250 ms more.
 const QUICKEST: Duration = Duration::from_millis(350);
 
-/// Waits for what cannot be had, several times over; each has to end after `limit`, and soon.
+/// Waits several times for a lock whose server does not answer, and checks when each wait ends.
 async fn unavailable_after(locks: &RedisLock, limit: Duration) {
     let mut quickest = Duration::MAX;
     for _ in 0..4 {
@@ -52,7 +54,7 @@ fn an_attempt_is_one_request_and_one_round_trip() {
             assert_eq!(calls(), one, "{:?} granted", request.mode);
             let refused = exclusive(request.key.as_str(), LONG);
             lock_testkit::assert_excluded!(try_take(&locks, &refused).await.unwrap().is_none());
-            // The script says for how long it is held.
+            // The script reads the rest of the lease with `PTTL` for the waiter.
             let two = [one[0] + 1, one[1] + 1, one[2]];
             assert_eq!(calls(), two, "{:?} refused", request.mode);
             held.release().await.unwrap();
@@ -97,7 +99,7 @@ fn the_end_of_a_wait_covers_connecting() {
         for refused in [false, true] {
             let bed = Bed::new();
             let locks = bed.client().await;
-            // From now on connections are accepted and never answered, or not even that.
+            // From now on the proxy accepts connections without answers, or refuses them.
             bed.proxy.all().hold();
             if refused {
                 bed.proxy.refuse();
@@ -156,7 +158,8 @@ fn a_grant_that_comes_after_its_ttl_is_no_guard() {
                 );
                 bed.empties().await;
                 bed.proxy.all().pass();
-                // The connection may be about to be replaced, together with the next take.
+                // The client may be about to replace the connection, so a take may need a second
+                // one.
                 drop(take(&locks, &exclusive("between", LONG)).await);
                 bed.empties().await;
             }
@@ -164,7 +167,7 @@ fn a_grant_that_comes_after_its_ttl_is_no_guard() {
     });
 }
 
-/// The store's view has to outlast ours at any time, however long answers take.
+/// At any time the server has to keep the lock for longer than the client counts on it.
 #[test]
 fn validity_counts_from_the_sending_of_takes_and_renewals() {
     steady(async || {
@@ -184,7 +187,7 @@ fn validity_counts_from_the_sending_of_takes_and_renewals() {
                 let asked = Instant::now();
                 let server = bed.expires_in(request.key.as_str()) + Duration::from_millis(1);
                 let ours = guard.remaining();
-                // A renewal in between could not have been confirmed within the delay.
+                // The answer to a renewal between the two readings would still be on its way.
                 if asked.elapsed() < delay {
                     assert!(ours <= server, "{ours:?} here and {server:?} there");
                 }
@@ -228,7 +231,8 @@ fn one_renewal_that_hangs_loses_nothing() {
         let locks = bed.client().await;
         let ttl = Duration::from_secs(3);
         let guard = take(&locks, &exclusive("k", ttl)).await;
-        // Only the connection there is now; the next renewal has to open another one.
+        // Only the current background connection is silent; the next renewal opens another
+        // connection.
         bed.proxy.nth(1).hold();
         let lost = timeout(ttl * 3, guard.lost()).await;
         assert!(lost.is_err(), "{lost:?}");
@@ -240,7 +244,7 @@ fn one_renewal_that_hangs_loses_nothing() {
     });
 }
 
-/// The server answers, but later than within a third of the ttl.
+/// The server answers, but later than a third of the ttl.
 #[test]
 fn a_wait_whose_ttl_is_short_for_the_way_to_the_server_ends_with_an_error() {
     steady(async || {

@@ -1,4 +1,5 @@
-//! Renewals that arrive when their hold is over: they bring nothing back and prolong nobody.
+//! Renewals that arrive after the end of their hold: they restore no lock and prolong no other
+//! hold.
 
 use std::time::Duration;
 
@@ -9,10 +10,10 @@ use lock_testkit::{eventually, steady};
 use crate::bed::{Bed, exclusive, in_all_modes, lost, take};
 use crate::{LONG, PROMPT};
 
-/// Short, so that a renewal is soon under way, and long against what the server needs to answer.
+/// A ttl whose renewals come soon, and which is long compared with an answer of the server.
 const TTL: Duration = Duration::from_secs(2);
 
-/// Holds up the next renewal on its way to the server.
+/// Delays the next renewal on its way to the server.
 async fn catch_a_renewal(bed: &Bed) {
     bed.background().to_server().hold();
     let begun = bed.background().to_server().bytes();
@@ -22,7 +23,7 @@ async fn catch_a_renewal(bed: &Bed) {
     .await;
 }
 
-/// Lets it go, and waits until the server has done it.
+/// Passes the delayed renewal on, and waits until the server has executed it.
 async fn let_it_arrive(bed: &Bed) {
     let done = bed.scripts();
     bed.background().pass();
@@ -62,7 +63,7 @@ fn a_renewal_that_comes_after_the_release_prolongs_nobody_else() {
             let bed = Bed::new();
             let (locks, direct) = (bed.client().await, bed.direct().await);
             let guard = take(&locks, &next).await;
-            // A hold with a short ttl, so that one with a long one is not renewed soon.
+            // A hold with a short ttl, so that the renewal of a long hold is not due soon.
             let short = take(&locks, &exclusive("short", TTL)).await;
             guard.release().await.unwrap();
             let guard = take(&locks, &request).await;
@@ -70,7 +71,7 @@ fn a_renewal_that_comes_after_the_release_prolongs_nobody_else() {
             guard.release().await.unwrap();
             drop(short);
             let key = request.key.as_str();
-            // Somebody else with a ttl of its own, shorter than what the renewal asks for.
+            // The next holder has a ttl of its own, which is shorter than the ttl in the renewal.
             let another = take(&direct, &exclusive(key, TTL * 3 / 4)).await;
             let before = bed.expires_in(key);
             let_it_arrive(&bed).await;
@@ -97,7 +98,7 @@ fn a_renewal_after_a_removal_tells_it_and_creates_nothing() {
             let_it_arrive(&bed).await;
             assert_eq!(lost(&guard).await, LossReason::Removed);
             assert!(!bed.exists(key), "{:?} is back", request.mode);
-            // Losing it is final, and releasing it concerns nobody else.
+            // The loss is final, and the release of the lost hold leaves the next hold alone.
             let direct = bed.direct().await;
             let next = take(&direct, &exclusive(key, LONG)).await;
             assert_eq!(guard.release().await.unwrap(), Released::AlreadyLost);

@@ -1,4 +1,4 @@
-//! Locks over networks and servers that fail, with a proxy between client and server.
+//! Locks on networks and servers that fail, with a proxy between client and server.
 
 mod bed;
 mod cycles;
@@ -13,9 +13,10 @@ mod waiting;
 
 use std::time::Duration;
 
-/// How long anything may take that takes a few round trips. Holds live far longer, so that what is
-/// gone by then was not ended by its ttl.
+/// The time that a few round trips may take.
+///
+/// Holds have far longer ttls, so a hold that is gone by then was not ended by its ttl.
 const PROMPT: Duration = Duration::from_secs(10);
 
-/// A ttl that nothing here outlasts.
+/// A ttl that outlasts every test.
 const LONG: Duration = Duration::from_secs(60);

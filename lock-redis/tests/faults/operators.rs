@@ -1,4 +1,4 @@
-//! What operators do to a server, and other programs to its keys.
+//! Operators that change a server, and foreign clients that change its keys.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -59,7 +59,7 @@ fn scripts_flushed_a_hundred_times_a_second_are_no_trouble() {
             tasks.spawn(async move {
                 let mut rounds = 0;
                 while begin.elapsed() < TTL * 2 {
-                    // Two tasks a key, so that there is waiting, too.
+                    // Two tasks use each key, so tasks also wait.
                     for request in in_all_modes(&format!("busy{}", task % 2), LONG) {
                         let guard = take(&locks, &request).await;
                         assert_eq!(guard.release().await.unwrap(), Released::Released);
@@ -90,7 +90,7 @@ fn a_server_out_of_memory_refuses_new_holds_and_keeps_the_old() {
         let bed = Bed::new();
         let (locks, direct) = (bed.client().await, bed.direct().await);
         let mut held = take_in_all_modes(&locks, TTL).await;
-        // Others among the holders, who stay when ours are released.
+        // Holders of another client, which stay when this client's holds are released.
         held.append(&mut take_the_rest(&direct).await);
         bed.ask(&["CONFIG", "SET", "maxmemory", "100kb"]);
         for request in in_all_modes("another", LONG) {
@@ -207,7 +207,7 @@ fn keys_of_any_other_kind_are_an_error_and_left_alone() {
             assert_eq!(bed.ask(&["DUMP", "k"]), before, "{command:?}");
             assert_eq!(bed.ask(&["PTTL", "k"]).integer(), Some(-1), "{command:?}");
         }
-        // A string is how other clients lock: busy, in every mode, until they release it.
+        // Other clients lock with strings, so the key is busy in every mode until they delete it.
         bed.ask(&["DEL", "k"]);
         bed.ask(&["SET", "k", "theirs"]);
         for mut request in in_all_modes("k", TTL) {
@@ -296,7 +296,7 @@ fn a_restart_while_held_and_waited_for_serves_the_waiters_with_greater_tokens() 
     });
 }
 
-/// The server told of that on a connection that has gone.
+/// The server reports the removal on a connection that has ended.
 #[test]
 fn a_removal_behind_a_broken_connection_is_noticed_at_once() {
     steady(async || {

@@ -1,5 +1,5 @@
-//! Holders that are cut off from the server while others are not: they have to know before anyone
-//! else gets in.
+//! Holders cut off from a server that other clients reach: the loss is reported before the next
+//! grant.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::PROMPT;
 use crate::bed::{Bed, exclusive, is_renewed_after, lost, take, valid_until};
 use crate::stalls::Metronome;
 
-/// Which way the network goes silent.
+/// The directions in which the network is silent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Silence {
     Both,
@@ -22,14 +22,14 @@ enum Silence {
     ToClient,
 }
 
-/// A holder and what it knew when the network went silent.
+/// A hold, and its end of validity when the network went silent.
 struct Held {
     guard: LockGuard,
     ttl: Duration,
     until: Instant,
 }
 
-/// When its holder knew, and when the next one got in, of one lock.
+/// The loss and the next grant of one lock.
 struct Passed {
     ttl: Duration,
     silent: Instant,
@@ -57,8 +57,7 @@ async fn hold_many(locks: &RedisLock, count: u64) -> Vec<Held> {
     held
 }
 
-/// Lets many holders be cut off while others wait for their locks, and tells for each lock what
-/// happened when, counted from the moment the network went silent.
+/// Cuts off many holders while other clients wait for their locks, and checks the order of events.
 async fn cut_off(count: u64, silence: Silence) {
     let bed = Bed::new();
     let (locks, direct) = (bed.client().await, bed.direct().await);
@@ -83,7 +82,7 @@ async fn cut_off(count: u64, silence: Silence) {
     for hold in &mut held {
         hold.until = valid_until(&hold.guard);
     }
-    // What is told is noted where it is told, not when this runtime gets round to it.
+    // Losses are timed on the keeper thread, which reports them, and not when this runtime runs.
     let keeper_runtime = KeeperRuntime::thread().expect("it runs");
     let losing: Vec<_> = held
         .into_iter()
@@ -117,13 +116,13 @@ async fn lose(hold: Held) -> (Held, Instant) {
     (hold, told)
 }
 
-/// Takes what another holder loses; also tells whether that one still believed to hold it.
+/// Waits for the lock of another holder. Also returns true if that hold was valid at the grant.
 async fn wait_for(locks: RedisLock, key: String, before: HoldWatch) -> (String, Instant, bool) {
     let answer = timeout(PROMPT * 2, locks.acquire(exclusive(&key, PROMPT * 6))).await;
     let held_at_grant = before.is_held();
     let granted = Instant::now();
     let guard = answer.expect("the lease ends").expect("the server runs");
-    // It keeps the lock, so that nobody else has anything to do.
+    // Keeps the lock, so that no release follows.
     std::mem::forget(guard.expect("a wait without end is not given up"));
     (key, granted, held_at_grant)
 }

@@ -33,8 +33,8 @@ fn a_release_that_is_not_waited_for_goes_on() {
     });
 }
 
-/// Which of the two it is told is open: the repeated release finds nothing, and the server does not
-/// say whether the first one or somebody else was there before.
+/// The outcome may be `Released` or `AlreadyLost`. If the repeated release deletes nothing, the
+/// first release or another client has removed the hold.
 #[test]
 fn a_release_whose_reply_is_lost_is_repeated_and_is_no_error() {
     steady(async || {
@@ -53,10 +53,10 @@ fn a_release_whose_reply_is_lost_is_repeated_and_is_no_error() {
     });
 }
 
-/// The other route finds nothing then, and may be answered first.
+/// The release over the other connection then deletes nothing, and its answer may come first.
 #[test]
 fn a_release_whose_first_route_answers_late_is_no_loss() {
-    /// Longer than an answer takes that has come to this machine.
+    /// Longer than the client needs to read an answer that has arrived.
     const LATE: Duration = Duration::from_millis(150);
     steady(async || {
         let bed = Bed::new();
@@ -92,7 +92,7 @@ fn a_release_that_is_repeated_frees_nobody_else() {
             let next = take(&direct, &request).await;
             (bed.ask(&["GET", "k"]), next)
         };
-        // The other holder comes in while the first release is still unanswered.
+        // The next holder acquires the lock while the first release has no answer.
         let (outcome, (held, next)) = tokio::join!(releasing, next);
         outcome.unwrap();
         assert_eq!(
@@ -117,7 +117,7 @@ fn a_release_after_the_lease_is_over_says_so_and_frees_nobody() {
             let next = take(&direct, &exclusive(request.key.as_str(), LONG)).await;
             let key = request.key.as_str();
             let held = bed.ask(&["GET", key]);
-            // Now the renewals arrive that did not in time.
+            // The delayed renewals arrive now.
             let before = bed.expires_in(key);
             bed.proxy.all().pass();
             let begin = Instant::now();
@@ -171,7 +171,8 @@ fn a_release_on_a_connection_that_is_reset_is_done_on_another() {
             let guard = take(&locks, request).await;
             if round % 2 == 0 {
                 bed.proxy.all().reset();
-                // It may have been done before, which its answer would have told.
+                // The server may have executed the release before the reset, so either outcome is
+                // right.
                 guard.release().await.unwrap();
             } else {
                 bed.command().to_server().cut_after(10);

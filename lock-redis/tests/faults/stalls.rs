@@ -1,4 +1,4 @@
-//! Whether the thread that tells losses got to run at all.
+//! A record of the times at which the keeper thread did not run.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -7,13 +7,13 @@ use lock_core::backend::KeeperRuntime;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep};
 
-/// A tick that comes later than this is a stall.
+/// The delay from which a tick counts as a stall.
 const STALL: Duration = Duration::from_millis(6);
 
-/// Ticks on the keeper thread every millisecond, and notes when it could not.
+/// A task that ticks on the keeper thread every millisecond and notes missed ticks.
 ///
-/// A machine that is busy enough stops a thread for longer than the margin between the loss and the
-/// next grant. Nothing can be told then, and no test should say that it was told too late.
+/// A busy machine stops a thread for longer than the time between the loss and the next grant. The
+/// thread can report no loss in that time, so a test must not count that report as late.
 pub(crate) struct Metronome {
     stalls: Arc<Mutex<Vec<(Instant, Instant)>>>,
     ticking: AbortHandle,
@@ -45,7 +45,7 @@ impl Metronome {
         Self { stalls, ticking }
     }
 
-    /// Whether the thread stood still at some time between the two.
+    /// Returns true if the thread stood still at some time between `from` and `to`.
     pub(crate) fn stalled(&self, from: Instant, to: Instant) -> bool {
         let stalls = self.stalls.lock().unwrap_or_else(PoisonError::into_inner);
         stalls

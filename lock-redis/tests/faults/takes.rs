@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use crate::bed::{Bed, exclusive, in_all_modes, take, try_take};
 use crate::{LONG, PROMPT};
 
-/// The grant number that the server has for the one hold of a request.
+/// Returns the grant number that the server has for the one hold of a request.
 fn number_on_server(bed: &Bed, request: &LockRequest) -> u64 {
     let key = request.key.as_str();
     let text = match request.mode {
@@ -127,7 +127,7 @@ fn an_attempt_that_failed_after_the_grant_is_undone_once_the_network_is_back() {
             let locks = bed.client().await;
             bed.command().lose_next_reply_and_cut();
             bed.proxy.refuse();
-            // The background connection, which would clean up, is gone as well.
+            // Fails the background connection, too, which would send the clean-up.
             bed.background().lose();
             let error = try_take(&locks, &request).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
@@ -147,14 +147,16 @@ fn a_clean_up_does_not_overtake_its_take() {
             let locks = bed.client().await;
             let (granted, begun) = (bed.grants(), bed.command().to_server().bytes());
             bed.command().to_server().hold();
-            // Not dropped before: the driver sends nothing for a caller who has gone.
+            // Poll the take until it is under way: the driver does not send the request of a
+            // dropped future.
             tokio::select! {
                 outcome = locks.acquire(request) => panic!("the take is held up: {outcome:?}"),
                 () = eventually(PROMPT, "the take is under way", || async {
                     bed.command().to_server().bytes() > begun
                 }) => {}
             }
-            // The clean-up gives up waiting for that connection, and is done on the other one.
+            // The clean-up waits for the command connection for a limited time, then goes over the
+            // other connection.
             let calls = bed.scripts();
             eventually(PROMPT, "a clean-up arrives", || async {
                 bed.scripts() > calls
@@ -170,7 +172,8 @@ fn a_clean_up_does_not_overtake_its_take() {
     });
 }
 
-/// It is still on its way when its connection is replaced, and its waiter, who was refused on the new one, gives up.
+/// The take is still on its way when the client replaces the connection. On the new connection the
+/// take is refused, and then the waiter gives up.
 #[test]
 fn a_take_on_a_connection_that_was_replaced_never_arrives() {
     steady(async || {
@@ -218,7 +221,8 @@ fn acquisitions_dropped_at_every_poll_over_a_slow_network_leave_nothing() {
                 {
                     for waits in [false, true] {
                         let (locks, request) = (locks.clone(), request.clone());
-                        // Half of them ask without waiting; the others meet a holder, or each other.
+                        // Half of the requests do not wait; the other requests may wait for each
+                        // other.
                         let request = if waits {
                             request
                         } else {

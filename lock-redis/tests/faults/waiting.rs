@@ -1,4 +1,4 @@
-//! Waiters: woken whatever is lost on the way, and cheap while they are not.
+//! Waiters that are woken despite faults, and that send few requests while they wait.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::bed::{Bed, exclusive, take};
 use crate::{LONG, PROMPT};
 
-/// How long a waiter trusts the server to tell of a release.
+/// The time after which a waiter asks again without a push.
 const FALL_BACK: Duration = Duration::from_secs(1);
 
-/// Begins to wait; tells when it was served.
+/// Starts a task that waits for a lock and returns the guard with the time of the grant.
 fn wait_for(tasks: &mut JoinSet<(LockGuard, Instant)>, locks: &RedisLock, request: LockRequest) {
     let locks = locks.clone();
     tasks.spawn(async move {
@@ -32,7 +32,7 @@ async fn served(tasks: &mut JoinSet<(LockGuard, Instant)>) -> (LockGuard, Instan
     served.expect("served")
 }
 
-/// Waits until the server tells of `keys` keys.
+/// Waits until the server tracks `keys` keys.
 async fn tracked(bed: &Bed, keys: u64) {
     let tracked = || bed.figure("stats", "tracking_total_keys");
     eventually(PROMPT * 2, "everybody waits", || async {
@@ -41,8 +41,10 @@ async fn tracked(bed: &Bed, keys: u64) {
     .await;
 }
 
-/// How long many waiters took to be served, of which each was released at another moment between
-/// its refused attempt and the server's hearing that it waits, and thereafter.
+/// Releases many locks that have a waiter each, and returns the times from release to grant.
+///
+/// The releases cover all moments between the refusal of a take and the time after the waiter
+/// listens.
 async fn released_in_between(delay: Duration) -> Vec<Duration> {
     let bed = Bed::new();
     let (locks, direct) = (bed.client().await, bed.direct().await);
@@ -66,8 +68,8 @@ async fn released_in_between(delay: Duration) -> Vec<Duration> {
     tasks.join_all().await
 }
 
-/// What is missed is found after the fall-back only. A busy machine may be as slow as that now and
-/// then, but not each time.
+/// A waiter that misses a release asks again after the fall-back. A busy machine may be as slow now
+/// and then, but not in each round.
 #[test]
 fn a_release_between_asking_and_listening_is_not_missed() {
     steady(async || {
@@ -76,7 +78,7 @@ fn a_release_between_asking_and_listening_is_not_missed() {
         for _ in 0..5 {
             let mut latencies = released_in_between(delay).await;
             latencies.sort();
-            // It is told, asks, and is answered.
+            // A push, a take and its answer.
             if latencies[latencies.len() * 9 / 10] < delay * 4 {
                 return;
             }
@@ -86,8 +88,8 @@ fn a_release_between_asking_and_listening_is_not_missed() {
     });
 }
 
-/// The waiter hears at once that the key is held and that it has changed since. What is missed is
-/// found after the fall-back only, for which a busy machine accounts now and then.
+/// The client reads the refusal and the push that follows it at once. A waiter that misses the push
+/// asks again after the fall-back, and a busy machine may be as slow now and then.
 #[test]
 fn a_push_right_behind_the_answer_is_not_missed() {
     steady(async || {
@@ -131,7 +133,7 @@ fn a_waiter_is_served_although_the_push_connection_is_gone() {
             let mut tasks = JoinSet::new();
             wait_for(&mut tasks, &locks, exclusive("k", LONG));
             tracked(&bed, 1).await;
-            // The command connection that there is now; another one will do.
+            // Only the current command connection fails; the client may open another one.
             let listening = bed.proxy.nth(0);
             match fault {
                 "cut" => listening.cut(),
@@ -143,12 +145,13 @@ fn a_waiter_is_served_although_the_push_connection_is_gone() {
             guard.release().await.unwrap();
             let (guard, granted) = served(&mut tasks).await;
             let after = granted - released;
-            // It asks again, is not answered, and the connection is asked for a sign of life.
+            // The waiter asks again without an answer, and then the client probes the connection.
             assert!(
                 after < FALL_BACK * 6,
                 "{fault}: {after:?} after the release"
             );
-            // A request that was held up until now would be granted to nobody, for its ttl.
+            // Drop the requests that the proxy still holds. The server would grant a late take to
+            // no waiter, for its ttl.
             listening.reset();
             drop(guard);
             bed.empties().await;
@@ -173,7 +176,7 @@ fn waiting_for_many_keys_takes_no_more_connections() {
                 wait_for(&mut tasks, &locks, exclusive(guard.key().as_str(), LONG));
             }
             tracked(&bed, KEYS).await;
-            // The server may not have noticed yet that an earlier look at it is over.
+            // The server may still count the connections of earlier `INFO` requests.
             eventually(PROMPT, "no more connections than before", || async {
                 bed.figure("clients", "connected_clients") <= connections
             })
@@ -198,8 +201,8 @@ fn a_release_with_two_hundred_waiters_costs_a_few_commands() {
             wait_for(&mut tasks, &locks, exclusive("k", LONG));
             clients.push(locks);
         }
-        // In each client the first one in line asks, asks again and listens; each time it hears for how long
-        // the key is held.
+        // In each client the first waiter asks, then asks again and listens. Each refusal calls
+        // `PTTL`.
         let looked = async |times| {
             eventually(PROMPT, "the first ones in line listen", || async {
                 bed.calls("pttl") >= times
@@ -219,7 +222,7 @@ fn a_release_with_two_hundred_waiters_costs_a_few_commands() {
             guard = served(&mut tasks).await.0;
             looked(looks + CLIENTS).await;
             let commands = commands() - before;
-            // Asking and hearing, once more for the winner's next in line, and at each fall-back.
+            // The push, the first request of the winner's next waiter, and each fall-back.
             let rounds = begin.elapsed().as_millis() as u64 / 1000 + 3;
             assert!(commands <= CLIENTS * 2 * rounds, "{commands} commands");
         }
@@ -250,8 +253,8 @@ fn ten_thousand_needless_invalidations_a_second_cost_few_attempts() {
         let made = noise.await.unwrap();
         let attempts = bed.scripts() - before;
         println!("{attempts} attempts for {made} needless invalidations");
-        // A burst, one a millisecond, and what a coarse timer lets through; a busy machine makes fewer
-        // invalidations than that.
+        // The rate limit allows a burst and one attempt a millisecond, and a coarse timer allows
+        // more. A busy machine makes fewer invalidations than that.
         let most = (64 + 2 * FALL_BACK.as_millis() as u64).min(made);
         assert!(
             attempts <= most,
@@ -262,7 +265,7 @@ fn ten_thousand_needless_invalidations_a_second_cost_few_attempts() {
     });
 }
 
-/// The silence lasts as long for those at the end of the line as for the first.
+/// The limit counts the silence for all waiters of the queue alike.
 #[test]
 fn all_in_line_give_up_on_a_silent_server_after_thirty_seconds() {
     steady(async || {

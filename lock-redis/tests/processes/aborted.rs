@@ -1,4 +1,4 @@
-//! Tasks that are aborted wherever they happen to be.
+//! Tasks that are aborted at any moment.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ fn thousands_of_aborted_tasks_leave_nothing() {
                     guard.release().await.expect("the server runs");
                 });
             }
-            // From before the first request to after the last release.
+            // The rounds cover all moments from before the first request to after the last release.
             for _ in 0..round {
                 tokio::task::yield_now().await;
             }

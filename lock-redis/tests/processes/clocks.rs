@@ -1,4 +1,4 @@
-//! Clocks that a program or its tests may move: none of them is the clock of a hold on a server.
+//! Clocks that a program or its tests may move: the validity of a hold depends on none of them.
 
 use std::process::Command;
 use std::thread::park_timeout;
@@ -22,7 +22,7 @@ async fn paused_time_loses_nothing() {
         tokio::time::advance(TTL * 3600).await;
         assert!(guard.is_held(), "lost by time that did not pass");
     }
-    // Real time goes on, and with it the renewals.
+    // Real time passes, in which the keeper thread renews.
     for _ in 0..3 {
         let passing = tokio::task::spawn_blocking(|| park_timeout(TTL / 2));
         passing.await.expect("it only waits");
@@ -32,7 +32,7 @@ async fn paused_time_loses_nothing() {
     assert_eq!(guard.release().await.unwrap(), Released::Released);
 }
 
-/// The library that shows a program another wall clock, as its own starter would preload it.
+/// Returns the path of the library that `faketime` preloads to change the wall clock.
 fn faketime_library() -> String {
     let output = Command::new("faketime").args(["-f", "+0", "env"]).output();
     let output =

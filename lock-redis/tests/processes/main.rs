@@ -1,5 +1,5 @@
-//! Tests that need other clocks, or applications that block or abort tasks. What other processes do to a
-//! lock, every store shows in its conformance tests.
+//! Tests with other clocks, and with applications that block or abort tasks. The conformance cases
+//! have the tests with other processes.
 
 mod aborted;
 mod blocked;
@@ -31,7 +31,7 @@ async fn take(locks: &RedisLock, key: &str, mode: Mode, ttl: Duration) -> LockGu
     guard.expect("free")
 }
 
-/// Whether the server has nothing but the counter of grants.
+/// Returns true if the server has no key but the counter of grants.
 fn is_empty(server: &RedisServer) -> bool {
     let size = server.client().command(&["DBSIZE"]);
     size.expect("the server runs").integer() <= Some(1)

@@ -120,7 +120,7 @@ fn an_address_where_nobody_answers_is_unavailable_soon() {
     });
 }
 
-/// Redis itself does not go into protected mode behind a loopback address, so somebody else says it.
+/// In protected mode Redis refuses remote clients only, so a listener sends the error.
 #[test]
 fn a_server_that_lets_nobody_in_denies() {
     steady(async || {
@@ -151,7 +151,7 @@ fn a_server_that_is_full_is_unavailable() {
     });
 }
 
-/// Errors name the server and what to do, and each thing once.
+/// Checks that `connect` fails with `kind`, and that the error has each of `words` once.
 async fn assert_says(url: &str, kind: ErrorKind, words: &[&str]) {
     let error = refusal(url.to_owned()).await;
     let mut chain = vec![error.to_string()];
@@ -249,7 +249,7 @@ fn a_password_may_have_any_character() {
     });
 }
 
-/// What other servers say when a Redis client talks to them.
+/// Foreign servers answer the client's first bytes, or close the connection.
 #[test]
 fn a_server_of_another_kind_is_told_as_such() {
     steady(async || {
@@ -272,7 +272,7 @@ fn a_server_of_another_kind_is_told_as_such() {
                 tokio::io::AsyncWriteExt::write_all(&mut stream, greeting)
                     .await
                     .unwrap();
-                // A server that waits for the client closes nothing.
+                // Only the server without an answer closes the connection.
                 (!greeting.is_empty()).then_some(stream)
             };
             let (error, _stream) = tokio::join!(refusal(format!("redis://{address}")), answering);

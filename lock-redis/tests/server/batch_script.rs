@@ -1,4 +1,4 @@
-//! The script by which calls of many tasks travel together, called as the client calls it.
+//! The script for batches, called as the client calls it.
 
 use lock_testkit::servers::{RedisServer, Reply, RespClient};
 
@@ -10,7 +10,8 @@ const BATCH: &str = concat!(
     include_str!("../../src/commands/batch.lua"),
 );
 
-/// Asks the server for each of `asked`: a lock, an owner mark, and a ttl to take it or nothing to release it.
+/// Runs the script for `asked`: each a lock, an owner mark, and a ttl to take or nothing to
+/// release.
 fn batch(server: &mut RespClient, asked: &[[&str; 3]]) -> Vec<Reply> {
     let count = (2 * asked.len() + 1).to_string();
     let waits: Vec<String> = asked

@@ -1,4 +1,4 @@
-//! Calls of many tasks travel together, and each is answered as if it had been alone.
+//! Batches of calls: each call has the result that it would have alone.
 
 use std::collections::BTreeSet;
 use std::future::{Future, poll_fn};
@@ -26,7 +26,7 @@ pub(crate) fn how_often(server: &RedisServer, command: &str) -> u64 {
     })
 }
 
-/// Asks for each key at the same time.
+/// Takes all `keys` at the same time.
 async fn take_all(locks: &RedisLock, keys: impl Iterator<Item = String>) -> Vec<LockGuard> {
     let asking = keys.map(|key| async move { locks.try_lock(&key).await });
     let answers = futures_util::future::join_all(asking).await;
@@ -43,7 +43,7 @@ async fn release_all(guards: Vec<LockGuard>) {
     }
 }
 
-/// On one thread, so that the runtime has no turn while they are asked for.
+/// With one thread, no other task runs while the test polls the takes, so they gather.
 #[tokio::test]
 async fn what_is_asked_for_at_once_travels_together() {
     let server = RedisServer::start();
@@ -117,7 +117,7 @@ fn each_is_answered_as_if_it_had_been_alone() {
     });
 }
 
-/// The runtime has no turn before the clean-ups are on their way, which another thread sends.
+/// The test blocks its runtime until the keeper thread has submitted the clean-ups.
 #[tokio::test]
 async fn what_is_given_up_while_it_gathers_leaves_nothing() {
     let server = RedisServer::start();
@@ -141,7 +141,8 @@ async fn what_is_given_up_while_it_gathers_leaves_nothing() {
     assert_empty_within(&server, Duration::from_secs(5)).await;
 }
 
-/// Readers, who travel alone, fill the sockets. Takes and their clean-ups then wait side by side at the driver.
+/// Shared takes, which are not batched, fill the sockets. Exclusive takes and their clean-ups then
+/// wait for the driver at the same time.
 #[test]
 fn what_is_given_up_while_the_connection_is_full_leaves_nothing() {
     steady(async || {
@@ -160,7 +161,7 @@ fn what_is_given_up_while_the_connection_is_full_leaves_nothing() {
             let takes = keys.iter().map(|key| locks.try_lock(key));
             let mut takes = Box::pin(futures_util::future::join_all(takes));
             assert!(!is_done(takes.as_mut()).await, "the server is frozen");
-            // So that their clean-ups are not in the same batch.
+            // Let the takes go first, so that their clean-ups are in a later batch.
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         drop(readers);
@@ -169,7 +170,7 @@ fn what_is_given_up_while_the_connection_is_full_leaves_nothing() {
     });
 }
 
-/// The server stands still for longer than anybody waits for a clean-up.
+/// The server is frozen for longer than a client waits for the answer to a clean-up.
 #[test]
 fn clean_ups_that_nobody_waits_for_any_more_are_sent_behind_their_takes() {
     steady(async || {
@@ -182,7 +183,7 @@ fn clean_ups_that_nobody_waits_for_any_more_are_sent_behind_their_takes() {
         let takes = keys.iter().map(|key| locks.try_lock_shared(key));
         let mut takes = Box::pin(futures_util::future::join_all(takes));
         assert!(!is_done(takes.as_mut()).await, "the server is frozen");
-        // They fill the sockets, and their clean-ups find no room.
+        // The takes fill the sockets, so the clean-ups cannot be sent.
         tokio::time::sleep(Duration::from_millis(100)).await;
         drop(takes);
         tokio::time::sleep(Duration::from_millis(1500)).await;
@@ -191,7 +192,7 @@ fn clean_ups_that_nobody_waits_for_any_more_are_sent_behind_their_takes() {
     });
 }
 
-/// Polls `future` once.
+/// Polls `future` once, and returns true if it is ready.
 async fn is_done(mut future: Pin<&mut impl Future>) -> bool {
     poll_fn(|context| Poll::Ready(future.as_mut().poll(context).is_ready())).await
 }

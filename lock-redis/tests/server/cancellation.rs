@@ -1,4 +1,4 @@
-//! What is dropped leaves nothing on the server.
+//! Dropped clients, guards and futures leave nothing on the server.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 
 use crate::{connect, lock_for};
 
-/// Only the counter of grants may stay.
+/// Waits until the server has no key but the counter of grants.
 pub(crate) async fn assert_empty_within(server: &RedisServer, limit: Duration) {
     eventually(limit, "nothing but the counter is left", || async {
         let size = server.client().command(&["DBSIZE"]);
@@ -36,12 +36,13 @@ fn acquisitions_cancelled_while_the_server_stands_still_leave_nothing() {
     steady(async || {
         let server = RedisServer::start();
         let locks = connect(server.url()).await;
-        // A server that does not know the scripts asks for them instead of granting anything.
+        // Load the scripts: a server without them answers `NOSCRIPT` and grants nothing.
         locks.lock("k").await.unwrap().release().await.unwrap();
         for round in 0..5 {
             server.freeze();
             let mut tasks = JoinSet::new();
-            // More than the server reads from one connection before it turns to the next.
+            // More requests than the server reads from one connection before it serves the next
+            // connection.
             for number in 0..400 {
                 let (locks, key) = (locks.clone(), format!("k{round}/{number}"));
                 tasks.spawn(async move {

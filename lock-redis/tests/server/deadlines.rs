@@ -1,5 +1,4 @@
-//! How long things may take, and from when that is counted. The server stands still meanwhile, so
-//! that its answers come late.
+//! Limits of requests and holds while a frozen server answers late.
 
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::{connect, lock_for};
 
-/// When a hold is renewed first.
+/// The time from a grant to the first renewal.
 const FIRST_RENEWAL: Duration = Duration::from_millis(250);
 
 async fn thaw_after(server: &RedisServer, delay: Duration) {
@@ -41,10 +40,10 @@ fn a_renewal_counts_from_when_it_was_sent() {
         let valid_until = Instant::now() + guard.remaining();
         server.freeze();
         thaw_after(&server, FIRST_RENEWAL + delay).await;
-        // By half of the delay the renewal may have been sent too late, on a busy machine.
         let moved = Duration::from_millis(5);
         let renewed = || async { Instant::now() + guard.remaining() > valid_until + moved };
         eventually(Duration::from_secs(5), "the hold is renewed", renewed).await;
+        // A busy machine may send the renewal late, by up to half of the delay.
         let left = guard.remaining();
         assert!(left <= ttl - delay / 2, "{left:?} of {ttl:?} remain");
     });
@@ -84,7 +83,7 @@ fn an_answer_may_take_longer_than_the_driver_likes() {
         server.freeze();
         let (guard, ()) = tokio::join!(locks.try_lock("k"), thaw_after(&server, delay));
         assert!(guard.unwrap().is_some_and(|guard| guard.is_held()));
-        // Its clean-up would have to travel on the same connection.
+        // The connection has to stay open, since a clean-up of the take would have to use it.
         assert_eq!(connections(), before, "the connection was given up");
     });
 }

@@ -1,4 +1,4 @@
-//! Other clients' plain locks on the same server.
+//! Plain locks of foreign clients on the same server.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ fn a_plain_set_excludes_us_in_every_mode_and_its_del_wakes_us() {
 
         let waiting = locks.lock("k");
         let freeing = async {
-            // The waiter has read the key on the connection that the server pushes to.
+            // Wait until the waiter has read the key on the connection that receives pushes.
             lock_testkit::eventually(
                 Duration::from_secs(5),
                 "the server tracks the key",
@@ -142,7 +142,8 @@ fn a_foreign_sorted_set_is_an_error_in_every_mode_and_is_left_alone() {
         let server = RedisServer::start();
         let locks = connect(server.url()).await;
         let mut other = server.client();
-        // One whose scores look like expiries of long ago, and one whose member looks like a reader.
+        // The score of the first set looks like a past expiry, the member of the second like a
+        // reader.
         for (key, score, member) in [("board", "100", "alice"), ("jobs", "99999999999999", "sam")] {
             other.command(&["ZADD", key, score, member]).unwrap();
             for error in [

@@ -1,4 +1,4 @@
-//! Servers that can do less than a Redis server on its own, and those that are part of something else.
+//! Servers without some commands, cluster nodes and sentinels.
 
 use std::net::TcpListener;
 use std::time::Duration;
@@ -20,7 +20,7 @@ async fn refusal(url: String) -> Error {
     }
 }
 
-/// The url of a user of `server` who may do everything but what `rule` takes away.
+/// Returns the url of a new user of `server` with all permissions that `rule` does not remove.
 fn user_without(server: &RedisServer, rule: &str) -> String {
     let user = ["ACL", "SETUSER", "u", "on", ">p", "~*", "&*", "+@all", rule];
     let answer = server.client().command(&user).expect("the server runs");
@@ -28,7 +28,7 @@ fn user_without(server: &RedisServer, rule: &str) -> String {
     format!("redis://u:p@127.0.0.1:{}", server.port())
 }
 
-/// Waits for `locks` to be granted, and says when that was.
+/// Waits for a grant to `locks`, and returns its time.
 async fn next(locks: &RedisLock) -> Instant {
     let guard = locks.lock("k").await.expect("the server runs");
     let granted = Instant::now();
@@ -36,7 +36,8 @@ async fn next(locks: &RedisLock) -> Instant {
     granted
 }
 
-/// All three modes work, waiters get their turn soon, and a removal is noticed by a renewal.
+/// Checks that all modes work, that a waiter gets its turn soon, and that a renewal notices a
+/// removal.
 async fn works_without_pushes(url: String, server: &RedisServer) {
     const RUNS: &str = "the server runs";
     let (locks, others) = (connect(&*url).await, connect(url).await);
@@ -132,7 +133,7 @@ fn a_server_without_scripts_is_refused_by_the_name_of_the_command() {
         let error = refusal(server.url()).await;
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
         assert!(error.to_string().contains("RESP2"), "{error}");
-        // Nobody needs it.
+        // The client needs no `SCRIPT` command.
         let server = RedisServer::start();
         let locks = connect(user_without(&server, "-script")).await;
         locks.lock("k").await.unwrap().release().await.unwrap();

@@ -1,4 +1,4 @@
-//! What is particular to Redis, on real servers.
+//! Behavior specific to Redis, on real servers.
 
 mod access;
 mod batch_script;
@@ -47,7 +47,7 @@ async fn lock_for(locks: &RedisLock, key: &str, ttl: Duration) -> LockGuard {
         .expect("free")
 }
 
-/// Waits until somebody has read a key on the connection that the server pushes to.
+/// Waits until a client has read a key on a connection that receives pushes.
 async fn tracks_a_key(server: &RedisServer) {
     let is_tracked = || async {
         let info = server.client().command(&["INFO", "stats"]);

@@ -1,4 +1,4 @@
-//! Servers that restart, forget scripts, close connections or stand still.
+//! Servers that restart, lose scripts, close connections or stand still.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
@@ -248,7 +248,7 @@ fn an_acquisition_that_rests_keeps_nobody_from_reconnecting() {
         let locks = connect(server.url()).await;
         server.restart();
         let mut resting = Box::pin(locks.lock("resting"));
-        // Where this thread is held up at the right moment, the first poll finds it granted already.
+        // If this thread was delayed, the first poll already returns the grant. Then start again.
         while let Poll::Ready(granted) = poll_once(resting.as_mut()) {
             granted.unwrap().release().await.unwrap();
             server.restart();

@@ -1,4 +1,4 @@
-//! A renewal touches nothing but the hold of its own owner.
+//! Renewals that change no hold but their own.
 
 use std::time::Duration;
 

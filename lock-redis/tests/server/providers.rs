@@ -1,4 +1,4 @@
-//! An application that brings a crypto provider of its own.
+//! An application with a crypto provider of its own.
 
 use lock_core::{DistributedLockExt, Tls};
 use lock_redis::{RedisConfig, RedisLock};
@@ -8,7 +8,7 @@ use lock_testkit::steady;
 #[test]
 fn a_second_crypto_provider_in_the_process_does_no_harm() {
     steady(async || {
-        // With two of them and none chosen, asking for the process's default is what panics.
+        // With two providers and no choice, asking for the process's default panics.
         assert!(rustls::crypto::CryptoProvider::get_default().is_none());
         assert!(
             std::panic::catch_unwind(rustls::ClientConfig::builder).is_err(),

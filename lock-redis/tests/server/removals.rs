@@ -1,4 +1,4 @@
-//! What an operator does to a held lock, and how soon its holder knows.
+//! Held locks that an operator removes or changes, and the time until their holder knows.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ const TTL: Duration = Duration::from_secs(9);
 /// Far less than the time between two renewals.
 const AT_ONCE: Duration = Duration::from_secs(1);
 
-/// A hold that was renewed just now, so that the next renewal is a third of the ttl away.
+/// Returns a hold just after a renewal, so that the next renewal is a third of the ttl away.
 async fn renewed(locks: &RedisLock, admin: &mut RespClient) -> LockGuard {
     let guard = lock_for(locks, "k", TTL).await;
     let left = admin
@@ -55,7 +55,7 @@ fn a_holder_hears_at_once_that_its_key_was_deleted() {
     });
 }
 
-/// Nothing of it was read yet where the server would tell of it.
+/// No connection with pushes has read the key yet, so the server reports nothing.
 #[test]
 fn a_holder_hears_soon_that_its_fresh_lock_was_deleted() {
     steady(async || {

@@ -1,5 +1,6 @@
-//! A take whose answer was lost is sent again, by us or by a driver: it must not become a second
-//! grant. The scripts are called here as the client calls them.
+//! Repeated takes after a lost answer, which must not become a second grant.
+//!
+//! The client or a driver repeats them. The tests call the scripts as the client calls them.
 
 use lock_testkit::servers::{RedisServer, Reply, RespClient};
 
@@ -20,7 +21,7 @@ const TAKE_MANY: &str = concat!(
 );
 
 fn take(server: &mut RespClient, mark: &str, ttl: &str) -> Reply {
-    // A kind and 32 digits, or 32 digits and a colon.
+    // The marks of exclusive claims are 32 digits and a colon, other marks a letter and 32 digits.
     let mark = &if mark.ends_with(':') {
         format!("{mark:0>33}")
     } else {

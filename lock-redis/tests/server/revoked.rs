@@ -1,4 +1,4 @@
-//! A user who is changed or removed while it holds locks.
+//! Users that an operator changes or removes while they hold locks.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::{connect, lock_for};
 
 const TTL: Duration = Duration::from_millis(1500);
 
-/// How much one hold may ask of a server that refuses it, until its deadline.
+/// The largest number of refused requests for one hold until its deadline.
 const REFUSALS_MAX: i64 = 100;
 
 async fn connected(server: &RedisServer) -> RedisLock {
@@ -33,7 +33,8 @@ fn statistic(server: &RedisServer, name: &str) -> i64 {
         .expect("a number")
 }
 
-/// The hold ends at its deadline, and until then the server is not flooded; others are told at once.
+/// Checks that the hold ends at its deadline after few requests, and that another take fails at
+/// once.
 async fn assert_ends_quietly(change: &[&str], counter: &str) {
     let server = RedisServer::start();
     let locks = connected(&server).await;

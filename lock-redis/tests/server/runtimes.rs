@@ -17,7 +17,7 @@ fn runtime() -> Runtime {
         .expect("a runtime")
 }
 
-/// Takes and releases a lock, sooner than a silent connection would be given up.
+/// Takes and releases a lock, in less time than it takes to give up a silent connection.
 async fn works(locks: &RedisLock, key: &str) {
     let using = async {
         let guard = lock_for(locks, key, Duration::from_secs(30)).await;
@@ -33,7 +33,7 @@ fn a_runtime_that_nobody_drives_holds_nobody_up() {
     let server = RedisServer::start();
     let first = runtime();
     let locks = first.block_on(connect(server.url()));
-    // The first runtime exists, but from now on nobody drives it.
+    // From now on no thread drives the first runtime.
     runtime().block_on(works(&locks, "a"));
     first.block_on(works(&locks, "b"));
 }
@@ -51,7 +51,7 @@ fn a_guard_of_a_runtime_that_nobody_drives_is_released_elsewhere() {
     });
 }
 
-/// The ordinary program without async parts of its own.
+/// A program without async code of its own uses guards like this.
 #[test]
 fn a_guard_that_is_dropped_outside_of_its_runtime_frees_its_key_at_once() {
     const ROUNDS: usize = 10;
@@ -83,8 +83,8 @@ fn connections_end_with_their_runtimes() {
         let clients = server.client().command(&["CLIENT", "LIST"]).unwrap();
         clients.text().unwrap_or_default().lines().count()
     };
-    // Two of the client, one of the runtime that ended last, until the server has seen its end, and
-    // ours that asks.
+    // Two connections of the client, and the connection that asks. The server may still count that
+    // of the last runtime.
     first.block_on(async {
         timeout(Duration::from_secs(5), async {
             while connections() > 3 {

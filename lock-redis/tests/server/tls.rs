@@ -1,4 +1,4 @@
-//! TLS: what it lets through, and what it refuses, with words that say what to do.
+//! Locks over TLS, and errors of refused connections, which name the next step.
 
 use std::path::Path;
 use std::time::Duration;
@@ -119,7 +119,7 @@ fn servers_that_cannot_be_trusted_are_refused() {
         let stranger = Authority::new();
         let untrusted = refusal(trusting(&server, &stranger)).await;
         assert_refusal(&untrusted, ErrorKind::Denied, "set tls_ca");
-        // The platform's roots know nothing of an authority that was made up for a test.
+        // The platform's roots do not have the authority of this test.
         let by_platform = refusal(RedisConfig::new(secure_url(&server))).await;
         assert_refusal(&by_platform, ErrorKind::Denied, "set tls_ca");
 
@@ -158,7 +158,7 @@ fn tls_on_one_side_only_is_unavailable_and_named() {
     });
 }
 
-/// Other than Redis, most servers answer to what they do not understand.
+/// Most servers, unlike Redis, answer a request that they do not understand.
 #[test]
 fn a_server_that_answers_in_plain_text_is_unavailable() {
     steady(async || {
@@ -246,7 +246,7 @@ fn certificates_can_be_replaced_while_we_run() {
         };
         std::fs::write(&ca, "half a file").unwrap();
         cut();
-        // Too little to go by; the certificates of before still do.
+        // Half a file is unusable, so the client uses the previous certificates.
         let guard = lock_for(&locks, "k", Duration::from_secs(5)).await;
         guard.release().await.unwrap();
         std::fs::copy(Authority::new().ca(), &ca).unwrap();

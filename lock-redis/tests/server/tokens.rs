@@ -1,4 +1,4 @@
-//! Fencing tokens over losses of the server's memory.
+//! Fencing tokens after losses of the server's memory.
 
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ fn tokens_grow_over_flushall_restart_and_a_counter_set_back() {
     });
 }
 
-/// A snapshot from before the last grants is restored: the counter is there, but too low.
+/// The restored snapshot is older than the last grants, so its counter is too low.
 #[test]
 fn tokens_grow_over_the_restart_from_an_old_snapshot() {
     steady(async || {

@@ -1,4 +1,4 @@
-//! Claims of different modes and processes that want the same key all the time.
+//! Claims of several modes and clients that compete for one key.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
@@ -15,7 +15,7 @@ use crate::connect;
 
 const PROMPT: Duration = Duration::from_secs(20);
 
-/// Where it stands who waits for `k`.
+/// The key of the queue of waiters for `k`.
 const WAITS: &[u8] = b"k\xffwaits";
 
 async fn take(locks: &RedisLock, request: &LockRequest) -> LockGuard {
@@ -24,7 +24,7 @@ async fn take(locks: &RedisLock, request: &LockRequest) -> LockGuard {
     guard.expect("nobody starves")
 }
 
-/// Its place is forgotten when its turn has come and gone.
+/// The server removes a waiter that does not use its turn.
 #[test]
 fn a_waiter_that_has_gone_holds_nobody_up() {
     steady(async || {
@@ -41,7 +41,8 @@ fn a_waiter_that_has_gone_holds_nobody_up() {
     });
 }
 
-/// Until when the first of those who wait for `k` has its turn, in ms of the server's clock; 0: it has none.
+/// Returns the end of the first waiter's turn for `k`, in ms of the server's clock; 0 without a
+/// turn.
 fn turn_ends(server: &RedisServer) -> u64 {
     let waits = server.client().command(&[b"GET".as_slice(), WAITS]);
     let text = waits.expect("the server runs").text().unwrap_or_default();
@@ -49,7 +50,7 @@ fn turn_ends(server: &RedisServer) -> u64 {
     first.parse().unwrap_or_default()
 }
 
-/// Has a process stand there that waits for `k` exclusively, has for long, and is not to ask again.
+/// Enters an exclusive waiter for `k` whose turn is due, and which never asks again.
 fn a_writer_waits(server: &RedisServer) {
     let time = server.client().command(&["TIME"]).expect("the server runs");
     let now: u64 = time.texts()[0].parse().expect("a number");
@@ -71,7 +72,7 @@ fn no_reader_and_no_permit_joins_while_a_writer_waits() {
             joined.unwrap().release().await.unwrap();
             a_writer_waits(&server);
             assert!(beside().await.unwrap().is_none(), "{:?}", request.mode);
-            // It has gone.
+            // Wait until the server drops the writer, which has not asked again.
             let joined = take(&theirs, &request).await;
             for guard in [held, joined] {
                 guard.release().await.unwrap();
@@ -103,7 +104,7 @@ fn a_key_that_is_given_back_is_kept_for_who_has_waited_long() {
     });
 }
 
-/// The keys that each script was given, and those that it touched, as `MONITOR` tells them.
+/// Checks that each script in the output of `MONITOR` touches only the keys that were passed to it.
 fn assert_keys_are_declared(monitored: &[String]) {
     let words = |line: &str| -> Vec<String> {
         let (_, quoted) = line.split_once("] ").unwrap_or_default();
@@ -160,7 +161,7 @@ fn scripts_touch_no_key_that_they_do_not_name() {
             let exclusive = LockRequest::exclusive("k").unwrap();
             let waiting = take(&theirs, &exclusive);
             let releasing = async {
-                // Its first renewal is in there.
+                // Long enough for the first renewal.
                 tokio::time::sleep(Duration::from_millis(400)).await;
                 held.release().await.unwrap();
             };
@@ -188,7 +189,7 @@ fn scripts_touch_no_key_that_they_do_not_name() {
     });
 }
 
-/// It is sent over a second connection meanwhile, and one of the two finds nothing.
+/// The client sends the release over two connections, and one of the requests deletes nothing.
 #[test]
 fn a_release_on_a_server_that_stood_still_is_told_for_what_it_is() {
     steady(async || {

@@ -1,4 +1,4 @@
-//! Waiters whom the server does not wake.
+//! Waiters that receive no push.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use tokio::time::Instant;
 
 use crate::connect;
 
-/// Releases that fall into every gap between asking, looking and listening, each of a key that
-/// nobody touches afterwards: what happens next to a key would make up for a wake-up that is lost.
+/// The releases cover all moments between the refusal of a take and the time after the waiter
+/// listens. No client changes the key afterwards, since a later push would make up for a lost one.
 #[test]
 fn a_release_just_before_a_waiter_listens_is_noticed() {
     steady(async || {
@@ -27,7 +27,7 @@ fn a_release_just_before_a_waiter_listens_is_noticed() {
                     let key = format!("{task}/{round}");
                     let guard = ours.lock(&key).await.unwrap();
                     let releasing = async {
-                        // Anything a client does takes a good many turns of an idle loop.
+                        // A client needs many turns of an idle runtime for each step.
                         for _ in 0..round * 5 {
                             tokio::task::yield_now().await;
                         }
@@ -42,12 +42,12 @@ fn a_release_just_before_a_waiter_listens_is_noticed() {
             });
         }
         let slow: usize = tasks.join_all().await.iter().sum();
-        // One or another is the machine's.
+        // A busy machine may delay a few waiters.
         assert!(slow < 4, "{slow} of 300 waiters were not woken");
     });
 }
 
-/// Waits until the server is to tell somebody of a key.
+/// Waits until the server tracks a key.
 async fn somebody_listens(server: &RedisServer) {
     eventually(Duration::from_secs(5), "the waiter listens", || async {
         let info = server
@@ -60,7 +60,7 @@ async fn somebody_listens(server: &RedisServer) {
     .await;
 }
 
-/// What is done on a connection itself the server does not tell it.
+/// The server pushes no changes to the connection that made them.
 #[test]
 fn a_waiter_of_the_same_client_is_woken() {
     steady(async || {
@@ -85,7 +85,7 @@ fn a_waiter_of_the_same_client_is_woken() {
     });
 }
 
-/// Redis tells nobody of keys that change places with those of another database.
+/// The server pushes no changes of keys by `SWAPDB`.
 #[test]
 fn a_waiter_whom_nobody_wakes_looks_again() {
     steady(async || {

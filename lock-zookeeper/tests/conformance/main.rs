@@ -1,5 +1,7 @@
-//! The contract, on real servers: on one and on an ensemble of three, with holds kept by the
-//! caller, over TLS, and as a user with no more than the documented permissions.
+//! The conformance cases on real servers: one server, and an ensemble of three.
+//!
+//! They also run with holds kept by the caller, over TLS, and as a user with only the documented
+//! permissions.
 
 mod permissions;
 mod place;
@@ -19,10 +21,10 @@ async fn open(config: ZooKeeperConfig) -> ZooKeeperLock {
     connected(|| ZooKeeperLock::connect(config.clone())).await
 }
 
-/// True if another process can connect as a client at the place of one server does.
+/// True if another process can connect to a place with one server.
 const REACHED_BY_OTHERS: bool = true;
 
-/// Connects another process as it is told.
+/// Connects another process to the chroot and servers in `address`.
 async fn connect_as_told(address: String) -> ZooKeeperLock {
     let (chroot, servers) = address.split_once(' ').expect("two words");
     open(ZooKeeperConfig::new(servers).with_chroot(chroot)).await
@@ -30,7 +32,7 @@ async fn connect_as_told(address: String) -> ZooKeeperLock {
 
 lock_testkit::roles!(connect_as_told);
 
-/// The cases at one place.
+/// Defines a module with all cases at one place.
 macro_rules! contract {
     ($name:ident, $place:ident) => {
         mod $name {

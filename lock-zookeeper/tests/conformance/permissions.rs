@@ -1,20 +1,20 @@
-//! A user with the documented permissions, and no others.
+//! A user with the documented permissions only.
 
 use lock_testkit::servers::ZooKeeperServer;
 use lock_zookeeper::zookeeper_client::{Acl, Acls, AuthId, Client, CreateMode, Error, Permission};
 
-/// The user's name and password.
+/// Name and password of the user.
 pub(crate) const LOCKER: &str = "locker:secret";
 
-/// The client that looks at what the user leaves.
+/// Name and password of the operator, who lists the nodes that the user leaves.
 pub(crate) const OPERATOR: &str = "operator:secret";
 
-/// What the server makes of them: `locker:` and the digest of both, in base64.
+/// The ids that the server makes of them: the name, and the digest of name and password in base64.
 const LOCKER_DIGEST: &str = "locker:V5wsTctgECivH7a8uH5RxQ6MIZw=";
 
 const OPERATOR_DIGEST: &str = "operator:7jWRZ6rRChO2XKqMVWLii1hb7YQ=";
 
-/// Creates the node `chroot`, as an operator that gives it away, unless it is there.
+/// Creates the node `chroot`, unless it exists, and grants the user the documented permissions.
 pub(crate) async fn give_away(server: &ZooKeeperServer, chroot: &str) {
     let admin = Client::connect(&server.address()).await;
     let admin = admin.expect("the server runs");

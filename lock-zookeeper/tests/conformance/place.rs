@@ -1,4 +1,4 @@
-//! Where the cases run, and how clients connect there.
+//! The servers of the cases, and the settings of the clients.
 
 use lock_core::KeeperMode;
 use lock_testkit::servers::{Spare, Spares, ZooKeeperServer};
@@ -11,14 +11,14 @@ pub(crate) enum Place {
     One,
     Three,
     KeptByTheCaller,
-    /// As a user with no more than the documented permissions.
+    /// A user with only the documented permissions.
     Limited,
     #[cfg(feature = "tls")]
     OverTls,
 }
 
 impl Place {
-    /// A server for a case that freezes it.
+    /// Returns a server for a case that freezes or restarts it.
     pub(crate) fn lend(self) -> Spare<ZooKeeperServer> {
         static ONE: Spares<ZooKeeperServer> = Spares::new(thaw);
         static THREE: Spares<ZooKeeperServer> = Spares::new(thaw);
@@ -31,7 +31,7 @@ impl Place {
         }
     }
 
-    /// The one for all other cases.
+    /// Returns the server of all other cases.
     pub(crate) fn shared(self) -> &'static ZooKeeperServer {
         match self {
             Self::One | Self::KeptByTheCaller | Self::Limited => ZooKeeperServer::shared(),
@@ -41,7 +41,7 @@ impl Place {
         }
     }
 
-    /// The way in which a client connects to `server`; a limited user is limited below `chroot`.
+    /// Returns the settings for `server`. A limited user has its permissions below `chroot`.
     pub(crate) async fn config(self, server: &ZooKeeperServer, chroot: &str) -> ZooKeeperConfig {
         let plain = ZooKeeperConfig::new(server.address()).with_chroot(chroot);
         match self {

@@ -1,4 +1,4 @@
-//! An ensemble as the conformance cases see it.
+//! An ensemble as a store of the conformance cases.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,10 +16,10 @@ use super::permissions::{LOCKER, OPERATOR};
 use super::place::{Place, thaw};
 use super::{REACHED_BY_OTHERS, connect};
 
-/// The id in the claim of the client that crashes.
+/// The id in the claim of a client that crashes.
 const GUID: &str = "00000000-0000-0000-0000-0000000000de";
 
-/// A node on a server: on one of its own where the case freezes or restarts it, else on the shared one.
+/// A node on a server, which is shared unless the case freezes or restarts it.
 pub(crate) struct ZooKeeperStore {
     own: Option<Spare<ZooKeeperServer>>,
     place: Place,
@@ -31,7 +31,7 @@ impl ZooKeeperStore {
     pub(crate) fn for_case(case: Case, place: Place) -> Self {
         static STORES: AtomicU64 = AtomicU64::new(0);
 
-        // A number, since a case may be run in several ways at once.
+        // The number separates runs of one case at the same time.
         let name = case.to_string().replace("::", ".");
         let number = STORES.fetch_add(1, Ordering::Relaxed);
         let alone = case.needs(Need::Freeze) || case.needs(Need::Switchover);
@@ -70,14 +70,14 @@ impl ZooKeeperStore {
         format!("{}/{key}", self.chroot)
     }
 
-    /// With all that the members have agreed on by now: the one that is asked may be behind them.
+    /// Returns the operator's client, after its server has caught up with the ensemble.
     async fn admin_up_to_date(&self) -> &Client {
         let admin = self.admin().await;
         admin.sync(&self.chroot).await.expect("in touch");
         admin
     }
 
-    /// The claims on a lock in their order.
+    /// Returns the claims on a lock in their order.
     async fn line(&self, lock: &str) -> Vec<(String, Mode)> {
         let mut children = match self.admin_up_to_date().await.list_children(lock).await {
             Ok(children) => children,
@@ -121,11 +121,12 @@ impl Store for ZooKeeperStore {
         connect(config).await
     }
 
-    /// Claims only: the nodes that they were in go a second later, see the tests of the server.
     fn takes_turns(&self) -> bool {
         true
     }
 
+    /// Returns the claims only. Lock nodes are removed a second later, as `tests/server/residue.rs`
+    /// checks.
     async fn residue(&self) -> Vec<String> {
         let admin = self.admin_up_to_date().await;
         let (mut left, mut below) = (Vec::new(), vec![self.chroot.clone()]);
@@ -198,7 +199,7 @@ impl Store for ZooKeeperStore {
         }
     }
 
-    /// The others elect a leader; one that is alone goes on with its data.
+    /// Restarts the leader. Other members elect another leader, and a single server keeps its data.
     async fn switch_over(&self) -> bool {
         let server = self.own.as_ref();
         let restart = |server: &ZooKeeperServer| server.member(server.leader()).restart();
@@ -210,15 +211,16 @@ impl Store for ZooKeeperStore {
         is_reached.then(|| format!("{} {}", self.chroot, self.server().address()))
     }
 
-    /// Twice what the server gives at least: a quarter of it is not counted on, and a busy machine has
-    /// to renew it.
+    /// Returns twice the server's minimum, so that a busy machine can renew in time.
+    ///
+    /// Holds count on three quarters of it.
     fn ttl(&self) -> Duration {
         Duration::from_secs(4)
     }
 
     fn patience(&self) -> Duration {
-        // The driver waits twice as long before each attempt to connect again, so a server that stood
-        // still for a while is found again a few seconds late.
+        // The driver doubles the pause before each reconnection. After a longer freeze, it
+        // reconnects a few seconds late.
         Duration::from_secs(10)
     }
 }

@@ -1,4 +1,4 @@
-//! A server of its own with a proxy before it.
+//! A server of its own behind a proxy.
 
 use lock_core::{DistributedLock, LockGuard, LockRequest, Mode, Wait};
 use lock_testkit::faults::Proxy;
@@ -27,23 +27,22 @@ impl Bed {
         }
     }
 
-    /// A client behind the proxy.
+    /// Connects a client through the proxy.
     pub(crate) async fn client(&self) -> ZooKeeperLock {
         connect(format!("127.0.0.1:{}", self.proxy.port())).await
     }
 
-    /// A client that no fault reaches.
+    /// Connects a client that no fault reaches.
     pub(crate) async fn direct(&self) -> ZooKeeperLock {
         connect(self.server.address()).await
     }
 
-    /// The operator.
     pub(crate) async fn operator(&self) -> Client {
         let client = Client::connect(&self.server.address()).await;
         client.expect("the server runs")
     }
 
-    /// The claims on `key`, holders and waiters.
+    /// Returns the claims on `key`, of holders and waiters.
     pub(crate) async fn claims(&self, key: &str) -> Vec<String> {
         match self.admin.list_children(&format!("/{key}")).await {
             Ok(claims) => claims,
@@ -52,7 +51,8 @@ impl Bed {
         }
     }
 
-    /// Waits until so many watches are set, which takes many holds some renewals.
+    /// Waits until the server has this number of watches. Many holds need several renewals to set
+    /// them.
     pub(crate) async fn has_watches(&self, count: usize) {
         let member = self.server.member(0);
         eventually(6 * PROMPT, &format!("{count} watches"), || async {
@@ -61,7 +61,7 @@ impl Bed {
         .await;
     }
 
-    /// Waits until there are so many claims on `key`.
+    /// Waits until `key` has this number of claims.
     pub(crate) async fn has(&self, key: &str, count: usize) {
         let what = format!("{count} claims on {key}");
         eventually(PROMPT, &what, || async {
@@ -71,13 +71,11 @@ impl Bed {
     }
 }
 
-/// A client of the server at `address`.
 pub(crate) async fn connect(address: String) -> ZooKeeperLock {
     let config = ZooKeeperConfig::new(address);
     connected(|| ZooKeeperLock::connect(config.clone())).await
 }
 
-/// Every mode.
 pub(crate) fn modes() -> [Mode; 3] {
     let permit = Mode::permit(1).expect("a permit");
     [Mode::Exclusive, Mode::Shared, permit]
@@ -87,7 +85,7 @@ pub(crate) fn request(key: &str, mode: Mode) -> LockRequest {
     LockRequest::new(key.try_into().expect("a key"), mode)
 }
 
-/// Takes what is free or soon will be.
+/// Takes a lock that is free, or becomes free soon.
 pub(crate) async fn take(locks: &ZooKeeperLock, request: LockRequest) -> LockGuard {
     let answer = locks.acquire(request.with_wait(Wait::within(PROMPT))).await;
     answer.expect("the server runs").expect("free in time")

@@ -1,4 +1,4 @@
-//! A grant after a wait counts from when its session was confirmed, whatever did that.
+//! Grants after a wait, which count from the last confirmation of their session by any request.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -15,20 +15,20 @@ use crate::requests::{MULTI, Requests};
 
 const TTL: Duration = Duration::from_secs(20);
 
-/// After that, a confirmation is too old to be used.
+/// An age at which a confirmation is too old for a grant.
 const OLD: Duration = Duration::from_millis(400);
 
-/// How long answers are on their way.
+/// The delay of answers.
 const DELAY: Duration = Duration::from_millis(20);
 
-/// How much later a hold ends, on a machine so busy that its session had to be confirmed anew.
+/// The least by which a hold lasts longer if a busy machine had to confirm its session again.
 const ANEW: Duration = Duration::from_millis(150);
 
 fn wanted(key: &str) -> LockRequest {
     request(key, Mode::Exclusive).with_ttl(TTL)
 }
 
-/// A hold that was granted at once.
+/// A hold that was granted without a wait.
 struct Fresh {
     guard: LockGuard,
     counts_at_most: Duration,
@@ -36,7 +36,7 @@ struct Fresh {
 
 impl Fresh {
     async fn take(locks: &ZooKeeperLock, key: &str) -> Self {
-        // The session and the lock's node are there.
+        // Creates the session and the node of the lock.
         let first = take(locks, wanted(key)).await;
         first.release().await.expect("the server runs");
         let begun = Instant::now();
@@ -100,7 +100,7 @@ fn a_claim_confirms_for_a_moment() {
             has_confirmed
         };
         assert!(waits(OLD).await, "{OLD:?} is too long ago");
-        // A busy machine may make it too long ago.
+        // On a busy machine the confirmation may become too old.
         let mut tries = 0;
         while waits(Duration::from_millis(50)).await {
             tries += 1;

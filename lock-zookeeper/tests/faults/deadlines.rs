@@ -1,4 +1,6 @@
-//! Silence: a lock is lost before another client can have it, and not by a lost connection alone.
+//! Silent networks: a holder knows of its loss before the next grant.
+//!
+//! A lost connection alone ends no hold.
 
 use std::time::Duration;
 
@@ -54,14 +56,15 @@ fn a_grant_and_its_renewals_count_from_when_they_were_sent() {
         let bed = Bed::new().await;
         let locks = bed.client().await;
         for mode in modes() {
-            // The session and the lock's node are there.
+            // Creates the session and the node of the lock.
             let wanted = request("k", mode).with_ttl(TTL);
             take(&locks, wanted.clone()).await.release().await.unwrap();
             bed.proxy.all().to_client().delay(DELAY);
             let guard = take(&locks, wanted).await;
             let begun = Instant::now();
             while begun.elapsed() < TTL {
-                // A quarter is for what a server may not have told the others.
+                // Holds do not count on a quarter of the ttl, since a server may not have sent the
+                // leader the last heartbeats.
                 let left = guard.remaining();
                 assert!(left <= TTL * 3 / 4 - DELAY, "{mode:?}: {left:?}");
                 assert!(guard.is_held(), "{mode:?} is not renewed");

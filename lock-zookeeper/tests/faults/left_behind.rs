@@ -1,4 +1,4 @@
-//! What would stay on the server because its session lives on.
+//! Nodes that would stay on the server because their session lives on.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,11 +23,11 @@ fn an_expired_hold_whose_session_lives_on_is_given_back() {
         let guard = take(&ours, request("k", Mode::Exclusive).with_ttl(TTL)).await;
         let mut waiting = JoinSet::new();
         waiting.spawn(async move { theirs.acquire(request("k", Mode::Exclusive)).await });
-        // The waiter watches the node from the beginning on, its holder from the first renewal on.
+        // The waiter sets its watch at once, the holder at its first renewal.
         bed.has_watches(2).await;
         bed.proxy.all().hold();
         assert_eq!(guard.lost().await, LossReason::Expired);
-        // What was held back keeps the session alive on the server.
+        // The delayed heartbeats arrive now and keep the session alive.
         bed.proxy.all().pass();
         let served = timeout(2 * TTL, waiting.join_next()).await;
         assert!(served.is_ok(), "blocked by a dead guard");
@@ -35,14 +35,15 @@ fn an_expired_hold_whose_session_lives_on_is_given_back() {
     });
 }
 
-/// The driver asks for the watches of a session in several requests where they are many, and takes the second
-/// answer for a fault.
+/// zookeeper-client 0.11 sets many watches again in several requests.
+///
+/// All these requests have one id, so the driver treats the second answer as an error.
 #[test]
 fn many_holds_survive_a_lost_connection() {
     steady(async || {
         const TTL: Duration = Duration::from_secs(8);
         let bed = Bed::new().await;
-        // Of names as long as these, 200 do not fit.
+        // One such request has no room for 200 names of this length.
         let chroot = format!("/{}", "long".repeat(125));
         let config = ZooKeeperConfig::new(format!("127.0.0.1:{}", bed.proxy.port()));
         let ours = ZooKeeperLock::connect(config.with_chroot(chroot)).await;
@@ -61,7 +62,7 @@ fn many_holds_survive_a_lost_connection() {
     });
 }
 
-/// Releases a lock with this ttl while the server hears of no removal, for longer than the ttl.
+/// Releases a lock while the server receives no deletion, for longer than its ttl.
 async fn a_release_that_hangs_for_a_ttl(ttl: Duration, beside_another: bool) {
     let bed = Bed::new().await;
     let are_lost = Arc::new(AtomicBool::new(false));
@@ -81,7 +82,7 @@ async fn a_release_that_hangs_for_a_ttl(ttl: Duration, beside_another: bool) {
     drop(guard);
     sleep(ttl + Duration::from_secs(3)).await;
     are_lost.store(false, Ordering::SeqCst);
-    // As a leader that dies takes along what it had not written.
+    // Cut the connections, as the death of a leader would, which loses unwritten changes.
     proxy.cut();
     eventually(2 * PROMPT, "the node has gone", || async {
         bed.claims("k").await.is_empty()
@@ -105,8 +106,9 @@ fn a_release_that_hung_for_a_ttl_is_done_in_the_end() {
     });
 }
 
-/// A client that leaves a name deletes the levels above it, perhaps while another one creates one
-/// below.
+/// A client that leaves a name deletes the empty levels above it.
+///
+/// Another client may create a node below such a level at the same time.
 #[test]
 fn a_level_that_is_removed_while_a_name_is_made_is_made_again() {
     steady(async || {
@@ -119,7 +121,7 @@ fn a_level_that_is_removed_while_a_name_is_made_is_made_again() {
             let removes = lower && !is_removed.swap(true, Ordering::SeqCst);
             let admin = Arc::clone(&admin);
             Box::pin(async move {
-                // The request for the upper level is on its way.
+                // The client's request for the upper level is on its way, so try until it exists.
                 while removes && admin.delete("/upper", None).await.is_err() {
                     tokio::task::yield_now().await;
                 }

@@ -1,5 +1,4 @@
-//! Takes with lost answers: their node is found again, and no waiter waits for a claim without a
-//! holder.
+//! Takes with lost answers: the client finds their node, and no waiter waits for a dead claim.
 
 use std::time::Duration;
 
@@ -19,7 +18,7 @@ fn a_take_whose_answer_is_lost_finds_its_node_again() {
         let bed = Bed::new().await;
         let locks = bed.client().await;
         for mode in modes() {
-            // The session and the lock's node are there.
+            // Creates the session and the node of the lock.
             take(&locks, request("k", mode))
                 .await
                 .release()

@@ -1,4 +1,4 @@
-//! What a network does to locks: answers that get lost, connections that are cut or go silent.
+//! Locks on networks that fail: answers are lost, and connections are cut or silent.
 
 mod bed;
 mod confirmations;
@@ -13,5 +13,5 @@ mod waiting;
 
 use std::time::Duration;
 
-/// How long anything may take that takes a few round trips, on a busy machine.
+/// The time that a few round trips may take on a busy machine.
 const PROMPT: Duration = Duration::from_secs(10);

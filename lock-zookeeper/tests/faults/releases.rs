@@ -1,4 +1,4 @@
-//! Releases whose answer gets lost, and clean-ups on a network that is gone for a while.
+//! Releases with lost answers, and clean-ups during an outage of the network.
 
 use lock_core::backend::Released;
 use lock_core::{DistributedLock, Mode};

@@ -11,10 +11,10 @@ use tokio::time::timeout;
 use crate::PROMPT;
 use crate::bed::{Bed, request, take};
 
-/// A renewal is due every 6 s, a third of what counts of it.
+/// A ttl with a renewal every 6 s, a third of the 18 s that holds count on.
 const TTL: Duration = Duration::from_secs(20);
 
-/// How long it takes until one is told, without a renewal.
+/// The time in which a holder learns of a removal without a renewal.
 const AT_ONCE: Duration = Duration::from_secs(3);
 
 #[test]
@@ -36,14 +36,14 @@ fn a_node_that_was_replaced_during_an_outage_is_no_hold_behind_it() {
     });
 }
 
-/// Has `remove` remove the node of a hold while its client is cut off, and expects that it is told in time.
+/// Removes the node of a hold while its client is cut off, and checks when the loss is reported.
 fn told_behind_an_outage(limit: Duration, remove: impl AsyncFn(&Bed, &str)) {
     steady(async || {
         let bed = Bed::new().await;
         let locks = bed.client().await;
         let removed = take(&locks, request("removed", Mode::Exclusive).with_ttl(TTL)).await;
         let kept = take(&locks, request("kept", Mode::Exclusive).with_ttl(TTL)).await;
-        // From their first renewals on.
+        // The client watches a node from the first renewal on.
         bed.has_watches(2).await;
         bed.proxy.refuse();
         bed.proxy.all().cut();

@@ -1,5 +1,6 @@
-//! A server may give a session less than before when it goes on over a new connection: no hold counts on more than
-//! the session has.
+//! Sessions whose timeout a server shortens on a new connection.
+//!
+//! No hold counts on more than the timeout of its session.
 
 use std::time::Duration;
 
@@ -19,8 +20,7 @@ fn wanted() -> LockRequest {
     request("k", Mode::Exclusive).with_ttl(TTL)
 }
 
-/// Waits until the lock is lost for its holder and granted to the next one; the holder has to be
-/// told first.
+/// Waits for the loss of the hold and the next grant, and checks that the loss is reported first.
 async fn assert_told_before_the_next_one(guard: &LockGuard, others: &ZooKeeperLock, what: &str) {
     let lost = async {
         let reason = guard.lost().await;
@@ -73,8 +73,8 @@ fn a_shorter_session_after_a_restart_is_known_before_it_can_end() {
 #[test]
 fn a_server_whose_answers_are_lost_may_have_shortened_the_session() {
     steady(async || {
-        // Which connection of the client is silent from its first answer on: the one that asks what the server gives, or
-        // the one that goes on with the session.
+        // The first silent connection after the restart: 0 is the short session that asks for the
+        // timeout, 1 the session that continues.
         for silent in [0, 1] {
             let bed = Bed::new().await;
             let locks = bed.client().await;
@@ -132,7 +132,7 @@ fn members_that_differ_cost_no_lock_and_are_not_trusted_alike() {
             .map(|proxy| format!("127.0.0.1:{}", proxy.port()));
         let locks = connect(addresses.collect::<Vec<_>>().join(",")).await;
         let guard = take(&locks, wanted()).await;
-        // One after the other, to less and to more.
+        // The members change one after the other, first to a shorter and then to a longer timeout.
         for lines in [["maxSessionTimeout=6000"], ["maxSessionTimeout=60000"]] {
             for member in server.members() {
                 member.configure(&lines);
@@ -150,7 +150,7 @@ fn members_that_differ_cost_no_lock_and_are_not_trusted_alike() {
         server.member(0).configure(&["maxSessionTimeout=5000"]);
         server.member(0).restart();
         server.leader();
-        // Only the one that gives less is left to it.
+        // The client can reach only the member with the shorter timeout.
         proxies[1].refuse();
         proxies[2].refuse();
         for proxy in &proxies[1..] {

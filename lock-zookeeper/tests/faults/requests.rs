@@ -1,4 +1,4 @@
-//! A proxy that looks at each request of a client before it passes it on.
+//! A proxy that inspects each request of a client.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,15 +9,15 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// The numbers of requests in the protocol.
+/// The types of requests in the protocol.
 pub(crate) const DELETE: u32 = 2;
 pub(crate) const MULTI: u32 = 14;
 pub(crate) const CREATE_CONTAINER: u32 = 19;
 
-/// Whether a request is passed on, which may take a while.
+/// The decision on a request: true passes it on. It may be pending for a while.
 pub(crate) type Decision = Pin<Box<dyn Future<Output = bool> + Send>>;
 
-/// Decides about a request of this kind, with all that it says.
+/// A function that decides on a request, given its type and its bytes.
 pub(crate) type Judge = Arc<dyn Fn(u32, Vec<u8>) -> Decision + Send + Sync>;
 
 pub(crate) struct Requests {
@@ -57,7 +57,6 @@ impl Requests {
         }
     }
 
-    /// Ends all connections.
     pub(crate) fn cut(&self) {
         self.cut.send_replace(());
     }

@@ -1,4 +1,4 @@
-//! Waits over a network that fails: the place in the line is kept, and no wake-up is lost.
+//! Waits on networks that fail: a waiter keeps its place, and no wake-up is lost.
 
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ fn a_release_while_the_connection_is_cut_wakes_the_waiter_all_the_same() {
             let waiter = locks.clone();
             waiting.spawn(async move { waiter.acquire(wanted()).await });
             bed.has("k", 2).await;
-            // The event falls into the moment without a connection, before it, or after it.
+            // The rounds cover releases before, during and after the time without a connection.
             bed.proxy.all().cut();
             sleep(Duration::from_micros(round * 400)).await;
             guard.release().await.unwrap();

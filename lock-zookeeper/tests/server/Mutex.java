@@ -6,7 +6,7 @@ import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.retry.RetryOneTime;
 
-/** Does with an InterProcessMutex what its standard input says, and answers on its standard output. */
+/** A program that executes commands from standard input on an InterProcessMutex, and prints results. */
 public class Mutex {
     public static void main(String[] arguments) throws Exception {
         CuratorFramework client = CuratorFrameworkFactory.newClient(arguments[0], new RetryOneTime(100));

@@ -1,4 +1,4 @@
-//! Which users may connect, and what the others are told.
+//! The permissions of users, and the errors for missing permissions.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Requests of many tasks travel together, and each is answered as if it had been alone.
+//! Batches of requests: each request has the result that it would have alone.
 
 use std::collections::BTreeSet;
 
@@ -16,14 +16,14 @@ use crate::{PROMPT, admin, children, connect, request};
 /// Few enough to be polled together.
 const CROWD: usize = 25;
 
-/// A client whose holds are kept on the thread of the test, so that nothing is sent before that has a rest.
+/// Connects a client that sends on the test's thread, so nothing is sent before the test waits.
 async fn connect_here(server: &ZooKeeperServer) -> ZooKeeperLock {
     let config = ZooKeeperConfig::new(server.address()).with_keeper(KeeperMode::Caller);
     let locks = ZooKeeperLock::connect(config).await;
     locks.expect("the server runs")
 }
 
-/// Asks for the keys `0`, `1` and so on at the same time, and waits for those that are still held.
+/// Takes the keys `0`, `1` and so on at the same time, and waits for keys that are still held.
 async fn take_crowd(locks: &ZooKeeperLock, count: usize) -> Vec<LockGuard> {
     let asking = (0..count).map(async |number| {
         let wanted = request(&number.to_string(), Mode::Exclusive);
@@ -41,7 +41,7 @@ async fn release_crowd(guards: Vec<LockGuard>) -> Vec<Released> {
     released.collect()
 }
 
-/// The claims on all of them.
+/// Returns the claims on the keys of a crowd.
 async fn claims(admin: &Client, chroot: &str) -> Vec<String> {
     let nodes = (0..CROWD).map(|number| format!("{chroot}/{number}"));
     let claims = join_all(nodes.map(async |node| {
@@ -58,7 +58,7 @@ async fn what_is_asked_for_at_once_travels_together() {
     let server = ZooKeeperServer::start();
     let locks = connect_here(&server).await;
     let member = server.member(0);
-    // The nodes of the locks are made at first.
+    // Creates the nodes of the locks.
     release_crowd(take_crowd(&locks, MANY).await).await;
     let mut asked = Vec::new();
     for _ in 0..5 {
@@ -70,7 +70,8 @@ async fn what_is_asked_for_at_once_travels_together() {
         assert_eq!(released, [Released::Released; MANY]);
         asked.push(member.figure("zk_packets_received").unwrap() - before);
     }
-    // A request for each claim, and some more. On a slow machine nodes are cleared away and made again meanwhile.
+    // Each claim takes a request, and batches add a few. On a slow machine lock nodes are removed
+    // and created again, so the best round counts.
     let least = asked.iter().min().copied().unwrap_or_default();
     assert!(
         least < MANY as u64 * 3 / 2,
@@ -111,7 +112,7 @@ async fn releases_that_are_given_up_before_they_are_sent_leave_nothing() {
         let guards = take_crowd(&locks, CROWD).await;
         let released = release_crowd(guards).now_or_never();
         assert!(released.is_none(), "nothing can be answered yet");
-        // The next ones wait until they have gone.
+        // This waits until the earlier claims are gone.
         release_crowd(take_crowd(&locks, CROWD).await).await;
     }
     assert!(claims(&admin(&server).await, "").await.is_empty());
@@ -125,7 +126,7 @@ async fn claims_that_are_given_up_before_they_are_sent_leave_nothing() {
         release_crowd(take_crowd(&locks, CROWD).await).await;
         let taken = take_crowd(&locks, CROWD).now_or_never();
         assert!(taken.is_none(), "nothing can be answered yet");
-        // The next ones wait until they have gone.
+        // This waits until the earlier claims are gone.
         release_crowd(take_crowd(&locks, CROWD).await).await;
     }
     assert!(claims(&admin(&server).await, "").await.is_empty());
@@ -137,7 +138,7 @@ async fn tries_that_are_given_up_at_any_moment_leave_nothing() {
     let holder = connect_here(&server).await;
     let held = take_crowd(&holder, CROWD).await;
     for times in 1..=16 {
-        // One that knows of no key that it is held.
+        // A new client, which has not been refused any key.
         let locks = connect_here(&server).await;
         let tries = (0..CROWD).map(|number| {
             let wanted = request(&number.to_string(), Mode::Exclusive);

@@ -1,4 +1,4 @@
-//! Many holds of one client, which are kept together.
+//! Many holds and many waiters of one client.
 
 use std::time::Duration;
 
@@ -13,19 +13,19 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::{PROMPT, admin, children, connect, request, take};
 
-/// Far more than begin to be watched at one renewal.
+/// Far more holds than one renewal begins to watch.
 const CROWD: usize = 60;
 
-/// A renewal is due every 1.5 s, a third of what counts of it.
+/// A ttl with a renewal every 1.5 s, a third of the 4.5 s that holds count on.
 const TTL: Duration = Duration::from_secs(6);
 
-/// Takes the keys `0`, `1` and so on, all at once.
+/// Takes the keys `0`, `1` and so on at the same time.
 async fn take_crowd(locks: &ZooKeeperLock) -> Vec<LockGuard> {
     let wanted = |number: usize| request(&number.to_string(), Mode::Exclusive).with_ttl(TTL);
     join_all((0..CROWD).map(|number| take(locks, wanted(number)))).await
 }
 
-/// The nodes of all of them.
+/// Returns the nodes of all holds of a crowd.
 async fn nodes(admin: &Client, chroot: &str) -> Vec<String> {
     let node = async |number: usize| {
         let lock = format!("{chroot}/{number}");
@@ -48,7 +48,8 @@ fn holds_are_kept_without_asking_for_each_of_them() {
         })
         .await;
         let before = received();
-        // Four renewals of many together, and heartbeats. What was not granted at once is not renewed at once.
+        // Four renewals of many holds together, and heartbeats. Holds with different grants are due
+        // at different times.
         sleep(TTL).await;
         let asked = received() - before;
         let one_by_one = 4 * CROWD as u64;
@@ -85,7 +86,7 @@ fn nodes_that_nobody_may_read_are_held_until_they_go() {
         try_join_all(nodes.iter().map(|node| admin.set_acl(node, &acl, None)))
             .await
             .unwrap();
-        // Renewed several times, and watched.
+        // Wait for several renewals, after which all nodes are watched.
         sleep(2 * TTL).await;
         assert!(guards.iter().all(LockGuard::is_held));
         // The server reports no deletion of a node that the user may not read.
@@ -106,14 +107,16 @@ fn nodes_that_nobody_may_read_are_held_until_they_go() {
     });
 }
 
-/// How many wait for one lock; more of them by `LOCK_CROWD=5000`.
+/// Returns the number of waiters for one lock: `LOCK_CROWD` if set, else 300.
 fn waiters() -> usize {
     let size = std::env::var("LOCK_CROWD").ok();
     size.map_or(300, |size| size.parse().expect("a number"))
 }
 
-/// Lets a crowd wait for one lock behind a writer, which keeps it for a while and then releases it.
-/// All waiters have to be granted, and nothing may be lost.
+/// Checks that a crowd behind a writer sends few requests and is granted the lock after the
+/// release.
+///
+/// The writer must not lose its hold while the crowd waits, and no waiter its grant.
 async fn crowd_behind_a_writer(mode: Mode, keep: Duration) {
     let server = ZooKeeperServer::start();
     let locks = connect(&server, "").await;

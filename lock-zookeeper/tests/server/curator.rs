@@ -1,5 +1,6 @@
-//! Curator's `InterProcessMutex` and ours: either excludes the other, and they are served in the order in
-//! which they came.
+//! Curator's `InterProcessMutex` and this library on the same locks.
+//!
+//! Both exclude each other, and their waiters are served in order of arrival.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -12,7 +13,7 @@ use tokio::time::timeout;
 
 use crate::{PROMPT, admin, children, connect, request, take};
 
-/// Where Debian keeps the libraries of Java programs.
+/// Debian's directory for Java libraries.
 const LIBRARIES: &str = "/usr/share/java";
 
 const NEEDED: [&str; 6] = [
@@ -30,7 +31,7 @@ struct Curator {
 }
 
 impl Curator {
-    /// `None`, loudly, where Curator or a compiler for its few lines is not installed.
+    /// Starts Curator; prints a notice and returns `None` if Curator or a Java compiler is missing.
     fn start(server: &ZooKeeperServer, lock: &str) -> Option<Self> {
         let libraries = NEEDED.map(|library| format!("{LIBRARIES}/{library}"));
         let missing = libraries

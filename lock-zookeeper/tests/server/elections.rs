@@ -1,5 +1,6 @@
-//! An ensemble that keeps losing its leader: holds do not overlap, tokens grow, and every waiter is
-//! served.
+//! An ensemble whose leader fails again and again.
+//!
+//! Holds do not overlap, tokens grow, and every waiter is served.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,7 +18,7 @@ use crate::{PROMPT, connect, request, take};
 const TTL: Duration = Duration::from_secs(6);
 const CONTENDERS: usize = 6;
 
-/// What all contenders see together.
+/// The state that all contenders share.
 #[derive(Default)]
 struct Section {
     inside: AtomicU64,
@@ -26,7 +27,7 @@ struct Section {
     over: AtomicBool,
 }
 
-/// Takes the lock again and again, and checks that no other worker says that it has it.
+/// Takes the lock again and again, and checks that no other contender counts as a holder.
 async fn contend(locks: ZooKeeperLock, section: Arc<Section>) {
     while !section.over.load(Ordering::SeqCst) {
         let wanted = request("k", Mode::Exclusive).with_ttl(TTL);
@@ -34,7 +35,7 @@ async fn contend(locks: ZooKeeperLock, section: Arc<Section>) {
         let Ok(Some(guard)) = locks.acquire(wanted.with_wait(wait)).await else {
             continue;
         };
-        // A grant that is not held any more when it is seen has entered nothing.
+        // A grant that has expired by now enters no critical section.
         if !guard.is_held() {
             continue;
         }
@@ -45,8 +46,7 @@ async fn contend(locks: ZooKeeperLock, section: Arc<Section>) {
         assert!(before < token, "{before} was granted before {token}");
         section.grants.fetch_add(1, Ordering::SeqCst);
         tokio::select! {
-            // The loss is reported before another worker can be granted the lock, so this one
-            // leaves first.
+            // The loss is reported before the next grant, so this contender leaves first.
             _lost = guard.lost() => {}
             () = sleep(Duration::from_millis(20)) => {}
         }

@@ -1,4 +1,4 @@
-//! Claims of clients that we do not know: they count as exclusive, in either direction.
+//! Claims of unknown clients, which count as exclusive in either direction.
 
 use std::time::Duration;
 
@@ -72,7 +72,8 @@ fn a_node_that_stays_is_no_claim_and_named_before_the_lock_is_busy_for_ever() {
         let admin = admin(server).await;
         let persistent = CreateMode::Persistent.with_acls(Acls::anyone_all());
         admin.mkdir("/stays/k", &persistent).await.unwrap();
-        // A stranger's name is doubted wherever it stands, and one that could be ours once it is in the way.
+        // The client checks nodes of unknown names anywhere in the queue, and nodes of known names
+        // once they block it.
         for name in [
             "item-0000000005",
             "_c_0f0e0d0c-0b0a-0908-0706-050403020100-lock-0000000000",
@@ -82,8 +83,8 @@ fn a_node_that_stays_is_no_claim_and_named_before_the_lock_is_busy_for_ever() {
             admin.create(&path, &[], &persistent).await.unwrap();
             for mode in [Mode::Exclusive, Mode::Shared, Mode::permit(2).unwrap()] {
                 let wanted = || request("k", mode);
-                // What was refused before is looked at without joining the line. A claim of ours that has heard the
-                // error may still be there.
+                // After a refusal the client looks at the queue without a claim. A claim that ended
+                // with the error may still block the next try.
                 for _ in 0..2 {
                     eventually(PROMPT, "it is told", || async {
                         let tried = locks.acquire(wanted().without_waiting()).await;

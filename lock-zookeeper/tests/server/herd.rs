@@ -1,4 +1,4 @@
-//! A crowd in one line: it is served in order, and a release concerns one of it.
+//! Many waiters in one queue: they are served in order, and a release wakes one waiter.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::{PROMPT, admin, children, connect, request, take};
 const CROWD: usize = 300;
 const TTL: Duration = Duration::from_secs(60);
 
-/// How long a waiter trusts its watch before it looks by itself.
+/// The longest time that a waiter relies on its watch before it looks at the queue.
 const TRUST: Duration = Duration::from_secs(10);
 
 #[test]
@@ -64,9 +64,9 @@ fn one_release_of_three_hundred_waits_costs_a_few_requests_and_keeps_the_order()
             requests.push(now - before);
             before = now;
         }
-        // The release, a look at the queue through the leader, and this test's own question. Pings
-        // come now and then, and looks of two requests by waiters that do not rely on their watches
-        // any longer.
+        // The release, a look at the queue through the leader, and the request of this test. Added
+        // to them are pings, and looks of two requests by waiters that no longer rely on their
+        // watches.
         let looks = 2 * (begin.elapsed().as_secs() / TRUST.as_secs() + 1);
         requests.sort_unstable();
         assert!(requests[CROWD / 2] <= 5 + looks, "{requests:?}");
@@ -153,7 +153,8 @@ fn a_waiter_whom_nobody_wakes_looks_again() {
         let admin = admin(server).await;
         let wanted = || request("k", Mode::permit(2).unwrap()).with_ttl(Duration::from_secs(4));
         let held = [take(&locks, wanted()).await, take(&locks, wanted()).await];
-        // It never says that it was let in.
+        // The client of this claim never changes its node when it becomes a holder, so it wakes no
+        // waiter.
         let silent = "/silent/k/_c_0f0e0d0c-0b0a-0908-0706-050403020100-permit-2-lock-";
         let ephemeral = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
         admin.create(silent, &[], &ephemeral).await.unwrap();
@@ -175,7 +176,7 @@ fn a_waiter_whom_nobody_wakes_looks_again() {
 
 #[test]
 fn a_line_of_more_than_a_megabyte_is_read() {
-    /// With the names that Curator and we give, 60 bytes each in a list of them.
+    /// The names of Curator and this library take 60 bytes each in a list of that length.
     const LINE: usize = 20_000;
     const AT_ONCE: usize = 1_000;
     steady(async || {
@@ -195,7 +196,7 @@ fn a_line_of_more_than_a_megabyte_is_read() {
         let mut waiting = Box::pin(locks.lock("k"));
         let early = timeout(Duration::from_secs(1), &mut waiting).await;
         lock_testkit::assert_excluded!(early.is_err(), "{early:?}");
-        // The server removes what is in its session.
+        // The server removes the claims with the session.
         drop(crowd);
         let guard = timeout(PROMPT, waiting).await.expect("served").unwrap();
         guard.release().await.unwrap();

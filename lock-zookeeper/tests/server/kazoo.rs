@@ -1,5 +1,6 @@
-//! kazoo's `Lock`, with the pattern that lets it see our claims, and ours: either excludes the other, and
-//! they are served in the order in which they came.
+//! kazoo's `Lock`, with a pattern for the claims of this library, on the same locks.
+//!
+//! Both exclude each other, and their waiters are served in order of arrival.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -11,7 +12,7 @@ use tokio::time::timeout;
 
 use crate::{PROMPT, admin, children, connect, request, take};
 
-/// Debian's own, which its packages are for.
+/// Debian's interpreter, which finds Debian's packages.
 const PYTHON: &str = "/usr/bin/python3";
 
 const SCRIPT: &str = r#"
@@ -38,7 +39,7 @@ struct Kazoo {
 }
 
 impl Kazoo {
-    /// `None`, loudly, where kazoo is not installed.
+    /// Starts kazoo; prints a notice and returns `None` if kazoo is missing.
     fn start(server: &ZooKeeperServer, lock: &str) -> Option<Self> {
         let is_there = Command::new(PYTHON)
             .args(["-c", "import kazoo"])
@@ -80,7 +81,7 @@ impl Kazoo {
 
 impl Drop for Kazoo {
     fn drop(&mut self) {
-        // It ends with its standard input, too.
+        // The script would also end with its standard input.
         self.process.kill().expect("our child");
         self.process.wait().expect("our child");
     }

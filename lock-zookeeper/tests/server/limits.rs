@@ -1,4 +1,4 @@
-//! Few connections: servers allow 60 of an address.
+//! Limits of servers: 60 connections from one address by default, and the size of a request.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::{PROMPT, connect, request, take};
 
-/// A server with what it allows by default.
+/// Starts a server with the default limits.
 fn start() -> ZooKeeperServer {
     ZooKeeperServer::start_with(&[
         "tickTime=2000",
@@ -29,7 +29,7 @@ fn wanted(key: &str, ttl: Duration) -> LockRequest {
     request(key, Mode::Exclusive).with_ttl(ttl)
 }
 
-/// Opens connections until the server takes no more of them.
+/// Opens connections until the server accepts no further connection.
 async fn use_up(server: &ZooKeeperServer) -> Vec<TcpStream> {
     let mut open = Vec::new();
     for _ in 0..100 {
@@ -85,7 +85,7 @@ fn where_no_connection_is_left_the_next_shorter_session_is_used() {
         let short = take(&locks, wanted("short", Duration::from_secs(10))).await;
         let long = take(&locks, wanted("long", Duration::from_secs(30))).await;
         let open = async || server.member(0).figure("zk_num_alive_connections");
-        // Those that have only asked for what the server gives are closed.
+        // Wait until the short sessions are closed, which only asked for the server's timeout.
         eventually(PROMPT, "two sessions and our question are left", || async {
             open().await <= Some(3)
         })
@@ -113,7 +113,9 @@ fn where_no_connection_is_left_the_next_shorter_session_is_used() {
     });
 }
 
-/// Sessions for questions are closed before the next one is opened, and the server may be slow to notice.
+/// The client closes the short session that asks for the timeout before it opens another session.
+///
+/// The server may be slow to notice.
 #[test]
 fn one_connection_beside_its_session_is_enough_to_connect() {
     steady(async || {
@@ -127,7 +129,7 @@ fn one_connection_beside_its_session_is_enough_to_connect() {
         let others = u64::try_from(used_up.len()).unwrap();
         for _ in 0..10 {
             eventually(PROMPT, "two connections are left", || async {
-                // One of them asks this.
+                // One of the open connections is that of `figure`.
                 let open = server.member(0).figure("zk_num_alive_connections");
                 open.is_some_and(|open| open <= others + 1)
             })
@@ -140,7 +142,7 @@ fn one_connection_beside_its_session_is_enough_to_connect() {
     });
 }
 
-/// The connection that was lost is the room for the next one.
+/// The end of the lost connection makes room for the next one.
 #[test]
 fn a_session_goes_on_where_its_address_has_all_its_connections() {
     steady(async || {
@@ -154,7 +156,7 @@ fn a_session_goes_on_where_its_address_has_all_its_connections() {
         let config = ZooKeeperConfig::new(format!("127.0.0.1:{}", proxy.port()));
         let locks = ZooKeeperLock::connect(config).await.unwrap();
         let guard = take(&locks, wanted("k", Duration::from_secs(6))).await;
-        // That of connect is closed when it was idle for ten seconds.
+        // The session that `connect` opened closes after ten idle seconds.
         eventually(3 * PROMPT, "one session is left", || async {
             proxy.all().open() == 1
         })
@@ -179,7 +181,7 @@ fn a_session_goes_on_where_its_address_has_all_its_connections() {
     });
 }
 
-/// Servers close the connection of a request that is larger than they allow.
+/// A server closes the connection of a request that is larger than its limit.
 #[test]
 fn requests_fit_where_servers_allow_little() {
     steady(async || holds_fit("-Djute.maxbuffer=16384").await);
@@ -190,10 +192,10 @@ fn requests_fit_where_servers_allow_even_less() {
     steady(async || holds_fit("-Djute.maxbuffer=4096").await);
 }
 
-/// Renewals of many holds, then their releases in two crowds.
+/// Checks that renewals of many holds fit, then their releases in two halves.
 ///
-/// The first crowd finds out how large a request may be, if the renewals went out too far apart for
-/// that: releases whose answers went with a connection count as lost. The second one knows.
+/// The first half may have to find the limit, if no batch of renewals was large enough. A release
+/// whose answer is lost with its connection then counts as lost. The second half knows the limit.
 async fn holds_fit(setting: &str) {
     let many = hold_many(setting).await;
     many.until_no_connection_ends().await;
@@ -215,7 +217,7 @@ async fn holds_fit(setting: &str) {
 fn releases_fit_before_anything_was_renewed() {
     steady(async || {
         let many = hold_many("-Djute.maxbuffer=16384").await;
-        // Some of those that are done lose their answers with the connection, and are told as lost.
+        // Some releases lose their answers with the connection, and report `AlreadyLost`.
         let released = try_join_all(many.held.into_iter().map(LockGuard::release)).await;
         assert_eq!(released.expect("the server runs").len(), MANY);
         eventually(PROMPT, "no claim is left", || async {
@@ -227,7 +229,7 @@ fn releases_fit_before_anything_was_renewed() {
 
 const MANY: usize = 1_000;
 
-/// Many holds on a server with a property of its own.
+/// Many holds on a server with a setting of its own.
 struct Many {
     server: ZooKeeperServer,
     proxy: Proxy,
@@ -235,7 +237,7 @@ struct Many {
 }
 
 impl Many {
-    /// Waits until three renewals in a row go over one connection.
+    /// Waits until no connection ends for the time of three renewals.
     async fn until_no_connection_ends(&self) {
         const RENEWALS: Duration = Duration::from_secs(5);
         for _ in 0..10 {
@@ -258,7 +260,7 @@ async fn hold_many(setting: &str) -> Many {
     let taking = (0..MANY).map(|number| {
         let key = format!("a/name/of/forty/characters/in/all/{number:06}");
         let wanted = wanted(&key, Duration::from_secs(5));
-        // A server that was started just now may be slow.
+        // A server that has just started may be slow.
         locks.acquire(wanted.with_wait(Wait::within(PROMPT)))
     });
     let held = try_join_all(taking).await.expect("the server runs");

@@ -1,5 +1,4 @@
-//! What the contract does not ask, on real servers: which nodes there are, which nodes of other
-//! clients may be among them, and what is refused.
+//! Behavior specific to ZooKeeper, on real servers.
 
 mod access;
 mod batches;
@@ -28,7 +27,7 @@ use lock_testkit::servers::ZooKeeperServer;
 use lock_zookeeper::zookeeper_client::{Client, Error};
 use lock_zookeeper::{ZooKeeperConfig, ZooKeeperLock};
 
-/// How long anything may take that takes a few round trips, on a busy machine.
+/// The time that a few round trips may take on a busy machine.
 const PROMPT: Duration = Duration::from_secs(10);
 
 async fn connect(server: &ZooKeeperServer, chroot: &str) -> ZooKeeperLock {
@@ -36,13 +35,13 @@ async fn connect(server: &ZooKeeperServer, chroot: &str) -> ZooKeeperLock {
     connected(|| ZooKeeperLock::connect(config.clone())).await
 }
 
-/// The operator.
+/// Connects the operator.
 async fn admin(server: &ZooKeeperServer) -> Client {
     let client = Client::connect(&server.address()).await;
     client.expect("the server runs")
 }
 
-/// What is in a node; nothing if there is none.
+/// Returns the children of a node, or none if the node does not exist.
 async fn children(admin: &Client, node: &str) -> Vec<String> {
     match admin.list_children(node).await {
         Ok(children) => children,
@@ -55,7 +54,7 @@ fn request(key: &str, mode: Mode) -> LockRequest {
     LockRequest::new(key.try_into().expect("a key"), mode)
 }
 
-/// Takes what is free.
+/// Takes a lock that is free.
 async fn take(locks: &ZooKeeperLock, request: LockRequest) -> LockGuard {
     let guard = locks.acquire(request.with_wait(Wait::No)).await;
     guard.expect("the server runs").expect("free")

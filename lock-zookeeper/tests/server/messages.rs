@@ -1,4 +1,4 @@
-//! What is said about servers that cannot be used: which one, what is wrong, and what to do.
+//! Errors for unusable servers, which name the server, the problem and the next step.
 
 use lock_core::{DistributedLockExt, Error, ErrorKind};
 use lock_testkit::servers::ZooKeeperServer;
@@ -17,7 +17,7 @@ async fn refusal(config: ZooKeeperConfig) -> Error {
     }
 }
 
-/// Something that says `words` to whatever it is told, or before that.
+/// Starts a server that sends `words` after a client's first byte, or at once if it `speaks_first`.
 async fn stranger(words: &'static [u8], speaks_first: bool) -> (String, JoinSet<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address").to_string();

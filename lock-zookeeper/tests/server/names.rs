@@ -1,4 +1,4 @@
-//! What stands where, as an operator sees it.
+//! Names of nodes on the servers.
 
 use lock_core::{DistributedLockExt, Mode, Namespace};
 use lock_testkit::servers::ZooKeeperServer;

@@ -1,4 +1,4 @@
-//! Names that are not in use any more leave nothing behind.
+//! Names that are no longer used leave no nodes.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ fn ten_thousand_names_used_once_leave_no_node() {
             tasks.spawn(async move {
                 for number in (task..NAMES).step_by(TASKS) {
                     let guard = locks.lock(&format!("group/{number}")).await.unwrap();
-                    // Of those that a busy server does not confirm in time nothing is left either.
+                    // Releases that a busy server does not confirm in time leave no nodes either.
                     let _unconfirmed = guard.release().await;
                 }
             });
@@ -90,7 +90,7 @@ fn a_name_that_is_used_again_and_again_loses_no_claim_to_the_clean_up() {
             connect(server, "/busy").await,
             connect(server, "/busy").await,
         ];
-        // Each falls into the moment in which the other's empty node is removed.
+        // Each lock is requested at the moment in which the other client removes the empty node.
         for _ in 0..6 {
             for locks in [&first, &second] {
                 locks.lock("k").await.unwrap().release().await.unwrap();

@@ -1,5 +1,4 @@
-//! Claims of one client, one right behind the other: each looks at its queue, whichever client was
-//! there before.
+//! Claims of one client in a row: each claim sees the claims of other clients before it.
 
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use lock_zookeeper::zookeeper_client::{Acls, CreateMode};
 
 use crate::{PROMPT, admin, children, connect, request, take};
 
-/// So many claims in a row of one client.
+/// The number of claims in a row.
 const RUN: usize = 30;
 
 async fn take_key(locks: &ZooKeeperLock) -> LockGuard {
@@ -22,7 +21,7 @@ async fn take_key(locks: &ZooKeeperLock) -> LockGuard {
     guard.expect("left by nobody")
 }
 
-/// Takes the key again and again.
+/// Takes and releases the key `RUN` times.
 async fn run(locks: &ZooKeeperLock) {
     for _ in 0..RUN {
         let released = take_key(locks).await.release().await;
@@ -30,13 +29,13 @@ async fn run(locks: &ZooKeeperLock) {
     }
 }
 
-/// Whether the key is held, as far as a client is concerned that waits for it so long; zero is not to wait.
+/// Returns true if the key stays held for a client that waits up to `limit`; zero is no wait.
 async fn is_held(locks: &ZooKeeperLock, limit: Duration) -> bool {
     let started = Clock::Boot.now();
     loop {
         let wanted = request("k", Mode::Exclusive).waiting_at_most(limit);
         match locks.acquire(wanted).await {
-            // A short wait may be over before a busy server answers, which tells nothing of the key.
+            // A short wait may end before a busy server answers, which tells nothing about the key.
             Err(error)
                 if error.kind() == ErrorKind::Unavailable
                     && Clock::Boot.now().since(started) < PROMPT => {}
@@ -58,7 +57,7 @@ fn whoever_came_in_between_is_seen() {
             lock_testkit::assert_excluded!(is_held(&locks, limit).await);
             theirs.release().await.unwrap();
 
-            // One that has waited while we held it.
+            // Now the rival waits while this client holds the key.
             run(&locks).await;
             let ours = take_key(&locks).await;
             let token = ours.token();
@@ -90,7 +89,8 @@ fn a_line_that_began_anew_is_looked_at() {
         run(&locks).await;
         admin.delete("/anew/k", None).await.unwrap();
         admin.create("/anew/k", &[], &container).await.unwrap();
-        // The same numbers again, and ours comes right behind the last of them; all by one transaction.
+        // The new claims have the numbers of the run, and the client's next claim follows them. One
+        // transaction creates them all.
         let mut anew = admin.new_multi_writer();
         for _ in 0..RUN {
             anew.add_create("/anew/k/x-lock-", &[], &claim).unwrap();
@@ -129,7 +129,7 @@ fn claims_that_are_given_up_at_any_moment_leave_nothing() {
             for _ in 0..3 {
                 let wanted = request("k", Mode::Exclusive).with_wait(Wait::within(PROMPT));
                 drop(poll_times(locks.acquire(wanted), times, PROMPT).await);
-                // Waits for whatever is left, or not.
+                // Waits for the end of a claim that the dropped future may have left.
                 let guard = take_key(&locks).await;
                 lock_testkit::assert_excluded!(is_held(&locks, Duration::ZERO).await);
                 guard.release().await.unwrap();

@@ -1,4 +1,4 @@
-//! Sessions: shared by ttl, lost with all that is in them, closed when they are not used.
+//! Sessions, which are shared by ttl, lost with all their claims, and closed when unused.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use crate::{PROMPT, admin, children, connect, request, take};
 
-/// Long enough for unused sessions to end.
+/// The time after which unused sessions have ended.
 const SESSIONS_END: Duration = Duration::from_secs(40);
 
 #[test]
@@ -20,9 +20,9 @@ fn locks_of_one_ttl_share_a_session_that_is_closed_when_it_is_idle() {
     steady(async || {
         let server = ZooKeeperServer::start();
         let locks = connect(&server, "/shared").await;
-        // Sessions, not connections: those that our own questions come by are closed a while after the answer.
+        // Counts sessions, since the connections of `figure` close a while after their answer.
         let sessions = || server.member(0).figure("zk_global_sessions");
-        // One whose opening the server answered too late ends by itself.
+        // A session that opens too late for the client ends by itself.
         let open = async |number, what| {
             eventually(SESSIONS_END, what, || async { sessions() == Some(number) }).await;
         };
@@ -52,7 +52,7 @@ fn a_removed_node_is_a_loss_that_is_told_at_once_after_the_first_renewal() {
         let short = request("short", Mode::Exclusive).with_ttl(Duration::from_secs(6));
         let guard = take(&locks, short).await;
         let quiet = take(&locks, wanted).await;
-        // A renewal is due after 1.5 s, a third of what counts of the ttl, and the next one after 3 s.
+        // Holds count on 4.5 s of the short ttl, so renewals are due after 1.5 s and after 3 s.
         tokio::time::sleep(Duration::from_secs(2)).await;
         let admin = admin(server).await;
         let claims = children(&admin, "/removed/short").await;

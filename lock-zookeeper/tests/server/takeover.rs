@@ -1,4 +1,4 @@
-//! Another client that continues our session, as only its password allows.
+//! A foreign client that continues the session of this client, as only its password allows.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -27,7 +27,8 @@ fn a_session_that_somebody_else_goes_on_with_is_taken_back_and_costs_no_lock() {
         let stat = admin.check_stat(&path).await.unwrap().expect("it is held");
         for _ in 0..3 {
             let mut thief = go_on_with(&server, stat.ephemeral_owner).await;
-            // The session has one connection, the latest one; ours is opened anew, and theirs closed.
+            // A session has one connection, the latest. The client reconnects, and the server
+            // closes the thief's connection.
             let mut more = Vec::new();
             let taken_back = tokio::time::timeout(TTL, thief.read_to_end(&mut more)).await;
             let is_there_too = || connections_of(&server, stat.ephemeral_owner) == 2;
@@ -45,11 +46,12 @@ fn a_session_that_somebody_else_goes_on_with_is_taken_back_and_costs_no_lock() {
     });
 }
 
-/// A connection that the server takes for the session's. One that was taken back before it was open is
-/// opened again.
+/// Opens a connection that the server assigns to the session.
+///
+/// If the client takes the session back before the connection is open, the function tries again.
 async fn go_on_with(server: &ZooKeeperServer, session: i64) -> TcpStream {
     for _ in 0..100 {
-        // Of two that come at the same moment the server may keep both.
+        // The server may keep both connections if they come at the same moment.
         let ours_is_there = || async { connections_of(server, session) == 1 };
         eventually(PROMPT, "ours is there", ours_is_there).await;
         match greet(server, session).await {
@@ -86,8 +88,10 @@ async fn greet(server: &ZooKeeperServer, session: i64) -> std::io::Result<TcpStr
     Ok(connection)
 }
 
-/// What a server without a secret of its own calls the password of a session: the first 16 bytes that Java's
-/// generator gives for its number and a constant (`ZooKeeperServer.generatePasswd`).
+/// Returns the password that a server without a secret of its own gives to a session.
+///
+/// The password is the first 16 bytes of Java's generator, seeded with the number of the session
+/// and a constant (`ZooKeeperServer.generatePasswd`).
 fn password(session: i64) -> [u8; 16] {
     const CONSTANT: i64 = 0xB341_5C00;
     const MULTIPLIER: u64 = 0x5_DEEC_E66D;

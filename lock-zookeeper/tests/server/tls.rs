@@ -1,4 +1,4 @@
-//! TLS: what it lets through, and what it refuses, with words that say what to do.
+//! Locks over TLS, and errors of refused connections, which name the next step.
 
 use lock_core::{DistributedLockExt, Error, ErrorKind, Tls};
 use lock_testkit::servers::{Authority, ZooKeeperServer};

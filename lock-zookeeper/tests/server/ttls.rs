@@ -1,4 +1,4 @@
-//! Which ttls can be had.
+//! The ttls that a server grants.
 
 use std::time::Duration;
 
