@@ -1,7 +1,7 @@
 -- The queue of a lock's waiters is a string at a key of its own. It starts with the end of the
 -- first waiter's turn (0: no turn) and the time from which a turn is due. Mode (x, s, p) and client
--- of each waiter follow, in order of arrival. It decides order only, never exclusion. It may be lost at any
--- time, and clients that ignore it do no harm.
+-- of each waiter follow, in order of arrival. It decides order only, never exclusion. It may be
+-- lost at any time, and clients that ignore it do no harm.
 
 -- PATIENCE_MS: time before a turn is due. A lock that stays in one process passes faster. TURN_MS:
 -- length of a turn, in which the waiter gets the push and asks. KEPT_MS: expiry of the queue, a
