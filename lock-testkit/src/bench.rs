@@ -1,4 +1,4 @@
-//! What a case works with: the store, its clients, requests and the case's random numbers.
+//! The equipment of a case: the store, its clients, requests and random numbers.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::eventually::becomes_true;
 use crate::processes::{Child, Role};
 use crate::{Need, Store};
 
-/// The ttl where expiry must not do the work of a release: far above any store's patience.
+/// The ttl of holds that must not expire during a case: far above the patience of any store.
 const LONG_TTL: Duration = Duration::from_secs(40);
 
 #[derive(Clone)]
@@ -52,17 +52,17 @@ impl Bench {
         clients.try_into().expect("as many as were asked for")
     }
 
-    /// How long anything may take that takes a few round trips: an answer, a wake-up, a clean-up.
+    /// Returns the time limit for an answer, a wake-up or a clean-up, each of a few round trips.
     pub(crate) fn prompt(&self) -> Duration {
         self.0.store.patience()
     }
 
-    /// The ttl of leases that are to be renewed or lost.
+    /// Returns the ttl of leases that are to be renewed or lost.
     pub(crate) fn short(&self) -> Duration {
         self.possible(self.0.store.ttl())
     }
 
-    /// A request whose hold does not expire while the case runs.
+    /// Creates a request whose hold does not expire during the case.
     pub(crate) fn request(&self, key: &str, mode: Mode) -> LockRequest {
         let key = LockKey::new(key).expect("a valid key");
         LockRequest::new(key, mode).with_ttl(self.possible(LONG_TTL))
@@ -72,7 +72,7 @@ impl Bench {
         self.request(key, Mode::Exclusive)
     }
 
-    /// A request whose hold expires soon unless it is renewed.
+    /// Creates a request whose hold expires soon unless it is renewed.
     pub(crate) fn brief(&self, key: &str, mode: Mode) -> LockRequest {
         self.request(key, mode).with_ttl(self.short())
     }
@@ -82,7 +82,7 @@ impl Bench {
         ttl.clamp(*range.start(), *range.end())
     }
 
-    /// Every mode that is declared.
+    /// Returns the modes that the backend declares.
     pub(crate) fn modes(&self) -> Vec<Mode> {
         let mut modes = vec![Mode::Exclusive];
         if self.capabilities().shared {
@@ -94,7 +94,7 @@ impl Bench {
         modes
     }
 
-    /// The random numbers of one part of the case: the same for the same seed and part.
+    /// Returns the random numbers of a part of the case, which depend on the seed and `part` only.
     pub(crate) fn random(&self, part: u64) -> fastrand::Rng {
         fastrand::Rng::with_seed(self.0.seed ^ part.wrapping_mul(0x9E37_79B9_7F4A_7C15))
     }
@@ -103,12 +103,12 @@ impl Bench {
         self.0.store.residue().await
     }
 
-    /// Begins to wait for a lock that someone else holds, behind whoever waits already.
+    /// Starts to wait for a lock that another guard holds, behind all earlier waiters.
     pub(crate) async fn line_up(&self, client: &Client, request: &LockRequest) -> Waiting {
         if !self.capabilities().fair {
             return client.line_up(request).await;
         }
-        // A store that keeps the queue shows the newcomer.
+        // A fair store has an entry for each waiter, so wait until the new entry appears.
         let before = self.residue().await.len();
         let request = request.clone().with_wait(Wait::Forever);
         let mut waiting: Waiting = Box::pin(client.acquire(request));
@@ -119,7 +119,7 @@ impl Bench {
         waiting
     }
 
-    /// Asserts that within a few round trips nothing is left on the store.
+    /// Asserts that nothing is left on the store after a few round trips.
     pub(crate) async fn nothing_is_left(&self) {
         self.nothing_is_left_within(self.prompt()).await;
     }
@@ -127,7 +127,7 @@ impl Bench {
     pub(crate) async fn nothing_is_left_within(&self, limit: Duration) {
         let end = Instant::now() + limit;
         let mut empty_looks = 0;
-        // More than one, for what arrives late because it was overtaken by its own clean-up.
+        // Look more than once, since a request may arrive after its own clean-up.
         while empty_looks < 3 {
             let left = self.residue().await;
             assert!(
@@ -140,7 +140,7 @@ impl Bench {
         }
     }
 
-    /// Removes the hold on `key`; `false` after noting that the store cannot.
+    /// Removes the hold on `key`; returns false and notes the need if the store cannot.
     pub(crate) async fn remove(&self, key: &str) -> bool {
         let key = LockKey::new(key).expect("a valid key");
         self.has(Need::Remove, self.0.store.remove(&key).await)
@@ -158,20 +158,19 @@ impl Bench {
         self.0.store.thaw().await;
     }
 
-    /// Switches over to another server; `false` after noting that the store cannot.
+    /// Switches over to another server; returns false and notes the need if the store cannot.
     pub(crate) async fn switch_over(&self) -> bool {
         self.has(Need::Switchover, self.0.store.switch_over().await)
     }
 
-    /// Starts another process that takes the lock of `request` and plays `role`.
+    /// Starts a child process that takes the lock of `request` and plays `role`.
     pub(crate) fn child(&self, request: &LockRequest, role: Role) -> Child {
         let address = self.0.store.address();
         let address = address.expect("the case needs it, so it was asked for before");
         block_in_place(|| Child::start(address, request, role))
     }
 
-    /// Starts another process that takes the lock of `request`, which is free, and plays `role`. Returns it
-    /// once it holds the lock, with its token.
+    /// Starts a child process for a free lock; returns it with its token once it holds the lock.
     pub(crate) fn holder(&self, request: &LockRequest, role: Role) -> (Child, u64) {
         let mut child = self.child(request, role);
         let token = block_in_place(|| child.token());
@@ -194,7 +193,7 @@ impl Bench {
         could
     }
 
-    /// What the case went without, if that was why it ended.
+    /// Returns the need because of which the case ended early, if it did.
     pub(crate) fn missing(&self) -> Option<Need> {
         *self
             .0

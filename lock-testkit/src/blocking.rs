@@ -1,4 +1,4 @@
-//! Applications that block where they should not.
+//! Blocked threads, as in applications that compute in async code.
 
 use std::thread::park_timeout;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::time::Instant;
 
-/// Blocks the calling thread for `duration`, as an application does that computes.
+/// Blocks the calling thread for `duration`, as an application that computes does.
 pub fn block_thread(duration: Duration) {
     let end = Instant::now() + duration;
     while let Some(left) = end.checked_duration_since(Instant::now()) {
@@ -14,17 +14,18 @@ pub fn block_thread(duration: Duration) {
     }
 }
 
-/// Blocks all `workers` of `runtime` at once for `duration`, and returns when that is over. In a runtime
-/// without workers of its own the calling thread is blocked as many times, one after the other.
+/// Blocks all `workers` of `runtime` at the same time for `duration`, and returns afterwards.
+///
+/// With a current-thread runtime, it blocks the calling thread `workers` times in sequence.
 ///
 /// # Panics
 ///
-/// Inside of a runtime.
+/// If it is called inside a runtime.
 pub fn block_workers(runtime: &Runtime, workers: usize, duration: Duration) {
     let blocking: Vec<_> = (0..workers)
         .map(|_| runtime.spawn(async move { block_thread(duration) }))
         .collect();
-    // A runtime with one thread runs its tasks on this one.
+    // A current-thread runtime runs its tasks on this thread.
     runtime.block_on(async {
         for task in blocking {
             task.await.expect("it only blocks");

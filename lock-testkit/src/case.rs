@@ -1,4 +1,4 @@
-//! One case of the contract: its name, what it needs, and how it can end.
+//! A case of the contract: its name, its needs and its possible outcomes.
 
 use std::fmt;
 use std::future::Future;
@@ -8,21 +8,26 @@ use crate::bench::Bench;
 
 pub(crate) type Steps = fn(Bench) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// One case of the contract, run by [`run`](crate::run) against a [`Store`](crate::Store).
+/// A case of the contract, run by [`run`](crate::run) against a [`Store`](crate::Store).
+///
+/// ```
+/// let first = lock_testkit::cases()[0];
+/// assert_eq!(first.to_string(), "exclusion::a_held_lock_is_refused");
+/// ```
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub struct Case {
-    /// Which part of the contract it belongs to.
+    /// The part of the contract to which the case belongs.
     pub group: Group,
-    /// Its name, a sentence about what has to be true.
+    /// The name of the case: a sentence about a required behaviour.
     pub name: &'static str,
-    /// What it cannot do without.
+    /// The needs of the case.
     pub needs: &'static [Need],
     pub(crate) steps: Steps,
 }
 
 impl Case {
-    /// Whether the case cannot do without `need`.
+    /// Returns true if the case has the need `need`.
     ///
     /// ```
     /// use lock_testkit::{Need, cases};
@@ -47,30 +52,37 @@ impl fmt::Debug for Case {
 }
 
 /// A part of the contract.
+///
+/// ```
+/// use lock_testkit::{Group, cases};
+///
+/// assert!(cases().iter().any(|case| case.group == Group::Fencing));
+/// assert_eq!(Group::Fencing.to_string(), "fencing");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Group {
-    /// Nobody holds what someone else holds.
+    /// Holders exclude each other.
     Exclusion,
-    /// Waiters are woken, served and let go.
+    /// Waiters are woken, served in order, and end at their limits.
     Waiting,
-    /// Holds are renewed, and their loss is told in time.
+    /// Holds are renewed, and guards report a loss in time.
     Lease,
-    /// What is lost stays closed for its lock delay.
+    /// A lost key stays closed for its lock delay.
     Delay,
-    /// Whatever is dropped leaves nothing behind.
+    /// Dropped acquisitions, guards, clients and runtimes leave nothing on the store.
     Cancellation,
-    /// Shared holds and permits.
+    /// Shared holds and permits share a key as far as their modes allow.
     Modes,
     /// Clients that want the same key all the time take turns.
     Turns,
-    /// A client that is shut down leaves nothing behind.
+    /// A client that is shut down leaves nothing on the store.
     Shutdown,
-    /// Tokens grow.
+    /// Tokens grow from grant to grant.
     Fencing,
-    /// Nothing piles up on the store.
+    /// Used names and ended waits leave nothing on the store.
     Residue,
-    /// Holders in other processes are killed, stopped, or end in the middle of it.
+    /// Holders in other processes are killed or stopped, or their programs end.
     Processes,
 }
 
@@ -92,21 +104,28 @@ impl fmt::Display for Group {
     }
 }
 
-/// What a case cannot do without: a declared capability, or something the store can be made to do.
+/// A need of a case: a capability that the backend declares, or an operation of the store.
+///
+/// ```
+/// use lock_testkit::{Need, cases};
+///
+/// let mut without_freeze = cases();
+/// without_freeze.retain(|case| !case.needs(Need::Freeze));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Need {
-    /// [`Capabilities::shared`](lock_core::Capabilities::shared). Without it the case asserts that
-    /// shared locks are refused as unsupported.
+    /// [`Capabilities::shared`](lock_core::Capabilities::shared). Without the capability, the case
+    /// asserts that shared locks are refused as unsupported.
     Shared,
-    /// [`Capabilities::permits`](lock_core::Capabilities::permits). Without it the case asserts
-    /// that permits are refused as unsupported.
+    /// [`Capabilities::permits`](lock_core::Capabilities::permits). Without the capability, the
+    /// case asserts that permits are refused as unsupported.
     Permits,
-    /// A [`lock delay`](lock_core::Capabilities::longest_with_delay). Without it the case asserts that one is
-    /// refused as unsupported.
+    /// A [`lock delay`](lock_core::Capabilities::longest_with_delay). Without the capability, the
+    /// case asserts that a lock delay is refused as unsupported.
     LockDelay,
-    /// [`DistributedLock::shutdown`](lock_core::DistributedLock::shutdown). A backend without it
-    /// answers that it is unsupported.
+    /// [`DistributedLock::shutdown`](lock_core::DistributedLock::shutdown). A backend without a
+    /// shutdown has to refuse it as unsupported.
     Shutdown,
     /// [`Capabilities::fair`](lock_core::Capabilities::fair).
     Fair,
@@ -127,7 +146,7 @@ pub enum Need {
 }
 
 impl fmt::Display for Need {
-    /// Writes why a case that needs it was skipped.
+    /// Writes the reason for a skip of a case with this need.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Shared => "the backend declares no shared locks, and refuses them",
@@ -146,14 +165,23 @@ impl fmt::Display for Need {
     }
 }
 
-/// How a case ended that did not fail.
+/// The outcome of a case that did not fail.
+///
+/// ```
+/// use lock_testkit::{Need, Outcome, Summary, cases};
+///
+/// let mut summary = Summary::new();
+/// summary.add(cases()[0], Outcome::Skipped(Need::Freeze));
+/// assert_eq!(summary.skipped().len(), 1);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// All of it was shown.
+    /// The case ran, and all of its assertions hold.
     Proved,
-    /// It is about something that the backend does not declare and, as it has to, refuses.
+    /// The backend does not declare the capability and, as it has to, refuses its use.
     Unsupported(Need),
-    /// It could not be tried: the backend does not promise it, or the store cannot be made to.
+    /// The case did not run: the backend does not promise the need, or the store lacks the
+    /// operation.
     Skipped(Need),
 }

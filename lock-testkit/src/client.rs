@@ -1,4 +1,4 @@
-//! A client of the store, with the checks that most steps need.
+//! A client of the store, with the checks that most cases need.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,14 +15,15 @@ use crate::eventually::within;
 /// An acquisition that has to wait.
 pub(crate) type Waiting = Pin<Box<dyn Future<Output = Option<LockGuard>> + Send>>;
 
-/// How long an acquisition that has to wait is given to get in line, where nothing tells from outside
-/// that it is; a case that is too quick for it tests less, but does not fail.
+/// The time for a waiter to enter the queue, where the test cannot observe that.
+///
+/// A slower waiter makes a case test less, but not fail.
 pub(crate) const SETTLE: Duration = Duration::from_millis(50);
 
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
     locks: Arc<dyn DistributedLock>,
-    /// How long an answer may take.
+    /// Maximum time for an answer.
     prompt: Duration,
 }
 
@@ -35,7 +36,7 @@ impl Client {
         Arc::clone(&self.locks)
     }
 
-    /// An acquisition that owns all it needs, so that it can be spawned, polled or dropped.
+    /// Returns an acquisition that owns its data, so that it can be spawned, polled or dropped.
     pub(crate) fn acquire(
         &self,
         request: LockRequest,
@@ -43,8 +44,10 @@ impl Client {
         self.acquire_unless(request, |_| false)
     }
 
-    /// An acquisition with a wait so short that on a busy machine it may be over before the store has
-    /// answered at all: then nobody knows whether the lock is held, which is an error and no refusal.
+    /// Returns an acquisition with a wait so short that it may end before the store answers.
+    ///
+    /// Such an end is the error `Unavailable`, not a refusal, since the state of the lock is
+    /// unknown. This method returns `None` for both.
     pub(crate) fn acquire_briefly(
         &self,
         request: LockRequest,
@@ -80,7 +83,7 @@ impl Client {
         within(self.prompt, &what, self.acquire(request)).await
     }
 
-    /// Takes a lock that is free.
+    /// Takes a lock that has to be free.
     pub(crate) async fn take(&self, request: &LockRequest) -> LockGuard {
         match self.try_take(request).await {
             Some(guard) => guard,
@@ -91,7 +94,7 @@ impl Client {
         }
     }
 
-    /// Takes a lock that is or soon becomes free.
+    /// Takes a lock that is free or becomes free soon.
     pub(crate) async fn wait_for(&self, request: &LockRequest) -> LockGuard {
         let what = format!("{:?} {:?} granted to a waiter", request.mode, request.key);
         let request = request.clone().with_wait(Wait::Forever);
@@ -100,7 +103,7 @@ impl Client {
             .unwrap_or_else(|| panic!("a wait without end was given up"))
     }
 
-    /// Asserts that a lock is not to be had.
+    /// Asserts that a lock is refused.
     pub(crate) async fn is_refused(&self, request: &LockRequest, why: &str) {
         let guard = self.try_take(request).await;
         assert_excluded!(
@@ -111,7 +114,7 @@ impl Client {
         );
     }
 
-    /// Asserts that a lock is not to be had while `holder` has it, and that it does have it.
+    /// Asserts that a lock is refused while `holder` holds it, and that `holder` is still held.
     pub(crate) async fn is_refused_beside(&self, holder: &LockGuard, request: &LockRequest) {
         let guard = self.try_take(request).await;
         assert_excluded!(
@@ -121,7 +124,7 @@ impl Client {
         assert!(guard.is_none(), "{holder:?} was lost");
     }
 
-    /// Begins to wait for a lock that someone else holds.
+    /// Starts to wait for a lock that another guard holds.
     pub(crate) async fn line_up(&self, request: &LockRequest) -> Waiting {
         let request = request.clone().with_wait(Wait::Forever);
         let mut waiting: Waiting = Box::pin(self.acquire(request));
@@ -129,7 +132,7 @@ impl Client {
         waiting
     }
 
-    /// The lock that a waiter gets once nobody is in its way any more.
+    /// Returns the lock of a waiter that no other claim blocks any more.
     pub(crate) async fn served(&self, waiting: Waiting, what: &str) -> LockGuard {
         within(self.prompt, what, waiting)
             .await
@@ -146,12 +149,12 @@ pub(crate) async fn release(guard: LockGuard) -> Released {
     }
 }
 
-/// Asserts that a waiter goes on waiting for a lock that someone else holds.
+/// Asserts that a waiter waits for `duration` while another guard holds the lock.
 pub(crate) async fn keeps_waiting(waiting: &mut Waiting, duration: Duration) {
     keeps_waiting_until(waiting, sleep(duration)).await;
 }
 
-/// The same until `end` is over, which the waiter may have to be polled for.
+/// Asserts that a waiter waits until `end` resolves, which may require polls of the waiter.
 pub(crate) async fn keeps_waiting_until<F: Future>(waiting: &mut Waiting, end: F) {
     tokio::select! {
         answer = waiting => match answer {

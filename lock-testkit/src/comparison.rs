@@ -1,13 +1,13 @@
-//! What something costs, against the least that could do the same.
+//! The cost of an operation, compared with the least that could do the same.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Times two ways to do the same thing, for a benchmark: the raw one and ours.
+/// A benchmark of an operation against a raw version of it that does the same.
 ///
-/// They take turns within one process, so that a drift of the machine hits both alike. What is
-/// compared is their ratio, round by round; the verdict is the median over the rounds.
+/// Both versions take turns within one process, so that a drift of the machine affects both. Each
+/// round yields the ratio of their times, and the result is the median over the rounds.
 ///
 /// ```no_run
 /// use lock_core::{DistributedLockExt, MemoryLock, Result};
@@ -31,17 +31,17 @@ pub struct Comparison {
     rounds: usize,
 }
 
-/// How much longer ours takes than the raw way: 1.1 is a tenth more.
+/// The time of `ours` divided by the time of `raw`, from [`Comparison::run`]: 1.1 is a tenth more.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ratios {
-    /// Of the medians of single calls.
+    /// The ratio of the medians of single calls.
     pub p50: f64,
-    /// Of the means.
+    /// The ratio of the means.
     pub mean: f64,
 }
 
 impl Comparison {
-    /// Blocks of `block` calls one after the other, 20 of them a round for either way, in 5 rounds.
+    /// Creates a benchmark of 5 rounds, each with 20 blocks of `block` calls for either version.
     pub fn new(block: usize) -> Self {
         Self {
             block,
@@ -50,33 +50,32 @@ impl Comparison {
         }
     }
 
-    /// Sets how many blocks either way gets in a round.
+    /// Sets the number of blocks for either version in a round. Default: 20.
     #[must_use]
     pub fn with_blocks(mut self, blocks: usize) -> Self {
         self.blocks = blocks;
         self
     }
 
-    /// Sets how many rounds there are, besides the one in front that warms everything up and does
-    /// not count.
+    /// Sets the number of rounds, besides a first round that warms up. Default: 5.
     #[must_use]
     pub fn with_rounds(mut self, rounds: usize) -> Self {
         self.rounds = rounds;
         self
     }
 
-    /// Runs it, and prints under `title` a line for every round and the verdict.
+    /// Runs the benchmark, and prints under `title` a line for each round and the result.
     ///
-    /// Each call of `raw` and `ours` is timed and gets its number in its block, from 0: prepare what
-    /// they need beforehand. The first block of all is `ours`.
+    /// Each call of `raw` and `ours` is timed, and gets its number in its block, from 0. Prepare
+    /// the data of the calls beforehand. The first block of all calls `ours`, to warm up.
     ///
     /// # Errors
     ///
-    /// The first error of either.
+    /// The first error of `raw` or `ours`.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the call that is under way.
+    /// Dropping the future drops the current call.
     pub async fn run<E>(
         &self,
         title: &str,
@@ -145,7 +144,7 @@ impl Comparison {
     }
 }
 
-/// Microseconds.
+/// Times in microseconds.
 struct Timing {
     p50: f64,
     mean: f64,
@@ -181,7 +180,7 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(10)).await;
             Ok::<(), Infallible>(())
         };
-        // One of ten is far slower: the median does not see it, the mean does.
+        // One call of ten is far slower, which changes the mean but not the median.
         let ours = async |number: usize| {
             let milliseconds = if number == 0 { 110 } else { 20 };
             tokio::time::sleep(Duration::from_millis(milliseconds)).await;

@@ -1,9 +1,8 @@
-//! The list of cases, and the macro that makes a test function of each.
+//! The list of cases, and the macro that creates a test function for each of them.
 
 use crate::{Case, Group, Need};
 
-/// The one list of all cases: calls the macro `$then` with `$with`, and then with the groups, the
-/// cases and what each needs.
+/// Calls the macro `$then` with `$with` and the list of all cases, by group and with their needs.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __for_every_case {
@@ -164,7 +163,7 @@ macro_rules! list {
     };
 }
 
-/// Every case of the contract, group by group.
+/// Returns every case of the contract, group by group.
 ///
 /// ```
 /// for case in lock_testkit::cases() {
@@ -175,15 +174,16 @@ pub fn cases() -> Vec<Case> {
     crate::__for_every_case!([list] [])
 }
 
-/// Makes a test function of every case of the contract, in a module for each group:
-/// `exclusion::a_held_lock_is_refused` and so on.
+/// Creates a test function for every case of the contract, in one module per group.
 ///
-/// It takes an async function, `async fn(Case) -> impl Store`, that is called once for each case
-/// and makes a store that nobody else uses meanwhile. The [`Case`](crate::Case) tells its name, fit
-/// for a namespace, and what it needs, for example a server that can be frozen.
+/// The tests are called `exclusion::a_held_lock_is_refused` and so on.
 ///
-/// Use it once in a module. The crate needs `lock-testkit` as a dev-dependency and, to write the
-/// function, nothing else but what it uses itself.
+/// The argument is an async function, `async fn(Case) -> impl Store`. Each test calls it for a new
+/// store, which no other test uses at the same time. The [`Case`](crate::Case) has a name, which
+/// can serve as a namespace, and needs, for example a server that can be frozen.
+///
+/// Use the macro at most once in a module. The crate needs `lock-testkit` as a dev-dependency, and
+/// no further dependency for the macro.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -203,11 +203,11 @@ pub fn cases() -> Vec<Case> {
 /// # fn main() {}
 /// ```
 ///
-/// When the last of these tests has ended, a [`Summary`](crate::Summary) of them is printed, past the capture of
-/// the test harness: how many cases were proved, and which were skipped and why.
+/// After the last of these tests, the process prints their [`Summary`](crate::Summary), past the
+/// capture of the test harness.
 ///
-/// Where the store may be missing on a machine, `conformance!(new_store, if is_there())` leaves the cases
-/// out then; say so loudly in `is_there`.
+/// If the store may be missing on a machine, write `conformance!(new_store, if is_there())`. The
+/// tests then leave the cases out where `is_there` returns false; let it print the reason.
 #[macro_export]
 macro_rules! conformance {
     ($new_store:expr $(,)?) => {

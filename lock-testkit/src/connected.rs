@@ -1,4 +1,4 @@
-//! How to connect in a test that is not about connecting.
+//! Patient connecting, for tests that are not about connecting.
 
 use std::future::Future;
 use std::time::Duration;
@@ -6,22 +6,25 @@ use std::time::Duration;
 use lock_core::{ErrorKind, Result};
 use tokio::time::{Instant, sleep};
 
-/// The time that a server may take on a machine where many tests start servers at once.
+/// Maximum time for a server to become available while many tests start servers.
 const LIMIT: Duration = Duration::from_secs(30);
 
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Connects to a server that runs, and tries again for 30 seconds while it is
-/// [`Unavailable`](ErrorKind::Unavailable): beside many other tests a server may be too slow for
-/// the limits of a client.
+/// Connects to a server that runs; tries again for 30 seconds while it is unavailable.
 ///
-/// # Panics
-///
-/// On any other error, and when the server is unavailable for longer.
+/// While many tests run, a server may be too slow for the time limits of a client.
 ///
 /// # Cancel safety
 ///
-/// Dropping the future drops the one of `connect`.
+/// Dropping the future drops the future of `connect`.
+///
+/// # Panics
+///
+/// - If the server is [`Unavailable`](ErrorKind::Unavailable) for longer than 30 seconds.
+/// - If `connect` returns any other error.
+///
+/// # Examples
 ///
 /// ```
 /// # use lock_core::{MemoryLock, Result};

@@ -1,20 +1,21 @@
-//! How to wait in a test: on a predicate, with a limit.
+//! Waiting for a predicate in a test, with a limit.
 
 use std::future::Future;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
 
-/// Waits until `predicate` is true.
-///
-/// # Panics
-///
-/// When it is not within `limit`, saying `what` was waited for.
+/// Waits until `predicate` is true, calling it every 1 to 20 ms.
 ///
 /// # Cancel safety
 ///
-/// Dropping the future drops the predicate's.
+/// Dropping the future drops the future of `predicate`.
 ///
+/// # Panics
+///
+/// If `predicate` is not true within `limit`. The message contains `what`.
+///
+/// # Examples
 /// ```
 /// use std::sync::atomic::{AtomicU32, Ordering};
 /// use std::time::Duration;
@@ -40,7 +41,7 @@ where
     );
 }
 
-/// Waits until `predicate` is true, at most for `limit`; returns whether it is.
+/// Returns true once `predicate` is true, or false after `limit`.
 pub(crate) async fn becomes_true<P, F>(limit: Duration, mut predicate: P) -> bool
 where
     P: FnMut() -> F,
@@ -58,7 +59,7 @@ where
     true
 }
 
-/// The output of `future`, which has to be there within `limit`.
+/// Returns the output of `future`; panics if it takes longer than `limit`.
 pub(crate) async fn within<F: Future>(limit: Duration, what: &str, future: F) -> F::Output {
     match timeout(limit, future).await {
         Ok(output) => output,

@@ -1,4 +1,4 @@
-//! Failures that mean two holders at once: a machine that stood still is no excuse for them.
+//! Failures that mean two holders at the same time. A stall of the machine never excuses them.
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,12 +7,13 @@ use tokio::runtime::{Handle, Id, Runtime};
 
 use crate::processes;
 
-/// Asserts that something is excluded while somebody else holds the lock: that a key is refused, that a
-/// guard has learned of its end, that a critical section was entered alone.
+/// Asserts that a lock excludes: for example that a held key is refused to another client.
 ///
-/// It fails as `assert!` does. [`steady`](crate::steady) never runs such a failure again, be it in
-/// another task or thread, or in a [child](crate::processes::Child): who is let in does not depend on
-/// how fast the machine is.
+/// Use it also for a guard that has to know of its end, or for a critical section.
+///
+/// The macro fails like `assert!`, but [`steady`](crate::steady) never repeats such a failure,
+/// since exclusion does not depend on the speed of the machine. That includes failures in other
+/// tasks and threads, and in a [child](crate::processes::Child).
 ///
 /// ```
 /// # use lock_core::{DistributedLockExt, MemoryLock};
@@ -42,11 +43,11 @@ static SEEN: Mutex<Seen> = Mutex::new(Seen {
     elsewhere: 0,
 });
 
-/// The failures that were seen.
+/// The failures of this process, by runtime.
 struct Seen {
-    /// The runtimes of the tests under way, and whether it was on theirs.
+    /// The runtimes of the tests under way; true if the runtime has seen a failure.
     attempts: Vec<(Id, bool)>,
-    /// How many were on no runtime, or on one that a test has made: they may be anybody's.
+    /// The number of failures on no runtime or on another runtime. They may belong to any test.
     elsewhere: u64,
 }
 
@@ -67,7 +68,7 @@ impl Attempt {
         }
     }
 
-    /// Returns true if a failure since its begin may be this one's.
+    /// Returns true if a failure since the start of this run may belong to it.
     pub(crate) fn saw_two_holders(&self) -> bool {
         let seen = seen();
         let mut mine = seen.attempts.iter().filter(|(id, _)| *id == self.runtime);
@@ -81,12 +82,12 @@ impl Drop for Attempt {
     }
 }
 
-/// The runtime that a failure here would belong to.
+/// Returns the runtime of the caller, to which a failure belongs.
 pub(crate) fn here() -> Option<Id> {
     Handle::try_current().ok().map(|handle| handle.id())
 }
 
-/// Notes a failure that happened on `runtime`.
+/// Notes a failure on `runtime`.
 pub(crate) fn note(runtime: Option<Id>) {
     let mut seen = seen();
     match seen
@@ -103,7 +104,7 @@ fn seen() -> MutexGuard<'static, Seen> {
     SEEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The failure of [`assert_excluded!`].
+/// Panics with the message of a failed [`assert_excluded!`].
 #[doc(hidden)]
 #[cold]
 #[track_caller]

@@ -1,8 +1,8 @@
-//! Tasks whose panics are the case's own.
+//! Tasks whose panics become panics of the case.
 
 use tokio::task::{JoinError, JoinSet};
 
-/// Waits for every task; the first panic among them goes on here.
+/// Waits for all tasks and returns their outputs; resumes the first panic of a task.
 pub(crate) async fn join_all<T: 'static>(mut tasks: JoinSet<T>) -> Vec<T> {
     let mut outputs = Vec::with_capacity(tasks.len());
     while let Some(result) = tasks.join_next().await {
@@ -11,7 +11,7 @@ pub(crate) async fn join_all<T: 'static>(mut tasks: JoinSet<T>) -> Vec<T> {
     outputs
 }
 
-/// The output of a task that has ended; its panic goes on here.
+/// Returns the output of a task that has ended, or resumes its panic.
 pub(crate) fn joined<T>(result: Result<T, JoinError>) -> T {
     result.unwrap_or_else(|failure| std::panic::resume_unwind(failure.into_panic()))
 }

@@ -1,8 +1,7 @@
-//! Proves that a lock backend keeps the contract of polylock, and starts real servers to prove it
-//! on.
+//! A conformance kit for lock backends: test cases, real servers, network faults and measurements.
 //!
-//! For authors of a backend, here or elsewhere: say how to reach a store ([`Store`]), write one
-//! line, and `cargo test` runs every case of the contract against it, each under its own name.
+//! For authors of a backend: implement [`Store`] and write one line. `cargo test` then runs every
+//! case of the contract against the store, each as a test of its own.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -30,21 +29,29 @@
 //! # fn main() {}
 //! ```
 //!
-//! - What a backend declares in its [`Capabilities`](lock_core::Capabilities) is proved; a mode that
-//!   it does not declare has to answer [`Unsupported`](lock_core::ErrorKind::Unsupported).
-//! - At the end the output says how many cases were proved, and which were skipped and why; code that calls
-//!   [`run`] by itself gets that as a [`Summary`].
-//! - Holders in other processes are killed and stopped, if [`Store::address`] tells how these reach the store.
-//! - Every case ends with nothing left on the store, or fails naming what is left.
-//! - A case that fails while the machine itself stood still is run again, and that is printed; not one
-//!   about exclusion, modes or fencing. [`steady`] does the same for other tests, but not for what
-//!   [`assert_excluded!`] says.
-//! - A case that draws random numbers fails with its seed; `LOCK_TESTKIT_SEED` repeats it.
+//! - Cases prove each capability that a backend declares
+//!   ([`Capabilities`](lock_core::Capabilities)). A mode that the backend does not declare has to
+//!   fail with [`Unsupported`](lock_core::ErrorKind::Unsupported).
+//! - At the end the tests print how many cases were proved, and which were skipped and why. Code
+//!   that calls [`run`] itself collects the same in a [`Summary`].
+//! - Some cases kill and stop lock holders in other processes. They need [`Store::address`], which
+//!   tells these processes how to reach the store.
+//! - At the end of each case the store has to be empty. Otherwise the case fails and lists the
+//!   remaining entries.
+//! - A case that fails during a stall of the machine runs again, and the output says so. Cases
+//!   about exclusion, modes and fencing never run again. [`steady`] does the same for other tests,
+//!   but not for failures of [`assert_excluded!`].
+//! - A case that fails prints the seed of its random numbers. `LOCK_TESTKIT_SEED` repeats it.
 //!
-//! [`servers`] starts real servers as child processes; [`faults`] stands between them and a client;
-//! [`processes`] are other clients, to be killed and stopped; [`history`] proves of what they wrote down
-//! that no promise was broken; [`eventually`] is how to wait in a test, [`poll_times`] how to give up;
-//! [`Comparison`] is how to see what a lock costs.
+//! Other parts of the kit:
+//!
+//! - [`servers`] starts real servers as child processes.
+//! - [`faults`] puts a proxy with network faults between a client and its server.
+//! - [`processes`] starts lock holders in other processes, which a test kills or stops.
+//! - [`history`] checks the records of several processes for broken promises.
+//! - [`measure`] measures times, round trips, processor time and memory.
+//! - [`eventually`] waits for a predicate, and [`poll_times`] cancels a future.
+//! - [`Comparison`] measures the cost of a lock.
 
 mod bench;
 mod blocking;

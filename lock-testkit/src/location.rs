@@ -1,7 +1,15 @@
-//! What a lock URL leads to, so that something else can stand in between.
+//! The servers in a lock URL, and their replacement by proxies.
 
-/// The servers that `url` leads to, each as `host:port`; `None` where others cannot stand in for them, as where
-/// their certificates are verified.
+/// Returns the servers of a lock URL as `host:port`, or `None` if proxies cannot replace them.
+///
+/// Proxies cannot replace servers whose certificates are verified.
+///
+/// ```
+/// use lock_testkit::location::servers;
+///
+/// assert_eq!(servers("etcd://one:1234,two").unwrap(), ["one:1234", "two:2379"]);
+/// assert_eq!(servers("rediss://host"), None);
+/// ```
 pub fn servers(url: &str) -> Option<Vec<String>> {
     let (scheme, _) = url.split_once("://")?;
     let port = match scheme.to_ascii_lowercase().as_str() {
@@ -19,13 +27,20 @@ pub fn servers(url: &str) -> Option<Vec<String>> {
     Some(hosts.split(',').map(with_port).collect())
 }
 
-/// `url` with other servers, which stand in for those that it leads to.
+/// Returns `url` with other servers, each as `host:port`.
+///
+/// ```
+/// use lock_testkit::location::with_servers;
+///
+/// let proxy = ["127.0.0.1:1234".to_owned()];
+/// assert_eq!(with_servers("redis://me@host/0", &proxy), "redis://me@127.0.0.1:1234/0");
+/// ```
 pub fn with_servers(url: &str, servers: &[String]) -> String {
     let (before, _, behind) = parts(url);
     format!("{before}{}{behind}", servers.join(","))
 }
 
-/// What stands before the servers of a URL, the servers, and what stands behind them.
+/// Splits a URL into the text before its servers, the servers, and the text after them.
 fn parts(url: &str) -> (&str, &str, &str) {
     let authority = url.find("://").map_or(0, |scheme| scheme + 3);
     let end = url[authority..].find(['/', '?']);

@@ -1,4 +1,4 @@
-//! Futures that are dropped in the middle, which is what cancellation is.
+//! Futures that are dropped after some polls, which is how tasks are cancelled.
 
 use std::future::{Future, poll_fn};
 use std::task::Poll;
@@ -6,10 +6,28 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
-/// Polls `future` at most `times` times, each time it asks for it, and drops it unless that
-/// completed it. A future that does not ask any more is dropped after `patience`.
+/// Polls `future` at most `times` times and returns its output, or drops it.
 ///
-/// Returns what it came to, if it did.
+/// After the first poll, each poll follows a wake-up. A future that does not complete within
+/// `patience` is dropped, too.
+///
+/// # Cancel safety
+///
+/// Dropping the future drops `future`.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use lock_testkit::poll_times;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let patience = Duration::from_secs(1);
+/// assert_eq!(poll_times(tokio::task::yield_now(), 1, patience).await, None);
+/// assert_eq!(poll_times(tokio::task::yield_now(), 2, patience).await, Some(()));
+/// # }
+/// ```
 pub async fn poll_times<F: Future>(
     future: F,
     times: usize,
@@ -18,8 +36,9 @@ pub async fn poll_times<F: Future>(
     poll_times_and_rest(future, times, patience, Duration::ZERO).await
 }
 
-/// The same, and lets `rest` pass before it drops the future: what the last poll sent is on its way
-/// by then, or answered.
+/// Like [`poll_times`], but waits for `rest` before it drops the future.
+///
+/// By then the request of the last poll is on its way, or answered.
 pub(crate) async fn poll_times_and_rest<F: Future>(
     future: F,
     times: usize,
@@ -40,7 +59,7 @@ pub(crate) async fn poll_times_and_rest<F: Future>(
         }
     });
     let output = timeout(patience, polling).await.ok().flatten();
-    // Sleeping for no time at all takes a millisecond.
+    // A sleep of zero takes a millisecond.
     if output.is_none() && !rest.is_zero() {
         sleep(rest).await;
     }

@@ -1,4 +1,4 @@
-//! A critical section that knows when it was entered by two at once.
+//! A critical section that detects concurrent holders.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
@@ -7,8 +7,9 @@ use lock_core::Mode;
 
 use crate::assert_excluded;
 
-/// What a lock protects: a counter that is read, and written back one higher after a while. It
-/// loses updates as soon as two are at it, whatever they believe to hold.
+/// A resource behind a lock: a counter that is read, and later written back with 1 added.
+///
+/// Two concurrent holders lose updates, whatever their guards say.
 #[derive(Debug, Default)]
 pub(crate) struct Section {
     exclusive: AtomicI64,
@@ -18,7 +19,7 @@ pub(crate) struct Section {
 }
 
 impl Section {
-    /// Does what may be done in `mode`, and panics when someone is there who must not be.
+    /// Works in the section in `mode` for a short time; panics if a conflicting holder is inside.
     pub(crate) async fn enter(&self, mode: Mode, random: &mut fastrand::Rng) {
         let mine = match mode {
             Mode::Shared => &self.shared,
@@ -54,7 +55,7 @@ impl Section {
         );
     }
 
-    /// How many exclusive visits have left their mark.
+    /// Returns the number of exclusive visits that were counted.
     pub(crate) fn counter(&self) -> u64 {
         self.counter.load(Ordering::SeqCst)
     }

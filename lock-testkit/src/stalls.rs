@@ -1,5 +1,7 @@
-//! Whether the machine stood still: virtual machines do, for a second and more, when their host is busy. One
-//! that is too busy itself looks the same from here.
+//! Detection of stalls: times for which no thread of this process ran.
+//!
+//! Virtual machines stall for a second and more while their host is busy. An overloaded machine
+//! looks the same to this process.
 
 use std::sync::{Condvar, Mutex, MutexGuard, Once, PoisonError};
 use std::thread;
@@ -11,11 +13,13 @@ use crate::block_thread;
 
 const BEAT: Duration = Duration::from_millis(10);
 
-/// How late a thread that does nothing else may wake up. A busy machine makes it wait for some of the time
-/// slices of the others, not for that long; and servers beside it stand still even longer.
+/// The delay from which on a late wake-up of the watcher thread counts as a stall.
+///
+/// On a busy machine the thread waits for some time slices of other threads, which takes less.
+/// Servers on the same machine are delayed even longer.
 const STALL: Duration = Duration::from_millis(100);
 
-/// How long somebody who asks waits for a watcher that does not get its turn: that is a stall by itself.
+/// Maximum wait of [`longest_since`] for the watcher thread, which a stall delays as well.
 const WATCHER_LIMIT: Duration = Duration::from_secs(5);
 
 static NOTES: Mutex<Notes> = Mutex::new(Notes {
@@ -35,13 +39,13 @@ struct Stall {
     length: Duration,
 }
 
-/// Watches the machine from now on, until the process ends.
+/// Starts the watcher thread, once per process; it runs until the process ends.
 pub(crate) fn watch() {
     static WATCHED: Once = Once::new();
 
     WATCHED.call_once(|| {
         let watching = thread::Builder::new().name("stalls".to_owned());
-        // Without it every failure counts.
+        // Without the watcher no stall is noted, so every failure counts.
         let _unwatched = watching.spawn(note_stalls);
     });
 }
@@ -62,10 +66,10 @@ fn note_stalls() {
     }
 }
 
-/// How long the machine stood still at most at a time, if it did since `begin`.
+/// Returns the longest stall since `begin`, if there was any.
 pub(crate) fn longest_since(begin: Moment) -> Option<Duration> {
     let now = Clock::Boot.now();
-    // Whoever asks may have got its turn before the watcher, which has yet to note what has just ended.
+    // The caller may run before the watcher, which has yet to note a stall that has just ended.
     let is_behind = |notes: &mut Notes| notes.last_beat.is_none_or(|beat| beat < now);
     let waited = BEATEN.wait_timeout_while(notes(), WATCHER_LIMIT, is_behind);
     let (notes, _) = waited.unwrap_or_else(PoisonError::into_inner);
@@ -73,7 +77,7 @@ pub(crate) fn longest_since(begin: Moment) -> Option<Duration> {
     since.map(|stall| stall.length).max()
 }
 
-/// When the machine stood still since `begin`: from when until when.
+/// Returns the start and the end of each stall since `begin`, in nanoseconds.
 pub(crate) fn all_since(begin: Moment) -> Vec<(u64, u64)> {
     let nanoseconds = |stall: &Stall| {
         let end = stall.end.nanoseconds().unsigned_abs();

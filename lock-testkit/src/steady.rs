@@ -1,4 +1,4 @@
-//! Tests that the machine may not have let run: what fails while it stood still is run again.
+//! Tests that run again if they fail during a stall of the machine.
 
 use std::any::Any;
 use std::io::Write;
@@ -11,19 +11,23 @@ use lock_core::backend::Clock;
 use crate::excluded::Attempt;
 use crate::stalls;
 
-/// How often something is run while the machine stands still again and again.
+/// Maximum number of runs of a test.
 const RUNS: u32 = 3;
 
-/// Runs a test against a real server, on a runtime of its own with a worker for each core.
+/// Runs a test against a real server, on a new runtime with a worker for each core.
 ///
-/// Virtual machines stand still when their host is busy, and busy machines let threads wait. A test that fails
-/// while nothing here ran for 100 ms or more may have been late only: that is printed, past the capture of the test harness, and the
-/// test is run again, up to three times in all. A failure of [`assert_excluded!`](crate::assert_excluded) is
-/// never excused.
+/// Virtual machines stall while their host is busy, and threads wait on busy machines. If a test
+/// fails and no thread of this process ran for 100 ms or more, it may only have been late. The test
+/// then runs again, up to three times in all. Each repetition is printed past the capture of the
+/// test harness.
+///
+/// A failure of [`assert_excluded!`](crate::assert_excluded) is never repeated.
 ///
 /// # Panics
 ///
-/// As the test does.
+/// If the last run of the test panics.
+///
+/// # Examples
 ///
 /// ```
 /// # use lock_core::{DistributedLockExt, MemoryLock};
@@ -51,7 +55,9 @@ pub fn steady(test: impl AsyncFn()) {
     }
 }
 
-/// The outcome of the last of up to three attempts. `name` and what `reason` tells of a failure are printed.
+/// Calls `attempt` up to three times, as long as it fails during stalls; returns the last outcome.
+///
+/// Prints `name` and the `reason` of a failure before each repetition.
 pub(crate) fn run_again_after_stalls<T, E>(
     name: &str,
     mut attempt: impl FnMut() -> (Result<T, E>, Attempt),
@@ -75,7 +81,7 @@ pub(crate) fn run_again_after_stalls<T, E>(
     }
 }
 
-/// Past the capture of the test harness, which shows nothing of tests that pass in the end.
+/// Prints past the capture of the test harness, which hides the output of tests that pass.
 fn announce(name: &str, stall: Duration, reason: &str) {
     let _unprinted = writeln!(
         std::io::stderr(),
@@ -83,7 +89,7 @@ fn announce(name: &str, stall: Duration, reason: &str) {
     );
 }
 
-/// What a panic says.
+/// Returns the message of a panic.
 pub(crate) fn message(panic: &(dyn Any + Send)) -> &str {
     match (panic.downcast_ref::<String>(), panic.downcast_ref::<&str>()) {
         (Some(message), _) => message,

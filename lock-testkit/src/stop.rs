@@ -1,24 +1,24 @@
-//! Stops a child process where it stands, and lets it go on.
+//! Stops and continues a child process.
 
 use std::process::Child;
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
-/// Stops `child` where it stands; returns when it does.
+/// Stops `child` with `SIGSTOP`; returns once it has stopped.
 pub(crate) fn freeze(child: &mut Child) {
     signal(child, Signal::STOP);
-    // Returns when the process has stopped or ended, and takes nothing from who waits for its end.
+    // Returns when the process has stopped or ended, and leaves its exit status to later waits.
     let until = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
     waitid(WaitId::Pid(Pid::from_child(child)), until).expect("it is our child");
 }
 
-/// Lets a stopped `child` go on; harmless when it is not stopped.
+/// Continues a stopped `child`; has no effect on a child that runs.
 pub(crate) fn thaw(child: &mut Child) {
     signal(child, Signal::CONT);
 }
 
 fn signal(child: &mut Child, signal: Signal) {
-    // The process id of one that has ended may be another's by now.
+    // The process id of a child that has ended may belong to another process by now.
     if let Ok(Some(status)) = child.try_wait() {
         panic!("process {} is not running any more: {status}", child.id());
     }

@@ -1,4 +1,4 @@
-//! What the author of a backend implements to have it tested.
+//! The trait that the author of a backend implements for a store under test.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,116 +8,138 @@ use lock_core::{DistributedLock, LockGuard, LockKey, LockRequest};
 
 use crate::servers::ServerProcess;
 
-/// A store under test, as the cases see it: new clients, what is left on it, and what an operator
-/// or a fault may do to it.
+/// A store under test: its clients, its contents, and the actions of operators and faults.
 ///
-/// Each case gets a store of its own, that nobody else uses meanwhile: a private server, or a
-/// namespace of a shared one. The first two methods are all that is needed; each of the others
-/// opens cases that are skipped without it, and says so in the output of the test.
+/// Each case gets a store of its own: a private server, or a namespace of a shared server. No other
+/// case uses it at the same time.
+///
+/// Only the first two methods are required. Without the other methods some cases are skipped, and
+/// the output of the tests says so.
+///
+/// The [crate documentation](crate) has an example.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
-    /// A new client of the store, as another process would be: no connection, no session and no
-    /// local state in common with the clients before.
+    /// Connects a new client that shares no connection, session or state with the clients before.
+    ///
+    /// The client represents another process.
     async fn client(&self) -> Arc<dyn DistributedLock>;
 
-    /// Everything that lock clients have on the store right now, readable for a person: holds,
-    /// places in queues, marks of waiters. Not what stays by design, such as a fencing counter.
+    /// Returns the entries of lock clients on the store, as readable text.
+    ///
+    /// These are holds, places in queues and marks of waiters, but no entries that stay by design,
+    /// such as a fencing counter.
     async fn residue(&self) -> Vec<String>;
 
-    /// Removes every hold on `key` behind the clients' backs, as an operator would, and leaves the
-    /// waiters alone. Returns whether it did. Default: cannot.
+    /// Removes every hold on `key` without its clients, as an operator would; waiters stay.
+    ///
+    /// Returns true once the holds are removed. Default: false, since the store cannot do it.
     async fn remove(&self, key: &LockKey) -> bool {
         let _ = key;
         false
     }
 
-    /// Takes the lock of `request` with a client that dies at once: from then on nobody renews or
-    /// releases it. Returns whether it did. Default: cannot.
+    /// Takes the lock of `request` with a client that dies at once, and never renews or releases
+    /// it.
     ///
-    /// A killed child process is the honest way; what such a process would have written to the
-    /// store is as good. [`crash_with_runtime`] does it where holds are renewed on the caller's
-    /// runtime.
+    /// Returns true once the lock is taken. Default: false, since the store cannot do it.
+    ///
+    /// Killing a child process is the best implementation. Writing the entries of such a process to
+    /// the store is as good. [`crash_with_runtime`] does it for clients that renew on the runtime
+    /// of the caller.
     async fn crash(&self, request: LockRequest) -> bool {
         let _ = request;
         false
     }
 
-    /// The server, where this store has one for itself that is a single process: then it can be
-    /// frozen. Default: none.
+    /// Returns the server, if the store has a private server with a single process.
+    ///
+    /// Such a store can be frozen. Default: `None`.
     fn process(&self) -> Option<&ServerProcess> {
         None
     }
 
-    /// Makes the store stop answering, without closing a connection, until [`thaw`](Self::thaw).
-    /// Returns whether it did. Default: freezes its [`process`](Self::process), if it has one.
+    /// Stops all answers of the store until [`thaw`](Self::thaw), without closing a connection.
     ///
-    /// It is called only in cases that [need](crate::Case::needs) it, so a store on a shared
-    /// server can be put on a private one for these.
+    /// Returns true once the store is frozen. Default: freezes its [`process`](Self::process), if
+    /// that is not `None`.
+    ///
+    /// Only cases that [need](crate::Case::needs) it call this method. A store on a shared server
+    /// can use a private server for them.
     async fn freeze(&self) -> bool {
         self.process().map(ServerProcess::freeze).is_some()
     }
 
-    /// Lets a frozen store go on; harmless when it is not frozen. Default: lets its
-    /// [`process`](Self::process) go on.
+    /// Makes a frozen store answer again; has no effect on a store that is not frozen.
+    ///
+    /// Default: continues its [`process`](Self::process).
     async fn thaw(&self) {
         if let Some(process) = self.process() {
             process.thaw();
         }
     }
 
-    /// Ends the server at once, as a crash does, and has the same or another one go on with all that it
-    /// had confirmed. Returns true once that one runs. Default: cannot.
+    /// Ends the server at once, as a crash does, and starts a server with all confirmed data.
     ///
-    /// It is called only in cases that [need](crate::Case::needs) it, so these can be put on a server
-    /// that keeps its data.
+    /// The new server may be the same or another server. Returns true once it runs. Default: false,
+    /// since the store cannot do it.
+    ///
+    /// Only cases that [need](crate::Case::needs) it call this method. The store can use a server
+    /// that keeps its data for them.
     async fn switch_over(&self) -> bool {
         false
     }
 
-    /// Returns what another process needs to know to connect to this store: a URL, a namespace, any text.
-    /// Default: nothing, as where a store is in the memory of this process.
+    /// Returns the text that another process needs to connect to this store, for example a URL.
     ///
-    /// The function that is named in [`roles!`](crate::roles) gets it. Write that macro at the root of the
-    /// test target.
+    /// Default: `None`, as for a store in the memory of this process.
+    ///
+    /// The function that is named in [`roles!`](crate::roles) gets the text. Write that macro at
+    /// the root of the test target.
     fn address(&self) -> Option<String> {
         None
     }
 
-    /// Returns true if the store ends a hold as soon as the connection of its holder is closed. Default: no,
-    /// a hold without a holder lasts for its ttl.
+    /// Returns true if the store ends a hold as soon as the connection of its holder is closed.
+    ///
+    /// Default: false; a hold without a holder lasts for its ttl.
     fn ends_with_connection(&self) -> bool {
         false
     }
 
-    /// Whether clients that want the same key all the time get it in turns, however often one of them asks.
-    /// Default: no, as where waiters ask now and then and whoever asks first gets it.
+    /// Returns true if clients that want the same key all the time get it in turns.
+    ///
+    /// The turns must not depend on how often a client asks. Default: false, as for a store whose
+    /// waiters poll.
     fn takes_turns(&self) -> bool {
         false
     }
 
-    /// The ttl for cases that watch a lease being renewed or lost. Default: 1 second.
+    /// Returns the ttl for cases that watch the renewal or the loss of a lease. Default: 1 second.
     ///
-    /// Shorter is faster, but a busy machine must be able to renew at a third of it. Where the
-    /// store only knows whole seconds or has a minimum, name one it can give exactly.
+    /// A shorter ttl makes the cases faster, but a busy machine must be able to renew at a third of
+    /// it. If the store has whole seconds or a minimum, return a ttl that it grants exactly.
     fn ttl(&self) -> Duration {
         Duration::from_secs(1)
     }
 
-    /// How long anything may take that takes a few round trips: an answer, a wake-up, a clean-up.
-    /// Default: 5 seconds.
+    /// Returns the time limit for an answer, a wake-up or a clean-up. Default: 5 seconds.
     ///
-    /// Cases fail when something is not done by then, so it has to suit a busy machine, and they
-    /// hold locks for 40 seconds, so it has to stay far below.
+    /// Each of these takes a few round trips. Cases fail after the limit, so it has to suit a busy
+    /// machine. It has to be far below 40 seconds, the ttl of holds that must not expire during a
+    /// case.
     fn patience(&self) -> Duration {
         Duration::from_secs(5)
     }
 }
 
-/// Takes the lock of `request` on a runtime of its own that is then dropped without releasing,
-/// which is how a client crashes whose holds are renewed on the runtime of the caller.
+/// Takes the lock of `request` on a new runtime, which is then dropped without a release.
 ///
-/// Returns whether the lock was granted. Of no use for a client whose holds are renewed elsewhere:
-/// it goes on renewing.
+/// It crashes a client that renews its holds on the runtime of the caller. Other clients continue
+/// to renew. Returns true if the lock was granted.
+///
+/// # Panics
+///
+/// If the acquisition fails with an error.
 pub async fn crash_with_runtime(locks: Arc<dyn DistributedLock>, request: LockRequest) -> bool {
     let crash = move || {
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -128,7 +150,7 @@ pub async fn crash_with_runtime(locks: Arc<dyn DistributedLock>, request: LockRe
             .block_on(locks.acquire(request))
             .expect("the client that crashes acquires");
         let granted = guard.is_some();
-        // A process that is killed runs no destructor either.
+        // A killed process runs no destructor either.
         std::mem::forget(guard);
         granted
     };

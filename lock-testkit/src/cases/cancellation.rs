@@ -1,4 +1,4 @@
-//! Whatever is dropped leaves nothing behind: acquisitions at any await.
+//! Acquisitions that are dropped at any await leave nothing behind.
 
 use std::time::Duration;
 
@@ -18,15 +18,15 @@ use crate::polls::{poll_times, poll_times_and_rest};
 /// More polls than any acquisition needs.
 pub(super) const POLLS_MAX: usize = 300;
 
-/// How long an acquisition rests between its last poll and its end.
+/// The times between the last poll of an acquisition and its end.
 const RESTS: [Duration; 3] = [
     Duration::ZERO,
     Duration::from_millis(2),
     Duration::from_millis(40),
 ];
 
-// Each goes through all polls twice: at the first use of a store much is different, such as
-// scripts that it does not know yet.
+// Each case goes through all polls twice. The first use of a store differs, for example since its
+// scripts are not loaded yet.
 
 pub(crate) async fn acquire_dropped_at_every_poll(bench: Bench) {
     drop_free_acquire(&bench, Mode::Exclusive).await;
@@ -61,7 +61,7 @@ pub(crate) async fn permit_waiting_dropped_at_every_poll(bench: Bench) {
 async fn drop_free_acquire(bench: &Bench, mode: Mode) {
     let [client, other] = bench.clients().await;
     let request = bench.request("cancelled", mode).with_wait(Wait::Forever);
-    // Dropped at once, when a driver may not even have sent the request, and when it is answered.
+    // Drop it at once, when the driver may not have sent the request, and when it is answered.
     for (polls, rest) in (0..POLLS_MAX).flat_map(|polls| RESTS.map(|rest| (polls, rest))) {
         let acquiring = client.acquire(request.clone());
         let acquired = poll_times_and_rest(acquiring, polls, bench.prompt(), rest).await;
@@ -76,13 +76,13 @@ async fn drop_free_acquire(bench: &Bench, mode: Mode) {
     panic!("not acquired after {POLLS_MAX} polls");
 }
 
-/// Drops waiters at every poll, both while the holder stays and while it goes.
+/// Drops waiters at every poll, while the holder stays and while it releases.
 async fn drop_waiting_acquire(bench: &Bench, mode: Mode) {
     let [holder, client, other] = bench.clients().await;
     let request = bench.request("cancelled", mode).with_wait(Wait::Forever);
     for (polls, rest) in (0..POLLS_MAX).flat_map(|polls| RESTS.map(|rest| (polls, rest))) {
-        // Whoever was dropped just before may come and go once more, where the store serves each
-        // connection in its own time.
+        // A waiter that was dropped just before may briefly get the lock, where the store serves
+        // each connection in its own time.
         let guard = holder.wait_for(&bench.exclusive("cancelled")).await;
         if polls < 4 {
             let waiting = client.acquire(request.clone());
@@ -130,7 +130,7 @@ pub(crate) async fn a_thousand_cancelled_acquisitions_leave_nothing(bench: Bench
                 let key = format!("cancelled/{}", random.u8(0..10));
                 let mode = modes[random.usize(0..modes.len())];
                 let limit = longest.mul_f64(random.f64());
-                // Dropped by the caller, or given up by itself.
+                // Dropped by the caller, or given up at its own limit.
                 if random.bool() {
                     let request = bench.request(&key, mode).with_wait(Wait::Forever);
                     tokio::select! {
@@ -152,7 +152,7 @@ pub(crate) async fn a_thousand_cancelled_acquisitions_leave_nothing(bench: Bench
     .await;
 }
 
-/// Lets `duration` pass, to the microsecond where a timer knows milliseconds.
+/// Waits for `duration` to the microsecond, since timers have a precision of a millisecond.
 async fn spin(duration: Duration) {
     let end = Instant::now() + duration;
     while Instant::now() < end {
@@ -160,7 +160,7 @@ async fn spin(duration: Duration) {
     }
 }
 
-/// How long taking and releasing a free lock takes.
+/// Returns the shortest time to take and release a free lock.
 async fn round_trip(bench: &Bench, client: &Client) -> Duration {
     let request = bench.exclusive("measured");
     let mut times = Vec::new();

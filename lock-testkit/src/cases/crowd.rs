@@ -1,4 +1,4 @@
-//! A crowd that waits for one key.
+//! A crowd of waiters for one key.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,8 +13,9 @@ use crate::client::{Client, release};
 use crate::eventually::within;
 use crate::join::join_all;
 
-/// How many wait until they are served, and how many only for a while.
+/// Number of waiters without a limit.
 const PATIENT: usize = 200;
+/// Number of waiters with a limit of less than half a second.
 const IMPATIENT: usize = 100;
 
 pub(crate) async fn a_crowd_is_served_or_told_busy(bench: Bench) {

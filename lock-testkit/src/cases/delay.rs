@@ -1,4 +1,4 @@
-//! What is lost stays closed for its lock delay; what is given back does not.
+//! A lost key stays closed for its lock delay; a released key does not.
 
 use std::time::Duration;
 
@@ -14,18 +14,19 @@ use crate::eventually::within;
 use crate::join::join_all;
 use crate::run::assert_refused;
 
-/// A delay that nobody could wait out without being noticed.
+/// A delay so long that a case fails if it waits for it.
 const LONG: Duration = Duration::from_secs(30);
 
-/// A request whose lock delay would hold everybody up if it were not skipped.
+/// Creates a request with a lock delay so long that a case fails if the delay is not skipped.
 fn much_delayed(bench: &Bench, key: &str, mode: Mode) -> LockRequest {
     let longest = bench.capabilities().longest_with_delay;
     let delay = LONG.min(longest.saturating_sub(bench.short()));
     bench.brief(key, mode).with_lock_delay(delay)
 }
 
-/// A request with a lock delay that lasts longer than its ttl, so that a store that only knows the ttl opens the
-/// key too early.
+/// Creates a request with a lock delay longer than its ttl.
+///
+/// A store that only knows the ttl opens the key too early.
 fn delayed(bench: &Bench, key: &str, mode: Mode) -> LockRequest {
     bench.brief(key, mode).with_lock_delay(delay(bench))
 }
@@ -57,7 +58,7 @@ pub(crate) async fn a_lost_key_stays_closed_for_its_delay(bench: Bench) {
     join_all(tasks).await;
 }
 
-/// Asserts that somebody gets in, but not before `opens`.
+/// Asserts that `client` gets the key, but not before `opens`.
 async fn opens_no_earlier(bench: &Bench, client: &Client, key: &str, opens: Instant) {
     let until = opens + bench.prompt();
     loop {
@@ -93,7 +94,7 @@ pub(crate) async fn what_was_never_held_has_no_lock_delay(bench: Bench) {
     let request = much_delayed(&bench, "never held", Mode::Exclusive);
     let mut random = bench.random(0);
     for _ in 0..20 {
-        // Given up somewhere between its first request and its answer, or just behind that.
+        // Drop the acquisition between its first request and its answer, or just after the answer.
         let acquiring = ours.acquire(request.clone().waiting_at_most(LONG));
         let given_up = timeout(Duration::from_micros(random.u64(0..3_000)), acquiring).await;
         drop(given_up);
@@ -117,13 +118,13 @@ pub(crate) async fn a_key_lost_on_a_frozen_store_stays_closed(bench: Bench) {
     if !bench.freeze().await {
         return;
     }
-    // For answers that are on their way.
+    // Wait for answers that are on their way.
     sleep(Duration::from_millis(20)).await;
     let ends = Instant::now() + guard.remaining();
     let what = "a holder told that its lock is lost";
     let reason = within(2 * bench.short(), what, guard.lost()).await;
     assert_eq!(reason, LossReason::Expired);
-    // By now it has expired where the ttl is all that counts.
+    // By now the hold has expired on a store that only knows the ttl.
     sleep(bench.short() / 4).await;
     bench.thaw().await;
     drop(guard);

@@ -1,4 +1,4 @@
-//! Whatever is dropped leaves nothing behind: guards, releases, tasks, clients and runtimes.
+//! Dropped guards, releases, tasks, clients and runtimes leave nothing behind.
 
 use std::future::pending;
 use std::time::Duration;
@@ -48,7 +48,7 @@ pub(crate) async fn a_guard_dropped_outside_a_runtime_releases(bench: Bench) {
     let request = bench.brief("carried off", Mode::Exclusive);
     let guard = client.take(&request).await;
     let dropping = tokio::task::spawn_blocking(|| {
-        // A blocking thread of the runtime is still inside it.
+        // A blocking thread of the runtime counts as inside it, so use another thread.
         std::thread::spawn(|| drop(guard)).join()
     });
     let dropped = joined(dropping.await);
@@ -64,7 +64,7 @@ pub(crate) async fn a_panic_releases(bench: Bench) {
     tasks.spawn(async move {
         let _held = guard;
         tokio::task::yield_now().await;
-        // As a panic, but without a message in the output of a test that passes.
+        // Like a panic, but without a message in the output of a test that passes.
         std::panic::resume_unwind(Box::new("the critical section panics"));
     });
     let ended = tasks.join_next().await.expect("one task");
@@ -96,7 +96,7 @@ pub(crate) async fn a_client_dropped_after_its_guard_releases(bench: Bench) {
     for _ in 0..10 {
         let client = bench.client().await;
         let guard = client.take(&bench.exclusive("left")).await;
-        // The release is under way while the last handle of its client goes.
+        // The release is under way while the last handle of its client is dropped.
         drop(guard);
         drop(client);
         let what = "free after guard and client were dropped";
@@ -144,7 +144,7 @@ pub(crate) async fn a_guard_outlives_its_runtime(bench: Bench) {
         runtime.block_on(acquiring).expect("it is free")
     });
     let guard = joined(living.await);
-    // Whether it is still renewed depends on where that is done. Either way it tells the truth.
+    // The client may or may not renew on another runtime. In either case the guard has to be right.
     let limit = bench.short() + Duration::from_millis(500);
     match timeout(limit, guard.lost()).await {
         Ok(reason) => assert_eq!(reason, LossReason::Expired),
@@ -156,7 +156,7 @@ pub(crate) async fn a_guard_outlives_its_runtime(bench: Bench) {
     assert_free_after(&bench, &other, &request, "a guard outlived its runtime").await;
 }
 
-/// Runs `work` on a runtime of its own, and shuts that down in the middle of it.
+/// Runs `work` on a new runtime, and shuts the runtime down while `work` runs.
 async fn shut_down_with(work: impl Future<Output = ()> + Send + 'static) {
     let living = tokio::task::spawn_blocking(|| {
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -170,7 +170,7 @@ async fn shut_down_with(work: impl Future<Output = ()> + Send + 'static) {
     joined(living.await);
 }
 
-/// Asserts that the lock becomes free, if not at once then by its ttl.
+/// Asserts that the lock becomes free at once, or by its ttl.
 async fn assert_free_after(bench: &Bench, client: &Client, request: &LockRequest, what: &str) {
     let limit = request.ttl() + bench.prompt();
     let waiting = client.acquire(request.clone().with_wait(Wait::Forever));

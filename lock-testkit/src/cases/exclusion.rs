@@ -1,4 +1,4 @@
-//! Nobody holds what someone else holds.
+//! A held lock is refused to all other claims.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,7 +47,7 @@ pub(crate) async fn critical_sections_never_overlap(bench: Bench) {
         tasks.spawn(async move {
             let mut grants = 0;
             for round in 0..ROUNDS {
-                // All at once at a lock that is free, where looking and taking must be one.
+                // All tasks request a free lock at once, so checking and taking must be atomic.
                 start.wait().await;
                 let waits = (task + round) % 2 == 0;
                 let wait = if waits { Wait::Forever } else { Wait::No };
@@ -180,7 +180,7 @@ pub(crate) async fn late_releases_free_nobody_else(bench: Bench) {
     let request = bench.exclusive("handed over");
     for round in 0..30 {
         let guard = ours.take(&request).await;
-        // Dropped unpolled, dropped at an await, and not waited for at all.
+        // The release is dropped unpolled, dropped at an await, or left to the background.
         match round % 3 {
             0 => drop(guard.release()),
             1 => drop(poll_times(guard.release(), 1, bench.prompt()).await),

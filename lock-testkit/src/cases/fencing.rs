@@ -45,7 +45,7 @@ pub(crate) async fn tokens_grow_over_clients(bench: Bench) {
 pub(crate) async fn tokens_grow_over_new_clients(bench: Bench) {
     let mut tokens = Tokens::default();
     for _ in 0..10 {
-        // The one before is gone by now, and with it whatever it remembered.
+        // The client before is gone by now, and its local state with it.
         let client = bench.client().await;
         let guard = client.take(&bench.exclusive("counted")).await;
         tokens.add(&guard);
@@ -59,7 +59,6 @@ pub(crate) async fn tokens_grow_over_modes(bench: Bench) {
     for round in 0..4 {
         for mode in bench.modes() {
             let mut guards = Vec::new();
-            // As many at once as the mode allows.
             for client in &clients[..if mode == Mode::Exclusive { 1 } else { 2 }] {
                 let guard = client.wait_for(&bench.request("counted", mode)).await;
                 tokens.add(&guard);
@@ -82,7 +81,7 @@ pub(crate) async fn tokens_grow_under_contention(bench: Bench) {
         tasks.spawn(async move {
             for _ in 0..8 {
                 let guard = client.acquire(request.clone()).await.expect("no end");
-                // Another task's failure is its own.
+                // Ignore that another task has panicked: its failure is reported on its own.
                 locked(&tokens).add(&guard);
                 tokio::task::yield_now().await;
             }

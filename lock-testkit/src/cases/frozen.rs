@@ -1,5 +1,6 @@
-//! The store stops answering: holders are told before anyone else can get in, nobody hangs, and
-//! nothing is left once it answers again.
+//! A store that stops answering, and answers again after a thaw.
+//!
+//! Holders learn of their loss before another claim is granted, no call hangs, and nothing is left.
 
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use crate::bench::Bench;
 use crate::client::{Client, SETTLE, Waiting, keeps_waiting, release};
 use crate::eventually::within;
 
-/// What a timer may be late by on a busy machine. Reading a clock cannot be late.
+/// Maximum delay of a timer on a busy machine. Reading a clock has no delay.
 const TIMER_DELAY: Duration = Duration::from_millis(250);
 
 pub(crate) async fn a_frozen_store_ends_holds_in_time(bench: Bench) {
@@ -30,7 +31,7 @@ pub(crate) async fn a_frozen_store_ends_holds_in_time(bench: Bench) {
     if !bench.freeze().await {
         return;
     }
-    // Whatever is confirmed from now on was sent before.
+    // Every renewal that is confirmed from now on was sent before.
     let last_sent = Instant::now();
     for (guard, remaining) in guards.iter().zip(remaining) {
         let reason = lost_in_time(guard, last_sent + ttl).await;
@@ -53,7 +54,7 @@ pub(crate) async fn a_frozen_store_ends_holds_in_time(bench: Bench) {
     }
 }
 
-/// Waits for the loss of a hold that may not be held any more at `end`.
+/// Waits for the loss of a hold that must not be held after `end`.
 async fn lost_in_time(guard: &LockGuard, end: Instant) -> LossReason {
     let mut lost = std::pin::pin!(guard.lost());
     loop {
@@ -115,8 +116,9 @@ pub(crate) async fn a_short_freeze_loses_nothing(bench: Bench) {
     let [ours, theirs] = bench.clients().await;
     let request = bench.brief("kept", Mode::Exclusive);
     let guard = ours.take(&request).await;
-    // What counts, which may be less than the ttl. It is renewed every third of that, so more than half of it remains
-    // at any time: enough for the freeze, and for a busy store to answer again.
+    // The remaining time counts, which may be less than the ttl. Renewals come every third of it,
+    // so more than half remains at any time. That suffices for the freeze, and for a busy store to
+    // answer again.
     let freeze = guard.remaining() * 2 / 5;
     let mut random = bench.random(0);
     for _ in 0..3 {
@@ -160,7 +162,7 @@ pub(crate) async fn everything_works_after_a_thaw(bench: Bench) {
     }
 }
 
-/// Acquires, trying again whenever the store cannot be reached.
+/// Acquires a lock, and tries again while the store is unreachable.
 async fn persist(client: &Client, bench: &Bench, key: &str) -> LockGuard {
     let locks = client.locks();
     loop {
@@ -176,7 +178,7 @@ async fn persist(client: &Client, bench: &Bench, key: &str) -> LockGuard {
 pub(crate) async fn waits_end_on_a_frozen_store(bench: Bench) {
     const LIMIT: Duration = Duration::from_millis(300);
     let client = bench.client().await;
-    // So that it is not about connecting.
+    // Connect before the freeze, so that the case is not about connecting.
     drop(client.take(&bench.exclusive("warm")).await);
     let locks = client.locks();
     if !bench.freeze().await {
@@ -217,7 +219,7 @@ pub(crate) async fn what_is_dropped_on_a_frozen_store_is_undone(bench: Bench) {
     );
     acquiring.shutdown().await;
     bench.thaw().await;
-    // Until the last request that was on its way has arrived.
+    // Wait until the last request that was on its way has arrived.
     sleep(Duration::from_millis(200)).await;
     bench.nothing_is_left().await;
 }

@@ -1,4 +1,4 @@
-//! Holds are renewed while they are held, and not a moment longer.
+//! Holds are renewed while they are held, and no longer.
 
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ pub(crate) async fn many_holds_are_renewed_together(bench: Bench) {
 pub(crate) async fn a_short_lease_beside_long_ones_is_renewed(bench: Bench) {
     let client = bench.client().await;
     let first = client.take(&bench.exclusive("long")).await;
-    // By now the keeper has made its plans for the long one.
+    // By now the keeper has scheduled the renewals of the long hold.
     sleep(bench.short() / 10).await;
     let guards = [
         first,
@@ -95,14 +95,14 @@ async fn stay_held(bench: &Bench, guards: &[LockGuard], duration: Duration) {
 pub(crate) async fn nothing_is_renewed_after_its_release(bench: Bench) {
     let client = bench.client().await;
     let mut random = bench.random(0);
-    // So long that a hold which comes back does not expire before it is seen.
+    // With this ttl, a hold that comes back does not expire before the case sees it.
     let ttl = 3 * bench.short();
     let mut guards = Vec::new();
     for number in 0..30 {
         let request = bench.exclusive(&format!("released/{number}")).with_ttl(ttl);
         guards.push(client.take(&request).await);
     }
-    // One after the other around the time when they are renewed.
+    // Release one after the other around the time of the renewals.
     sleep(ttl * 3 / 10).await;
     for guard in guards {
         if random.bool() {
@@ -151,7 +151,7 @@ pub(crate) async fn a_blocked_runtime_is_not_deceived(bench: Bench) {
         let guard = runtime.block_on(acquiring).expect("it is free");
         took.send(()).expect("the case waits");
         runtime.block_on(async { block_thread(ttl * 3 / 2) });
-        // The very first look has to tell.
+        // The very first check has to be right.
         let held = guard.is_held();
         if !held {
             let what = "a blocked holder told of its loss";
@@ -163,7 +163,7 @@ pub(crate) async fn a_blocked_runtime_is_not_deceived(bench: Bench) {
     taken.await.expect("it is taken");
     sleep(ttl * 6 / 5).await;
     let overtaker = theirs.try_take(&request).await;
-    // Declared in this order, so that the guard goes first even if the assertion fails.
+    // Declared in this order, so that the guard is dropped first even if the assertion fails.
     let (runtime, held, guard) = joined(blocked.await);
     assert_excluded!(
         !held || overtaker.is_none(),
@@ -177,7 +177,8 @@ pub(crate) async fn every_declared_ttl_can_be_had(bench: Bench) {
     let locks = bench.client().await.locks();
     let range = bench.capabilities().ttl.clone();
     for ttl in [*range.start(), *range.end()] {
-        // The shortest may be over before the answer is there, so it may take several attempts.
+        // The shortest ttl may be over before the answer arrives, so several attempts may be
+        // needed.
         let request = bench
             .exclusive("ttl")
             .with_ttl(ttl)

@@ -1,4 +1,4 @@
-//! The cases: one module a group, one function a case.
+//! The cases: a module for each group, a function for each case.
 
 pub(crate) mod cancellation;
 mod crowd;

@@ -1,4 +1,4 @@
-//! Modes beside each other.
+//! Several modes on one key.
 
 use std::sync::Arc;
 
@@ -71,7 +71,7 @@ pub(crate) async fn mixed_modes_never_conflict(bench: Bench) {
     .await;
 }
 
-/// Lets six waiters in by releasing what is in their way, one after the other, and keeps them in.
+/// Asserts that six waiters hold together after the guards `in_the_way` are released one by one.
 pub(super) async fn all_enter_together(
     bench: &Bench,
     clients: &[Client],

@@ -1,10 +1,11 @@
-//! Names that a store may mix up or choke on.
+//! Names that a store may confuse or fail on.
 
-/// Names that all differ, and that some store, encoder or collation somewhere takes for another of
-/// them, for a pattern, a path or a command.
+/// Returns different names that a store, an encoder or a collation may confuse.
+///
+/// A store may also take some of them for a pattern, a path or a command.
 pub(super) fn odd_names() -> Vec<String> {
     let mut names: Vec<String> = ODD_NAMES.iter().map(|name| (*name).to_owned()).collect();
-    // Longest names, that differ in the last byte or in the length only.
+    // The longest names, which differ in the last byte or in the length only.
     names.extend([
         "x".repeat(255),
         format!("{}y", "x".repeat(254)),
@@ -18,7 +19,7 @@ pub(super) fn odd_names() -> Vec<String> {
 }
 
 const ODD_NAMES: &[&str] = &[
-    // Case, also where it is not one letter for one letter.
+    // Upper and lower case, also where they differ in length.
     "a",
     "A",
     "ß",
@@ -31,7 +32,7 @@ const ODD_NAMES: &[&str] = &[
     "K",
     "\u{212A}",
     "k",
-    // Space, and what looks like it or like nothing.
+    // Spaces, and characters that look like a space or are invisible.
     "a ",
     " a",
     "a  ",
@@ -74,7 +75,7 @@ const ODD_NAMES: &[&str] = &[
     "\n",
     "\u{7F}",
     "\u{1B}[0m",
-    // What Redis takes for a hash tag or a pattern.
+    // Hash tags and patterns of Redis.
     "{}",
     "{",
     "}",
@@ -88,7 +89,7 @@ const ODD_NAMES: &[&str] = &[
     "[a]",
     "[^a]",
     "a[b",
-    // Joined names.
+    // Separators.
     "a:b",
     "a:b:c",
     ":a",
@@ -120,7 +121,7 @@ const ODD_NAMES: &[&str] = &[
     "$1",
     "a_b",
     "a%b",
-    // What a queue's own nodes are called.
+    // Names of the nodes of a queue.
     "lock-0000000001",
     "_c_00000000-0000-0000-0000-000000000000-lock-0000000001",
     "a-lock-",

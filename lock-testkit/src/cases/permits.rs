@@ -1,4 +1,4 @@
-//! Permits: as many as their number says.
+//! Permits: as many as their number allows.
 
 use std::time::Duration;
 

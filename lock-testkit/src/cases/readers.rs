@@ -24,7 +24,7 @@ pub(crate) async fn readers_share(bench: Bench) {
         guards.push(guard);
     }
     assert!(guards.iter().all(LockGuard::is_held));
-    // One that goes takes nobody along.
+    // The release of one reader does not end the holds of other readers.
     release(guards.swap_remove(4)).await;
     let write = bench.exclusive("read");
     clients[0]
@@ -74,7 +74,7 @@ pub(crate) async fn a_writer_is_served_while_readers_come_and_go(bench: Bench) {
         tasks.spawn(async move {
             while !stop.load(Ordering::Relaxed) {
                 let guard = readers.acquire(request.clone()).await;
-                // Of different length, so that they hardly ever are all gone at once.
+                // The holds differ in length, so that there is almost always a reader.
                 sleep(Duration::from_millis(random.u64(5..40))).await;
                 drop(guard);
             }
@@ -94,7 +94,7 @@ pub(crate) async fn a_crashed_reader_frees_only_itself(bench: Bench) {
     if !bench.crash(bench.brief("read", Mode::Shared)).await {
         return;
     }
-    // It needs no renewal, which a machine that stands still may prevent.
+    // This hold needs no renewal, which a stall of the machine may prevent.
     let living = reader.take(&bench.request("read", Mode::Shared)).await;
     let mut waiting = writer.line_up(&bench.exclusive("read")).await;
     keeps_waiting(&mut waiting, bench.short() * 2).await;

@@ -1,4 +1,4 @@
-//! An operator removes the hold: nobody can know beforehand, but the holder is told soon.
+//! An operator removes a hold: no guard can know it at once, but the holder learns of it soon.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::client::release;
 use crate::eventually::within;
 use crate::join::join_all;
 
-/// A renewal interval, and time for a busy machine to get round to it.
+/// Returns a renewal interval, plus time for a busy machine to renew.
 fn notice(bench: &Bench) -> Duration {
     bench.short() / 3 + Duration::from_millis(500)
 }
@@ -50,7 +50,7 @@ pub(crate) async fn every_watcher_hears_of_a_loss(bench: Bench) {
     let what = "all of 16 watchers told of the loss";
     let reasons = within(notice(&bench), what, join_all(tasks)).await;
     assert_eq!(reasons, [LossReason::Removed; 16]);
-    // Whoever asks later is told the same, and a new holder changes nothing.
+    // A later call returns the same reason, and a new holder changes nothing.
     let next = client.wait_for(&bench.exclusive("removed")).await;
     for _ in 0..2 {
         assert_eq!(guard.lost().await, LossReason::Removed);

@@ -1,4 +1,4 @@
-//! Nothing piles up on the store.
+//! Used keys leave nothing on the store.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::client::{Client, release};
 use crate::eventually::{becomes_true, within};
 use crate::join::join_all;
 
-/// About the store under test: if it did not show holds, every other case would see nothing left.
+/// Checks the store under test: if it hides holds, every other case finds an empty store.
 pub(crate) async fn holds_are_seen(bench: Bench) {
     let client = bench.client().await;
     for mode in bench.modes() {
@@ -80,7 +80,7 @@ pub(crate) async fn given_up_waits_leave_nothing(bench: Bench) {
             "besides the hold, waiters left {left:?}"
         );
         drop(guard);
-        // Whoever comes next must not stand behind a waiter that has gone.
+        // The next claim must not wait behind a waiter that is gone.
         let next = theirs.wait_for(&bench.exclusive("held")).await;
         release(next).await;
     }

@@ -1,4 +1,4 @@
-//! A client that is shut down leaves nothing behind and does nothing any more.
+//! A client that is shut down leaves nothing behind, and sends nothing any more.
 
 use std::time::Duration;
 
@@ -44,10 +44,10 @@ pub(crate) async fn a_shutdown_gives_everything_back(bench: Bench) {
             "{guard:?} says it is held after a shutdown"
         );
         assert_eq!(guard.lost().await, LossReason::Closed, "{guard:?}");
-        // The shutdown has confirmed it, so there is nothing to wait for.
+        // The shutdown has confirmed the release, so the key is free at once.
         release(theirs.take(request).await).await;
     }
-    // What the application does with its guards later disturbs nobody.
+    // Later drops of the guards of the ended client do not affect other clients.
     let (ended, request) = guards.pop().expect("one of each mode");
     let next = theirs.take(&request).await;
     drop((guards, ended));
@@ -70,7 +70,7 @@ pub(crate) async fn a_thousand_holds_are_shut_down_together(bench: Bench) {
                 .exclusive(&format!("one of many/{number}"))
                 .with_wait(Wait::Forever),
         );
-        // All of them together have the limit below.
+        // The limit below is for all of them together.
         takes.spawn(async move { client.acquire(request).await.expect("it is free") });
     }
     let guards = within(
@@ -102,7 +102,7 @@ pub(crate) async fn a_shutdown_cuts_acquisitions_off(bench: Bench) {
         let limit = Duration::from_secs(30);
         waits.spawn(waiting(bench.exclusive("held").waiting_at_most(limit)));
     }
-    // In line, as far as that can be told from outside.
+    // The waiters are in the queue, as far as a test can observe that.
     assert!(timeout(SETTLE, waits.join_next()).await.is_err());
     shut_down(&ours, &bench).await;
     let outcomes = within(bench.prompt(), "the end of 40 waits", join_all(waits)).await;

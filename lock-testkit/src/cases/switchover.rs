@@ -1,4 +1,4 @@
-//! The server ends at once, and another one goes on with all that it had confirmed.
+//! The server ends at once, and another server continues with all confirmed data.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::client::{Client, SETTLE, Waiting, keeps_waiting, release};
 use crate::eventually::{eventually, within};
 use crate::join::join_all;
 
-/// How late a holder may hear that its hold ended with its connection.
+/// Maximum delay until a holder learns that its hold ended with its connection.
 const HEARS_WITHIN: Duration = Duration::from_secs(1);
 
 pub(crate) async fn a_switchover_leaves_one_holder_and_serves_the_waiter(bench: Bench) {
@@ -27,7 +27,7 @@ pub(crate) async fn a_switchover_leaves_one_holder_and_serves_the_waiter(bench: 
     if !bench.switch_over().await {
         return;
     }
-    // What was confirmed before counts no longer than until then.
+    // Confirmations from before the switchover count until this time at most.
     let confirmed_until = Instant::now() + held.remaining();
     let limit = bench.short() + 2 * bench.prompt();
     let trying = persist(other, request.clone().with_wait(Wait::No));
@@ -35,7 +35,7 @@ pub(crate) async fn a_switchover_leaves_one_holder_and_serves_the_waiter(bench: 
         ends_behind(&bench, &held, &beside).await;
         release(beside).await;
     }
-    // Either it is renewed on the next server, or its holder is told that it is not.
+    // Either the next server renews the hold, or its holder learns of the loss.
     let settled = || async {
         let until = Instant::now() + held.remaining();
         !held.is_held() || until > confirmed_until + Duration::from_millis(20)
@@ -54,8 +54,9 @@ pub(crate) async fn a_switchover_leaves_one_holder_and_serves_the_waiter(bench: 
     release(next).await;
 }
 
-/// Asserts that a holder is told no later than the next client gets in; where holds end with their connections, soon
-/// after.
+/// Asserts that a holder learns of its loss no later than the next client is granted the lock.
+///
+/// Where holds end with their connections, it learns of the loss soon afterwards.
 async fn ends_behind(bench: &Bench, held: &LockGuard, beside: &LockGuard) {
     if bench.ends_with_connection() {
         let told = || async { !held.is_held() };
@@ -69,7 +70,7 @@ async fn ends_behind(bench: &Bench, held: &LockGuard, beside: &LockGuard) {
     assert_excluded!(!held.is_held(), "{beside:?} beside {held:?}");
 }
 
-/// Acquires, trying again whenever the store cannot be reached.
+/// Acquires a lock, and tries again while the store is unreachable.
 async fn persist(client: Client, request: LockRequest) -> Option<LockGuard> {
     loop {
         match client.locks().acquire(request.clone()).await {

@@ -1,4 +1,4 @@
-//! Clients that want the same key all the time, in the same mode and in others, take turns.
+//! Clients that want the same key all the time, in any modes, take turns.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,14 +13,15 @@ use crate::bench::{Bench, permit};
 use crate::client::release;
 use crate::eventually::{eventually, within};
 
-/// Enough that chance alone does not give them all in time.
+/// So many turns that chance alone does not grant all of them in time.
 const TURNS: u64 = 10;
 
-/// How long the busy client holds: far longer than the key is free in between.
+/// The time for which the busy client holds: far longer than the key is free in between.
 const BUSY: Duration = Duration::from_millis(20);
 
-/// While tasks of one client take the key again and again, another client gets it soon each time that it
-/// wants it, and the first one gets on, too.
+/// Asserts that a client soon gets a key that tasks of another client take again and again.
+///
+/// Both clients have to make progress.
 async fn take_turns(bench: &Bench, busy: LockRequest, tasks: usize, other: LockRequest) {
     let [busy_client, patient] = bench.clients().await;
     let (grants, mut running) = (Arc::<AtomicU64>::default(), JoinSet::new());
@@ -81,7 +82,7 @@ pub(crate) async fn permits_and_writers_take_turns(bench: Bench) {
     take_turns(&bench, bench.exclusive("k"), 1, permits()).await;
 }
 
-/// Its wait ends, and whoever else waits gets in beside the holder.
+/// Asserts that a claim is granted beside a holder after the wait of a writer has ended.
 async fn goes(bench: &Bench, beside: LockRequest) {
     let [holder, writer, other] = bench.clients().await;
     let held = holder.take(&beside).await;

@@ -1,4 +1,4 @@
-//! Waiters are let go in time, and served in order.
+//! Waiters end in time, and are served in order.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -56,7 +56,7 @@ pub(crate) async fn a_limited_wait_ends_in_time(bench: Bench) {
         );
         excesses.push(took.saturating_sub(LIMIT));
     }
-    // The machine may be busy for one of them.
+    // The machine may be busy during one of the waits.
     let best = excesses.iter().min().expect("three");
     assert!(
         *best < Duration::from_millis(200),
@@ -67,7 +67,7 @@ pub(crate) async fn a_limited_wait_ends_in_time(bench: Bench) {
 
 pub(crate) async fn a_very_long_wait_is_a_wait(bench: Bench) {
     let [ours, theirs] = bench.clients().await;
-    // A little over what fits in milliseconds and in seconds of 31 and 32 bits, and over any clock.
+    // Just above the range of 31 and 32 bits for milliseconds and seconds, and above any clock.
     let bits = [1 << 31, 1 << 32].map(|bits| bits + 10);
     let limits = bits.map(Duration::from_millis).into_iter();
     let limits = limits.chain(bits.map(Duration::from_secs));
@@ -95,7 +95,7 @@ pub(crate) async fn a_wait_outlasts_its_ttl(bench: Bench) {
             release(guard).await;
             let what = "a waiter served that waited for longer than its ttl";
             let next = theirs.served(waiting, what).await;
-            // What it is granted is as good as new.
+            // The grant is as good as a grant without a wait.
             let left = next.remaining();
             assert!(left > bench.short() / 3, "only {left:?} remain at once");
             sleep(bench.short() / 2).await;
@@ -184,7 +184,7 @@ pub(crate) async fn a_waiter_blocks_no_other_key(bench: Bench) {
         let free = theirs.take(&request).await;
         release(free).await;
     }
-    // Nor one that is waited for itself: many, in case that keys share a bucket somewhere.
+    // Waiters of other keys are not blocked either. Use many keys, since keys may share a bucket.
     let (mut others, mut tasks) = (Vec::new(), JoinSet::new());
     for letter in 'a'..='z' {
         let request = bench.exclusive(&format!("awaited/{letter}"));
@@ -227,7 +227,7 @@ pub(crate) async fn a_try_waits_for_a_release_of_its_own_client(bench: Bench) {
                     client.try_take(&free).await
                 }
                 2 => {
-                    // In the order in which they are written, so the release has begun before.
+                    // The futures are polled in this order, so the release begins first.
                     tokio::join!(release(guard), client.try_take(&free)).1
                 }
                 _ => {

@@ -1,4 +1,4 @@
-//! Whatever frees a lock wakes the next waiter.
+//! Every way to free a lock wakes the next waiter.
 
 use std::time::Duration;
 
@@ -29,8 +29,8 @@ pub(crate) async fn a_release_wakes_the_waiter(bench: Bench) {
     }
     delays.sort_unstable();
     takes.sort_unstable();
-    // Half of them would be slow if the waiter polled; a busy machine makes one or another slow, and
-    // a very busy one everything.
+    // Half of the delays would be long if the waiter polled. A busy machine makes some of them
+    // long, and a very busy machine makes all of them long.
     if bench.capabilities().push {
         assert!(
             delays[4] < Duration::from_millis(100) + 5 * takes[4],
@@ -73,7 +73,8 @@ pub(crate) async fn cancelled_waiters_pass_the_wake_up_on(bench: Bench) {
             release(guard).await;
         } else {
             release(guard).await;
-            // Woken or about to be, and gone before, while or after it takes the lock.
+            // The waiter is woken or about to be, and is dropped before, while or after it takes
+            // the lock.
             drop(poll_times(&mut cancelled, polls, Duration::from_millis(20)).await);
             drop(cancelled);
         }
@@ -85,7 +86,7 @@ pub(crate) async fn cancelled_waiters_pass_the_wake_up_on(bench: Bench) {
 pub(crate) async fn a_removal_wakes_the_waiter(bench: Bench) {
     let [ours, theirs] = bench.clients().await;
     let key = "removed";
-    // Without a push only the expiry that it knew of wakes the waiter.
+    // Without a push, only the expiry that the waiter knows of wakes it.
     let request = if bench.capabilities().push {
         bench.exclusive(key)
     } else {
@@ -118,8 +119,11 @@ pub(crate) async fn a_crash_is_waited_out(bench: Bench) {
     drop(guard);
 }
 
-/// Two clients pass a lock to and fro so fast that releases fall into every gap between looking and
-/// listening. No more than two, or the next one's release would make up for a wake-up that is lost.
+/// Passes a lock between two clients so fast that releases hit every gap of their waits.
+///
+/// A gap is a moment between a check of the key and the subscription to its changes.
+///
+/// With a third client, its release would make up for a lost wake-up.
 pub(crate) async fn no_wake_up_is_lost(bench: Bench) {
     const ROUNDS: u32 = 200;
     const SLOW: Duration = Duration::from_millis(500);
@@ -144,7 +148,7 @@ pub(crate) async fn no_wake_up_is_lost(bench: Bench) {
     let what = "a lock passed to and fro 400 times";
     let slow = within(12 * bench.prompt(), what, join_all(tasks)).await;
     let slow = slow.concat();
-    // One or another is the machine's.
+    // The machine may cause a few slow waits.
     assert!(
         slow.len() < 4,
         "{} of 400 waits went on until something else than a wake-up ended them: {slow:?}",
@@ -152,7 +156,7 @@ pub(crate) async fn no_wake_up_is_lost(bench: Bench) {
     );
 }
 
-/// Does next to nothing, for as long as one step of a client or several may take.
+/// Waits for a short time, as long as one or several steps of a client may take.
 async fn dawdle(random: &mut fastrand::Rng) {
     if random.u8(..) < 32 {
         sleep(Duration::from_micros(random.u64(..2_000))).await;

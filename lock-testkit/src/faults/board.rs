@@ -1,4 +1,4 @@
-//! What the test and the proxy's thread share: the rules, and the connections there were.
+//! The state that the test and the thread of the proxy share: the rules and the connections.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -11,7 +11,7 @@ use super::rules::{Fault, Rule, Rules, Way, Which};
 pub(super) struct Board {
     rules: Mutex<Rules>,
     connections: Mutex<Vec<Arc<Connection>>>,
-    /// Tells everybody to look at the board again.
+    /// Notifies the tasks of the proxy to read the board again.
     changed: watch::Sender<()>,
 }
 
@@ -23,7 +23,7 @@ impl Board {
         connection
     }
 
-    /// The chosen connections there have been so far.
+    /// Returns the chosen connections so far, closed connections included.
     pub(super) fn chosen(&self, which: &Which) -> Vec<Arc<Connection>> {
         let connections = locked(&self.connections);
         let chosen = connections.iter().filter(|connection| which.is(connection));
@@ -43,7 +43,6 @@ impl Board {
         locked(&self.rules).strike_off(rule.number)
     }
 
-    /// Closes the chosen connections that are open now.
     pub(super) fn end(&self, which: &Which, end: End) {
         self.chosen(which)
             .iter()
@@ -51,7 +50,6 @@ impl Board {
         self.changed.send_replace(());
     }
 
-    /// Ends these ways of the chosen connections that are open now.
     pub(super) fn end_ways(&self, which: &Which, ways: &[Way]) {
         for connection in self.chosen(which) {
             ways.iter().for_each(|way| connection.end_one_way(*way));

@@ -1,19 +1,18 @@
-//! One connection through the proxy, as far as the test can see it.
+//! A connection through the proxy, as far as a test can observe it.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::rules::Way;
 
-/// How much of what a client sends first is kept to know the connection by.
+/// Number of bytes kept from the start of the client's stream, to identify the connection.
 const OPENING: usize = 4096;
 
-/// How a connection is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     /// In order (FIN).
     Cut,
-    /// As by a host that knows nothing of it any more (RST).
+    /// As by a host that does not know the connection any more (RST).
     Reset,
 }
 
@@ -23,9 +22,9 @@ pub(super) struct Connection {
     opening: Mutex<Vec<u8>>,
     to_server: AtomicUsize,
     to_client: AtomicUsize,
-    /// How it is to be closed.
+    /// Set once the connection is to be closed.
     end: Mutex<Option<End>>,
-    /// Whether its bytes end on the way to the server, and to the client.
+    /// True once the stream to the server, or to the client, has to end.
     ended: [AtomicBool; 2],
     closed: AtomicBool,
 }
@@ -43,7 +42,7 @@ impl Connection {
         }
     }
 
-    /// Takes note of bytes that came in, whatever becomes of them.
+    /// Notes bytes that were received, whether or not they are forwarded.
     pub(super) fn came(&self, way: Way, bytes: &[u8]) {
         self.counter(way).fetch_add(bytes.len(), Ordering::Relaxed);
         if way == Way::ToServer {
@@ -64,13 +63,13 @@ impl Connection {
         }
     }
 
-    /// Whether `mark` is in what its client sent first.
+    /// Returns true if `mark` is among the first bytes that the client sent.
     pub(super) fn opened_with(&self, mark: &[u8]) -> bool {
         let opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
         opening.windows(mark.len().max(1)).any(|part| part == mark)
     }
 
-    /// Says how it is to be closed; the first word stays.
+    /// Notes how the connection is to be closed; only the first call counts.
     pub(super) fn end_by(&self, end: End) {
         self.end
             .lock()
@@ -82,7 +81,7 @@ impl Connection {
         *self.end.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says that nothing travels this way any more, which the other end is told.
+    /// Notes that the stream in this direction ends, so that its receiver sees the end.
     pub(super) fn end_one_way(&self, way: Way) {
         self.ended[way as usize].store(true, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! What a test says of chosen connections.
+//! The faults that a test sets on chosen connections.
 
 use std::time::Duration;
 
@@ -6,12 +6,24 @@ use super::board::Board;
 use super::connection::End;
 use super::rules::{After, BOTH_WAYS, Fault, Way, Which};
 
-/// Chosen connections through a [`Proxy`](super::Proxy), and which way their bytes go: both, until
-/// [`to_server`](Self::to_server) or [`to_client`](Self::to_client) says otherwise.
+/// Chosen connections through a [`Proxy`](super::Proxy), with the direction of the affected bytes.
 ///
-/// What is said is in force when the call returns, also for connections that are opened later, and
-/// stays so until something else is said of the same choice, or of [`all`](super::Proxy::all). Where
-/// choices overlap, the latest word counts.
+/// Faults affect both directions, unless [`to_server`](Self::to_server) or
+/// [`to_client`](Self::to_client) restricts them.
+///
+/// A fault is in force when the call returns, also for connections that are opened later. It stays
+/// until another fault is set for the same choice, or for [`all`](super::Proxy::all). If choices
+/// overlap, the latest fault counts.
+///
+/// ```no_run
+/// use lock_testkit::faults::Proxy;
+///
+/// let proxy = Proxy::before(6379);
+/// let replies = proxy.all().to_client();
+/// replies.hold();
+/// println!("{} bytes of replies so far", replies.bytes());
+/// replies.pass();
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "say what happens to them"]
 pub struct Connections<'a> {
@@ -29,84 +41,91 @@ impl<'a> Connections<'a> {
         }
     }
 
-    /// Only what travels to the server.
+    /// Restricts the choice to bytes that travel to the server.
     pub fn to_server(mut self) -> Self {
         self.ways = &[Way::ToServer];
         self
     }
 
-    /// Only what travels to the client.
+    /// Restricts the choice to bytes that travel to the client.
     pub fn to_client(mut self) -> Self {
         self.ways = &[Way::ToClient];
         self
     }
 
-    /// Forwards everything at once, as it was in the beginning. What was [held](Self::hold) arrives
-    /// now, in order; a connection on which something was [lost](Self::lose) is reset, since what
-    /// comes next would make no sense to the other end.
+    /// Forwards all bytes at once, as the proxy does at first.
+    ///
+    /// [Held](Self::hold) bytes arrive now, in order. A connection that has [lost](Self::lose)
+    /// bytes is reset, since the rest of its stream makes no sense to the receiver.
     pub fn pass(&self) {
         self.set(Fault::Pass);
     }
 
-    /// Forwards everything `delay` later, in order. Requests that overlap are delayed together, not
-    /// one after the other.
+    /// Forwards all bytes `delay` later, in order.
+    ///
+    /// Requests that overlap are delayed together, not one after the other.
     pub fn delay(&self, delay: Duration) {
         self.set(Fault::Delay(delay));
     }
 
-    /// Goes silent: nothing arrives and nothing is closed, also what either end closes. New
-    /// connections are accepted and stall. What is sent meanwhile waits for [`pass`](Self::pass).
+    /// Holds all bytes back, and does not pass on when an end closes the connection.
+    ///
+    /// New connections are accepted and stall. Held bytes wait for [`pass`](Self::pass).
     pub fn hold(&self) {
         self.set(Fault::Hold);
     }
 
-    /// Goes silent like [`hold`](Self::hold), but what is sent meanwhile, or is held already, never
-    /// arrives.
+    /// Drops all bytes, including held bytes; otherwise silent like [`hold`](Self::hold).
     pub fn lose(&self) {
         self.set(Fault::Lose);
     }
 
-    /// Once: forwards the request, loses the server's next bytes to one of these connections, and
-    /// then cuts that connection. All others, and new ones, are left alone.
+    /// Drops the next reply on one of the connections, and then cuts that connection, once.
+    ///
+    /// The request is forwarded. All other connections are left alone.
     pub fn lose_next_reply_and_cut(&self) {
         self.lose_next(After::Cut);
     }
 
-    /// Once: forwards the request, loses the server's next bytes to one of these connections, and
-    /// from then on everything that travels on that connection.
+    /// Drops the next reply on one of the connections, and then all its bytes, once.
+    ///
+    /// The request is forwarded. All other connections are left alone.
     pub fn lose_next_reply_and_go_silent(&self) {
         self.lose_next(After::Silence);
     }
 
-    /// Once: forwards `bytes` bytes on one of these connections and then cuts that connection.
+    /// Forwards `bytes` bytes on one of the connections and then cuts that connection, once.
     pub fn cut_after(&self, bytes: usize) {
         self.set(Fault::CutAfter(bytes));
     }
 
-    /// Closes those that are open now, at both ends and in order (FIN).
+    /// Closes the open connections at both ends and in order (FIN).
     pub fn cut(&self) {
         self.board.end(&self.which, End::Cut);
     }
 
-    /// Closes those that are open now, at both ends and as by a host that knows nothing of them any
-    /// more (RST).
+    /// Resets the open connections at both ends (RST), like a host that does not know them any
+    /// more.
     pub fn reset(&self) {
         self.board.end(&self.which, End::Reset);
     }
 
-    /// Closes one way of those that are open now (FIN), as an end does that has nothing more to say: after
-    /// [`to_server`](Self::to_server) the server sees an end of its requests and can still answer, after
-    /// [`to_client`](Self::to_client) the client sees an end and can still ask, which nobody reads any more.
+    /// Ends the chosen directions of the open connections (FIN), like an end that has sent
+    /// everything.
+    ///
+    /// After [`to_server`](Self::to_server) the server sees the end of its requests and can still
+    /// answer. After [`to_client`](Self::to_client) the client sees the end of the replies and can
+    /// still send requests, whose replies are not forwarded.
     pub fn half_close(&self) {
         self.board.end_ways(&self.which, self.ways);
     }
 
-    /// How many there have been so far.
+    /// Returns the number of connections so far, closed connections included.
     pub fn count(&self) -> usize {
         self.board.chosen(&self.which).len()
     }
 
-    /// How many of them are open.
+    /// Returns the number of open connections.
     pub fn open(&self) -> usize {
         let connections = self.board.chosen(&self.which);
         connections
@@ -115,7 +134,7 @@ impl<'a> Connections<'a> {
             .count()
     }
 
-    /// How many bytes were sent on them so far, whether or not they arrived.
+    /// Returns the number of bytes sent on the connections so far, whether or not they arrived.
     pub fn bytes(&self) -> usize {
         let connections = self.board.chosen(&self.which);
         let bytes = |way: &Way| -> usize { connections.iter().map(|c| c.bytes(*way)).sum() };

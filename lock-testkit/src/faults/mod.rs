@@ -1,9 +1,8 @@
-//! Faults between a client and its server, as networks have them: delays, silence, connections that
-//! are cut, answers that get lost.
+//! Network faults between a client and its server: delays, silence, cut connections, lost replies.
 //!
-//! A [`Proxy`] stands in front of a server on the loopback interface and does to chosen
-//! [`Connections`] what the test says, at any time. It runs on a thread of its own, so a test
-//! runtime that is blocked or paused does not stop it.
+//! A [`Proxy`] on the loopback interface forwards to a server, and a test sets faults on chosen
+//! [`Connections`] at any time. The proxy runs on a thread of its own, so a blocked or paused test
+//! runtime does not stop it.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -14,10 +13,10 @@
 //! let proxy = Proxy::before(server.port());
 //! println!("connect to redis://127.0.0.1:{}", proxy.port());
 //! proxy.all().to_client().delay(Duration::from_millis(20));
-//! proxy.opened_with("TRACKING").reset(); // one connection of a client only
-//! proxy.nth(0).lose_next_reply_and_cut(); // the server did what the client never hears of
-//! proxy.all().hold(); // nothing arrives, nothing is closed: a network that is gone
-//! proxy.all().pass(); // what was held arrives now, late
+//! proxy.opened_with("TRACKING").reset(); // only one connection of a client
+//! proxy.nth(0).lose_next_reply_and_cut(); // the server acts, the client gets no reply
+//! proxy.all().hold(); // no bytes and no closed connections, as if the network were gone
+//! proxy.all().pass(); // held bytes arrive late
 //! ```
 
 mod board;

@@ -1,4 +1,4 @@
-//! The proxy itself: where it listens, and the thread it runs on.
+//! The proxy: its listener and its thread.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener as StdListener};
@@ -19,51 +19,55 @@ use super::pump::carry;
 use super::rules::Which;
 use crate::servers::free_port;
 
-/// How many ports are tried in case someone else is faster.
+/// Maximum number of ports tried, since another process may take a port first.
 const ATTEMPTS: u32 = 5;
 
-/// How long its own port may be somebody else's before it listens again.
+/// Maximum time for which another process may use the port of a proxy that listens again.
 const LISTEN_LIMIT: Duration = Duration::from_secs(5);
 
-/// A TCP proxy on the loopback interface in front of a server, which forwards everything until it is
-/// told to do otherwise. Dropping it closes everything.
+/// A TCP proxy on the loopback interface in front of a server.
 ///
-/// For tests; it is told from any thread and in no runtime.
+/// It forwards all bytes until a test sets a fault; the [module](crate::faults) has an example. Any
+/// thread can use it, inside or outside of a runtime. Dropping it closes all connections.
 #[derive(Debug)]
 pub struct Proxy {
     board: Arc<Board>,
     port: u16,
-    /// Dropping it ends the thread.
+    /// Dropping the sender ends the thread.
     orders: Option<UnboundedSender<Order>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What to do, and whom to tell when that is done.
+/// An instruction for the thread, with the channel on which the thread confirms it.
 type Order = (What, std::sync::mpsc::Sender<()>);
 
 #[derive(Debug)]
 enum What {
     Refuse,
     Accept,
-    /// New connections lead to this server.
+    /// Leads new connections to this server.
     LeadTo(String),
 }
 
 impl Proxy {
-    /// A proxy in front of the server on `port`, which does not have to run yet.
+    /// Starts a proxy in front of the server on `port` of the loopback interface.
+    ///
+    /// The server does not have to run yet.
     ///
     /// # Panics
     ///
-    /// When the operating system gives no port or no thread.
+    /// If the operating system gives no port or no thread.
     pub fn before(port: u16) -> Self {
         Self::before_server(on_loopback(port))
     }
 
-    /// A proxy in front of a server anywhere, `host:port`, which does not have to run yet.
+    /// Starts a proxy in front of a server on any host, `host:port`.
+    ///
+    /// The server does not have to run yet.
     ///
     /// # Panics
     ///
-    /// When the operating system gives no port or no thread.
+    /// If the operating system gives no port or no thread.
     pub fn before_server(server: impl Into<String>) -> Self {
         let runtime = Builder::new_current_thread()
             .enable_all()
@@ -85,52 +89,55 @@ impl Proxy {
         }
     }
 
-    /// Its port on the loopback interface, for the client under test.
+    /// Returns the port of the proxy on the loopback interface, for the client under test.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// All connections.
+    /// Chooses all connections.
     pub fn all(&self) -> Connections<'_> {
         Connections::new(&self.board, Which::All)
     }
 
-    /// One connection, by the order of connecting from 0 on.
+    /// Chooses one connection by its number in the order of connecting, from 0.
     pub fn nth(&self, number: usize) -> Connections<'_> {
         Connections::new(&self.board, Which::Nth(number))
     }
 
-    /// The connections whose client sent `mark` among its first 4096 bytes: the way to attack one
-    /// of several connections that a client has.
+    /// Chooses the connections whose client sent `mark` among its first 4096 bytes.
+    ///
+    /// Use it to choose one of several connections of a client.
     pub fn opened_with(&self, mark: impl Into<Vec<u8>>) -> Connections<'_> {
         Connections::new(&self.board, Which::OpenedWith(mark.into()))
     }
 
-    /// Refuses new connections, as a host does where nobody listens. Those that are open stay.
-    /// Returns when it does.
+    /// Refuses new connections, as a host without a server does; open connections stay.
+    ///
+    /// Returns once new connections are refused.
     ///
     /// # Panics
     ///
-    /// When the proxy has failed before.
+    /// If the proxy has failed before.
     pub fn refuse(&self) {
         self.order(What::Refuse);
     }
 
-    /// Takes new connections again. Returns when it does.
+    /// Accepts new connections again. Returns once they are accepted.
     ///
     /// # Panics
     ///
-    /// When another process has taken the port meanwhile.
+    /// If another process uses the port for more than 5 seconds.
     pub fn accept(&self) {
         self.order(What::Accept);
     }
 
-    /// Leads new connections to the server on `port`, as a switchover behind a proxy or a name does. Those
-    /// that are open stay where they are. Returns when it does.
+    /// Leads new connections to the server on `port`, like a switchover behind a proxy or a name.
+    ///
+    /// Open connections stay with their server. Returns once new connections lead to `port`.
     ///
     /// # Panics
     ///
-    /// When the proxy has failed before.
+    /// If the proxy has failed before.
     pub fn lead_to(&self, port: u16) {
         self.order(What::LeadTo(on_loopback(port)));
     }
@@ -138,7 +145,7 @@ impl Proxy {
     fn order(&self, what: What) {
         let (done, outcome) = std::sync::mpsc::channel();
         if let Some(orders) = &self.orders {
-            // A thread that has ended does not answer, which is told below.
+            // A thread that has ended does not answer, so `recv` below fails.
             let _ended = orders.send((what, done));
         }
         outcome.recv().expect("the proxy listens on its port");
@@ -160,7 +167,7 @@ fn on_loopback(port: u16) -> String {
     format!("{}:{port}", Ipv4Addr::LOCALHOST)
 }
 
-/// Listens before the thread runs, and without a runtime, which the caller may be in already.
+/// Binds the listener without a runtime, since the caller may already be inside a runtime.
 fn listen_anywhere() -> (u16, StdListener) {
     let listen = |_| {
         let port = free_port();
@@ -173,7 +180,7 @@ fn listen_anywhere() -> (u16, StdListener) {
         .expect("a port for the proxy")
 }
 
-/// Listens where it did before. Whoever looks for a free port may have had it for a moment.
+/// Listens on the same port again. A process that looks for a free port may have it for a moment.
 async fn listen_again(own: SocketAddr) -> TcpListener {
     let end = Instant::now() + LISTEN_LIMIT;
     loop {
@@ -204,7 +211,7 @@ async fn run(
                     What::Accept => listener = Some(listen_again(own).await),
                     What::LeadTo(other) => server = other,
                 }
-                // Whoever ordered it waits for the answer.
+                // The sender of the order waits for the answer.
                 let _told = done.send(());
             }
             accepted = accept(listener.as_ref()) => {
@@ -232,7 +239,7 @@ async fn serve(board: Arc<Board>, connection: Arc<Connection>, client: TcpStream
     };
     match connected.await {
         Ok(server) => carry(&board, &connection, client, server).await,
-        // Nobody is there, which the client is told in the same words.
+        // No server accepts the connection, so reset the client's connection, too.
         Err(_) => drop(client.set_zero_linger()),
     }
     connection.has_closed();

@@ -1,4 +1,4 @@
-//! Moves the bytes of a connection, as the rules want it.
+//! Moves the bytes of a connection according to the rules.
 
 use std::collections::VecDeque;
 
@@ -11,11 +11,10 @@ use super::board::Board;
 use super::connection::{Connection, End};
 use super::rules::{After, BOTH_WAYS, Fault, Rule, Way, Which};
 
-/// How many pieces wait at most before their sender has to.
+/// Maximum number of queued pieces; a full queue makes the sender wait.
 const QUEUE_MAX: usize = 4096;
 
-/// Carries everything between the two ends until both have closed, a rule closes the connection, or
-/// the test does.
+/// Carries bytes until both ends have closed, or a rule or the test closes the connection.
 pub(super) async fn carry(
     board: &Board,
     connection: &Connection,
@@ -37,7 +36,7 @@ pub(super) async fn carry(
         }
     };
     for stream in [&mut client, &mut server] {
-        // Either end may have gone already.
+        // Either end may have closed already.
         let _gone = match end {
             End::Cut => stream.shutdown().await,
             End::Reset => stream.set_zero_linger(),
@@ -57,17 +56,17 @@ async fn told_to_end(board: &Board, connection: &Connection) -> End {
     }
 }
 
-/// One way of a connection.
+/// One direction of a connection.
 struct Pump<'a> {
     board: &'a Board,
     connection: &'a Connection,
     way: Way,
     to: WriteHalf<'a>,
-    /// What has not been forwarded yet, and when it came. An empty piece is the end.
+    /// The pieces to forward, with the times of their arrival. An empty piece is the end.
     queue: VecDeque<(Instant, Vec<u8>)>,
-    /// Whether something is missing, so that the rest makes no sense any more.
+    /// True if bytes were dropped, so that the rest of the stream makes no sense.
     lost: bool,
-    /// How much was forwarded under the rule of this number that cuts after some bytes.
+    /// The number of the last rule that cuts after some bytes, and the bytes forwarded under it.
     forwarded: (u64, usize),
 }
 
@@ -84,20 +83,20 @@ impl<'a> Pump<'a> {
         }
     }
 
-    /// Runs until the stream has ended and its end was forwarded, or the connection is to be closed.
+    /// Runs until the end of the stream is forwarded, or the connection is to be closed.
     async fn run(mut self, mut from: ReadHalf<'_>) -> Result<(), End> {
         let mut changes = self.board.changes();
         let mut buffer = vec![0; 16 * 1024];
         let mut ended = false;
         loop {
             if self.connection.has_ended(self.way) {
-                // The other way goes on by itself.
+                // The other direction continues.
                 return self.to.shutdown().await.map_err(|_| End::Reset);
             }
             let rule = self.board.rule(self.connection, self.way);
             let fault = rule.as_ref().map_or(Fault::Pass, |rule| rule.fault);
             let due = self.due(fault)?;
-            // Not by the timer, which is a millisecond late.
+            // Forward due pieces without the timer, which is a millisecond late.
             if due.is_some_and(|due| due <= Instant::now()) {
                 if self.forward(rule.as_ref()).await? {
                     return Ok(());
@@ -106,7 +105,7 @@ impl<'a> Pump<'a> {
             }
             tokio::select! {
                 biased;
-                // The board lives as long as we do.
+                // The board outlives this task, so there is no error.
                 _ = changes.changed() => {}
                 () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
                 read = from.read(&mut buffer), if !ended && self.queue.len() < QUEUE_MAX => {
@@ -118,7 +117,7 @@ impl<'a> Pump<'a> {
         }
     }
 
-    /// When the next piece is to be forwarded.
+    /// Returns when the next piece is to be forwarded.
     fn due(&mut self, fault: Fault) -> Result<Option<Instant>, End> {
         if fault == Fault::Lose {
             self.lost |= !self.queue.is_empty();
@@ -134,10 +133,10 @@ impl<'a> Pump<'a> {
         })
     }
 
-    /// Takes in what was read.
+    /// Queues bytes that were read.
     fn came(&mut self, bytes: &[u8]) -> Result<(), End> {
         self.connection.came(self.way, bytes);
-        // What was read first is what its client is known by, so the rule is asked for only now.
+        // Look the rule up only now, since it may depend on the bytes that were just read.
         let rule = self.board.rule(self.connection, self.way);
         if let Some(rule) = rule
             && let Fault::LoseNext(after) = rule.fault
@@ -154,7 +153,7 @@ impl<'a> Pump<'a> {
         Ok(())
     }
 
-    /// Forwards the first piece; `true` when that was the end.
+    /// Forwards the first piece; returns true if it was the end of the stream.
     async fn forward(&mut self, rule: Option<&Rule>) -> Result<bool, End> {
         let Some((_, mut piece)) = self.queue.pop_front() else {
             return Ok(false);

@@ -1,10 +1,9 @@
-//! What happens to which bytes.
+//! The rules: which fault affects which bytes.
 
 use std::time::Duration;
 
 use super::connection::Connection;
 
-/// Which way bytes travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     ToServer,
@@ -13,7 +12,7 @@ pub(super) enum Way {
 
 pub(super) const BOTH_WAYS: &[Way] = &[Way::ToServer, Way::ToClient];
 
-/// Which connections a rule is about, those to come included.
+/// The connections that a rule affects, including later connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Which {
     All,
@@ -31,27 +30,26 @@ impl Which {
     }
 }
 
-/// What happens to bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
     Pass,
     Delay(Duration),
     Hold,
     Lose,
-    /// Once: the first bytes are lost, and everything after them.
+    /// Once: drops the next bytes, and then cuts or silences their connection.
     LoseNext(After),
-    /// Once: the connection is closed after so many bytes.
+    /// Once: closes the connection after this number of bytes.
     CutAfter(usize),
 }
 
-/// What becomes of a connection whose reply was lost.
+/// The state of a connection after its reply was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum After {
     Cut,
     Silence,
 }
 
-/// A fault that is in force, with a number by which one that happens once is struck off.
+/// A fault in force. The number identifies a rule that applies once.
 #[derive(Clone, Debug)]
 pub(super) struct Rule {
     pub(super) number: u64,
@@ -60,7 +58,7 @@ pub(super) struct Rule {
     way: Way,
 }
 
-/// The rules in force: of those that fit, the latest counts.
+/// The rules in force; of the rules that match, the latest counts.
 #[derive(Debug, Default)]
 pub(super) struct Rules {
     list: Vec<Rule>,
@@ -68,7 +66,7 @@ pub(super) struct Rules {
 }
 
 impl Rules {
-    /// Puts `fault` in force, instead of what was said before of the same connections.
+    /// Puts `fault` in force, instead of earlier faults on the same connections.
     pub(super) fn set(&mut self, which: &Which, ways: &[Way], fault: Fault) {
         self.list.retain(|rule| {
             !(ways.contains(&rule.way) && (*which == Which::All || *which == rule.which))
@@ -84,13 +82,13 @@ impl Rules {
         }
     }
 
-    /// What is in force for one way of a connection.
+    /// Returns the rule in force for one direction of a connection.
     pub(super) fn of(&self, connection: &Connection, way: Way) -> Option<Rule> {
         let fits = |rule: &&Rule| rule.way == way && rule.which.is(connection);
         self.list.iter().rev().find(fits).cloned()
     }
 
-    /// Strikes off a rule that happens once; `false` when it has happened already.
+    /// Removes a rule that applies once; returns false if it has applied already.
     pub(super) fn strike_off(&mut self, number: u64) -> bool {
         let before = self.list.len();
         self.list.retain(|rule| rule.number != number);

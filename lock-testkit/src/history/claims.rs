@@ -1,4 +1,4 @@
-//! A history: what became of each claim, by keys.
+//! A history: the claims of each key, with their grants and ends.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,21 +7,20 @@ use lock_core::Mode;
 use super::event::{Effect, Event, Happening};
 use super::intervals::Intervals;
 
-/// What all processes have written down.
+/// The records of all processes; the [module](crate::history) has an example.
 #[derive(Debug, Default)]
 pub struct History {
     keys: Vec<Key>,
     workers: Vec<Worker>,
     pub(super) faults: Vec<Fault>,
-    /// When anybody was troubled, or the machine stood still.
+    /// The times in which any process was disturbed, or the machine stalled.
     pub(super) troubles: Intervals,
-    /// When the store was troubled, or the machine stood still.
+    /// The times in which the store was disturbed, or the machine stalled.
     pub(super) silence: Intervals,
-    /// When the records end.
+    /// The end of the records.
     pub(super) end: u64,
 }
 
-/// What happened to one key.
 #[derive(Debug)]
 pub(super) struct Key {
     pub(super) name: String,
@@ -29,26 +28,25 @@ pub(super) struct Key {
     pub(super) claims: Vec<Claim>,
 }
 
-/// One process.
+/// A process.
 #[derive(Debug, Default)]
 pub(super) struct Worker {
     pub(super) name: String,
-    /// What was done to it alone.
+    /// The times of the faults that affected this process alone.
     pub(super) troubles: Intervals,
 }
 
-/// What was done on purpose.
+/// A fault that was caused on purpose.
 #[derive(Debug)]
 pub(super) struct Fault {
     pub(super) kind: String,
     pub(super) begin: u64,
     pub(super) end: u64,
     pub(super) effect: Effect,
-    /// Who suffered it, if not everybody.
+    /// The process that the fault affected; `None` for all processes.
     pub(super) worker: Option<usize>,
 }
 
-/// One claim, from before it was made.
 #[derive(Clone, Debug)]
 pub(super) struct Claim {
     pub(super) worker: usize,
@@ -57,38 +55,37 @@ pub(super) struct Claim {
     pub(super) ttl: u64,
     pub(super) invoked: u64,
     pub(super) grant: Option<Grant>,
-    /// When and how it ended: without a grant, or its hold.
+    /// The time and kind of its end: without a grant, or the end of its hold.
     pub(super) end: Option<(u64, End)>,
 }
 
-/// That a claim was granted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Grant {
-    /// After the acquisition had returned.
+    /// A time after the acquisition had returned.
     pub(super) at: u64,
     pub(super) token: u64,
-    /// The last moment at which its guard certainly said that it is held.
+    /// The last time at which its guard certainly said that it is held.
     pub(super) held_until: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// Refused, failed, or not waited for.
+    /// Refused, failed or cancelled.
     WithoutGrant,
     Released,
     Lost,
-    /// Its process was killed.
+    /// The process was killed.
     Died,
 }
 
 impl Claim {
-    /// From when until when its guard certainly said that it is held.
+    /// Returns the span in which its guard certainly said that it is held.
     pub(super) fn certain(&self) -> Option<(u64, u64)> {
         let grant = self.grant?;
         (grant.at < grant.held_until).then_some((grant.at, grant.held_until))
     }
 
-    /// Until when it asked, or asks still.
+    /// Returns when the claim stopped waiting; `None` if it still waits.
     pub(super) fn answered(&self) -> Option<u64> {
         let without = self.end.filter(|(_, end)| *end != End::Released);
         let granted = self.grant.map(|grant| grant.at);
@@ -101,7 +98,7 @@ impl Claim {
 }
 
 impl History {
-    /// Makes a history of events in any order.
+    /// Creates a history from events in any order.
     pub fn new(events: impl IntoIterator<Item = Event>) -> Self {
         let mut builder = Builder::default();
         events.into_iter().for_each(|event| builder.take_in(event));
@@ -120,7 +117,7 @@ impl History {
         &self.workers[number]
     }
 
-    /// How many faults of each kind struck somebody who had a lock.
+    /// Counts, by kind, the faults that affected a process while it held a lock.
     pub(super) fn faults_while_held(&self) -> BTreeMap<String, usize> {
         let holds = |worker: Option<usize>| {
             let claims = self.keys.iter().flat_map(|key| &key.claims);
@@ -144,7 +141,7 @@ impl History {
     }
 }
 
-/// Puts events together that belong to one claim.
+/// Groups the events by claim.
 #[derive(Default)]
 struct Builder {
     key_numbers: HashMap<String, usize>,
@@ -156,7 +153,7 @@ struct Builder {
     end: u64,
 }
 
-/// What is known of a claim so far.
+/// The known events of a claim.
 #[derive(Default)]
 struct Draft {
     invoke: Option<(u64, usize, Mode, u64)>,
@@ -296,7 +293,7 @@ impl Draft {
         self.end = Some((at, end));
     }
 
-    /// The claim and its key. Nothing is known of one of which not even the beginning was written down.
+    /// Returns the claim and its key, or `None` if its start was not recorded.
     fn finished(self, worker: usize, died: Option<u64>) -> Option<(usize, Claim)> {
         let (invoked, key, mode, ttl) = self.invoke?;
         let grant = self.grant.map(|(at, token)| Grant {

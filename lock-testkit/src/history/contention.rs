@@ -1,12 +1,12 @@
-//! Which grants somebody had to wait for.
+//! The grants that had to wait for a holder.
 
 use lock_core::Mode;
 
 use super::claims::{Claim, Key};
 
-/// How many claims were granted after a holder had been in their way while they asked.
+/// Counts the claims that were granted after a holder had blocked them.
 ///
-/// Of each holder only the moments count at which it is known to have held, the one of its grant included.
+/// A holder counts only at times at which it certainly held, including the time of its grant.
 pub(super) fn contended(key: &Key) -> usize {
     let mut holders: Vec<&Claim> = key
         .claims
@@ -15,7 +15,7 @@ pub(super) fn contended(key: &Key) -> usize {
         .collect();
     holders.sort_by_key(|claim| claim.grant.map(|grant| grant.at));
     let at = |claim: &Claim| claim.grant.map_or(0, |grant| grant.at);
-    // The last moment at which any of the first so many is known to have held.
+    // For each holder, the last time at which it or an earlier holder certainly held.
     let mut last = Vec::with_capacity(holders.len());
     for holder in &holders {
         let until = holder.grant.map_or(0, |grant| grant.held_until);
@@ -23,7 +23,7 @@ pub(super) fn contended(key: &Key) -> usize {
     }
     let is_contended = |claim: &&Claim| {
         let granted_before = holders.partition_point(|other| at(other) < at(claim));
-        // Nobody of these can have been in the way: they had all ended.
+        // Skip the first holders: all of them had ended before the claim was made.
         let first = last[..granted_before].partition_point(|until| *until < claim.invoked);
         holders[first..granted_before]
             .iter()
@@ -33,10 +33,10 @@ pub(super) fn contended(key: &Key) -> usize {
     holders.iter().copied().filter(is_contended).count()
 }
 
-/// Whether `holder`, which was granted before, held while `claim` asked, and kept it waiting.
+/// Returns true if `holder`, granted before `claim`, held while `claim` waited and blocked it.
 fn is_in_the_way(holder: &Claim, claim: &Claim) -> bool {
     let conflict = match (holder.mode, claim.mode) {
-        // How many there may be is another question; that one was there is enough.
+        // Other permits are not counted, so a permit certainly blocks only a claim for 1 permit.
         (Mode::Permit { .. }, Mode::Permit { of }) => of.get() == 1,
         (one, other) => one.conflicts_with(other),
     };

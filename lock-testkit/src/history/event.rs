@@ -3,129 +3,144 @@
 use lock_core::Mode;
 use serde::{Deserialize, Serialize};
 
-/// Something that happened at a moment, as it stands in a line of JSON:
+/// Something that happened at a moment, written as a line of JSON:
 ///
 /// ```json
-/// {"at":81234567890123,"worker":"2.0","event":"invoke","claim":7,"key":"refund/4001","mode":"exclusive","ttl_ms":2000}
-/// {"at":81234568090123,"worker":"2.0","event":"grant","claim":7,"token":"98304"}
-/// {"at":81234569090123,"worker":"2.0","event":"release","claim":7,"held_at":81234569090001}
-/// {"at":81234568400000,"worker":"2.0","event":"fault","kind":"stall","until":81234568900000}
+/// {"at":1234500000,"worker":"a","event":"invoke","claim":7,"key":"k","mode":"shared","ttl_ms":900}
+/// {"at":1234800000,"worker":"a","event":"grant","claim":7,"token":"98304"}
+/// {"at":1235800000,"worker":"a","event":"release","claim":7,"held_at":1235799000}
+/// {"at":1235100000,"worker":"a","event":"fault","kind":"stall","until":1235600000}
 /// ```
 ///
-/// The order of lines means nothing.
+/// The order of the lines does not matter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
-    /// When, in nanoseconds on a clock that all who write have in common: `CLOCK_BOOTTIME` on Linux.
+    /// The time in nanoseconds, on a clock that all processes share: `CLOCK_BOOTTIME` on Linux.
     pub at: u64,
-    /// Whose it is: the process that wrote it, or that suffered it. A process that is started anew has
-    /// another name. Missing: everybody's.
+    /// The process that wrote the event, or that was affected by the fault. A restarted process has
+    /// another name. Missing if the event concerns all processes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker: Option<String>,
-    /// What it was.
+    /// The kind of event.
     #[serde(flatten)]
     pub what: Happening,
 }
 
-/// What can happen. A claim is known by its worker and a number.
+/// The kind of an event. A worker and a number identify a claim.
+///
+/// ```
+/// use lock_testkit::history::{Event, Happening};
+///
+/// let line = r#"{"at":5,"worker":"a","event":"grant","claim":1,"token":"7"}"#;
+/// let event: Event = serde_json::from_str(line)?;
+/// assert!(matches!(event.what, Happening::Grant { claim: 1, token: 7 }));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Happening {
-    /// A lock is about to be asked for.
+    /// The worker is about to request a lock.
     Invoke {
-        /// A number that this worker gives to no other claim.
+        /// The number of the claim, unique within its worker.
         claim: u64,
-        /// The resource.
+        /// The name of the resource.
         key: String,
         /// `exclusive`, `shared`, or `permit/N` for one of N permits.
         #[serde(with = "mode_as_text")]
         mode: Mode,
-        /// How long the hold survives without a renewal.
+        /// The time that the hold survives without a renewal, in milliseconds.
         ttl_ms: u64,
     },
-    /// It was granted; the moment is after the acquisition has returned.
+    /// The claim was granted. The time is after the acquisition has returned.
     Grant {
-        /// Which claim.
+        /// The number of the claim.
         claim: u64,
         /// The fencing token, in decimal.
         #[serde(with = "number_as_text")]
         token: u64,
     },
-    /// It ended without a grant, since somebody else has the lock.
+    /// The claim ended without a grant, since another claim has the lock.
     Refuse {
-        /// Which claim.
+        /// The number of the claim.
         claim: u64,
     },
-    /// It ended without an answer.
+    /// The claim ended without an answer.
     Fail {
-        /// Which claim.
+        /// The number of the claim.
         claim: u64,
-        /// What was wrong.
+        /// The error.
         reason: String,
     },
-    /// Whoever asked did not wait for the answer.
+    /// The caller stopped waiting for the answer.
     Cancel {
-        /// Which claim.
+        /// The number of the claim.
         claim: u64,
     },
-    /// Its guard said that it is held; the moment is before it was asked. Now and then, so that something is
-    /// known of holders that are killed.
+    /// The guard said that it is held. The time is before the question. Recorded from time to time,
+    /// so that something is known of holders that are killed.
     Held {
-        /// Which claim.
+        /// The number of the claim.
         claim: u64,
     },
-    /// Its guard said that it is lost.
+    /// The guard said that it is lost.
     Loss {
-        /// Which claim.
+        /// The number of the claim.
         claim: u64,
-        /// The last moment before the guard said that it is held; missing when it never did.
+        /// The time before the guard last said that it is held; missing if it never did.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         held_at: Option<u64>,
-        /// What the guard said.
+        /// The reason that the guard gave.
         reason: String,
     },
-    /// Its holder begins to give it back, with or without waiting for that.
+    /// The holder is about to release, whether or not it waits for the release.
     Release {
-        /// Which claim.
+        /// The number of the claim.
         claim: u64,
-        /// The last moment before the guard said that it is held; missing when it never did.
+        /// The time before the guard last said that it is held; missing if it never did.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         held_at: Option<u64>,
     },
-    /// Something was done on purpose to this worker, or to the store of all.
+    /// A fault was caused on purpose, on this worker or on the store of all workers.
     Fault {
-        /// What it is called.
+        /// The name of the fault.
         kind: String,
-        /// When it was over.
+        /// The end of the fault.
         until: u64,
-        /// What it does to holds, besides making life hard.
+        /// The effect of the fault on holds.
         #[serde(default, skip_serializing_if = "Effect::is_none")]
         effect: Effect,
     },
-    /// The worker is killed.
+    /// The worker is about to be killed.
     Death,
-    /// Nothing ran on the machine until then.
+    /// The machine stalled: nothing ran on it.
     Stall {
-        /// When it went on.
+        /// The end of the stall.
         until: u64,
     },
     /// The records end here.
     End,
 }
 
-/// What a fault does to holds that are on the store.
+/// The effect of a fault on holds that are on the store.
+///
+/// ```
+/// use lock_testkit::history::Effect;
+///
+/// assert!(Effect::Forgetting.removes() && !Effect::SetBack.removes());
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Effect {
-    /// It does not remove any.
+    /// The fault removes no holds.
     #[default]
     None,
-    /// It may remove them: deleted, flushed, expired by a clock that was set ahead, their connections killed.
+    /// The fault may remove holds: deletion, flush, a clock set ahead, or killed connections.
     Removal,
-    /// It may remove them, and what the store knew of earlier grants with them.
+    /// The fault may remove holds, and the store's knowledge of earlier grants.
     Forgetting,
-    /// The clock of the store is set back.
+    /// The fault sets the clock of the store back.
     SetBack,
 }
 
@@ -134,7 +149,7 @@ impl Effect {
         *self == Self::None
     }
 
-    /// Whether a hold may be gone from the store with nobody having given it back.
+    /// Returns true if holds may vanish from the store without a release.
     pub fn removes(self) -> bool {
         matches!(self, Self::Removal | Self::Forgetting)
     }

@@ -1,4 +1,4 @@
-//! No two holders that conflict.
+//! The rule that conflicting holders exclude each other.
 
 use lock_core::{Mode, TokenOrder};
 
@@ -9,7 +9,7 @@ use super::rules::Rules;
 use super::tokens::Eras;
 use super::verdict::{Rule, Verdict, Violation};
 
-/// Looks at each holder together with those who certainly hold when it begins.
+/// Checks each holder against the claims that certainly hold when it begins.
 pub(super) fn check(history: &History, key: &Key, rules: &Rules, verdict: &mut Verdict) {
     let mut holders: Vec<&Claim> = key
         .claims
@@ -28,8 +28,10 @@ pub(super) fn check(history: &History, key: &Key, rules: &Rules, verdict: &mut V
     }
 }
 
-/// Who of those that hold may not, when `claim` does. Of permits that are too many it is the first ones:
-/// whoever was granted last had all others before it.
+/// Returns the present holders that conflict with `claim`.
+///
+/// If there are too many permits, the conflict is with the earliest grants, since the last grant
+/// came after all other grants.
 fn in_conflict<'a>(present: &[(&'a Claim, Grant)], claim: &Claim) -> Vec<(&'a Claim, Grant)> {
     let is_permit = |mode| matches!(mode, Mode::Permit { .. });
     let permits = |mode| match mode {
@@ -39,7 +41,7 @@ fn in_conflict<'a>(present: &[(&'a Claim, Grant)], claim: &Claim) -> Vec<(&'a Cl
     let mut others = present.to_vec();
     if is_permit(claim.mode) {
         let beside = others.iter().filter(|(other, _)| is_permit(other.mode));
-        // Each counts against its own number: the largest allows for all of them.
+        // Each permit counts against its own number: the largest number allows for all of them.
         let most = beside.clone().map(|(other, _)| permits(other.mode)).max();
         let most = most.unwrap_or_default().max(permits(claim.mode));
         let mut too_many = (beside.count() + 1).saturating_sub(most);
@@ -55,7 +57,7 @@ fn in_conflict<'a>(present: &[(&'a Claim, Grant)], claim: &Claim) -> Vec<(&'a Cl
     others
 }
 
-/// Two that hold at the same time although they conflict.
+/// Judges two conflicting claims that hold at the same time.
 fn judge(
     history: &History,
     key: &Key,
@@ -67,8 +69,8 @@ fn judge(
         pair[0].1.at.max(pair[1].1.at),
         pair[0].1.held_until.min(pair[1].1.held_until),
     );
-    // Who was granted first is told by the tokens; where the clock was set back that they come from, it is not
-    // known: an answer may have taken its time.
+    // The order of the tokens is the order of the grants. If the clock behind the tokens was set
+    // back, the order is unknown, since an answer may be late.
     pair.sort_by_key(|(_, grant)| grant.at);
     let sets_back =
         |fault: &Fault| rules.tokens == TokenOrder::ServerClock && fault.effect == Effect::SetBack;

@@ -1,4 +1,4 @@
-//! Histories as files.
+//! Histories in files.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
@@ -7,23 +7,24 @@ use std::path::{Path, PathBuf};
 use super::claims::History;
 use super::event::Event;
 
-/// How the names of files end that are part of a history.
 const ENDING: &str = "jsonl";
 
 impl History {
-    /// Reads all files of a directory whose names end in `.jsonl`. The last line of a file may be
-    /// incomplete, since its process may have been killed.
+    /// Reads all files of a directory whose names end in `.jsonl`.
+    ///
+    /// The last line of a file may be incomplete, since its process may have been killed.
     ///
     /// # Errors
     ///
-    /// When a file cannot be read, or a line of it is not an [`Event`].
+    /// - If a file cannot be read.
+    /// - If a line is not an [`Event`].
     pub fn read(directory: impl AsRef<Path>) -> io::Result<Self> {
         let mut files: Vec<PathBuf> = Vec::new();
         for entry in fs::read_dir(directory)? {
             files.push(entry?.path());
         }
         files.retain(|file| file.extension().is_some_and(|ending| ending == ENDING));
-        // So that the same files always make the same history.
+        // Sort, so that the same files always make the same history.
         files.sort();
         let mut events = Vec::new();
         for file in files {

@@ -1,17 +1,17 @@
-//! Stretches of time, and how much of a time they cover.
+//! Intervals of time, and how much time they cover.
 
 use std::time::Duration;
 
-/// Stretches of time that do not overlap, in order.
+/// Intervals that do not overlap, in order.
 #[derive(Debug, Default)]
 pub(super) struct Intervals {
     list: Vec<(u64, u64)>,
-    /// How much all before each of them cover together.
+    /// For each interval, the time that all earlier intervals cover.
     before: Vec<u64>,
 }
 
 impl Intervals {
-    /// The union of these.
+    /// Creates the union of some intervals.
     pub(super) fn of(stretches: impl IntoIterator<Item = (u64, u64)>) -> Self {
         let mut all: Vec<(u64, u64)> = stretches.into_iter().collect();
         all.sort_unstable();
@@ -32,18 +32,18 @@ impl Intervals {
         Self { list, before }
     }
 
-    /// How much of the time between these moments they cover.
+    /// Returns how much of the time from `begin` to `end` the intervals cover.
     pub(super) fn within(&self, begin: u64, end: u64) -> u64 {
         self.until(end).saturating_sub(self.until(begin))
     }
 
-    /// Whether any of them reaches into the time between these moments.
+    /// Returns true if an interval has a moment from `begin` to `end`.
     pub(super) fn touches(&self, begin: u64, end: u64) -> bool {
         let first = self.list.partition_point(|stretch| stretch.1 < begin);
         self.list.get(first).is_some_and(|stretch| stretch.0 <= end)
     }
 
-    /// How much they cover until this moment.
+    /// Returns how much time the intervals cover before `moment`.
     fn until(&self, moment: u64) -> u64 {
         let begun = self.list.partition_point(|stretch| stretch.0 < moment);
         let Some(last) = begun.checked_sub(1) else {
@@ -54,12 +54,12 @@ impl Intervals {
     }
 }
 
-/// A duration on the clock of the history.
+/// Returns a duration in the unit of the history's clock.
 pub(super) fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// For people.
+/// Formats nanoseconds for a message.
 pub(super) fn milliseconds(nanoseconds: u64) -> String {
     format!("{:.1} ms", nanoseconds as f64 / 1e6)
 }

@@ -1,19 +1,19 @@
-//! What happened to locks, written down by every process that used them, and the proof that nothing
-//! forbidden did.
+//! Records of lock use by several processes, and a check that no promise was broken.
 //!
-//! Each process writes what it does to a file of its own, as lines of JSON ([`Recorder`]); programs in
-//! other languages can do the same, see [`Event`]. Whoever causes trouble on purpose writes down what it
-//! did and when. Afterwards a [`History`] is read from all files, and [`History::check`] tells what there
-//! was and which promise of the [`Rules`] was broken:
+//! Each process writes its events to a file of its own, as lines of JSON ([`Recorder`]). Programs
+//! in other languages can do the same, see [`Event`]. A process that causes faults on purpose
+//! records them with their times. Afterwards [`History::read`] reads all files, and
+//! [`History::check`] reports what happened and which promises of the [`Rules`] were broken:
 //!
-//! - no two holders that conflict, except for a moment after the store was made to forget a hold;
-//! - tokens that grow, as far as the backend promises it;
-//! - the order of arrival, where it is promised;
-//! - no waiter that is left behind, and no key that stays blocked by a holder that is gone.
+//! - Conflicting holders exclude each other, except for a moment after a fault that removed a hold.
+//! - Tokens grow, as far as the backend promises it.
+//! - Claims are granted in the order of arrival, where the backend promises it.
+//! - No waiter is left behind, and no key stays blocked by a holder that is gone.
 //!
-//! Only what is certain is held against a lock. A hold counts from a look at the clock *after* its
-//! acquisition has returned, until the last look at the clock *before* its guard said that it is held: at
-//! any moment in between it said so. What a process did not live to write down counts for nobody.
+//! The check counts only certain facts against a lock. A hold counts from a clock reading *after*
+//! its acquisition has returned. It counts until the last clock reading *before* its guard said
+//! that it is held. At any moment in between, its guard said so. Events that a killed process did
+//! not record do not count.
 //!
 //! ```
 //! use std::time::Duration;

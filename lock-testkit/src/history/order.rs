@@ -1,4 +1,4 @@
-//! Who came first is served first.
+//! The rule that the first claim is served first.
 
 use lock_core::Mode;
 
@@ -7,11 +7,12 @@ use super::intervals::nanoseconds;
 use super::rules::Rules;
 use super::verdict::{Rule, Verdict, Violation};
 
-/// Looks at exclusive claims of which one certainly had its place before the other was made.
+/// Checks exclusive claims of which the first certainly had its place before the second was made.
 ///
-/// That nobody was troubled from some time before the first was made until the other was granted is part of
-/// the certainty: whoever has lost its connection or session takes its place later, or once more. And that they exclude each other:
-/// who was seen to be granted first was granted first, since one had ended before the other began.
+/// Invariant: a claim that was made `settled_after` before another claim is granted first. Why: the
+/// claims exclude each other, so the recorded order of their grants is the real order. Breaks if: a
+/// process is disturbed from `settled_after` before the first claim until the grant of the second.
+/// A client that has lost its connection or session takes its place later, or once more.
 pub(super) fn check(history: &History, key: &Key, rules: &Rules, verdict: &mut Verdict) {
     let Some(settled_after) = rules.settled_after.map(nanoseconds) else {
         return;
@@ -21,7 +22,7 @@ pub(super) fn check(history: &History, key: &Key, rules: &Rules, verdict: &mut V
         .iter()
         .filter_map(|claim| Some((claim, claim.grant?)));
     let exclusive = granted.filter(|(claim, _)| claim.mode == Mode::Exclusive);
-    // In the order in which they were made, as all claims of a key are.
+    // In the order in which they were made, like all claims of a key.
     let claims: Vec<(&Claim, Grant)> = exclusive.collect();
     for (first, grant) in &claims {
         let has_its_place = first.invoked + settled_after;
@@ -30,7 +31,7 @@ pub(super) fn check(history: &History, key: &Key, rules: &Rules, verdict: &mut V
         let rest = claims.get(made_later..until).unwrap_or_default();
         let since = first.invoked.saturating_sub(settled_after);
         let untroubled = |served: u64| !history.troubles.touches(since, served);
-        // One is enough to tell of.
+        // Report at most one overtaking claim for each claim.
         let overtaker = rest
             .iter()
             .find(|(_, served)| served.at < grant.at && untroubled(served.at));

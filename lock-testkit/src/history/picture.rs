@@ -1,4 +1,4 @@
-//! A picture of what happened to a key around a violation.
+//! A picture of the claims of a key around a violation.
 
 use std::fmt::Write;
 
@@ -10,16 +10,17 @@ const NAMES: f64 = 90.0;
 const ROW: f64 = 22.0;
 const TOP: f64 = 96.0;
 
-/// How much is shown before and after, at least: 300 ms.
+/// Minimum time shown before and after the violation: 300 ms.
 const AROUND: u64 = 300_000_000;
 
-/// How many claims are drawn at most, those next to the violation.
+/// Maximum number of claims drawn; the claims next to the violation are kept.
 const CLAIMS_MAX: usize = 400;
 
 impl History {
-    /// Draws the claims of the key that broke around the violation, as SVG: a row for each process, thin
-    /// lines for who waits, dark bars for who certainly holds, light ones until it is given back, and the
-    /// faults behind all that.
+    /// Draws the claims of the violation's key around the violation, as SVG.
+    ///
+    /// Each process has a row. Thin lines are waiters, dark bars are certain holds, and light bars
+    /// are holds until their release. Grey areas are faults.
     pub fn picture(&self, violation: &Violation) -> String {
         let (begin, end) = violation.span;
         let around = AROUND.max(end - begin);
@@ -31,7 +32,7 @@ impl History {
         let mut workers: Vec<usize> = claims.iter().map(|claim| claim.worker).collect();
         workers.sort_by_key(|worker| &self.worker(*worker).name);
         workers.dedup();
-        // Claims of one process may overlap: each that does has a row of its own.
+        // Claims of one process may overlap, and then get rows of their own.
         let rows = rows(&claims, &workers);
         let height = TOP + ROW * (rows.len() as f64 + 1.0);
         let mut svg = head(height, &violation.to_string());
@@ -72,7 +73,7 @@ impl History {
     }
 }
 
-/// Rows for each worker, as many as it has claims at the same time.
+/// Assigns claims to rows: a worker has as many rows as it has claims at the same time.
 fn rows<'a>(claims: &[&'a Claim], workers: &[usize]) -> Vec<(usize, Vec<&'a Claim>)> {
     let mut rows: Vec<(usize, Vec<&Claim>)> = Vec::new();
     for worker in workers {
@@ -102,7 +103,7 @@ fn head(height: f64, title: &str) -> String {
     )
 }
 
-/// What part of the time is shown.
+/// The span of time that is shown.
 struct Frame {
     from: u64,
     to: u64,

@@ -1,4 +1,4 @@
-//! Locks whose use is written down.
+//! Locks whose use is recorded.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -10,19 +10,19 @@ use lock_core::{DistributedLock, LockGuard, LockRequest, LossReason, Result};
 use super::event::Happening;
 use super::recorder::Recorder;
 
-/// How often it is written down that a guard is held, in nanoseconds.
+/// Minimum time between two records that a guard is held, in nanoseconds.
 const HELD_EVERY: u64 = 50_000_000;
 
 impl Recorder {
-    /// Acquires as `locks` does, and writes down what comes of it.
+    /// Acquires a lock of `locks`, and records the outcome.
     ///
     /// # Errors
     ///
-    /// As `locks` has them.
+    /// The errors of `locks`.
     ///
     /// # Cancel safety
     ///
-    /// As that of `locks`; a future that is dropped is written down.
+    /// Like `locks`. A dropped future is recorded.
     pub async fn acquire<L>(&self, locks: &L, request: LockRequest) -> Result<Option<RecordedGuard>>
     where
         L: DistributedLock + ?Sized,
@@ -47,7 +47,7 @@ impl Recorder {
     }
 }
 
-/// A claim that was not answered yet.
+/// A claim without an answer.
 struct Asked<'a> {
     recorder: &'a Recorder,
     claim: u64,
@@ -88,7 +88,9 @@ impl Drop for Asked<'_> {
     }
 }
 
-/// A held lock whose use is written down. Dropping it gives it back, as [`LockGuard`] does.
+/// A guard whose use is recorded; the [module](crate::history) has an example.
+///
+/// Dropping it releases the lock, like [`LockGuard`].
 #[derive(Debug)]
 #[must_use = "dropping a guard releases its lock"]
 pub struct RecordedGuard {
@@ -98,7 +100,7 @@ pub struct RecordedGuard {
     seen: Mutex<Seen>,
 }
 
-/// When the guard was seen held.
+/// The answers of the guard so far.
 #[derive(Debug)]
 struct Seen {
     held_at: Option<u64>,
@@ -107,14 +109,14 @@ struct Seen {
 }
 
 impl RecordedGuard {
-    /// The guard itself.
+    /// Returns the recorded guard.
     pub fn guard(&self) -> &LockGuard {
         self.guard
             .as_ref()
             .expect("it is there until it is released")
     }
 
-    /// Whether it is held, which is written down.
+    /// Returns true if the lock is held, and records a positive answer from time to time.
     pub fn is_held(&self) -> bool {
         let before = Recorder::now();
         let is_held = self.guard().is_held();
@@ -130,7 +132,7 @@ impl RecordedGuard {
         is_held
     }
 
-    /// Waits until the lock is lost, and writes that down.
+    /// Waits until the lock is lost, and records the loss.
     ///
     /// # Cancel safety
     ///
@@ -141,7 +143,7 @@ impl RecordedGuard {
         reason
     }
 
-    /// Writes down that it is lost, once.
+    /// Records that the lock is lost, once.
     pub fn note_loss(&self, reason: &str) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if !seen.is_lost {
@@ -155,8 +157,9 @@ impl RecordedGuard {
         }
     }
 
-    /// Works for so long and looks now and then whether it is still held. Ends when it is not; returns
-    /// whether it was held all the time.
+    /// Holds the lock for `duration`; returns true if the lock was held all the time.
+    ///
+    /// Checks the guard every 20 ms, and returns as soon as the lock is lost.
     ///
     /// # Cancel safety
     ///
@@ -179,15 +182,15 @@ impl RecordedGuard {
         }
     }
 
-    /// Gives it back, which is written down before.
+    /// Records the release, and releases the lock.
     ///
     /// # Errors
     ///
-    /// As [`LockGuard::release`].
+    /// Like [`LockGuard::release`].
     ///
     /// # Cancel safety
     ///
-    /// As [`LockGuard::release`].
+    /// Like [`LockGuard::release`].
     pub async fn release(mut self) -> Result<Released> {
         self.note_release();
         let guard = self.guard.take().expect("it is released once");

@@ -1,4 +1,4 @@
-//! Writes down what a process does with locks.
+//! Recording of a process's use of locks.
 
 use std::fmt;
 use std::fs::File;
@@ -13,10 +13,10 @@ use lock_core::backend::{Clock, Moment};
 use super::event::{Effect, Event, Happening};
 use crate::stalls;
 
-/// Writes the part of a history that one process knows.
+/// A recorder for one process's part of a history; the [module](crate::history) has an example.
 ///
-/// Every line is handed to the operating system at once, so that it outlives a process that is killed. It
-/// can be cloned; all clones write to the same place.
+/// It passes every line to the operating system at once, so lines outlive a killed process. Clones
+/// write to the same place.
 #[derive(Clone)]
 pub struct Recorder {
     shared: Arc<Shared>,
@@ -29,16 +29,16 @@ struct Shared {
 }
 
 impl Recorder {
-    /// Writes to a new file, in the name of `worker`.
+    /// Creates a recorder that writes to a new file, in the name of `worker`.
     ///
     /// # Errors
     ///
-    /// When the file cannot be made.
+    /// If the file cannot be created.
     pub fn create(file: impl AsRef<Path>, worker: impl Into<String>) -> io::Result<Self> {
         Ok(Self::new(File::create(file)?, worker))
     }
 
-    /// Writes to `lines`, in the name of `worker`.
+    /// Creates a recorder that writes to `lines`, in the name of `worker`.
     pub fn new(lines: impl Write + Send + 'static, worker: impl Into<String>) -> Self {
         Self {
             shared: Arc::new(Shared {
@@ -49,12 +49,14 @@ impl Recorder {
         }
     }
 
-    /// The present moment on the clock that all processes of a machine have in common.
+    /// Returns the time in nanoseconds, on the clock that all processes of a machine share.
     pub fn now() -> u64 {
         Clock::Boot.now().nanoseconds().unsigned_abs()
     }
 
-    /// Notes a fault that began at `since` and is over now. `worker` suffered it; `None`: everybody did.
+    /// Records a fault that began at `since` and ends now.
+    ///
+    /// `worker` is the affected process; `None` means all processes.
     pub fn fault(&self, worker: Option<&str>, kind: &str, since: u64, effect: Effect) {
         let (kind, until) = (kind.to_owned(), Self::now());
         let worker = worker.map(str::to_owned);
@@ -70,7 +72,7 @@ impl Recorder {
         });
     }
 
-    /// Notes that `worker` is about to be killed.
+    /// Records that `worker` is about to be killed.
     pub fn death(&self, worker: &str) {
         self.write(&Event {
             at: Self::now(),
@@ -79,13 +81,13 @@ impl Recorder {
         });
     }
 
-    /// Notes something that concerns everybody.
+    /// Records an event that concerns all processes.
     pub fn note(&self, at: u64, what: Happening) {
         let worker = None;
         self.write(&Event { at, worker, what });
     }
 
-    /// Notes from now on when the machine stands still, which is written down at the end of what is returned.
+    /// Watches for stalls of the machine, which the returned value records when it is dropped.
     #[must_use = "it notes nothing any more when it is dropped"]
     pub fn watch_stalls(&self) -> StallWatch {
         stalls::watch();
@@ -95,7 +97,7 @@ impl Recorder {
         }
     }
 
-    /// Notes a claim that is about to be made, and gives it its number.
+    /// Records a claim that is about to be made, and returns its number.
     pub(super) fn invoke(&self, request: &LockRequest) -> u64 {
         let claim = self.shared.claims.fetch_add(1, Ordering::Relaxed);
         let what = Happening::Invoke {
@@ -108,15 +110,17 @@ impl Recorder {
         claim
     }
 
-    /// Notes something that this worker did.
+    /// Records an event of this worker.
     pub(super) fn own(&self, at: u64, what: Happening) {
         let worker = Some(self.shared.worker.clone());
         self.write(&Event { at, worker, what });
     }
 
+    /// Writes an event as a line of JSON.
+    ///
     /// # Panics
     ///
-    /// When it cannot be written: a history with holes proves nothing.
+    /// If the line cannot be written: a history with gaps proves nothing.
     fn write(&self, event: &Event) {
         let mut line = serde_json::to_vec(event).expect("an event is always JSON");
         line.push(b'\n');
@@ -135,7 +139,15 @@ impl fmt::Debug for Recorder {
     }
 }
 
-/// Writes down, when it is dropped, when the machine stood still since it was made.
+/// A watch for stalls of the machine, which it records when it is dropped.
+///
+/// ```
+/// use lock_testkit::history::Recorder;
+///
+/// let recorder = Recorder::new(std::io::sink(), "one");
+/// let stalls = recorder.watch_stalls();
+/// drop(stalls);
+/// ```
 #[derive(Debug)]
 pub struct StallWatch {
     recorder: Recorder,

@@ -1,4 +1,4 @@
-//! No waiter that is left behind.
+//! The rule that no waiter is left behind.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,8 +8,7 @@ use super::intervals::{milliseconds, nanoseconds};
 use super::rules::Rules;
 use super::verdict::{Rule, Verdict, Violation};
 
-/// Goes through what happened to a key, and looks at the times for which it had no holder although
-/// somebody waited.
+/// Checks the times at which a key had waiters but no holder.
 pub(super) fn check(history: &History, key: &Key, rules: &Rules, verdict: &mut Verdict) {
     let mut steps = steps(key);
     steps.sort_unstable();
@@ -36,7 +35,7 @@ pub(super) fn check(history: &History, key: &Key, rules: &Rules, verdict: &mut V
     }
 }
 
-/// Of what happens at the same moment, the end of a hold comes first.
+/// A change of a key. At the same moment, the end of a hold comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
     Ended,
@@ -50,7 +49,7 @@ fn steps(key: &Key) -> Vec<(u64, Step, usize)> {
         let invoked = Some((claim.invoked, Step::Invoked, number));
         let granted = claim.grant.map(|grant| (grant.at, Step::Granted, number));
         let ended = claim.end.map(|(at, _)| match granted {
-            // A process may be killed between its grant and the note of it.
+            // A process may be killed between its grant and the record of the grant.
             Some((grant, ..)) => (at.max(grant + 1), Step::Ended, number),
             None => (at, Step::Left, number),
         });
@@ -59,13 +58,13 @@ fn steps(key: &Key) -> Vec<(u64, Step, usize)> {
     key.claims.iter().enumerate().flat_map(of_claim).collect()
 }
 
-/// Who holds and who waits at a moment.
+/// The holders and waiters of a key at a moment.
 #[derive(Debug, Default)]
 struct Line {
-    /// When each was made, and its number.
+    /// The time at which each claim was made, and its number.
     waiting: BTreeSet<(u64, usize)>,
     holders: usize,
-    /// Of the last hold, and whether its holder knew.
+    /// The end of the last hold; its kind says whether the holder noticed it.
     end: Option<(u64, End)>,
 }
 
@@ -75,7 +74,7 @@ impl Line {
         self.end = claim.end.map(|(_, end)| (at, end));
     }
 
-    /// For how long somebody has been waiting while nobody held.
+    /// Returns how long a claim has waited without a holder.
     fn waited_until(&self, until: u64) -> Option<Wait> {
         let first = self.waiting.first().filter(|_| self.holders == 0)?.0;
         let (since, end) = match self.end {
@@ -86,7 +85,7 @@ impl Line {
     }
 }
 
-/// A time without a holder.
+/// A time with a waiter and without a holder.
 struct Wait {
     since: u64,
     until: u64,
@@ -100,7 +99,7 @@ impl Wait {
             let recovery = Duration::from_nanos(waited);
             verdict.longest_recovery = verdict.longest_recovery.max(Some(recovery));
         }
-        // What happens to anybody may keep the next in line from its turn.
+        // A fault on any process may delay the next waiter.
         let troubled = history.troubles.within(self.since, self.until);
         if waited > limit + troubled {
             let of = match self.end {

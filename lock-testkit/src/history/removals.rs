@@ -1,4 +1,4 @@
-//! Holders that cannot know yet that the store has forgotten them.
+//! Holders that cannot know yet that their hold was removed from the store.
 
 use lock_core::Mode;
 
@@ -7,12 +7,18 @@ use super::intervals::nanoseconds;
 use super::rules::Rules;
 
 impl History {
-    /// Whether a removal on the store explains that `earlier` still said that it is held when `later` did
-    /// so, too: it struck the earlier holder or everybody between the two grants, the later one has the greater
-    /// token, and the earlier holder learned of it within a third of its ttl and a round trip. While it or the
-    /// store was troubled, or the machine stood still, it could not learn anything; but what was confirmed before
-    /// the removal lasts for a ttl at most. Where holds are handed on, the earlier one may have asked after the removal
-    /// and still have been given a hold from before it.
+    /// Returns true if a removal explains that `earlier` was still held when `later` was.
+    ///
+    /// The fault has to affect the earlier holder or all processes, between both grants. The caller
+    /// checks that the later token is greater.
+    ///
+    /// The earlier holder has to notice the loss within a third of its ttl and a round trip. Times
+    /// of faults on that holder or on the store, and stalls, come on top, since it cannot notice a
+    /// loss then. Its ttl is the limit in any case, since a confirmation from before the removal
+    /// lasts no longer.
+    ///
+    /// Where holds are handed on, the earlier claim may be made after the removal, and still get a
+    /// hold from before it.
     pub(super) fn is_explained_by_removal(
         &self,
         (earlier, before): (&Claim, Grant),

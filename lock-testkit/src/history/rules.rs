@@ -1,33 +1,46 @@
-//! What a history is held to.
+//! The rules for the check of a history.
 
 use std::time::Duration;
 
 use lock_core::{Capabilities, TokenOrder};
 
-/// The promises that a history is checked for.
+/// The promises against which a history is checked.
+///
+/// ```
+/// use std::time::Duration;
+/// use lock_core::{DistributedLock, MemoryLock};
+/// use lock_testkit::history::Rules;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let mut rules = Rules::new(&MemoryLock::new().capabilities());
+/// rules.recovery = Duration::from_secs(5);
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Rules {
-    /// How far tokens have to grow.
+    /// The extent to which tokens have to grow.
     pub tokens: TokenOrder,
-    /// After which time a claim has certainly taken its place, and whoever was troubled has recovered, where
-    /// claims are granted in the order of their arrival. `None`: they need not be. Default: 1.5 seconds for fair
-    /// backends.
+    /// The time after which a claim has certainly taken its place, and a disturbed process has
+    /// recovered. `None`: claims need not be granted in the order of arrival. Default: 1.5 seconds
+    /// for fair backends, otherwise `None`.
     pub settled_after: Option<Duration>,
-    /// How long a holder whose lock was removed on the store may go on saying that it is held, besides a
-    /// third of its ttl: a round trip. Default: 500 ms, which is generous.
+    /// Maximum time, besides a third of the ttl, until a holder notices that its hold was removed.
+    /// It covers a round trip. Default: 500 ms, which is generous.
     pub round_trip: Duration,
-    /// Whether exclusive holds may be handed on inside of a process, see [`HandOff`](lock_core::HandOff): then one that
-    /// was removed on the store may still be granted until its process learns of that, with a lower token than what
-    /// the store granted meanwhile. Default: no.
+    /// True if exclusive holds may be handed on within a process, see
+    /// [`HandOff`](lock_core::HandOff). A hold that was removed from the store may then be granted
+    /// until its process notices. Its token may be lower than tokens that the store granted after
+    /// the removal. Default: false.
     pub handed_on: bool,
-    /// How long a key that somebody waits for may stay free, or blocked by a holder that is gone, besides
-    /// three times the ttl. Default: 2 seconds. Faults and stalls of the machine come on top.
+    /// Maximum time, besides three times the ttl, for which a key with waiters has no living
+    /// holder. Faults and stalls of the machine come on top. Default: 2 seconds.
     pub recovery: Duration,
 }
 
 impl Rules {
-    /// What such a backend promises.
+    /// Creates the rules for a backend with these capabilities.
     pub fn new(capabilities: &Capabilities) -> Self {
         Self {
             tokens: capabilities.tokens,

@@ -1,4 +1,4 @@
-//! Tokens that grow.
+//! The rule that tokens grow.
 
 use std::collections::HashMap;
 
@@ -9,10 +9,10 @@ use super::event::Effect;
 use super::rules::Rules;
 use super::verdict::{Rule, Verdict, Violation};
 
-/// How many of the low bits of a token count how often its hold was handed on.
+/// Number of low bits of a token that count how often its hold was handed on.
 const HAND_OFF_BITS: u32 = i64::MAX.count_ones() - FencingToken::GRANT_MAX.count_ones();
 
-/// Looks at each grant that was asked for after another one was known: its token has to be greater.
+/// Checks that a grant has a greater token than every grant that was known before its request.
 pub(super) fn check(history: &History, key: &Key, rules: &Rules, verdict: &mut Verdict) {
     let granted = key
         .claims
@@ -22,13 +22,13 @@ pub(super) fn check(history: &History, key: &Key, rules: &Rules, verdict: &mut V
     granted.sort_by_key(|(_, grant)| grant.at);
     let eras = Eras::between(history, |fault| breaks_off(fault, rules.tokens));
     let holds = beginnings(&granted);
-    // Of all grants until the one of the same place, in its era, the one with the greatest token.
+    // For each grant, the grant with the greatest token so far in its era.
     let mut greatest: Vec<(u64, usize)> = Vec::with_capacity(granted.len());
     for (place, (claim, grant)) in granted.iter().enumerate() {
         let last = greatest
             .last()
             .filter(|_| eras.are_one(granted[place - 1].1.at, grant.at));
-        // Of one that was on its way when the promise broke off, nobody knows on which side its token is.
+        // The token of a claim that was under way when the promise broke may be of either era.
         let begun = match rules.handed_on {
             true => holds[&(grant.token >> HAND_OFF_BITS)],
             false => claim.invoked,
@@ -63,7 +63,7 @@ pub(super) fn check(history: &History, key: &Key, rules: &Rules, verdict: &mut V
     }
 }
 
-/// When each hold was asked for first, whoever it was handed on to later, by its number.
+/// Returns when each hold was first requested, before any hand-off, by its number.
 fn beginnings(granted: &[(&Claim, Grant)]) -> HashMap<u64, u64> {
     let mut holds = HashMap::new();
     for (claim, grant) in granted {
@@ -74,13 +74,13 @@ fn beginnings(granted: &[(&Claim, Grant)]) -> HashMap<u64, u64> {
     holds
 }
 
-/// The moments at which the promise that tokens grow breaks off and begins anew.
+/// The eras in which tokens grow, separated by the times at which the promise breaks.
 pub(super) struct Eras {
     breaks: Vec<u64>,
 }
 
 impl Eras {
-    /// Those between the faults that break it off.
+    /// Creates the eras between the faults that break the promise.
     pub(super) fn between(history: &History, breaks_off: impl Fn(&Fault) -> bool) -> Self {
         let broken_off = history.faults.iter().filter(|fault| breaks_off(fault));
         let mut breaks: Vec<u64> = broken_off
@@ -90,14 +90,14 @@ impl Eras {
         Self { breaks }
     }
 
-    /// Whether the promise holds from one moment to the other.
+    /// Returns true if both moments are in the same era.
     pub(super) fn are_one(&self, one: u64, other: u64) -> bool {
         let era = |at| self.breaks.partition_point(|moment| *moment <= at);
         era(one) == era(other)
     }
 }
 
-/// Whether nothing is promised of tokens before and after it.
+/// Returns true if `promise` does not cover tokens before and after the fault.
 fn breaks_off(fault: &Fault, promise: TokenOrder) -> bool {
     match promise {
         TokenOrder::Process => fault.effect == Effect::Forgetting,

@@ -1,4 +1,4 @@
-//! What came of the check of a history.
+//! The result of the check of a history.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,27 +12,27 @@ use super::{contention, exclusion, order, recovery, tokens};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Rule {
-    /// No two holders that conflict say at the same time that they hold.
+    /// Conflicting holders never say at the same time that they hold.
     Exclusion,
     /// A later grant has a greater token.
     Tokens,
-    /// Who came first is served first.
+    /// The first claim is served first.
     Order,
-    /// Nobody waits for a key that nobody holds.
+    /// No waiter waits for a key without a holder.
     Recovery,
 }
 
-/// A promise that was broken.
+/// A broken promise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Violation {
-    /// Which one.
+    /// The broken rule.
     pub rule: Rule,
-    /// The key on which it was.
+    /// The name of the key.
     pub key: String,
-    /// Between which moments, in nanoseconds on the clock of the history.
+    /// The start and the end, in nanoseconds on the clock of the history.
     pub span: (u64, u64),
-    /// What happened, for people.
+    /// A readable description.
     pub message: String,
 }
 
@@ -48,29 +48,41 @@ impl fmt::Display for Violation {
     }
 }
 
-/// What there was in a history, and what was wrong with it.
+/// The result of a check: what happened in the history, and which rules were broken.
+///
+/// ```
+/// use lock_testkit::history::Verdict;
+///
+/// fn print(verdict: &Verdict) {
+///     println!("{} grants, {} losses", verdict.grants, verdict.losses);
+///     for violation in &verdict.violations {
+///         println!("{:?} was broken: {violation}", violation.rule);
+///     }
+/// }
+/// # print(&Verdict::default());
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Verdict {
-    /// How many claims were granted.
+    /// The number of granted claims.
     pub grants: usize,
-    /// How many of them had to wait for a holder that was in their way.
+    /// The number of grants that had to wait for a holder.
     pub contended_grants: usize,
-    /// How many guards said that they were lost.
+    /// The number of guards that said that they were lost.
     pub losses: usize,
-    /// How often two holders conflicted for a moment, which a removal on the store explains.
+    /// The number of times that two holders conflicted for a moment, explained by a removal.
     pub removals: usize,
-    /// The faults that struck while a hold was live, by kind: one of the worker that suffered it, or of
-    /// anybody where everybody did.
+    /// The number of faults, by kind, that struck during a hold. A fault on one worker counts
+    /// during holds of that worker, a fault on all workers during any hold.
     pub faults: BTreeMap<String, usize>,
-    /// The longest time for which somebody had to wait for the key of a holder that was lost or dead.
+    /// The longest wait for a key whose holder had lost it or had died.
     pub longest_recovery: Option<Duration>,
-    /// The promises that were broken, in order of time.
+    /// The broken promises, in the order of time.
     pub violations: Vec<Violation>,
 }
 
 impl History {
-    /// Checks that nothing happened which the rules forbid.
+    /// Checks the history against the rules.
     pub fn check(&self, rules: &Rules) -> Verdict {
         let mut verdict = Verdict {
             faults: self.faults_while_held(),

@@ -1,4 +1,4 @@
-//! A way to a lock store that takes longer, and knows how often it is gone.
+//! A proxy that makes the way to a lock store longer and counts round trips.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -14,16 +14,31 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::location::{servers, with_servers};
 
-/// How much longer a round trip takes while the way is long: half of it there, half of it back.
+/// The added time of a round trip while the way is long: half in each direction.
 const ROUND_TRIP: Duration = Duration::from_millis(50);
 
-/// The first times open connections and learn scripts.
+/// Number of first calls, which open connections and load scripts.
 const WARM_UP: usize = 4;
 
 const TIMES: usize = 15;
 
-/// Stands between a client and its store, and tells how many round trips a lock costs: those that it waits
-/// for, by making the way longer, and those that are made. It ends with this value.
+/// A proxy in front of a store that finds out how many round trips a lock costs.
+///
+/// It measures the round trips that a lock waits for, by making the way longer. It counts the round
+/// trips that are made. Dropping the value ends the proxy.
+///
+/// ```no_run
+/// use lock_testkit::measure::Detour;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// if let Some((url, detour)) = Detour::to("redis://127.0.0.1").await? {
+///     println!("connect to {url}");
+///     println!("{} round trips so far", detour.trips());
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Detour {
     way: Arc<Way>,
@@ -37,16 +52,18 @@ struct Way {
 }
 
 impl Detour {
-    /// The URL of the store by this way, which is short at first; `None` for a URL whose hosts cannot be
-    /// replaced, as where their certificates are verified.
+    /// Starts a proxy for the store at `url`, and returns the URL by which clients reach the proxy.
+    ///
+    /// The way is short at first. Returns `None` if the servers of the URL cannot be replaced, for
+    /// example if their certificates are verified.
     ///
     /// # Errors
     ///
-    /// When no port of the loopback interface can be had.
+    /// If the loopback interface has no free port.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future leaves nothing behind.
+    /// Cancel safe: dropping the future leaves nothing behind.
     pub async fn to(url: &str) -> io::Result<Option<(String, Self)>> {
         let way = Arc::<Way>::default();
         let (mut carrying, mut stops) = (JoinSet::new(), Vec::new());
@@ -66,9 +83,11 @@ impl Detour {
         Ok(Some((url, detour)))
     }
 
-    /// How many round trips `once` waits for, which tells how long it took: by how much longer it takes on a
-    /// longer way, in round trips on that way. It counts what is waited for, whatever the protocol packs
-    /// together or does in the background. `None` when it never told.
+    /// Measures how many round trips `once` waits for; `once` returns the time that it took.
+    ///
+    /// The result is the additional time on a longer way, in round trips on that way. It includes
+    /// only round trips that `once` waits for, whatever the protocol batches or does in the
+    /// background. `None` if `once` never returns a time.
     ///
     /// # Errors
     ///
@@ -76,7 +95,7 @@ impl Detour {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the call that is under way, and may leave the way long.
+    /// Dropping the future drops the current call of `once`, and may leave the way long.
     pub async fn round_trips<E>(
         &self,
         mut once: impl AsyncFnMut() -> Result<Option<Duration>, E>,
@@ -91,19 +110,21 @@ impl Detour {
             long.extend(once().await?);
             self.be_long(false);
         }
-        // The least, since a busy machine can only make it more.
+        // Take the minimum, since a busy machine can only add time.
         let least = long.into_iter().min().zip(short.into_iter().min());
         let longer = least.map(|(long, short)| long.saturating_sub(short));
         Ok(longer.map(|longer| longer.as_secs_f64() / ROUND_TRIP.as_secs_f64()))
     }
 
-    /// How often a client has asked the store something since this began, after it had the answer to what
-    /// it had asked before on the same connection. What was packed together counts once.
+    /// Returns the number of round trips that were made so far, over all connections.
+    ///
+    /// A request counts if the client sends it after the answer to the request before on the same
+    /// connection. Requests that are sent together count once.
     pub fn trips(&self) -> u64 {
         self.way.trips.load(Ordering::Relaxed)
     }
 
-    /// From now on each round trip takes [`ROUND_TRIP`] longer, or no longer than without it.
+    /// Adds [`ROUND_TRIP`] to each round trip from now on, or stops that.
     fn be_long(&self, is_long: bool) {
         self.way.is_long.store(is_long, Ordering::Relaxed);
     }
@@ -114,7 +135,7 @@ async fn accept(listener: TcpListener, server: String, way: Arc<Way>) {
     while let Ok((client, _)) = listener.accept().await {
         let (server, way) = (server.clone(), Arc::clone(&way));
         connections.spawn(async move {
-            // Either side learns of the end of the other by the end of its connection.
+            // Each side notices the end of the other side by its closed connection.
             let _end = carry(client, &server, &way).await;
         });
         while connections.try_join_next().is_some() {}
@@ -141,14 +162,14 @@ async fn carry(client: TcpStream, server: &str, way: &Way) -> io::Result<()> {
     }
 }
 
-/// Carries bytes one way, in order, each as late as the way is long when it sets out.
+/// Copies bytes in one direction, in order, each delayed by the length of the way at its start.
 async fn copy(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
     way: &Way,
     sets_out: impl Fn(),
 ) -> io::Result<()> {
-    // Bounded by what a client and its store say to each other within a few milliseconds.
+    // Bounded by the bytes that a client and its store exchange within a few milliseconds.
     let (on_the_way, mut arriving) = mpsc::unbounded_channel::<(Instant, Vec<u8>)>();
     let set_out = async {
         let mut bytes = vec![0; 16 * 1024];
@@ -164,7 +185,7 @@ async fn copy(
             } else {
                 Duration::ZERO
             };
-            // The other end is in this function.
+            // The receiver lives as long as this function.
             let _sent = on_the_way.send((Instant::now() + lasting, bytes[..count].to_vec()));
         }
     };

@@ -1,4 +1,4 @@
-//! What a benchmark of locks measures with: times, round trips to a store, processor time and memory.
+//! Measurements for benchmarks of locks: times, round trips, processor time and memory.
 //!
 //! ```
 //! use std::time::Duration;

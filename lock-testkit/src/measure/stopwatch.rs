@@ -1,43 +1,45 @@
-//! How long something takes, each time that it is done.
+//! The times of an operation that is done often.
 
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-/// What takes longer counts as an hour.
+/// A longer time counts as an hour.
 const LONGEST: Duration = Duration::from_secs(3600);
 
-/// Notes times to the nanosecond, with three digits, in a histogram of high dynamic range: what is rare and
-/// takes long is not lost among what is frequent.
+/// A histogram of times to the nanosecond, with three digits.
+///
+/// The [module](crate::measure) has an example. Its high dynamic range keeps rare long times apart
+/// from frequent short times.
 #[derive(Clone, Debug)]
 pub struct Stopwatch(Histogram<u64>);
 
 impl Stopwatch {
-    /// One that has noted nothing.
+    /// Creates a stopwatch without times.
     pub fn new() -> Self {
         let histogram = Histogram::new_with_max(nanoseconds(LONGEST), 3);
         Self(histogram.expect("a histogram from a nanosecond to an hour"))
     }
 
-    /// Notes that it took `time` once.
+    /// Notes that the operation took `time` once.
     pub fn note(&mut self, time: Duration) {
         self.0.saturating_record(nanoseconds(time));
     }
 
-    /// Adds what another process has [counted](Self::counts).
+    /// Adds the [counts](Self::counts) of another process.
     pub fn add(&mut self, counts: &[(u64, u64)]) {
         for (time, count) in counts {
             self.0.saturating_record_n(*time, *count);
         }
     }
 
-    /// Adds what `other` has noted.
+    /// Adds the times that `other` has noted.
     pub fn join(&mut self, other: &Self) {
-        // Both reach from a nanosecond to an hour.
+        // Both range from a nanosecond to an hour.
         let _all_fit = self.0.add(&other.0);
     }
 
-    /// Each time, in nanoseconds, with how often it was noted.
+    /// Returns each time in nanoseconds, with the number of times that it was noted.
     pub fn counts(&self) -> Vec<(u64, u64)> {
         let recorded = self.0.iter_recorded();
         recorded
@@ -45,17 +47,19 @@ impl Stopwatch {
             .collect()
     }
 
-    /// How many times were noted.
+    /// Returns the number of noted times.
     pub fn count(&self) -> u64 {
         self.0.len()
     }
 
-    /// The time that the share `quantile` of all did not exceed, 0.5 for the median; zero without any.
+    /// Returns the time that the share `quantile` of all times does not exceed; zero without any.
+    ///
+    /// The median has the quantile 0.5.
     pub fn quantile(&self, quantile: f64) -> Duration {
         Duration::from_nanos(self.0.value_at_quantile(quantile))
     }
 
-    /// The longest; zero without any.
+    /// Returns the longest time; zero without any.
     pub fn longest(&self) -> Duration {
         Duration::from_nanos(self.0.max())
     }

@@ -1,25 +1,25 @@
-//! What a process uses of the machine, as Linux tells it.
+//! The processor time and memory of a process, from Linux.
 
 use std::time::Duration;
 
-/// The ticks a second in what Linux tells of processes, on every machine.
+/// The ticks per second in Linux's figures for processes, on every machine.
 const TICKS_PER_SECOND: u64 = 100;
 
-/// The processor time that the process has used; `None` where there is no such process, or no Linux.
+/// Returns the processor time of a process; `None` if it does not exist, or without Linux.
 pub fn processor_time(pid: u32) -> Option<Duration> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     ticks(&text).map(|ticks| Duration::from_millis(ticks * 1000 / TICKS_PER_SECOND))
 }
 
-/// The memory of the process, in bytes.
+/// Returns the resident memory of a process in bytes; `None` like [`processor_time`].
 pub fn memory(pid: u32) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     resident(&text)
 }
 
-/// Those in user mode and in the kernel, which are the 14th and 15th fields.
+/// Returns the ticks in user mode and in the kernel, which are the 14th and 15th fields.
 fn ticks(stat: &str) -> Option<u64> {
-    // The second field is the name, which may contain anything.
+    // The second field is the name of the program, which may contain any character.
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_whitespace().skip(11);
     let user: u64 = fields.next()?.parse().ok()?;

@@ -1,4 +1,4 @@
-//! The child as the test sees it.
+//! A child process, as its test uses it.
 
 use std::fmt;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -14,39 +14,40 @@ use super::parent::{CONNECTED, SAYS, TWO_HOLDERS};
 use super::part::Part;
 use crate::{excluded, stop};
 
-/// The test that [`roles!`](crate::roles) makes.
+/// The test that [`roles!`](crate::roles) creates.
 const TEST: &str = "roles::child";
 
-/// How long a child may take to say what is expected of it.
+/// Maximum time for a child to send its next message.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// This test program once more, as another process that has taken a lock and plays a [`Role`].
+/// A new process of this test program, which takes a lock and plays a [`Role`].
 ///
-/// It is killed when it is dropped, and ends by itself when this process is gone. All methods block
-/// the calling thread for as long as what they wait for takes.
+/// The [module](crate::processes) has an example. Dropping the value kills the process, which also
+/// ends when this process ends. All methods block the calling thread while they wait.
 pub struct Child {
     process: std::process::Child,
     said: Receiver<String>,
 }
 
 impl Child {
-    /// Starts a child that connects to `store`, takes the lock of `request`, waiting for it if need
-    /// be, says its token and plays `role`. Returns before it has done anything of it.
+    /// Starts a child that connects to `store`, takes the lock of `request` and plays `role`.
     ///
-    /// `store` is what the function gets that was named in [`roles!`](crate::roles).
+    /// The child waits for the lock if necessary, and then sends its token. This function returns
+    /// before the child connects. The function that is named in [`roles!`](crate::roles) gets
+    /// `store`.
     ///
     /// # Panics
     ///
-    /// When the operating system starts no process.
+    /// If the operating system starts no process.
     pub fn start(store: impl Into<String>, request: &LockRequest, role: Role) -> Self {
         Self::start_with(store, request, role, &[])
     }
 
-    /// Starts a child with more in its environment.
+    /// Starts a child like [`start`](Self::start), with additional environment variables.
     ///
     /// # Panics
     ///
-    /// When the operating system starts no process.
+    /// If the operating system starts no process.
     pub fn start_with(
         store: impl Into<String>,
         request: &LockRequest,
@@ -72,11 +73,11 @@ impl Child {
         Self { process, said }
     }
 
-    /// What the child says next, waited for up to 30 seconds.
+    /// Returns the next message of the child, after up to 30 seconds.
     ///
     /// # Panics
     ///
-    /// When it says nothing; its standard error is in the message.
+    /// If the child sends nothing. The panic message contains its standard error.
     pub fn says(&mut self) -> String {
         loop {
             let words = self.hears();
@@ -86,8 +87,9 @@ impl Child {
         }
     }
 
-    /// Waits until the child is connected and about to ask for its lock: of a child that waits for the
-    /// lock, this is the last that is known.
+    /// Waits until the child is connected and about to request its lock.
+    ///
+    /// A child that waits for its lock sends no further message.
     pub(crate) fn connects(&mut self) {
         assert_eq!(self.hears(), CONNECTED);
     }
@@ -96,7 +98,7 @@ impl Child {
         match self.said.recv_timeout(LIMIT) {
             Ok(words) => words,
             Err(problem) => {
-                // Else its standard error would have no end.
+                // Kill the child first, since its standard error would not end otherwise.
                 let (_, errors) = self.kill();
                 panic!(
                     "the child says nothing, if there is a test `{TEST}` at all: {problem}\n{errors}"
@@ -105,22 +107,24 @@ impl Child {
         }
     }
 
-    /// The token of the child's lock, which is what it says first.
+    /// Returns the token of the child's lock, which is the child's first message.
     ///
     /// # Panics
     ///
-    /// When it says nothing within 30 seconds, or something else.
+    /// If the child sends nothing within 30 seconds, or no token.
     pub fn token(&mut self) -> u64 {
         self.says().parse().expect("a token")
     }
 
-    /// By how many kilobytes its memory has grown with the names that it used after its warm-up: of a child that
-    /// [uses names](super::Role::UseNames), and has said its token. The quarter in which it has grown most counts as
-    /// much as the others on average: an allocator asks for more once, a leak grows with each name.
+    /// Returns the growth of the child's memory by used names after the warm-up, in kilobytes.
+    ///
+    /// The child has to [use names](super::Role::UseNames), and its token has to be read before.
+    /// The quarter with the largest growth counts as much as the other quarters on average: an
+    /// allocator grows once, a leak grows with each name.
     ///
     /// # Panics
     ///
-    /// When it says nothing for 30 seconds, or something else.
+    /// If the child sends nothing for 30 seconds, or no number.
     pub fn growth(&mut self) -> usize {
         let resident = [(); PARTS + 1].map(|()| self.says().parse::<usize>().expect("a number"));
         let steps = resident.windows(2).map(|two| two[1].saturating_sub(two[0]));
@@ -128,31 +132,31 @@ impl Child {
         (steps.sum::<usize>() - largest) * PARTS / (PARTS - 1)
     }
 
-    /// Tells the child to go on, where its role waits for that.
+    /// Tells the child to continue, if its role waits for that.
     ///
     /// # Panics
     ///
-    /// When it has ended.
+    /// If the child has ended.
     pub fn nudge(&mut self) {
         let input = self.process.stdin.as_mut().expect("piped");
         input.write_all(b"go on\n").expect("the child listens");
     }
 
-    /// Kills the child as a crash would; how it ended, and its standard error.
+    /// Kills the child, as a crash does; returns its exit status and its standard error.
     ///
     /// # Panics
     ///
-    /// When its end was seen before.
+    /// If the end of the child was waited for before.
     pub fn kill(&mut self) -> (ExitStatus, String) {
         self.process.kill().expect("our child");
         self.end()
     }
 
-    /// Waits for the child's end; how it ended, and its standard error.
+    /// Waits for the end of the child; returns its exit status and its standard error.
     ///
     /// # Panics
     ///
-    /// When its end was seen before.
+    /// If the end of the child was waited for before.
     pub fn end(&mut self) -> (ExitStatus, String) {
         let mut errors = Vec::new();
         let mut pipe = self.process.stderr.take().expect("asked once");
@@ -161,20 +165,20 @@ impl Child {
         (status, String::from_utf8_lossy(&errors).into_owned())
     }
 
-    /// Stops the child where it stands; returns when it does.
+    /// Stops the child with `SIGSTOP`; returns once it has stopped.
     ///
     /// # Panics
     ///
-    /// When it has ended.
+    /// If the child has ended.
     pub fn freeze(&mut self) {
         stop::freeze(&mut self.process);
     }
 
-    /// Lets a stopped child go on.
+    /// Continues a stopped child.
     ///
     /// # Panics
     ///
-    /// When it has ended.
+    /// If the child has ended.
     pub fn thaw(&mut self) {
         stop::thaw(&mut self.process);
     }
@@ -187,7 +191,7 @@ fn listen(output: ChildStdout) -> Receiver<String> {
         let lines = BufReader::new(output).lines();
         for line in lines.map_while(Result::ok) {
             if let Some((_, words)) = line.split_once(SAYS) {
-                // Nobody listens any more when the test is over.
+                // The receiver is gone when the test is over.
                 let _unheard = saying.send(words.to_owned());
             } else if line.contains(TWO_HOLDERS) {
                 excluded::note(test);
@@ -205,7 +209,7 @@ impl fmt::Debug for Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // It has ended already where the test was about that.
+        // Some tests wait for the end of the child.
         if self.process.kill().is_ok() {
             let _status = self.process.wait();
         }

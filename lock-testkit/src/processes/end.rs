@@ -1,4 +1,4 @@
-//! Runtimes and programs that end while a guard is held, or was dropped just now.
+//! Runtimes and programs that end while a guard is held, or just after it was dropped.
 
 use std::future::pending;
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub(super) fn end(
             return parent.say("returns");
         }
         Ending::MainWhileHeld => {
-            // As from a static: nothing drops it.
+            // Like a guard in a static, which is never dropped.
             std::mem::forget(guard);
             return parent.say("returns");
         }
@@ -49,7 +49,7 @@ pub(super) fn end(
     drop(locks);
 }
 
-/// A task that has the guard until it is dropped itself.
+/// Keeps the guard until the task is dropped.
 async fn keep(guard: LockGuard) {
     let _held = guard;
     pending::<()>().await;

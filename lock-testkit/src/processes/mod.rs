@@ -1,8 +1,8 @@
-//! Other processes, which can be killed and stopped: a test program that starts itself once more, as
-//! a child that takes a lock and plays a [`Role`] with it.
+//! Lock holders in other processes, which a test can kill and stop.
 //!
-//! Write [`roles!`](crate::roles) once at the root of a test target, with the function that connects
-//! to the store; every test there may then start a [`Child`].
+//! A test program starts itself once more, as a child that takes a lock and plays a [`Role`]. Write
+//! [`roles!`](crate::roles) once at the root of a test target, with the function that connects to
+//! the store. Every test of the target can then start a [`Child`].
 //!
 //! ```no_run
 //! # use std::time::Duration;
@@ -39,14 +39,15 @@ pub(crate) use parent::tell_two_holders;
 pub use play::play as __play;
 pub use role::{Ending, Flavor, Role};
 
-/// Makes the test `roles::child`, in which a [`Child`](crate::processes::Child) plays its role. It does
-/// nothing where the program was not started as a child.
+/// Creates the test `roles::child`, in which a [`Child`](crate::processes::Child) plays its role.
 ///
-/// It takes an async function, `async fn(String) -> impl DistributedLock`, that connects to the store
-/// which the child is told of: a url, or whatever a test gives to
-/// [`Child::start`](crate::processes::Child::start).
+/// The test does nothing in a program that was not started as a child.
 ///
-/// Use it once, at the root of a test target: the child is found by the name of its test.
+/// The argument is an async function, `async fn(String) -> impl DistributedLock`. It connects to
+/// the store that the test passes to [`Child::start`](crate::processes::Child::start), for example
+/// as a URL.
+///
+/// Use the macro once, at the root of a test target: the parent selects the test by its name.
 ///
 /// ```
 /// # use lock_core::MemoryLock;

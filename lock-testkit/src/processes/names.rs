@@ -1,4 +1,4 @@
-//! Names that are used once: neither the client nor the store may remember them.
+//! Names that are used once, which neither the client nor the store may remember.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,17 +10,20 @@ use tokio::task::JoinSet;
 
 use super::parent::Parent;
 
-/// In how many parts the names are used, so that none takes longer than whoever listens waits.
+/// Number of parts in which the names are used; no part may take longer than the parent waits.
 pub(super) const PARTS: usize = 4;
 
-/// For how long names are used before the first look: longer than any store keeps what it knows of one.
+/// Time for which names are used before the first measurement.
+///
+/// No store keeps its knowledge of a name for longer.
 const WARM_UP: Duration = Duration::from_secs(10);
 
-/// How many names the warm-up uses between looks at the clock.
+/// Number of names that the warm-up uses between two readings of the clock.
 const AT_ONCE: usize = 200;
 
-/// Uses names for a while, and then `count` more; says how much memory this process has before them and after each part
-/// of them.
+/// Uses names for the time of the warm-up, and then `count` more names.
+///
+/// Sends the memory of this process after the warm-up, and after each part of the other names.
 pub(super) async fn use_names<L: DistributedLock>(parent: &Parent, clients: [L; 2], count: usize) {
     let clients = Arc::new(clients);
     let (began, mut used) = (Clock::Boot.now(), 0);
@@ -36,7 +39,7 @@ pub(super) async fn use_names<L: DistributedLock>(parent: &Parent, clients: [L; 
     }
 }
 
-/// Takes each name once, and waits for it once.
+/// Takes each name once with one client, while the other client waits for it.
 async fn use_each<L: DistributedLock>(clients: &Arc<[L; 2]>, numbers: Range<usize>) {
     const TASKS: usize = 20;
     let mut tasks = JoinSet::new();
@@ -60,7 +63,7 @@ async fn use_each<L: DistributedLock>(clients: &Arc<[L; 2]>, numbers: Range<usiz
     }
 }
 
-/// The memory that this process occupies, in kilobytes.
+/// Returns the resident memory of this process, in kilobytes.
 fn resident() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

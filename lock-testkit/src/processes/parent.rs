@@ -1,4 +1,4 @@
-//! The other end of a child: whoever started it, listens and nudges.
+//! The parent of a child: the process that starts the child, reads its messages and nudges it.
 
 use std::fmt::Display;
 use std::io::BufRead;
@@ -6,16 +6,16 @@ use std::sync::mpsc::{Receiver, channel};
 
 use super::part::Part;
 
-/// Stands before what a child says, to tell it from what the test harness prints.
+/// The prefix of the child's messages, which the output of the test harness does not have.
 pub(super) const SAYS: &str = "child: ";
 
-/// What a child says before it asks for its lock.
+/// The message of a child before it requests its lock.
 pub(super) const CONNECTED: &str = "connected";
 
-/// What a child says when its [`assert_excluded!`](crate::assert_excluded) fails.
+/// The line that a child prints when its [`assert_excluded!`](crate::assert_excluded) fails.
 pub(super) const TWO_HOLDERS: &str = "child saw two holders";
 
-/// Tells the parent, if this process is a child.
+/// Reports a failed [`assert_excluded!`](crate::assert_excluded), if this process is a child.
 pub(crate) fn tell_two_holders() {
     if Part::is_of_this_process() {
         println!("{TWO_HOLDERS}");
@@ -27,7 +27,7 @@ pub(super) struct Parent {
 }
 
 impl Parent {
-    /// Listens to the parent process. Without one there is nothing to do here: this process ends.
+    /// Listens to the parent process, and ends this process when the parent is gone.
     pub(super) fn listen() -> Self {
         let (sender, nudges) = channel();
         std::thread::spawn(move || {

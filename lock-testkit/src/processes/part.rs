@@ -1,4 +1,4 @@
-//! All that a child is told, on its way through its environment.
+//! The instructions for a child, which it gets in its environment.
 
 use std::process::Command;
 use std::time::Duration;
@@ -46,7 +46,7 @@ impl Part {
         std::env::var_os(ROLE).is_some()
     }
 
-    /// The part of this process; `None` when it is not a child.
+    /// Returns the part of this process, or `None` if it is not a child.
     pub(super) fn of_this_process() -> Option<Self> {
         let role = std::env::var(ROLE).ok()?;
         let told = |name| std::env::var(name).expect("the parent tells all of it");

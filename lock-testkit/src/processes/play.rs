@@ -1,4 +1,4 @@
-//! What a child does, from its start to its end.
+//! The life of a child, from its start to its end.
 
 use lock_core::DistributedLock;
 use lock_core::backend::Clock;
@@ -8,7 +8,7 @@ use super::parent::{CONNECTED, Parent};
 use super::part::Part;
 use super::{Flavor, Role, end, names, tell, watch};
 
-/// Plays the role of this process, if it has one.
+/// Plays the role of this process; does nothing if the process is not a child.
 pub fn play<L: DistributedLock>(connect: impl AsyncFn(String) -> L) {
     let Some(part) = Part::of_this_process() else {
         return;

@@ -1,51 +1,57 @@
-//! What a child does with its lock.
+//! The roles of a child.
 
-/// What a [`Child`](super::Child) does with the lock that it has taken.
+/// The behaviour of a [`Child`](super::Child) after it has taken its lock.
 ///
-/// Whatever it is, what the child says first is its token. In the end it gives the lock back where its
-/// role says nothing else, and it ends at once when its parent is gone.
+/// The first message of every child is its token. At its end a child releases its lock, unless its
+/// role says otherwise. It ends at once when its parent is gone.
+///
+/// ```
+/// use lock_testkit::processes::{Ending, Flavor, Role};
+///
+/// let role = Role::End(Flavor::CurrentThread, Ending::RuntimeWithTask);
+/// assert_ne!(role, Role::Hold);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Role {
-    /// Holds the lock until it is killed. As long as others have it, the child is one that waits.
+    /// Holds the lock until the child is killed. Until the lock is free, the child is a waiter.
     Hold,
-    /// Looks at its guard all the time, until it has stood still for longer than its ttl. Then it
-    /// says whether its first look says that it is held, whether its loss is told at the first
-    /// poll, and whether no time remains. Nudged, it says its token, as a late write would show it,
-    /// and how its release ended, as `Released` or `AlreadyLost`.
+    /// Checks its guard all the time, until the process was stopped for longer than the ttl. Then
+    /// it sends the answer of its first check, whether its first poll reports the loss, and whether
+    /// no time remains. After a nudge it sends its token, as a late write would, and the result of
+    /// its release, `Released` or `AlreadyLost`.
     Watch,
-    /// Says each time it is nudged what its wall clock shows, in seconds since 1970, and whether the
-    /// lock is held: `1795212000 true`.
+    /// Sends its wall clock in seconds since 1970 and whether the lock is held, after each nudge.
+    /// For example: `1795212000 true`.
     Tell,
-    /// Ends without unwinding, as a program that is built with `panic = "abort"` does.
+    /// Ends without unwinding, like a program that is built with `panic = "abort"`.
     Abort,
-    /// Ends a runtime or the program while the guard is held, or was dropped just now.
+    /// Ends a runtime or the program while the guard is held, or just after it was dropped.
     End(Flavor, Ending),
-    /// Gives the lock back and takes other names once each, with one client while another waits for them:
-    /// for ten seconds, and then this many more. After the ten seconds, and after each quarter of the
-    /// others, it says how many kilobytes of memory it has.
+    /// Releases the lock and takes other names once each, with one client while another client
+    /// waits. It does so for ten seconds, and then for this number of further names. It sends its
+    /// memory in kilobytes after the ten seconds, and after each quarter of the further names.
     UseNames(usize),
 }
 
-/// The kind of runtime that is [ended](Role::End).
+/// The kind of runtime that [ends](Role::End).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flavor {
-    /// One thread, which is the one that ends it.
+    /// A current-thread runtime, which its own thread ends.
     CurrentThread,
-    /// Several workers.
+    /// A runtime with several workers.
     MultiThread,
 }
 
-/// How a runtime or a program [ends](Role::End).
+/// The way in which a runtime or a program [ends](Role::End).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// The program says `returns` and returns from its main function right after it has dropped the
-    /// guard.
+    /// The program drops the guard, sends `returns`, and returns from its main function.
     MainAfterDrop,
-    /// The same while the guard is held, as from a static: nothing drops it.
+    /// The program sends `returns` and returns from main while the guard is held, as in a static.
     MainWhileHeld,
-    /// The runtime is dropped while one of its tasks has the guard. The child says `ended`, as in all
-    /// that follow, and lives on until it is nudged.
+    /// The runtime is dropped while one of its tasks has the guard. The child sends `ended` and
+    /// lives on until it is nudged, as with all variants below.
     RuntimeWithTask,
     /// The guard is dropped, and then the runtime shuts down in the background.
     ShutdownBackground,
@@ -56,12 +62,12 @@ pub enum Ending {
 }
 
 impl Flavor {
-    /// Every kind of runtime.
+    /// All kinds of runtime.
     pub const ALL: [Self; 2] = [Self::CurrentThread, Self::MultiThread];
 }
 
 impl Ending {
-    /// Every ending.
+    /// All endings.
     pub const ALL: [Self; 6] = [
         Self::MainAfterDrop,
         Self::MainWhileHeld,
@@ -73,7 +79,7 @@ impl Ending {
 }
 
 impl Role {
-    /// The role in words that [`from_words`](Self::from_words) understands.
+    /// Returns the role as a text that [`from_words`](Self::from_words) understands.
     pub(super) fn to_words(self) -> String {
         match self {
             Self::Hold => "hold".to_owned(),

@@ -1,4 +1,4 @@
-//! What a holder knows, as often as it is asked.
+//! The role that reports, after each nudge, whether the lock is held.
 
 use std::time::SystemTime;
 
@@ -6,7 +6,7 @@ use lock_core::LockGuard;
 
 use super::parent::Parent;
 
-/// Tells what its wall clock shows and whether it holds the lock, until the process ends.
+/// Sends the wall clock and whether the lock is held after each nudge, until the process ends.
 pub(super) fn tell(parent: &Parent, guard: &LockGuard) {
     loop {
         parent.wait_for_nudge();

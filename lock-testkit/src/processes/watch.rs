@@ -1,4 +1,4 @@
-//! A holder that stands still for longer than its lease, and goes on as if nothing had happened.
+//! The role of a holder that is stopped for longer than its ttl, and then continues.
 
 use std::thread::park_timeout;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio::runtime::Runtime;
 
 use super::parent::Parent;
 
-/// Looks at its guard all the time, and tells what it sees first after it stood still.
+/// Checks the guard all the time, and sends its first answers after the process was stopped.
 pub(super) fn watch(
     parent: &Parent,
     runtime: &Runtime,
@@ -24,22 +24,24 @@ pub(super) fn watch(
     };
     parent.say(runtime.block_on(told));
     parent.say(guard.remaining().is_zero());
-    // What it was about to write, and when it gets round to it.
+    // After the nudge, attempt the late write.
     parent.wait_for_nudge();
     parent.say(guard.token());
     let released = runtime.block_on(guard.release());
     parent.say(format!("{:?}", released.expect("the store runs")));
 }
 
-/// The parent may stop this process any time after it was told the token, which was after `taken`.
+/// Returns the first answer of the guard after the process was stopped for longer than the ttl.
+///
+/// The parent may stop the process at any time after it got the token, which was after `taken`.
 fn first_look(guard: &LockGuard, taken: Moment, ttl: Duration) -> bool {
     let mut before = taken;
     loop {
         let held = guard.is_held();
         let now = Clock::Boot.now();
         if now.since(before) > ttl {
-            // Stopped between the look and the clock, or before the look: only the next look is
-            // certainly one after the stop.
+            // The process was stopped between the check and the clock, or before the check. Only
+            // the next check is certainly after the stop.
             return guard.is_held();
         }
         assert!(held, "lost while it was not stopped");

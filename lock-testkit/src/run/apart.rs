@@ -1,10 +1,10 @@
-//! Keeps cases apart that start a crowd from those that measure short times.
+//! Separation of cases with a crowd of requests from cases that measure short times.
 
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::case::Case;
 
-/// The cases that send a thousand requests at once, beside which a server answers late.
+/// The cases that send a crowd of requests at once, which delays other answers of a server.
 const CROWDS: [&str; 3] = [
     "a_crowd_is_served_or_told_busy",
     "a_thousand_cancelled_acquisitions_leave_nothing",
@@ -16,7 +16,7 @@ const MEASURED: [&str; 2] = ["a_limited_wait_ends_in_time", "no_wait_answers_at_
 
 static MACHINE: RwLock<()> = RwLock::new(());
 
-/// The permission to run; dropping it gives it back.
+/// The permission to run a case. Dropping it ends the permission.
 pub(crate) enum Turn {
     #[expect(dead_code, reason = "held until it is dropped")]
     Crowd(RwLockWriteGuard<'static, ()>),

@@ -1,4 +1,4 @@
-//! Runs one case: a runtime, a store, the case's steps, and then nothing left behind.
+//! Runs a case: creates a runtime and a store, runs the steps, and checks that nothing is left.
 
 mod apart;
 mod report;
@@ -17,29 +17,31 @@ use crate::excluded::Attempt;
 use crate::steady::{message, run_again_after_stalls};
 use crate::{Case, Group, Need, Outcome, Store};
 
-/// Longer than any case takes, so that one that hangs is a failure with a name.
+/// Maximum time of a case, so that a case that hangs fails with its name.
 const CASE_LIMIT: Duration = Duration::from_secs(120);
 
-/// The environment variable that repeats a case's random choices.
+/// The environment variable that sets the seed of a case.
 const SEED: &str = "LOCK_TESTKIT_SEED";
 
-/// Runs `case` on the store that `new_store` makes for it, on a runtime of its own with two
-/// workers.
+/// Runs `case` on the store that `new_store` creates for it, on a new runtime with two workers.
 ///
-/// A case that fails while the machine let nothing here run for 100 ms or more, as virtual machines do, may have
-/// been late only: that is printed, and it is run again on a new store, up to three times in all. Who is
-/// let in, and with which token, does not depend on time, so cases about exclusion, modes and fencing fail at once.
+/// Virtual machines stall while their host is busy. If a case fails and no thread of this process
+/// ran for 100 ms or more, it may only have been late. That is printed, and the case runs again on
+/// a new store, up to three times in all. Cases about exclusion, modes and fencing fail at once,
+/// since their results do not depend on time.
 ///
-/// A case that sends a thousand requests at once and one that measures short times never run at the
-/// same time in one process: the second waits for the first.
+/// A case that sends a thousand requests at once never runs in a process together with a case that
+/// measures short times. The second case waits for the first.
 ///
-/// [`conformance!`](crate::conformance) calls it for every case. By itself it is for a test that
-/// wants to look at the [`Outcome`]. Call it outside of any runtime.
+/// [`conformance!`](crate::conformance) calls this function for every case. Call it from a test
+/// that needs the [`Outcome`], outside of any runtime.
 ///
 /// # Panics
 ///
-/// When the case fails, with what was wrong and with the seed that repeats its random choices; it
-/// is drawn anew each time unless the environment variable `LOCK_TESTKIT_SEED` names one.
+/// If the case fails. The panic message contains the reason and the seed of the random numbers. The
+/// seed is random, unless the environment variable `LOCK_TESTKIT_SEED` sets it.
+///
+/// # Examples
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -81,7 +83,7 @@ fn is_about_time(case: Case) -> bool {
     !matches!(case.group, Group::Exclusion | Group::Modes | Group::Fencing)
 }
 
-/// The outcome of a case, or why it failed.
+/// Returns the outcome of a case, or the reason of its failure.
 fn run_once<M, F, S>(case: Case, new_store: &M, seed: u64) -> (Result<Outcome, String>, Attempt)
 where
     M: Fn(Case) -> F,
@@ -97,7 +99,7 @@ where
     let store: Arc<dyn Store> = Arc::new(runtime.block_on(new_store(case)));
     let task = runtime.spawn(perform(case, Arc::clone(&store), seed));
     let outcome = runtime.block_on(task);
-    // A store that stays frozen could not even be shut down.
+    // A store that stays frozen cannot be shut down.
     runtime.block_on(store.thaw());
     let inside = runtime.enter();
     drop(store);
@@ -114,7 +116,9 @@ where
     (outcome, attempt)
 }
 
-/// Runs the case of that name as one of `tests`, if its store is there, and counts it for the summary of these.
+/// Runs the case `name` as a test of the module `tests`, and counts it for the summary.
+///
+/// Counts the test as absent if the store is not on this machine.
 #[doc(hidden)]
 pub fn run_named<M, F, S>(tests: &'static str, name: &str, is_there: fn() -> bool, new_store: M)
 where
@@ -195,12 +199,12 @@ async fn can_be_shut_down(bench: &Bench) -> bool {
     !matches!(shutdown, Err(error) if error.kind() == ErrorKind::Unsupported)
 }
 
-/// Asserts that a mode which is not declared is refused, and not emulated or taken for a conflict.
+/// Asserts that an undeclared mode is refused as unsupported, not emulated or taken for a conflict.
 pub(crate) async fn assert_unsupported(bench: &Bench, mode: Mode) {
     assert_refused(bench, bench.request("undeclared", mode)).await;
 }
 
-/// Asserts that what is not declared is refused, however it is waited for.
+/// Asserts that an undeclared request is refused as unsupported, with any kind of wait.
 pub(crate) async fn assert_refused(bench: &Bench, request: LockRequest) {
     let locks = bench.client().await.locks();
     for wait in [

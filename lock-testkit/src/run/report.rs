@@ -1,4 +1,4 @@
-//! Counts the tests that `conformance!` makes, and prints the summary when the last of them has ended.
+//! Counts the tests of a `conformance!`, and prints the summary after the last of them.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -17,7 +17,7 @@ struct Report {
     absent: usize,
 }
 
-/// A test that counts as failed unless something else is told.
+/// The end of a test, which counts as a failure until [`tell`](Self::tell) is called.
 pub(crate) struct Ending {
     tests: &'static str,
     case: Case,
@@ -25,7 +25,6 @@ pub(crate) struct Ending {
 }
 
 impl Ending {
-    /// Begins the test for `case` of those in the module `tests`.
     pub(crate) fn of(tests: &'static str, case: Case) -> Self {
         Self {
             tests,
@@ -34,7 +33,7 @@ impl Ending {
         }
     }
 
-    /// Ends it with an outcome, or with none where the store is not on this machine.
+    /// Ends the test with an outcome, or with `None` if the store is not on this machine.
     pub(crate) fn tell(mut self, outcome: Option<Outcome>) {
         self.is_told = true;
         let case = self.case;
@@ -58,7 +57,7 @@ fn count(tests: &'static str, ended: impl FnOnce(&mut Report)) {
     let report = reports.entry(tests).or_default();
     ended(report);
     if report.ended() == selected(tests) {
-        // Past the capture of the test harness, which shows nothing of tests that pass.
+        // Print past the capture of the test harness, which hides the output of tests that pass.
         let _unprinted = writeln!(std::io::stderr(), "\n{tests}: {}", report.text());
     }
 }
@@ -84,10 +83,10 @@ impl Report {
     }
 }
 
-/// Returns how many of the tests this process was asked to run.
+/// Returns how many of the tests of a module this process was asked to run.
 fn selected(tests: &str) -> usize {
     let selection = Selection::of_this_process();
-    // The harness leaves out the name of the test target.
+    // The names in the harness do not contain the test target.
     let module = tests.split_once("::").map(|(_, module)| module);
     let name = |case: &Case| match module {
         Some(module) => format!("{module}::{case}"),

@@ -1,8 +1,8 @@
-//! Which tests the harness was asked to run.
+//! The tests that the harness was asked to run.
 
 use std::sync::OnceLock;
 
-/// The options of the test harness that have a value; those with `=` have it in the same argument.
+/// The options of the test harness with a value in the next argument, unless it follows a `=`.
 const WITH_VALUE: [&str; 7] = [
     "--color",
     "--format",
@@ -52,7 +52,7 @@ impl Selection {
         selection
     }
 
-    /// Returns true if the test is among those to run.
+    /// Returns true if the test is to be run.
     pub(crate) fn has(&self, test: &str) -> bool {
         let is_meant = |filter: &String| match self.is_exact {
             true => test == filter,

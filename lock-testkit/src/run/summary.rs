@@ -1,12 +1,12 @@
-//! What became of the cases of a run.
+//! The outcomes of the cases of a run.
 
 use std::fmt;
 
 use crate::{Case, Need, Outcome};
 
-/// How many cases were proved, and which were skipped and why.
+/// The proved cases of a run, and the skipped cases with the reasons.
 ///
-/// Its text is one line for the numbers, and one for each reason to skip cases.
+/// Its text has a line with the numbers, and a line for each reason to skip cases.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -34,12 +34,12 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Makes a summary of no case yet.
+    /// Creates a summary without cases.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a case that has ended.
+    /// Adds a case with its outcome.
     pub fn add(&mut self, case: Case, outcome: Outcome) {
         match outcome {
             Outcome::Proved => self.proved.push(case),
@@ -47,12 +47,12 @@ impl Summary {
         }
     }
 
-    /// Returns the cases all of which was shown.
+    /// Returns the proved cases.
     pub fn proved(&self) -> &[Case] {
         &self.proved
     }
 
-    /// Returns the cases that were skipped, each with what it could not do without.
+    /// Returns the skipped cases, each with the need because of which it was skipped.
     pub fn skipped(&self) -> &[(Case, Need)] {
         &self.skipped
     }
@@ -94,8 +94,7 @@ impl fmt::Display for Summary {
     }
 }
 
-/// The names of cases, in an order that does not depend on which ended first; one for a group of which all are
-/// among them.
+/// Returns the names of cases in alphabetical order; a complete group is one entry.
 fn names(chosen: &[Case]) -> String {
     let mut names: Vec<String> = Vec::new();
     for case in chosen {

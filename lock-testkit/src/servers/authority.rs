@@ -1,4 +1,4 @@
-//! Certificates for tests, made by the `openssl` program.
+//! Certificates for tests, created by the `openssl` program.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,9 +10,9 @@ use super::process::is_installed;
 
 const PROGRAM: &str = "openssl";
 
-/// A certificate authority of its own, which nobody trusts who is not told to.
+/// A certificate authority for tests. Clients trust it only if they are configured to.
 ///
-/// Every call of [`issue`](Self::issue) takes about 30 ms. The files go with the value.
+/// Each call of [`issue`](Self::issue) takes about 30 ms. Dropping the value removes its files.
 ///
 /// ```no_run
 /// use lock_testkit::servers::{Authority, RedisServer};
@@ -33,22 +33,22 @@ pub struct Authority {
     directory: TempDir,
 }
 
-/// A certificate and its private key, each a PEM file.
+/// A certificate and its private key, each in a PEM file; [`Authority`] has an example.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Identity {
-    /// The certificate.
+    /// The file with the certificate.
     pub cert: PathBuf,
-    /// Its private key.
+    /// The file with the private key.
     pub key: PathBuf,
 }
 
 impl Authority {
-    /// Makes the authority's own key and certificate.
+    /// Creates the key and the certificate of the authority.
     ///
     /// # Panics
     ///
-    /// When `openssl` is not installed or fails.
+    /// If `openssl` is not installed or fails.
     #[expect(
         clippy::new_without_default,
         reason = "it starts processes and may panic, which nobody expects of a default"
@@ -69,27 +69,30 @@ impl Authority {
         Self { directory }
     }
 
-    /// The file with the authority's certificate, for those who shall trust it.
+    /// Returns the file with the certificate of the authority, for clients that have to trust it.
     pub fn ca(&self) -> PathBuf {
         self.directory.path().join("ca.pem")
     }
 
-    /// Makes a certificate for `names`, written like `DNS:localhost,IP:127.0.0.1`, that is valid for
-    /// `days` from now on; with -1 it has expired.
+    /// Creates a certificate for `names` that is valid for `days` from now on; with -1 it has
+    /// expired.
+    ///
+    /// Names have the form `DNS:localhost,IP:127.0.0.1`.
     ///
     /// # Panics
     ///
-    /// When `openssl` fails.
+    /// If `openssl` fails.
     pub fn issue(&self, names: &str, days: i32) -> Identity {
         self.sign(names, days, "-copy_extensions copy")
     }
 
-    /// Makes a certificate of version 1 of X.509, which has no extensions and so no names: what `openssl x509
-    /// -req` makes by default, and TLS libraries refuse.
+    /// Creates an X.509 certificate of version 1, which has no extensions and so no names.
+    ///
+    /// It is the default of `openssl x509 -req`, and TLS libraries refuse it.
     ///
     /// # Panics
     ///
-    /// When `openssl` fails.
+    /// If `openssl` fails.
     pub fn issue_version_1(&self) -> Identity {
         self.sign("DNS:test", 1, "")
     }

@@ -1,5 +1,6 @@
-/* Preloaded into a server: its wall clock is ahead of the machine's by as many nanoseconds as stand
-   in the file that LOCK_TESTKIT_CLOCK names. Its monotonic clock stays as it is. */
+/* Preloaded into a server: sets its wall clock ahead of the clock of the machine.
+   LOCK_TESTKIT_CLOCK names a file with the difference in nanoseconds. The monotonic clock stays as
+   it is. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
@@ -16,7 +17,7 @@ static volatile int64_t *ahead = &nothing;
 
 __attribute__((constructor)) static void open_file(void) {
     const char *path = getenv("LOCK_TESTKIT_CLOCK");
-    /* Not by open(), which the server's allocator may not be ready for yet. */
+    /* Not with open(), since the server's allocator may not be ready for it yet. */
     int file = path ? syscall(SYS_openat, AT_FDCWD, path, O_RDONLY) : -1;
     if (file < 0) return;
     void *mapped = mmap(NULL, sizeof *ahead, PROT_READ, MAP_SHARED, file, 0);
@@ -51,11 +52,11 @@ time_t time(time_t *where) {
 }
 
 #ifdef __GLIBC__
-/* The kernel knows nothing of our clock: a deadline on it has to become one on the machine's. */
+/* The kernel does not know this clock: convert a deadline to the clock of the machine. */
 int pthread_cond_timedwait(pthread_cond_t *restrict condition, pthread_mutex_t *restrict mutex,
                            const struct timespec *restrict deadline) {
     const int64_t second = 1000000000, by = *ahead;
-    /* What is before 2001 is none on a wall clock, but on one that counts from the start. */
+    /* A deadline before 2001 is not on a wall clock, but on a clock that counts from the boot. */
     if (deadline->tv_sec < 1000000000)
         return pthread_cond_clockwait(condition, mutex, CLOCK_MONOTONIC, deadline);
     struct timespec machine = {deadline->tv_sec - by / second, deadline->tv_nsec - by % second};

@@ -1,4 +1,4 @@
-//! A wall clock for a server that a test can set.
+//! A wall clock of a server, which a test can set.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -11,21 +11,20 @@ use super::ground;
 
 const SOURCE: &str = include_str!("clock.c");
 
-/// By how much a server's wall clock is ahead of the machine's.
+/// The difference between the wall clock of a server and the clock of the machine.
 #[derive(Debug)]
 pub(super) struct Clock {
     file: PathBuf,
 }
 
 impl Clock {
-    /// A clock for the server in `directory`, which goes right at first.
+    /// Creates a clock for the server in `directory`, without a difference at first.
     pub(super) fn new(directory: &Path) -> Self {
         let file = directory.join("clock");
         std::fs::write(&file, 0_i64.to_ne_bytes()).expect("the server's directory is ours");
         Self { file }
     }
 
-    /// What the server's environment needs.
     pub(super) fn environment(&self) -> [(&'static str, PathBuf); 2] {
         [
             ("LD_PRELOAD", library().to_owned()),
@@ -42,7 +41,7 @@ impl Clock {
     }
 
     fn set(&self, ahead: i64) {
-        // In place, since the server has the file mapped.
+        // Write in place, since the server has the file mapped.
         OpenOptions::new()
             .write(true)
             .open(&self.file)
@@ -55,7 +54,7 @@ fn nanoseconds(duration: Duration) -> i64 {
     duration.as_nanos().try_into().expect("less than 292 years")
 }
 
-/// The library that is preloaded, made once a process.
+/// Returns the preloaded library, which is compiled once per process.
 fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
 

@@ -1,5 +1,4 @@
-//! Where the servers of this process live: a thread that starts them and a directory for their
-//! files, which both go with the process.
+//! The thread that starts servers and the directory of their files, which end with the process.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -16,8 +15,8 @@ type Job = (Command, Sender<io::Result<Child>>);
 
 /// Starts `command` from a thread that lives as long as the process.
 ///
-/// Linux sends a child its death signal when the *thread* that started it ends, and the threads of
-/// a test harness end with each test, but a shared server stays for the next one.
+/// Linux sends a child its death signal when the *thread* that started it ends. The threads of a
+/// test harness end with each test, but a shared server has to outlive the test.
 pub(super) fn spawn(command: Command) -> io::Result<Child> {
     static SPAWNER: OnceLock<Mutex<Sender<Job>>> = OnceLock::new();
 
@@ -25,7 +24,7 @@ pub(super) fn spawn(command: Command) -> io::Result<Child> {
         let (jobs, inbox) = channel::<Job>();
         let spawning = move || {
             for (mut command, reply) in inbox {
-                // Nobody waits for the reply if the test has panicked meanwhile.
+                // A test that has panicked does not wait for the reply.
                 let _unheard = reply.send(command.spawn());
             }
         };
@@ -42,7 +41,7 @@ pub(super) fn spawn(command: Command) -> io::Result<Child> {
     outcome.recv().expect("the spawner answers")
 }
 
-/// A directory for one server, removed when it is dropped.
+/// Creates a directory for one server, which is removed when the value is dropped.
 pub(super) fn directory(server: &str) -> TempDir {
     tempfile::Builder::new()
         .prefix(server)
@@ -50,8 +49,10 @@ pub(super) fn directory(server: &str) -> TempDir {
         .expect("a directory for the server")
 }
 
-/// The same in memory, where the system has a place for that: for servers that wait for the disk at each
-/// commit. What a commit is worth after a power failure is not what tests are about.
+/// Like [`directory`], but in memory, if the system has the directory `/dev/shm`.
+///
+/// Use it for servers that wait for the disk at each commit. Tests do not check that commits
+/// outlast a power failure.
 pub(super) fn directory_in_memory(server: &str) -> TempDir {
     static BASE: OnceLock<Option<PathBuf>> = OnceLock::new();
 
@@ -66,7 +67,7 @@ pub(super) fn directory_in_memory(server: &str) -> TempDir {
     }
 }
 
-/// A directory for what processes leave to each other: it is nobody else's, and stays.
+/// Returns a directory that processes of this user share; it is private to the user, and stays.
 pub(super) fn shared() -> &'static Path {
     static SHARED: OnceLock<PathBuf> = OnceLock::new();
 
@@ -83,12 +84,12 @@ pub(super) fn shared() -> &'static Path {
 }
 
 fn is_ours(directory: &Path, user: u32) -> bool {
-    // Not of what a link leads to.
+    // Check the entry itself, not the target of a link.
     fs::symlink_metadata(directory)
         .is_ok_and(|found| found.is_dir() && found.uid() == user && found.mode() & 0o077 == 0)
 }
 
-/// The directory of all servers of this process.
+/// Returns the directory of all servers of this process.
 fn base() -> &'static Path {
     static BASE: OnceLock<PathBuf> = OnceLock::new();
 
@@ -105,8 +106,9 @@ fn new_base(parent: &Path) -> PathBuf {
     base
 }
 
-/// Leaves a shell behind that removes `base` as soon as this process has ended, however it did:
-/// by then the shell's standard input is closed.
+/// Starts a shell that removes `base` once this process has ended, even if it was killed.
+///
+/// The end of this process closes the standard input of the shell.
 fn remove_with_process(base: &Path) {
     let mut command = Command::new("sh");
     command
@@ -120,7 +122,7 @@ fn remove_with_process(base: &Path) {
         .stdout(Stdio::null())
         .stderr(Stdio::null());
     match spawn(command) {
-        // Forgotten so that the pipe stays open until the end.
+        // Forget the child, so that the pipe stays open until this process ends.
         Ok(child) => std::mem::forget(child),
         Err(error) => eprintln!("{} will be left behind: {error}", base.display()),
     }

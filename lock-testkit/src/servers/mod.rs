@@ -1,12 +1,18 @@
-//! Real servers as child processes: each on a free port of the loopback interface, with a directory
-//! of its own.
+//! Real servers as child processes, each with a free port and a directory of its own.
 //!
-//! A server is stopped by its own process id when its value is dropped. Should the test process be
-//! killed, its servers go with it as far as `setpriv` is installed (it is on any Debian), and its
-//! files by themselves.
+//! All servers listen on the loopback interface. Dropping a value stops its server, by its process
+//! id. If the test process is killed, its servers end as well, provided that `setpriv` is
+//! installed, as on any Debian. Their files are removed in any case.
 //!
-//! Everything here blocks the calling thread, for the milliseconds that it takes, and panics with
-//! a message that says what to do: it is meant for tests.
+//! All functions block the calling thread while they wait, and panic with a message that says what
+//! to do: they are meant for tests.
+//!
+//! ```no_run
+//! use lock_testkit::servers::RedisServer;
+//!
+//! let server = RedisServer::start();
+//! println!("connect to {}", server.url());
+//! ```
 
 mod authority;
 mod clock;

@@ -8,14 +8,15 @@ use std::sync::{Mutex, PoisonError};
 
 use super::ground;
 
-/// How many ports are tried for a server in case someone else is faster.
+/// Maximum number of ports tried for a server, since another process may take a port first.
 pub(super) const ATTEMPTS: u32 = 5;
 
-/// Where ports are taken from: below the range that the system takes the ports of outgoing connections from, so that
-/// none of those can be there first.
+/// The range of ports, below the range that the system uses for outgoing connections.
+///
+/// So no outgoing connection can take a port first.
 const PORTS: Range<u16> = 10_000..32_000;
 
-/// As many as a program of tests needs, with some to spare.
+/// Number of ports that a process claims at once: enough for most test programs.
 const BLOCK: u16 = 1000;
 
 /// The ports of this process.
@@ -24,22 +25,24 @@ static OURS: Mutex<Ports> = Mutex::new(Ports {
     claims: Vec::new(),
 });
 
-/// The ports that no other process takes meanwhile, and which of them are left.
+/// The ports that no other process uses, and the ports that are left.
 struct Ports {
     left: Range<u16>,
-    /// Files whose locks say that blocks are taken. Held until the process ends.
+    /// Files whose locks claim the blocks. Held until the process ends.
     claims: Vec<File>,
 }
 
-/// A port of the loopback interface that nobody listens on, and that was not given out before, neither here nor in
-/// another process of the same user and temporary directory that still runs: where a server has been killed, its
-/// clients must not find another one.
+/// Returns a free port of the loopback interface that was not returned before.
 ///
-/// Somebody else may still take it: whoever starts a server tries again with another port when the server ends at once.
+/// No other running process of the same user and temporary directory has got the port either. Why:
+/// clients of a killed server must not find another server on its port.
+///
+/// Other programs may still take the port. If a server ends at once, its start is tried again with
+/// another port.
 ///
 /// # Panics
 ///
-/// When other processes have all ports.
+/// If other processes have claimed all ports.
 pub(crate) fn free_port() -> u16 {
     let mut ours = OURS.lock().unwrap_or_else(PoisonError::into_inner);
     loop {
@@ -53,7 +56,7 @@ pub(crate) fn free_port() -> u16 {
 
 impl Ports {
     fn claim_block(&mut self) {
-        // From anywhere on, so that the ports of a process that has just ended rest.
+        // Start at a random block, so that the ports of an ended process stay unused.
         let blocks = PORTS.len() as u16 / BLOCK;
         let first = fastrand::u16(0..blocks);
         let (start, claim) = (first..blocks)
@@ -66,7 +69,7 @@ impl Ports {
     }
 }
 
-/// Claims the block that begins at `start`; fails where another process has it, or this one.
+/// Claims the block that begins at `start`; fails if this or another process has claimed it.
 fn claim(start: u16) -> io::Result<File> {
     let file = File::create(ground::shared().join(format!("ports-{start}")))?;
     file.try_lock()?;

@@ -1,4 +1,4 @@
-//! A server's process: started, frozen, killed, and gone when it is dropped.
+//! The process of a server: started, stopped, killed, and ended when it is dropped.
 
 use std::fs::File;
 use std::io;
@@ -13,7 +13,7 @@ use super::clock::Clock;
 use super::ground;
 use crate::stop;
 
-/// How long a server may take to get ready.
+/// Maximum time for a server to get ready.
 const READY_LIMIT: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
@@ -22,9 +22,10 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts `program` with `arguments` in `directory`, its output going to the file `log` there.
+    /// Starts `program` with `arguments` in `directory`, with its output in the file `log` there.
     ///
-    /// It dies with this process, also when that is killed, where `setpriv` is there to ask for it.
+    /// If `setpriv` is installed, the process dies with this process, even if this process is
+    /// killed.
     pub(super) fn start(
         program: &str,
         arguments: &[String],
@@ -55,8 +56,7 @@ impl Process {
         self.child.id()
     }
 
-    /// Waits until `is_ready`, looking every few milliseconds; an error when the process ends
-    /// instead.
+    /// Waits until `is_ready`, checking every few milliseconds; fails if the process ends instead.
     pub(super) fn wait_until(&mut self, mut is_ready: impl FnMut() -> bool) -> io::Result<()> {
         let end = Instant::now() + READY_LIMIT;
         while !is_ready() {
@@ -73,17 +73,15 @@ impl Process {
         Ok(())
     }
 
-    /// Stops the process where it stands; returns when it does.
     pub(super) fn freeze(&mut self) {
         stop::freeze(&mut self.child);
     }
 
-    /// Lets a stopped process go on.
     pub(super) fn thaw(&mut self) {
         stop::thaw(&mut self.child);
     }
 
-    /// Ends the process at once, also a stopped one; harmless when it has ended.
+    /// Kills the process, even if it is stopped; has no effect on a process that has ended.
     pub(super) fn kill(&mut self) -> io::Result<ExitStatus> {
         self.child.kill()?;
         self.child.wait()
@@ -98,15 +96,14 @@ impl Drop for Process {
     }
 }
 
-/// Where users of Debian do not look, but its servers are.
+/// The directories of servers on Debian, which are not on the path of its users.
 const SERVER_DIRECTORIES: [&str; 2] = ["/usr/local/sbin", "/usr/sbin"];
 
-/// Whether `program` is installed.
 pub(super) fn is_installed(program: &str) -> bool {
     find(program).is_some()
 }
 
-/// Where `program` is: on the path, or where servers are.
+/// Returns the file of `program`, from the path or the directories of servers.
 pub(super) fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
@@ -115,7 +112,7 @@ pub(super) fn find(program: &str) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// What the server in `directory` has printed since its last start.
+/// Returns the output of the server in `directory` since its last start.
 pub(super) fn log(directory: &Path) -> String {
     std::fs::read_to_string(directory.join("log")).unwrap_or_default()
 }

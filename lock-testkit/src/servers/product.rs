@@ -1,26 +1,35 @@
-//! Servers to measure on.
+//! Servers for measurements.
 
 use std::any::Any;
 use std::fmt;
 
 use super::{EtcdCluster, RedisServer, SqlServer, SqlVendor, ZooKeeperServer};
 
-/// What can be installed, of each store the one that Debian has.
+/// A server product to measure: for each store, the product that Debian has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Product {
     /// One Redis server.
     Redis,
-    /// One MariaDB server, or MySQL where that one is missing.
+    /// One MariaDB server, or one MySQL server if MariaDB is missing.
     Sql,
-    /// An etcd cluster of one.
+    /// An etcd cluster of one member.
     Etcd,
-    /// A ZooKeeper ensemble of one.
+    /// A ZooKeeper ensemble of one server.
     ZooKeeper,
 }
 
-/// A server to measure on: what matters for speed is at its default, so whatever a store has to write to the
-/// disk by its nature, it does. Its data is in the directory for temporary files. It ends with this value.
+/// A server for measurements: all settings that affect its speed have their defaults.
+///
+/// So every store writes to the disk as it does by default. Its data is in the directory for
+/// temporary files. Dropping the value stops the server.
+///
+/// ```no_run
+/// use lock_testkit::servers::{MeasuredServer, Product};
+///
+/// let server = MeasuredServer::start(Product::Redis);
+/// println!("{} is process {}", server.url(), server.pid());
+/// ```
 pub struct MeasuredServer {
     url: String,
     pid: u32,
@@ -28,10 +37,10 @@ pub struct MeasuredServer {
 }
 
 impl Product {
-    /// All of them.
+    /// All products.
     pub const ALL: [Self; 4] = [Self::Redis, Self::Sql, Self::Etcd, Self::ZooKeeper];
 
-    /// The Debian packages that bring it, if it is not installed.
+    /// Returns the Debian packages to install, or `None` if the product is installed.
     pub fn missing(self) -> Option<&'static str> {
         let (is_installed, packages) = match self {
             Self::Redis => (RedisServer::is_available(), "redis-server"),
@@ -47,11 +56,11 @@ impl Product {
 }
 
 impl MeasuredServer {
-    /// Starts it, which blocks the thread until it serves.
+    /// Starts a server; blocks the thread until it serves.
     ///
     /// # Panics
     ///
-    /// When it is [missing](Product::missing), or does not start.
+    /// If the product is [missing](Product::missing), or the server does not start.
     pub fn start(product: Product) -> Self {
         match product {
             Product::Redis => {
@@ -63,7 +72,7 @@ impl MeasuredServer {
                 Self::new(server.url(), server.pid(), server)
             }
             Product::Etcd => {
-                // Not in memory, where the data of test servers is.
+                // On the disk, unlike the data of test servers.
                 let data = tempfile::tempdir().expect("a place for its data");
                 let place = data.path().join("data");
                 let arguments = ["--data-dir", place.to_str().expect("text")];
@@ -86,12 +95,12 @@ impl MeasuredServer {
         }
     }
 
-    /// Where it is, as polylock wants it: `redis://127.0.0.1:6379`.
+    /// Returns the URL for polylock, for example `redis://127.0.0.1:6379`.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Its process id.
+    /// Returns the process id of the server.
     pub fn pid(&self) -> u32 {
         self.pid
     }

@@ -12,16 +12,16 @@ use super::server::{ServerProcess, Site, WallClock};
 
 const PROGRAM: &str = "redis-server";
 
-/// A Redis server of its own: no persistence, no configuration file, nothing on it.
+/// A private Redis server without persistence or a configuration file, empty at first.
 ///
-/// Ready in about 15 ms, 12 MB large.
+/// It is ready in about 15 ms, and takes 12 MB.
 ///
 /// ```no_run
 /// use lock_testkit::servers::RedisServer;
 ///
 /// let server = RedisServer::start();
 /// println!("{} is process {}", server.url(), server.pid());
-/// server.freeze(); // it does not answer, and closes nothing
+/// server.freeze(); // no answers, and no closed connections
 /// server.thaw();
 /// server.kill(); // as a crash would
 /// server.restart(); // empty, on the same port
@@ -33,7 +33,7 @@ pub struct RedisServer {
 }
 
 impl RedisServer {
-    /// Whether `redis-server` is installed.
+    /// Returns true if `redis-server` is installed.
     pub fn is_available() -> bool {
         is_installed(PROGRAM)
     }
@@ -42,49 +42,55 @@ impl RedisServer {
     ///
     /// # Panics
     ///
-    /// When `redis-server` is not installed or does not start.
+    /// If `redis-server` is not installed or does not start.
     pub fn start() -> Self {
         Self::start_with::<&str>(&[])
     }
 
-    /// Starts a server with more command-line arguments, which win over the usual ones.
+    /// Starts a server with additional command-line arguments, which override the usual arguments.
     ///
     /// # Panics
     ///
-    /// When `redis-server` is not installed or does not start with them.
+    /// If `redis-server` is not installed or does not start with the arguments.
+    ///
+    /// # Examples
     ///
     /// ```no_run
     /// use lock_testkit::servers::RedisServer;
     ///
     /// let with_password = RedisServer::start_with(&["--requirepass", "secret"]);
-    /// let with_user = RedisServer::start_with(&["--user", "locker", "on", ">secret", "~*", "+@all"]);
+    /// let user = ["--user", "locker", "on", ">secret", "~*", "+@all"];
+    /// let with_user = RedisServer::start_with(&user);
     /// let kept = RedisServer::start_with(&["--appendonly", "yes", "--appendfsync", "always"]);
     /// ```
     pub fn start_with<A: AsRef<str>>(arguments: &[A]) -> Self {
         Self::try_ports(WallClock::Real, || (None, owned(arguments)))
     }
 
-    /// Starts a server whose wall clock can be [set](ServerProcess::set_clock_ahead), with more command-line
-    /// arguments. It takes a little longer to read its clock.
+    /// Starts a server with a wall clock that a test can [set](ServerProcess::set_clock_ahead).
+    ///
+    /// Additional arguments override the usual arguments. Reading the clock takes the server a
+    /// little longer.
     ///
     /// # Panics
     ///
-    /// When `redis-server` or `cc` is not installed, or the server does not start with the
-    /// arguments.
+    /// If `redis-server` or `cc` is not installed, or the server does not start with the arguments.
     pub fn start_with_settable_clock<A: AsRef<str>>(arguments: &[A]) -> Self {
         Self::try_ports(WallClock::Settable, || (None, owned(arguments)))
     }
 
-    /// Starts a server that speaks TLS on a port of its own, besides the plain one that
-    /// [`client`](Self::client) looks at it through. Its certificate is for `localhost` and
-    /// `127.0.0.1`, and clients need none.
+    /// Starts a server that speaks TLS on an additional port.
     ///
-    /// More arguments win over the usual ones: `--tls-auth-clients yes` demands certificates of
-    /// `authority` from clients, `--tls-cert-file` and `--tls-key-file` let it show another one.
+    /// Its plain port stays, which [`client`](Self::client) uses. Its certificate is for
+    /// `localhost` and `127.0.0.1`; clients need no certificate.
+    ///
+    /// Additional arguments override the usual arguments. `--tls-auth-clients yes` requires client
+    /// certificates of `authority`. `--tls-cert-file` and `--tls-key-file` set another server
+    /// certificate.
     ///
     /// # Panics
     ///
-    /// When `redis-server` or `openssl` is not installed, or the server does not start with the
+    /// If `redis-server` or `openssl` is not installed, or the server does not start with the
     /// arguments.
     pub fn start_with_tls<A: AsRef<str>>(authority: &Authority, arguments: &[A]) -> Self {
         let own = authority.issue("DNS:localhost,IP:127.0.0.1", 1);
@@ -107,7 +113,7 @@ impl RedisServer {
         Self::try_ports(WallClock::Real, more)
     }
 
-    /// Starts it on ports that nobody else takes meanwhile; `more` gives the TLS port and arguments.
+    /// Starts the server on free ports; `more` returns the TLS port and the additional arguments.
     fn try_ports(clock: WallClock, more: impl Fn() -> (Option<u16>, Vec<String>)) -> Self {
         assert!(
             Self::is_available(),
@@ -122,31 +128,32 @@ impl RedisServer {
         Self { process, tls_port }
     }
 
-    /// The one server of this process, started by the first call and living until the process ends.
+    /// Returns the shared server of this process.
     ///
-    /// For tests that keep to names of their own, never freeze it and never look at all of it.
+    /// The first call starts it, and it runs until the process ends. Tests must use names of their
+    /// own, never freeze it, and never read all of its keys.
     pub fn shared() -> &'static Self {
         static SHARED: OnceLock<RedisServer> = OnceLock::new();
 
         SHARED.get_or_init(Self::start)
     }
 
-    /// Where it is, as drivers want it: `redis://127.0.0.1:port`.
+    /// Returns the URL of the plain port: `redis://127.0.0.1:port`.
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port())
     }
 
-    /// Where it speaks TLS, as drivers want it: `rediss://127.0.0.1:port`; `None` when it does not.
+    /// Returns the URL of the TLS port, `rediss://127.0.0.1:port`; `None` without TLS.
     pub fn tls_url(&self) -> Option<String> {
         self.tls_port
             .map(|port| format!("rediss://127.0.0.1:{port}"))
     }
 
-    /// A new connection for looking at it.
+    /// Opens a connection for inspecting the server.
     ///
     /// # Panics
     ///
-    /// When the server is not running.
+    /// If the server is not running.
     pub fn client(&self) -> RespClient {
         RespClient::connect(self.port()).expect("the server is running")
     }
@@ -181,14 +188,14 @@ fn usual_arguments(port: u16) -> Vec<String> {
 fn start_process(arguments: &[String], site: &Site) -> io::Result<Process> {
     let directory = site.directory();
     let mut process = Process::start(PROGRAM, arguments, directory, site.clock.as_ref())?;
-    // Its log tells that the port is its own, and not that of a server which was there first.
+    // The log shows that the port belongs to this server, not to a server that was there first.
     process.wait_until(|| {
         log(directory).contains("Ready to accept connections") && answers(site.port)
     })?;
     Ok(process)
 }
 
-/// Whether the server answers, be it only that it wants to know who asks.
+/// Returns true if the server answers, even if only to require a password.
 fn answers(port: u16) -> bool {
     RespClient::connect(port)
         .and_then(|mut client| client.command(&["PING"]))

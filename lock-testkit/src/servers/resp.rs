@@ -1,15 +1,15 @@
-//! A look at a Redis server without a driver: the few lines of its protocol that a test needs.
+//! A minimal client for inspecting a Redis server, without a driver.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::time::Duration;
 
-/// How long a reply may take.
+/// Maximum time for a reply.
 const REPLY_LIMIT: Duration = Duration::from_secs(5);
 
-/// A blocking connection to a Redis server, speaking RESP2.
+/// A blocking connection to a Redis server, with the protocol RESP2.
 ///
-/// For looking at the server and for playing its operator, beside the client under test.
+/// A test uses it to inspect the server and to act as its operator, beside the client under test.
 ///
 /// ```no_run
 /// use lock_testkit::servers::{RedisServer, Reply};
@@ -33,7 +33,7 @@ impl RespClient {
     ///
     /// # Errors
     ///
-    /// When nobody listens there.
+    /// If no server listens on the port.
     pub fn connect(port: u16) -> io::Result<Self> {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
         stream.set_nodelay(true)?;
@@ -44,12 +44,13 @@ impl RespClient {
         })
     }
 
-    /// Sends a command, its name and arguments each as one item, and waits for the reply. What the
-    /// server answers as an error is [`Reply::Error`].
+    /// Sends a command, its name and arguments each as an item, and waits for the reply.
+    ///
+    /// An error that the server returns is a [`Reply::Error`].
     ///
     /// # Errors
     ///
-    /// When the connection is closed or the reply does not come; use a new connection then.
+    /// If the connection is closed or the reply is late. Use a new connection then.
     pub fn command<A: AsRef<[u8]>>(&mut self, arguments: &[A]) -> io::Result<Reply> {
         let mut request = format!("*{}\r\n", arguments.len()).into_bytes();
         for argument in arguments {
@@ -105,10 +106,10 @@ fn number(text: &str) -> io::Result<i64> {
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
-/// What a Redis server answers.
+/// A reply of a Redis server; [`RespClient`] has an example.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// Nothing there.
+    /// No value.
     Nil,
     /// A number.
     Integer(i64),
@@ -116,12 +117,12 @@ pub enum Reply {
     Text(Vec<u8>),
     /// A list.
     Array(Vec<Reply>),
-    /// The server refused the command; the text begins with a code such as `NOAUTH`.
+    /// An error; the text begins with a code such as `NOAUTH`.
     Error(String),
 }
 
 impl Reply {
-    /// The number in it; `None` for anything else.
+    /// Returns the number of an integer reply; `None` for other replies.
     pub fn integer(&self) -> Option<i64> {
         match self {
             Self::Integer(number) => Some(*number),
@@ -129,7 +130,7 @@ impl Reply {
         }
     }
 
-    /// The text in it, with � for what is not UTF-8; `None` for anything else.
+    /// Returns the text of a text reply, with � for invalid UTF-8; `None` for other replies.
     pub fn text(&self) -> Option<String> {
         match self {
             Self::Text(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
@@ -137,7 +138,7 @@ impl Reply {
         }
     }
 
-    /// The texts of a list; empty for anything else.
+    /// Returns the texts of a list; empty for other replies.
     pub fn texts(&self) -> Vec<String> {
         match self {
             Self::Array(items) => items.iter().filter_map(Self::text).collect(),

@@ -1,4 +1,4 @@
-//! What all servers have in common: a process with a port, a directory and maybe a clock.
+//! The common part of all servers: a process with a port, a directory and an optional clock.
 
 use std::fmt;
 use std::io;
@@ -13,28 +13,37 @@ use super::ground;
 use super::port::{ATTEMPTS, free_port};
 use super::process::{Process, log};
 
-/// The process of a server, which is stopped when this is dropped.
+/// The process of a server. Dropping it stops the process.
 ///
-/// Every server here dereferences to its process: `server.freeze()` is all that a test says.
+/// All servers of this module with a single process dereference to it.
+///
+/// ```no_run
+/// use lock_testkit::servers::{RedisServer, ServerProcess};
+///
+/// fn crash(server: &ServerProcess) {
+///     server.kill();
+///     server.restart();
+/// }
+/// crash(&RedisServer::start());
+/// ```
 pub struct ServerProcess {
-    // Declared first, so dropped first: the process goes before its directory.
+    // Declared first, so dropped first: the process ends before its directory is removed.
     process: Mutex<Process>,
     site: Site,
     name: &'static str,
     start: Start,
 }
 
-/// What stays when a server is restarted.
+/// The parts of a server that a restart keeps.
 pub(super) struct Site {
     directory: TempDir,
     pub(super) clock: Option<Clock>,
     pub(super) port: u16,
 }
 
-/// Starts the process, and waits until it is ready.
+/// A function that starts the process, and waits until it is ready.
 pub(super) type Start = Box<dyn Fn(&Site) -> io::Result<Process> + Send + Sync>;
 
-/// Whether the wall clock of a server can be set.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum WallClock {
     Real,
@@ -62,9 +71,10 @@ impl Site {
 }
 
 impl ServerProcess {
-    /// Starts a server called `name` on a port that nobody else takes meanwhile. For each port that
-    /// is tried, `prepare` makes what the server needs, says how to start it there, and what else
-    /// there is to know about it.
+    /// Starts a server called `name` on a free port.
+    ///
+    /// For each port that is tried, `prepare` creates the files of the server. It returns the
+    /// function that starts the server, and further data.
     pub(super) fn start<T>(
         name: &'static str,
         clock: WallClock,
@@ -91,55 +101,57 @@ impl ServerProcess {
         panic!("{name} does not start: {ATTEMPTS} ports were taken by others meanwhile");
     }
 
-    /// Its plain port on the loopback interface.
+    /// Returns the plain port on the loopback interface.
     pub fn port(&self) -> u16 {
         self.site.port
     }
 
-    /// Its process id; another one after [`restart`](Self::restart).
+    /// Returns the process id, which changes with a [`restart`](Self::restart).
     pub fn pid(&self) -> u32 {
         self.process().id()
     }
 
-    /// Its directory, with the file `log` and whatever it persists.
+    /// Returns the directory of the server, with the file `log` and its persistent data.
     pub fn directory(&self) -> &Path {
         self.site.directory()
     }
 
-    /// Stops it where it stands: connections stay open, and nothing is answered. Returns when it
-    /// has stopped.
+    /// Stops the process with `SIGSTOP`; returns once it has stopped.
+    ///
+    /// Connections stay open, and no request is answered.
     ///
     /// # Panics
     ///
-    /// When the server was [killed](Self::kill).
+    /// If the server was [killed](Self::kill).
     pub fn freeze(&self) {
         self.process().freeze();
     }
 
-    /// Lets it go on after [`freeze`](Self::freeze); harmless when it is not frozen.
+    /// Continues the process after [`freeze`](Self::freeze); has no effect on a process that runs.
     ///
     /// # Panics
     ///
-    /// When the server was [killed](Self::kill).
+    /// If the server was [killed](Self::kill).
     pub fn thaw(&self) {
         self.process().thaw();
     }
 
-    /// Sets its wall clock ahead of the machine's. Its monotonic clock stays as it is, and what it
-    /// waits for lasts as long as ever.
+    /// Sets the wall clock of the server ahead of the clock of the machine.
+    ///
+    /// The monotonic clock stays as it is, so timeouts last as long as before.
     ///
     /// # Panics
     ///
-    /// When it was not started with a settable clock.
+    /// If the server was not started with a settable clock.
     pub fn set_clock_ahead(&self, by: Duration) {
         self.settable_clock().set_ahead(by);
     }
 
-    /// Sets its wall clock behind the machine's.
+    /// Sets the wall clock of the server behind the clock of the machine.
     ///
     /// # Panics
     ///
-    /// When it was not started with a settable clock.
+    /// If the server was not started with a settable clock.
     pub fn set_clock_back(&self, by: Duration) {
         self.settable_clock().set_back(by);
     }
@@ -149,22 +161,23 @@ impl ServerProcess {
         clock.expect("a server that was started with a settable clock")
     }
 
-    /// Ends it at once, as a crash would; harmless when it has ended.
+    /// Kills the process, as a crash does; has no effect on a server that has ended.
     ///
     /// # Panics
     ///
-    /// When the operating system does not let us.
+    /// If the operating system refuses.
     pub fn kill(&self) {
         self.process().kill().expect("the server is our child");
     }
 
-    /// Starts it anew, on the same port and in the same directory, killing it if it is running. It
-    /// has what it has persisted there: an SQL server all that was committed, a Redis server nothing
-    /// unless it was told to persist.
+    /// Starts the server again on the same port and in the same directory.
+    ///
+    /// Kills the server first if it is running. The server has its persistent data: an SQL server
+    /// all commits, a Redis server none unless its arguments enable persistence.
     ///
     /// # Panics
     ///
-    /// When it does not start again.
+    /// If the server does not start again.
     pub fn restart(&self) {
         let mut process = self.process();
         process.kill().expect("the server is our child");

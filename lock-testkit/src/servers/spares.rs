@@ -1,12 +1,13 @@
-//! Servers that tests need for themselves, one test after the other.
+//! Private servers for tests, used by one test after the other.
 
 use std::fmt;
 use std::ops::Deref;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-/// Lends servers to tests that freeze them, and starts another one when none is idle: starting most of them takes
-/// longer than such a test.
+/// A pool of servers for tests that freeze them. It starts a server if none is idle.
+///
+/// Starting most servers takes longer than such a test.
 ///
 /// ```no_run
 /// use lock_testkit::servers::{RedisServer, Spares};
@@ -21,15 +22,16 @@ pub struct Spares<S: 'static> {
     idle: Mutex<Vec<S>>,
 }
 
-/// A server that nobody else has. When it is dropped it is thawed and left for the next test, unless this
-/// one panics.
+/// A lent server, which no other test uses; [`Spares`] has an example.
+///
+/// Dropping it thaws the server and returns it to the pool, unless the test panics.
 pub struct Spare<S: 'static> {
     server: Option<S>,
     spares: &'static Spares<S>,
 }
 
 impl<S> Spares<S> {
-    /// None yet; `thaw` is done to each that comes back.
+    /// Creates an empty pool, which calls `thaw` with each server that comes back.
     pub const fn new(thaw: fn(&S)) -> Self {
         Self {
             thaw,
@@ -37,11 +39,13 @@ impl<S> Spares<S> {
         }
     }
 
-    /// Lends one, made by `start` if none is idle. What others have left on it is still there.
+    /// Lends an idle server, or a new server from `start` if none is idle.
+    ///
+    /// A server still has the data of earlier tests.
     ///
     /// # Panics
     ///
-    /// As `start` does.
+    /// If `start` panics.
     pub fn lend(&'static self, start: impl FnOnce() -> S) -> Spare<S> {
         let idle = self.idle().pop();
         Spare {

@@ -1,4 +1,4 @@
-//! Programs and runtimes that end while a lock is held, or right after it was dropped.
+//! Programs and runtimes that end while a lock is held, or just after its guard was dropped.
 
 use lock_core::{LockRequest, Mode, Wait};
 use tokio::task::{JoinSet, block_in_place};
@@ -26,7 +26,9 @@ pub(crate) async fn a_guard_dropped_after_its_runtime_is_released(bench: Bench) 
     released_at_once(&bench, Ending::DropAfterRuntime).await;
 }
 
-/// Ends a runtime; the process lives on, and with it the keeper thread.
+/// Asserts that the end of a runtime releases at once.
+///
+/// The process lives on, and so does its keeper thread.
 async fn released_at_once(bench: &Bench, ending: Ending) {
     let client = bench.client().await;
     let mut tasks = JoinSet::new();
@@ -53,7 +55,7 @@ fn ends_well(child: &mut Child, what: &str) {
     assert!(status.success(), "{what}: {status}");
 }
 
-/// Whether the release still gets out is a race that cannot be won for sure; the ttl is certain.
+/// The release may or may not be sent before the process ends; only the ttl is certain.
 pub(crate) async fn returning_from_main_frees_the_lock_by_its_ttl_at_the_latest(bench: Bench) {
     let client = bench.client().await;
     let mut tasks = JoinSet::new();

@@ -1,4 +1,4 @@
-//! Holders and waiters in other processes that are killed, and programs that abort.
+//! Killed holders and waiters in other processes, and programs that abort.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ pub(crate) async fn a_killed_holder_keeps_its_key_closed_for_its_lock_delay(benc
     for mode in bench.modes() {
         let (bench, client) = (bench.clone(), client.clone());
         tasks.spawn(async move {
-            // Longer than the ttl, so that a store which only knows that opens the key too early.
+            // Longer than the ttl, since a store that only knows the ttl opens the key too early.
             let delay = bench.short() * 3 / 2;
             let request = bench.brief(&format!("delayed/{mode:?}"), mode);
             let request = request.with_lock_delay(delay);
@@ -62,14 +62,15 @@ pub(crate) async fn a_program_that_aborts_blocks_for_its_ttl_and_no_longer(bench
     frees_by_its_ttl(&bench, &request, waiting, token).await;
 }
 
-/// Begins to wait for the key of `request`, alone.
+/// Returns an exclusive acquisition of the key of `request`, which waits without end.
 fn writer_behind(bench: &Bench, client: &Client, request: &LockRequest) -> Waiting {
     let next = bench.exclusive(request.key.as_str());
     Box::pin(client.acquire(next.with_wait(Wait::Forever)))
 }
 
-/// Asserts that a waiter behind a holder that was killed just now gets in when its ttl and its lock delay are
-/// over: no later, and no earlier than the last renewal of the holder allows.
+/// Asserts that a waiter is granted once the ttl and the lock delay of a killed holder are over.
+///
+/// The grant must be no later, and no earlier than the last renewal of the holder allows.
 async fn frees_by_its_ttl(bench: &Bench, request: &LockRequest, waiting: Waiting, token: u64) {
     let killed = Instant::now();
     let mode = request.mode;
@@ -84,7 +85,7 @@ async fn frees_by_its_ttl(bench: &Bench, request: &LockRequest, waiting: Waiting
             "{mode:?}: only after {took:?}"
         );
     } else {
-        // It is renewed when a third of its ttl is over, on a busy machine somewhat later.
+        // The holder renews after a third of its ttl, and somewhat later on a busy machine.
         let least = request.ttl() / 4 + request.lock_delay();
         assert!(took > least, "{mode:?}: open {took:?} after the kill");
     }
@@ -103,7 +104,7 @@ pub(crate) async fn a_killed_waiter_delays_nobody_behind_it(bench: Bench) {
     let mut doomed = bench.child(&bench.brief("queue", Mode::Exclusive), Role::Hold);
     block_in_place(|| doomed.connects());
     let fair = bench.capabilities().fair;
-    // A store that keeps the queue shows who is in it.
+    // A fair store has an entry for each waiter.
     let shows = async |more: usize, limit: Duration, what: &str| {
         let is_so = || async { bench.residue().await.len() == before + more };
         eventually(limit, what, is_so).await;
@@ -137,7 +138,8 @@ pub(crate) async fn a_killed_waiter_delays_nobody_behind_it(bench: Bench) {
 
 pub(crate) async fn a_living_reader_does_not_keep_a_killed_one_alive(bench: Bench) {
     let [reader, writer] = bench.clients().await;
-    // Renewed as often as the killed one, for three times as long.
+    // The living reader has three times the ttl, which must not extend the hold of the killed
+    // reader.
     let shared = bench.brief("read", Mode::Shared);
     let living = shared.clone().with_ttl(3 * bench.short());
     let living = reader.take(&living).await;
@@ -156,10 +158,10 @@ pub(crate) async fn a_living_reader_does_not_keep_a_killed_one_alive(bench: Benc
     release(next).await;
 }
 
-/// Where the key of all holders goes on, nothing tells the waiter of the change.
+/// The key of all holders stays on the store, so no event notifies the waiter.
 pub(crate) async fn a_killed_permit_comes_back_beside_a_living_one(bench: Bench) {
     let [holder, waiter] = bench.clients().await;
-    // Renewals would tell the waiter to look, so this one has a ttl without any for now.
+    // Renewals would make the waiter look again, so this hold has a ttl without early renewals.
     let living = holder.take(&bench.request("pool", permit(2))).await;
     let request = bench.brief("pool", permit(2));
     let (mut child, token) = bench.holder(&request, Role::Hold);

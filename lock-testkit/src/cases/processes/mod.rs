@@ -1,4 +1,4 @@
-//! Holders in other processes: those that stand still, and those that use many names.
+//! Holders in other processes that are stopped, or that use many names.
 
 mod endings;
 mod killed;
@@ -16,11 +16,13 @@ use crate::client::release;
 use crate::eventually::within;
 use crate::processes::Role;
 
-/// How much longer than the ttl a waiter may take after the end of a holder: some stores look for leases
-/// that have expired once or twice a second, some waiters look again each second, and machines are busy.
+/// Maximum time, besides the ttl, until a waiter is granted after the end of a holder.
+///
+/// Some stores look for expired leases once or twice a second, some waiters look again each second,
+/// and machines are busy.
 pub(super) const SLACK: Duration = Duration::from_secs(2);
 
-/// What a lock protects: it refuses a token that is lower than the highest that it has seen.
+/// A resource behind a lock, which refuses a token lower than the highest that it has seen.
 #[derive(Default)]
 struct FencedRegister {
     highest: u64,
@@ -66,10 +68,11 @@ pub(crate) async fn a_process_that_stood_still_knows_at_once_and_its_late_write_
     release(guard).await;
 }
 
-/// A process of its own, since other cases of this one need memory meanwhile.
+/// Runs in a process of its own, since other cases use the memory of this process.
 pub(crate) async fn used_names_leave_no_memory_behind(bench: Bench) {
     const NAMES: usize = 8_000;
-    /// What an allocator and the names of the last second may need, in kilobytes. A name alone has 200 bytes.
+    /// The kilobytes that an allocator and the names of the last second may need. A name has 200
+    /// bytes.
     const NOISE: usize = 1_500;
     let request = bench.exclusive("first");
     let (mut child, _) = bench.holder(&request, Role::UseNames(NAMES));

@@ -17,17 +17,17 @@ const CONTROL: &str = "etcdctl";
 /// The password of `root` once [authentication](EtcdCluster::enable_authentication) is on.
 const ROOT_PASSWORD: &str = "root-password";
 
-/// An etcd cluster of its own, with nothing on it. It gives leases from 1 second on.
+/// A private etcd cluster, empty at first, with leases from 1 second on.
 ///
-/// One member is ready in about 550 ms, three in 300 ms; each is 25 MB large. Its data is in memory where
-/// the system allows that.
+/// A cluster of one member is ready in about 550 ms, of three members in 300 ms. Each member takes
+/// 25 MB. The data is in memory, if the system has the directory `/dev/shm`.
 ///
 /// ```no_run
 /// use lock_testkit::servers::EtcdCluster;
 ///
 /// let cluster = EtcdCluster::start(3);
 /// let leader = cluster.leader().expect("it is ready, so somebody leads");
-/// leader.freeze(); // the others elect another one within a second
+/// leader.freeze(); // the other members elect a leader within a second
 /// leader.thaw();
 /// leader.kill(); // as a crash would
 /// leader.restart(); // with its data
@@ -35,7 +35,7 @@ const ROOT_PASSWORD: &str = "root-password";
 /// ```
 #[derive(Debug)]
 pub struct EtcdCluster {
-    // Declared first, so dropped first: the processes go before their directory.
+    // Declared first, so dropped first: the processes end before their directory is removed.
     members: Vec<EtcdMember>,
     directory: TempDir,
     has_tls: bool,
@@ -43,39 +43,40 @@ pub struct EtcdCluster {
 }
 
 impl EtcdCluster {
-    /// Whether `etcd` is installed.
+    /// Returns true if `etcd` is installed.
     pub fn is_available() -> bool {
         is_installed(PROGRAM)
     }
 
-    /// Starts a cluster of so many members.
+    /// Starts a cluster of `members` members.
     ///
     /// # Panics
     ///
-    /// When `etcd` is not installed or does not start.
+    /// If `etcd` is not installed or does not start.
     pub fn start(members: usize) -> Self {
         Self::start_with::<&str>(members, &[])
     }
 
-    /// Starts a cluster whose members have more command-line arguments, which win over the usual ones.
+    /// Starts a cluster with additional command-line arguments, which override the usual arguments.
     ///
     /// # Panics
     ///
-    /// When `etcd` is not installed or does not start with them.
+    /// If `etcd` is not installed or does not start with the arguments.
     pub fn start_with<A: AsRef<str>>(members: usize, arguments: &[A]) -> Self {
         Self::try_ports(members, false, &owned(arguments))
     }
 
-    /// Starts a cluster of one member that speaks TLS to its clients, besides the plain port that
-    /// [`control`](Self::control) looks at it through. Its certificate is for `localhost` and
-    /// `127.0.0.1`, and clients need none.
+    /// Starts a cluster of one member that speaks TLS to its clients.
     ///
-    /// With `--client-cert-auth` and `--trusted-ca-file` it demands certificates from clients;
-    /// `--cert-file` and `--key-file` let it show another one.
+    /// It has a plain port as well, which [`control`](Self::control) uses. Its certificate is for
+    /// `localhost` and `127.0.0.1`; clients need no certificate.
+    ///
+    /// With `--client-cert-auth` and `--trusted-ca-file` the member requires certificates of
+    /// clients. `--cert-file` and `--key-file` set another server certificate.
     ///
     /// # Panics
     ///
-    /// When `etcd` or `openssl` is not installed, or it does not start with the arguments.
+    /// If `etcd` or `openssl` is not installed, or `etcd` does not start with the arguments.
     pub fn start_with_tls<A: AsRef<str>>(authority: &Authority, arguments: &[A]) -> Self {
         let names = "DNS:localhost,IP:127.0.0.1";
         let own = authority.issue(names, 1);
@@ -89,7 +90,7 @@ impl EtcdCluster {
         Self::try_ports(1, true, &arguments)
     }
 
-    /// Starts it on ports that nobody else takes meanwhile.
+    /// Starts the cluster on ports that no other process takes.
     fn try_ports(size: usize, has_tls: bool, more: &[String]) -> Self {
         assert!(
             Self::is_available(),
@@ -123,50 +124,52 @@ impl EtcdCluster {
         panic!("{PROGRAM} does not start: {ATTEMPTS} ports were taken by others meanwhile");
     }
 
-    /// The one cluster of this process, of one member, started by the first call and living until the
-    /// process ends.
+    /// Returns the shared cluster of this process, with one member.
     ///
-    /// For tests that keep to names of their own, never freeze it and never look at all of it.
+    /// The first call starts it, and it runs until the process ends. Tests must use names of their
+    /// own, never freeze it, and never read all of its keys.
     pub fn shared() -> &'static Self {
         static SHARED: OnceLock<EtcdCluster> = OnceLock::new();
 
         SHARED.get_or_init(|| Self::start(1))
     }
 
-    /// Its members.
+    /// Returns all members.
     pub fn members(&self) -> &[EtcdMember] {
         &self.members
     }
 
-    /// Its first member.
+    /// Returns the first member.
     pub fn first(&self) -> &EtcdMember {
         &self.members[0]
     }
 
-    /// The member that says that it leads, if there is one. Members that are frozen or killed say
-    /// nothing.
+    /// Returns the member that reports to be the leader, or `None` if no member does.
+    ///
+    /// Members that are frozen or killed report nothing.
     pub fn leader(&self) -> Option<&EtcdMember> {
         self.members.iter().find(|member| member.is_leader())
     }
 
-    /// Where all members are, without a scheme: `127.0.0.1:port,127.0.0.1:port`.
+    /// Returns the addresses of all members without a scheme: `127.0.0.1:port,127.0.0.1:port`.
     pub fn endpoints(&self) -> String {
         let endpoints: Vec<String> = self.members.iter().map(EtcdMember::endpoint).collect();
         endpoints.join(",")
     }
 
-    /// Where it is, with all members: `etcd://127.0.0.1:port,…`, or `etcds://` where it speaks TLS.
+    /// Returns the URL with all members: `etcd://127.0.0.1:port,…`, or `etcds://` with TLS.
     pub fn url(&self) -> String {
         let scheme = if self.has_tls { "etcds" } else { "etcd" };
         format!("{scheme}://{}", self.endpoints())
     }
 
-    /// Turns authentication on. From then on only users whom `root` has made can do anything;
-    /// [`control`](Self::control) goes on as `root`.
+    /// Turns authentication on: from then on only users that `root` has created have access.
+    ///
+    /// [`control`](Self::control) continues as `root`.
     ///
     /// # Panics
     ///
-    /// When `etcdctl` is not installed or fails.
+    /// If `etcdctl` is not installed or fails.
     pub fn enable_authentication(&self) {
         self.control(&["user", "add", &format!("root:{ROOT_PASSWORD}")]);
         self.control(&["user", "grant-role", "root", "root"]);
@@ -174,17 +177,17 @@ impl EtcdCluster {
         self.has_authentication.store(true, Ordering::SeqCst);
     }
 
-    /// Name and password of the user who may do everything, once authentication is on.
+    /// Returns the name and password of the user with all rights, once authentication is on.
     pub fn root(&self) -> Option<(&'static str, &'static str)> {
         let is_on = self.has_authentication.load(Ordering::SeqCst);
         is_on.then_some(("root", ROOT_PASSWORD))
     }
 
-    /// What `etcdctl` prints when it is given these arguments.
+    /// Runs `etcdctl` with these arguments, and returns its output.
     ///
     /// # Panics
     ///
-    /// When `etcdctl` is not installed or fails.
+    /// If `etcdctl` is not installed or fails.
     pub fn control<A: AsRef<str>>(&self, arguments: &[A]) -> String {
         let mut command = self.control_command();
         let output = command
@@ -199,11 +202,11 @@ impl EtcdCluster {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// `etcdctl` for this cluster; its arguments are to be added.
+    /// Returns the command `etcdctl` for this cluster, to which the caller adds arguments.
     ///
     /// # Panics
     ///
-    /// When `etcdctl` is not installed.
+    /// If `etcdctl` is not installed.
     pub fn control_command(&self) -> Command {
         assert!(
             is_installed(CONTROL),

@@ -1,15 +1,15 @@
-//! What a member tells over plain HTTP.
+//! Requests to a member over plain HTTP.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// How long one answer may take. A member that has opened its socket and does not serve it yet would
-/// otherwise hold its starter up.
+/// Maximum time for an answer.
+///
+/// Without a limit, a member that listens but does not serve yet would block the start.
 const LIMIT: Duration = Duration::from_millis(300);
 
-/// The body of what is at `path` on a port of the loopback interface; `None` unless it is answered with
-/// success.
+/// Returns the body at `path` on a port of the loopback interface; `None` without a success.
 pub(super) fn get(port: u16, path: &str) -> Option<String> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let mut stream = TcpStream::connect_timeout(&address, LIMIT).ok()?;

@@ -1,4 +1,4 @@
-//! One member of an etcd cluster.
+//! A member of an etcd cluster.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,8 +10,9 @@ use crate::servers::process::{Process, log};
 
 pub(super) const PROGRAM: &str = "etcd";
 
-/// One member: a process with a data directory and ports of its own, which stay the same when it is
-/// restarted.
+/// A member of an etcd cluster; [`EtcdCluster`](super::EtcdCluster) has an example.
+///
+/// It is a process with a data directory and ports of its own, which stay the same after a restart.
 #[derive(Debug)]
 pub struct EtcdMember {
     process: Mutex<Option<Process>>,
@@ -24,9 +25,9 @@ pub struct EtcdMember {
 pub(super) struct Ports {
     pub(super) client: u16,
     pub(super) peer: u16,
-    /// Without TLS, also where the client port has it.
+    /// Without TLS, even if the client port has TLS.
     pub(super) plain: u16,
-    /// For its state, without TLS or authentication.
+    /// For metrics and health, without TLS or authentication.
     metrics: u16,
 }
 
@@ -42,7 +43,7 @@ impl Ports {
 }
 
 impl EtcdMember {
-    /// A member that is started later.
+    /// Creates a member that is not started yet.
     pub(super) fn new(directory: PathBuf, ports: Ports, arguments: Vec<String>) -> Self {
         Self {
             process: Mutex::new(None),
@@ -54,64 +55,66 @@ impl EtcdMember {
 
     /// Starts the process, and waits until it talks to other members.
     ///
-    /// Members are started one after the other: one that boots asks every other, and waits a second for
-    /// each that has opened its socket and does not serve it yet.
+    /// Start members one after the other: a member that starts asks every other member. It waits a
+    /// second for each member that listens but does not serve yet.
     pub(super) fn boot(&self) -> io::Result<()> {
         let mut process = Process::start(PROGRAM, &self.arguments, &self.directory, None)?;
-        // The client port is the last one it opens; with TLS only this one can be asked.
+        // The client port opens last. With TLS, only the metrics port can be asked.
         process.wait_until(|| http::get(self.ports.metrics, "/metrics").is_some())?;
         *self.process() = Some(process);
         Ok(())
     }
 
-    /// Waits until it has a leader and answers.
+    /// Waits until the member has a leader and answers.
     pub(super) fn wait_until_ready(&self) -> io::Result<()> {
         let mut process = self.process();
         let process = process.as_mut().expect("it was booted");
-        // Not asked for its health before there is a leader, which would hold its next reads up.
+        // Ask for the health only once there is a leader, or the request would delay the next
+        // reads.
         process.wait_until(|| self.tells("etcd_server_has_leader 1") && self.is_healthy())
     }
 
-    /// The port for clients.
+    /// Returns the port for clients.
     pub fn port(&self) -> u16 {
         self.ports.client
     }
 
-    /// Where it is: `127.0.0.1:port`.
+    /// Returns the address for clients: `127.0.0.1:port`.
     pub fn endpoint(&self) -> String {
         format!("127.0.0.1:{}", self.ports.client)
     }
 
-    /// Where it speaks to clients without TLS, also where the other port has it: `127.0.0.1:port`.
+    /// Returns the address for clients without TLS: `127.0.0.1:port`.
     pub fn plain_endpoint(&self) -> String {
         format!("127.0.0.1:{}", self.ports.plain)
     }
 
-    /// Its process id; another one after [`restart`](Self::restart).
+    /// Returns the process id, which changes with a [`restart`](Self::restart).
     ///
     /// # Panics
     ///
-    /// When it is not running.
+    /// If the member is not running.
     pub fn pid(&self) -> u32 {
         self.process().as_ref().expect("it is running").id()
     }
 
-    /// Its directory, with the file `log` and its data.
+    /// Returns the directory of the member, with the file `log` and its data.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Whether it says of itself that it leads.
+    /// Returns true if the member reports to be the leader.
     pub fn is_leader(&self) -> bool {
         self.tells("etcd_server_is_leader 1")
     }
 
-    /// The sum of the figures that it tells under names that begin with `name`, for example
-    /// `grpc_server_handled_total{grpc_code="OK",grpc_method="Txn"`; zero when it tells none.
+    /// Returns the sum of the metrics whose names begin with `name`; zero without such metrics.
+    ///
+    /// A name is for example `grpc_server_handled_total{grpc_code="OK",grpc_method="Txn"`.
     ///
     /// # Panics
     ///
-    /// When it does not answer.
+    /// If the member does not answer.
     pub fn figure(&self, name: &str) -> f64 {
         let metrics = http::get(self.ports.metrics, "/metrics").expect("it is running");
         let lines = metrics.lines().filter(|line| line.starts_with(name));
@@ -119,42 +122,44 @@ impl EtcdMember {
         figures.sum()
     }
 
-    /// Stops it where it stands: connections stay open, and nothing is answered. Returns when it has
-    /// stopped.
+    /// Stops the process with `SIGSTOP`; returns once it has stopped.
+    ///
+    /// Connections stay open, and no request is answered.
     ///
     /// # Panics
     ///
-    /// When it is not running.
+    /// If the member is not running.
     pub fn freeze(&self) {
         self.process().as_mut().expect("it is running").freeze();
     }
 
-    /// Lets it go on after [`freeze`](Self::freeze); harmless when it is not frozen.
+    /// Continues the process after [`freeze`](Self::freeze); has no effect on a process that runs.
     ///
     /// # Panics
     ///
-    /// When it is not running.
+    /// If the member is not running.
     pub fn thaw(&self) {
         self.process().as_mut().expect("it is running").thaw();
     }
 
-    /// Ends it at once, as a crash would; harmless when it has ended.
+    /// Kills the process, as a crash does; has no effect on a member that has ended.
     ///
     /// # Panics
     ///
-    /// When the operating system does not let us.
+    /// If the operating system refuses.
     pub fn kill(&self) {
         if let Some(mut process) = self.process().take() {
             process.kill().expect("the member is our child");
         }
     }
 
-    /// Starts it anew with its data, killing it if it is running. Returns when it runs; it may not have
-    /// found a leader yet.
+    /// Starts the member again with its data; kills it first if it is running.
+    ///
+    /// Returns once the member runs; it may not have found a leader yet.
     ///
     /// # Panics
     ///
-    /// When it does not start again.
+    /// If the member does not start again.
     pub fn restart(&self) {
         self.kill();
         self.boot().unwrap_or_else(|error| {
@@ -180,7 +185,6 @@ impl EtcdMember {
     }
 }
 
-/// What every member is told.
 pub(super) fn usual_arguments(name: &str, ports: Ports, scheme: &str) -> Vec<String> {
     let url = |scheme: &str, port: u16| format!("{scheme}://127.0.0.1:{port}");
     let client = url(scheme, ports.client);
@@ -195,7 +199,7 @@ pub(super) fn usual_arguments(name: &str, ports: Ports, scheme: &str) -> Vec<Str
         ("--listen-peer-urls", &peer),
         ("--initial-advertise-peer-urls", &peer),
         ("--listen-metrics-urls", &metrics),
-        // A leader that is gone is missed after 500 ms.
+        // The members notice the loss of their leader after 500 ms.
         ("--heartbeat-interval", "50"),
         ("--election-timeout", "500"),
     ]

@@ -1,4 +1,4 @@
-//! etcd as child processes: one member, or several that agree.
+//! etcd as child processes: a cluster of one or several members.
 
 mod cluster;
 mod http;

@@ -1,4 +1,4 @@
-//! How a server is talked to without a driver.
+//! Access to a server without a driver.
 
 use std::io::Read;
 use std::net::{Ipv4Addr, TcpStream};
@@ -6,22 +6,22 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-/// MariaDB's command-line client, which MySQL understands as well.
+/// MariaDB's command-line client, which works with MySQL as well.
 pub(super) const PROGRAM: &str = "mariadb";
 
-/// The version of the protocol that both speak; a server that refuses begins with 0xff instead.
+/// The protocol version of both vendors; a server that refuses sends 0xff instead.
 const PROTOCOL: u8 = 10;
 
 const GREETING_LIMIT: Duration = Duration::from_secs(1);
 
-/// The client, as `root` in the database `locks`. It prints rows only, as soon as it has them.
+/// Returns the client as `root` in the database `locks`, printing only rows, each at once.
 pub(super) fn command(socket: &Path) -> Command {
     let mut command = Command::new(PROGRAM);
     command
         .args([
             "--no-defaults",
             "--protocol=socket",
-            // Which takes time, and protects nothing here.
+            // TLS takes time, and protects nothing here.
             "--skip-ssl",
             "--user=root",
             "--skip-column-names",
@@ -34,7 +34,7 @@ pub(super) fn command(socket: &Path) -> Command {
     command
 }
 
-/// Runs `sql`: its rows, or what the client complains about.
+/// Runs `sql`; returns its rows, or the error that the client prints.
 pub(super) fn execute(socket: &Path, sql: &str) -> Result<String, String> {
     let output = command(socket)
         .arg(format!("--execute={sql}"))
@@ -45,12 +45,12 @@ pub(super) fn execute(socket: &Path, sql: &str) -> Result<String, String> {
         return Ok(rows.trim_end_matches('\n').to_owned());
     }
     let complaint = String::from_utf8_lossy(&output.stderr);
-    // Before the error it may repeat the statement.
+    // The client may print the statement before the error.
     let error = complaint.find("\nERROR ").map_or(0, |before| before + 1);
     Err(complaint[error..].trim_end().to_owned())
 }
 
-/// Whether the server at `port` begins a conversation.
+/// Returns true if the server at `port` sends a greeting.
 pub(super) fn greets(port: u16) -> bool {
     let mut greeting = [0; 5];
     let read = TcpStream::connect_timeout(&(Ipv4Addr::LOCALHOST, port).into(), GREETING_LIMIT)
@@ -58,6 +58,6 @@ pub(super) fn greets(port: u16) -> bool {
             stream.set_read_timeout(Some(GREETING_LIMIT))?;
             stream.read_exact(&mut greeting)
         });
-    // Before the version stand a length of three bytes and a number.
+    // A length of three bytes and a sequence number come before the version.
     read.is_ok() && greeting[4] == PROTOCOL
 }

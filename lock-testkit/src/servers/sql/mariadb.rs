@@ -1,4 +1,4 @@
-//! What is MariaDB's own.
+//! The programs and settings of MariaDB.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,12 +10,13 @@ use super::vendor::{Installation, version};
 
 const INITIALIZER: &str = "mariadb-install-db";
 
-/// A redo log of the usual size would be most of what is copied for a server.
+/// A redo log of the usual size would be most of the data that is copied for a server.
 const LOG_FILE_SIZE: &str = "--innodb-log-file-size=16M";
 
 pub(super) const ARGUMENTS: &[&str] = &[LOG_FILE_SIZE, "--aria-pagecache-buffer-size=8M"];
 
-/// Run once. Those about users are run already, and refused here.
+/// Statements that run once. The initializer runs statements about users itself, and refuses them
+/// here.
 pub(super) const FIRST_STATEMENTS: &str = "CREATE DATABASE locks;\n";
 
 pub(super) fn find() -> Option<Installation> {
@@ -26,7 +27,7 @@ pub(super) fn find() -> Option<Installation> {
     Some(Installation { command, version })
 }
 
-/// What makes a data directory whose `root` needs no password.
+/// Returns the command that creates a data directory whose `root` needs no password.
 pub(super) fn initialize(data: &Path, first: &Path) -> Command {
     let mut command = Command::new(INITIALIZER);
     command.args([

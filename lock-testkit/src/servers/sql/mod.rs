@@ -1,4 +1,4 @@
-//! MariaDB and MySQL as child processes: one kind of server, two vendors.
+//! MariaDB and MySQL as child processes.
 
 mod client;
 mod mariadb;

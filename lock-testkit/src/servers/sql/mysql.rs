@@ -1,4 +1,4 @@
-//! What is MySQL's own.
+//! The programs and settings of MySQL.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,10 +6,10 @@ use std::process::Command;
 use super::super::process::find as find_program;
 use super::vendor::{Installation, SqlVendor, version};
 
-/// Names the directory with MySQL.
+/// The environment variable with the directory of MySQL.
 const DIRECTORY: &str = "LOCK_TESTKIT_MYSQL";
 
-/// Where the scripts of the workspace put it.
+/// The directory in which the scripts of the workspace install MySQL.
 const USUAL_DIRECTORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/servers/mysql");
 
 pub(super) const ARGUMENTS: &[&str] = &[
@@ -19,7 +19,8 @@ pub(super) const ARGUMENTS: &[&str] = &[
     "--innodb-log-buffer-size=1M",
 ];
 
-/// Run once, one a line. Without names, the server knows who comes over TCP by address only.
+/// Statements that run once, one per line. Without name resolution, TCP clients have only
+/// addresses.
 pub(super) const FIRST_STATEMENTS: &str = "\
 CREATE USER root@'127.0.0.1' IDENTIFIED BY '';
 GRANT ALL ON *.* TO root@'127.0.0.1' WITH GRANT OPTION;
@@ -41,7 +42,7 @@ pub(super) fn find() -> Option<Installation> {
     Some(Installation { command, version })
 }
 
-/// Where a server that lies in `directory` finds what it looks for elsewhere.
+/// Returns the options with the paths of a server that is installed in `directory`.
 fn places(directory: &Path) -> [String; 4] {
     let usr = directory.join("usr");
     let usr = usr.display();
@@ -53,7 +54,7 @@ fn places(directory: &Path) -> [String; 4] {
     ]
 }
 
-/// What makes a data directory whose `root` needs no password.
+/// Returns the command that creates a data directory whose `root` needs no password.
 pub(super) fn initialize(installation: &Installation, data: &Path, first: &Path) -> Command {
     let mut command = Command::new(&installation.command[0]);
     command

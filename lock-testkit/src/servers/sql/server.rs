@@ -12,12 +12,14 @@ use super::super::server::{ServerProcess, Site, WallClock};
 use super::vendor::{Installation, SqlVendor};
 use super::{SqlSession, client, template};
 
-/// A MariaDB or MySQL server of its own: no configuration file, a `root` without a password, and on
-/// it an empty database `locks`. Whatever makes no server smaller is at its default.
+/// A private MariaDB or MySQL server with an empty database `locks`.
 ///
-/// Ready in about 0.2 s and 70 MB large (MariaDB), 0.7 s and 220 MB (MySQL). The first one on a
-/// machine takes seconds longer; what that makes is kept for all others, in the temporary
-/// directory.
+/// It has no configuration file, and a `root` without a password. All settings that do not make the
+/// server smaller have their defaults.
+///
+/// MariaDB is ready in about 0.2 s and takes 70 MB, MySQL in 0.7 s and 220 MB. The first server on
+/// a machine takes seconds longer. It creates a data directory, which is kept in the temporary
+/// directory for all later servers.
 ///
 /// ```no_run
 /// use lock_testkit::servers::{SqlServer, SqlVendor};
@@ -25,7 +27,7 @@ use super::{SqlSession, client, template};
 /// let server = SqlServer::start(SqlVendor::MariaDb);
 /// println!("{} is process {}", server.url(), server.pid());
 /// server.execute("create table numbers (number int)");
-/// server.freeze(); // it does not answer, and closes nothing
+/// server.freeze(); // no answers, and no closed connections
 /// server.thaw();
 /// server.kill(); // as a crash would
 /// server.restart(); // with its data, on the same port
@@ -42,16 +44,18 @@ impl SqlServer {
     ///
     /// # Panics
     ///
-    /// When the server or the client `mariadb` is not installed, or it does not start.
+    /// If the server or the client `mariadb` is not installed, or the server does not start.
     pub fn start(vendor: SqlVendor) -> Self {
         Self::start_with::<&str>(vendor, &[])
     }
 
-    /// Starts a server with more command-line arguments, which win over the usual ones.
+    /// Starts a server with additional command-line arguments, which override the usual arguments.
     ///
     /// # Panics
     ///
-    /// When the server or the client `mariadb` is not installed, or it does not start with them.
+    /// If the server or the client `mariadb` is not installed, or the server does not start.
+    ///
+    /// # Examples
     ///
     /// ```no_run
     /// use lock_testkit::servers::{SqlServer, SqlVendor};
@@ -63,28 +67,31 @@ impl SqlServer {
         Self::try_ports(vendor, WallClock::Real, &owned(arguments))
     }
 
-    /// Starts a server whose wall clock can be [set](ServerProcess::set_clock_ahead), with more command-line
-    /// arguments. It takes a little longer to read its clock.
+    /// Starts a server with a wall clock that a test can [set](ServerProcess::set_clock_ahead).
+    ///
+    /// Additional arguments override the usual arguments. Reading the clock takes the server a
+    /// little longer.
     ///
     /// # Panics
     ///
-    /// When the server, the client `mariadb` or `cc` is not installed, or the server does not start
+    /// If the server, the client `mariadb` or `cc` is not installed, or the server does not start
     /// with the arguments.
     pub fn start_with_settable_clock<A: AsRef<str>>(vendor: SqlVendor, arguments: &[A]) -> Self {
         Self::try_ports(vendor, WallClock::Settable, &owned(arguments))
     }
 
-    /// Starts a server that speaks TLS, on the same port, with whoever asks for it. Its certificate
-    /// is for `localhost` and `127.0.0.1`, and clients need none. (MySQL speaks TLS anyway, with a
-    /// certificate that nobody has signed.)
+    /// Starts a server that offers TLS on its port.
     ///
-    /// More arguments win over the usual ones: `--require-secure-transport=ON` demands TLS from
-    /// those who come over TCP, `--ssl-cert` and `--ssl-key` let it show another certificate. That a
-    /// client has to show one of `authority` is demanded of a user: `create user … require x509`.
+    /// Its certificate is for `localhost` and `127.0.0.1`; clients need no certificate. MySQL
+    /// offers TLS in any case, with a certificate of no known authority.
+    ///
+    /// Additional arguments override the usual arguments. `--require-secure-transport=ON` requires
+    /// TLS of TCP clients. `--ssl-cert` and `--ssl-key` set another server certificate. To require
+    /// a client certificate of `authority`, create a user: `create user … require x509`.
     ///
     /// # Panics
     ///
-    /// When the server, the client `mariadb` or `openssl` is not installed, or the server does not
+    /// If the server, the client `mariadb` or `openssl` is not installed, or the server does not
     /// start with the arguments.
     pub fn start_with_tls<A: AsRef<str>>(
         vendor: SqlVendor,
@@ -101,7 +108,7 @@ impl SqlServer {
         Self::try_ports(vendor, WallClock::Real, &arguments)
     }
 
-    /// Starts it on a port that nobody else takes meanwhile.
+    /// Starts the server on a port that no other process takes.
     fn try_ports(vendor: SqlVendor, clock: WallClock, more: &[String]) -> Self {
         let installation = installation(vendor);
         let (process, ()) = ServerProcess::start(vendor.name(), clock, |site| {
@@ -115,10 +122,10 @@ impl SqlServer {
         Self { process, vendor }
     }
 
-    /// The one server of its vendor in this process, started by the first call and living until the
-    /// process ends.
+    /// Returns the shared server of a vendor in this process.
     ///
-    /// For tests that keep to names of their own, never freeze it and never look at all of it.
+    /// The first call starts it, and it runs until the process ends. Tests must use names of their
+    /// own, never freeze it, and never read all of its tables.
     pub fn shared(vendor: SqlVendor) -> &'static Self {
         static MARIADB: OnceLock<SqlServer> = OnceLock::new();
         static MYSQL: OnceLock<SqlServer> = OnceLock::new();
@@ -130,56 +137,58 @@ impl SqlServer {
         shared.get_or_init(|| Self::start(vendor))
     }
 
-    /// Who made it.
+    /// Returns the vendor of the server.
     pub fn vendor(&self) -> SqlVendor {
         self.vendor
     }
 
-    /// Where it is, as drivers want it: `mysql://root@127.0.0.1:port/locks`. There is no password.
+    /// Returns the URL, which has no password: `mysql://root@127.0.0.1:port/locks`.
     pub fn url(&self) -> String {
         format!("mysql://root@127.0.0.1:{}/locks", self.port())
     }
 
-    /// Its Unix socket, in its directory.
+    /// Returns the Unix socket, which is in the directory of the server.
     pub fn socket(&self) -> PathBuf {
         socket(self.directory())
     }
 
-    /// Runs one or more statements in the database `locks`, as `root` and in a session of their own,
-    /// which takes about 10 ms. Returns the rows as lines, with tabs between the columns.
+    /// Runs statements as `root` in the database `locks`, and returns the rows as lines.
     ///
-    /// It waits as long as the statement does: for ever while the server is
+    /// Tabs separate the columns. Each call has a session of its own, which takes about 10 ms. The
+    /// call waits as long as the statements do: for ever while the server is
     /// [frozen](ServerProcess::freeze).
     ///
     /// # Panics
     ///
-    /// When the server refuses, or is not running.
+    /// If the server refuses a statement, or is not running.
     pub fn execute(&self, sql: &str) -> String {
         self.try_execute(sql)
             .unwrap_or_else(|error| panic!("{sql}: {error}"))
     }
 
-    /// Runs the statements like [`execute`](Self::execute).
+    /// Runs statements like [`execute`](Self::execute), but returns an error instead of a panic.
     ///
     /// # Errors
     ///
-    /// What the client says, such as `ERROR 1205 (HY000) at line 1: Lock wait timeout exceeded; try
-    /// restarting transaction`, also when the server is not running.
+    /// The message of the client, for example `ERROR 1205 (HY000) at line 1: Lock wait timeout
+    /// exceeded; try restarting transaction`. Also if the server is not running.
     pub fn try_execute(&self, sql: &str) -> Result<String, String> {
         client::execute(&self.socket(), sql)
     }
 
-    /// Opens a session that stays, as `root` in the database `locks`.
+    /// Opens a session as `root` in the database `locks`.
     ///
     /// # Panics
     ///
-    /// When the client does not start.
+    /// If the client does not start.
     pub fn session(&self) -> SqlSession {
         SqlSession::open(&self.socket())
     }
 
-    /// The command-line client, about to log in as [`execute`](Self::execute) does. Statements are read from its
-    /// standard input, and rows written to its standard output; an error ends it.
+    /// Returns the command-line client, which logs in like [`execute`](Self::execute).
+    ///
+    /// It reads statements from its standard input, and writes rows to its standard output. An
+    /// error ends it.
     pub fn client_command(&self) -> Command {
         client::command(&self.socket())
     }
@@ -202,7 +211,7 @@ fn socket(directory: &Path) -> PathBuf {
     directory.join("socket")
 }
 
-/// What is different for each server.
+/// Returns the arguments that differ between servers.
 fn own_arguments(directory: &Path, port: u16) -> Vec<String> {
     let place = directory.display();
     vec![
@@ -221,12 +230,13 @@ fn start_process(
     site: &Site,
 ) -> io::Result<Process> {
     let directory = site.directory();
-    // With the process id of a killed MySQL, which may be somebody else's by now. Absent at first.
+    // The file has the process id of a killed MySQL, which another process may have now. At first
+    // there is no file.
     let _absent = std::fs::remove_file(directory.join("socket.lock"));
     let (program, first) = (&installation.command[0], &installation.command[1..]);
     let arguments = [first, arguments].concat();
     let mut process = Process::start(program, &arguments, directory, site.clock.as_ref())?;
-    // Its log tells that the port is its own, and not that of a server which was there first.
+    // The log shows that the port belongs to this server, not to a server that was there first.
     process.wait_until(|| {
         log(directory).contains("ready for connections") && client::greets(site.port)
     })?;

@@ -1,4 +1,4 @@
-//! A session that stays open.
+//! A session on a server, which stays open.
 
 use std::fmt;
 use std::io::{BufRead, BufReader, Write};
@@ -9,12 +9,13 @@ use std::time::Duration;
 
 use super::client;
 
-/// How long statements may take.
+/// Maximum time for statements.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Somebody's session on a [`SqlServer`](super::SqlServer), in the command-line client: what one statement does to it,
-/// such as to begin a transaction, is there for the next. An error ends it; so does dropping it, with whatever
-/// it had not committed.
+/// A session on a [`SqlServer`](super::SqlServer), in the command-line client.
+///
+/// The effects of a statement, such as a transaction that it begins, stay for the next statement.
+/// An error ends the session. Dropping it ends the session as well, without a commit.
 ///
 /// ```no_run
 /// use lock_testkit::servers::{SqlServer, SqlVendor};
@@ -23,7 +24,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// server.execute("create table numbers (number int); insert into numbers values (1)");
 /// let mut session = server.session();
 /// assert_eq!(session.run("begin; select number from numbers for update"), ["1"]);
-/// drop(session); // and nobody has the row
+/// drop(session); // which frees the row
 /// ```
 pub struct SqlSession {
     client: Child,
@@ -44,7 +45,7 @@ impl SqlSession {
         let (sender, lines) = channel();
         std::thread::spawn(move || {
             for line in rows.lines().map_while(Result::ok) {
-                // Nobody reads any more when the session was dropped.
+                // The receiver is gone when the session was dropped.
                 let _unread = sender.send(line);
             }
         });
@@ -56,32 +57,32 @@ impl SqlSession {
         }
     }
 
-    /// Runs one or more statements, and returns their rows, with tabs between the columns.
+    /// Runs statements and returns their rows, with tabs between the columns.
     ///
     /// # Panics
     ///
-    /// When the server refuses one, has ended the session, or takes more than 30 s.
+    /// If the server refuses a statement, has ended the session, or takes more than 30 s.
     pub fn run(&mut self, sql: &str) -> Vec<String> {
         self.begin(sql);
         self.finish()
     }
 
-    /// Has the client run statements, without waiting for them.
+    /// Starts statements in the client, without waiting for them.
     ///
     /// # Panics
     ///
-    /// When the session has ended.
+    /// If the session has ended.
     pub fn begin(&mut self, sql: &str) {
         self.begun += 1;
         let written = writeln!(self.statements, "{sql}; SELECT 'done {}';", self.begun);
         written.expect("the session is open");
     }
 
-    /// Waits for what was begun last, and returns its rows.
+    /// Waits for the statements that were begun last, and returns their rows.
     ///
     /// # Panics
     ///
-    /// As [`run`](Self::run) does.
+    /// Like [`run`](Self::run).
     pub fn finish(&mut self) -> Vec<String> {
         let mark = format!("done {}", self.begun);
         let mut rows = Vec::new();
@@ -98,7 +99,7 @@ impl SqlSession {
 
 impl Drop for SqlSession {
     fn drop(&mut self) {
-        // Killed and not asked, since it may be in the middle of a wait.
+        // Kill the client, since it may be waiting for the server.
         if let Err(error) = self.client.kill().and_then(|()| self.client.wait()) {
             eprintln!("a client is left: {error}");
         }

@@ -1,4 +1,4 @@
-//! Data directories: making one takes seconds, so it is made once, and copied for every server.
+//! Data directories: the first takes seconds to create, and is copied for each server.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use super::super::ground;
 use super::vendor::{Installation, SqlVendor};
 
-/// Makes the data directory `data`, in which is a database `locks` and nothing else.
+/// Creates the data directory `data` with nothing but an empty database `locks`.
 pub(super) fn copy_to(data: &Path, vendor: SqlVendor, installation: &Installation) {
     let template = template(vendor, installation);
     fs::create_dir(data).expect("the server's directory is ours");
@@ -20,10 +20,10 @@ pub(super) fn copy_to(data: &Path, vendor: SqlVendor, installation: &Installatio
         .arg(data));
 }
 
-/// The template, made now unless there is one.
+/// Returns the template, which is created now if it does not exist.
 ///
-/// It is one file, so that it is there or not, but never half, whoever else makes the same one or
-/// clears the temporary directory.
+/// It is one file, so it is either complete or absent. Other processes may create the same file, or
+/// clear the temporary directory.
 fn template(vendor: SqlVendor, installation: &Installation) -> PathBuf {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
@@ -55,7 +55,7 @@ fn make(template: &Path, vendor: SqlVendor, installation: &Installation) {
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr)
     );
-    // Every server draws an identity of its own when it has none.
+    // Without the file `auto.cnf`, every server creates an identity of its own.
     tar(Command::new("tar")
         .args(["--exclude=auto.cnf", "-cSf"])
         .arg(&packed)

@@ -1,4 +1,4 @@
-//! Which of the two it is, and whether it is there.
+//! The vendors of SQL servers, and their installations.
 
 use std::io::Write;
 use std::path::Path;
@@ -10,38 +10,37 @@ use rustix::process::geteuid;
 use super::super::process::is_installed;
 use super::{client, mariadb, mysql};
 
-/// Who made a [`SqlServer`](super::SqlServer).
+/// The vendor of a [`SqlServer`](super::SqlServer).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SqlVendor {
     /// MariaDB: `mariadbd`, found on the path.
     MariaDb,
-    /// MySQL: in the directory that the environment's `LOCK_TESTKIT_MYSQL` names, else in
-    /// `target/servers/mysql` of this workspace, where its scripts put it, else `mysqld` on the path
-    /// (which on Debian is MariaDB's, and then does not count).
+    /// MySQL, from the directory in the environment variable `LOCK_TESTKIT_MYSQL`. Without the
+    /// variable, from `target/servers/mysql` of this workspace, where its scripts install MySQL.
+    /// Otherwise `mysqld` from the path; on Debian that is MariaDB, which does not count.
     MySql,
 }
 
-/// A server that is installed.
 #[derive(Debug)]
 pub(super) struct Installation {
-    /// The program and the arguments that have to come first.
+    /// The program and its first arguments.
     pub(super) command: Vec<String>,
-    /// What the program says that it is.
+    /// The version that the program prints.
     pub(super) version: String,
 }
 
 impl SqlVendor {
-    /// Whether its server is installed, and the client that [`SqlServer::execute`] needs.
+    /// Returns true if the server and the client for [`SqlServer::execute`] are installed.
     ///
     /// [`SqlServer::execute`]: super::SqlServer::execute
     pub fn is_available(self) -> bool {
         self.installation().is_some()
     }
 
-    /// Those that tests have to run on: always MariaDB, and MySQL when it is there.
+    /// Returns the vendors to test on: always MariaDB, and MySQL if it is installed.
     ///
-    /// When it is not, it says so on the standard error output, once a process and also in tests
-    /// that pass.
+    /// If MySQL is missing, a warning is printed to the standard error, once per process and even
+    /// if the test passes.
     ///
     /// ```no_run
     /// use lock_testkit::servers::{SqlServer, SqlVendor};
@@ -57,7 +56,7 @@ impl SqlVendor {
             return vec![Self::MariaDb, Self::MySql];
         }
         SAID.get_or_init(|| {
-            // Not by a macro: what those print in a test is shown only when it fails.
+            // Not with a print macro: the harness shows its output only for tests that fail.
             let _unheard = writeln!(
                 std::io::stderr(),
                 "NO MYSQL, so nothing is tested on it: {}",
@@ -67,7 +66,7 @@ impl SqlVendor {
         vec![Self::MariaDb]
     }
 
-    /// Its server; `None` when that, or the client, is not installed.
+    /// Returns the installation; `None` if the server or the client is not installed.
     pub(super) fn installation(self) -> Option<&'static Installation> {
         static MARIADB: OnceLock<Option<Installation>> = OnceLock::new();
         static MYSQL: OnceLock<Option<Installation>> = OnceLock::new();
@@ -80,7 +79,6 @@ impl SqlVendor {
         found.as_ref()
     }
 
-    /// Its name in file names and messages.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::MariaDb => "mariadb",
@@ -88,7 +86,7 @@ impl SqlVendor {
         }
     }
 
-    /// What to do when it is not installed.
+    /// Returns the instructions for installing the server.
     pub(super) fn advice(self) -> &'static str {
         match self {
             Self::MariaDb => {
@@ -100,7 +98,7 @@ impl SqlVendor {
         }
     }
 
-    /// What keeps a server small and to itself.
+    /// Returns the arguments that make a server small and isolated.
     pub(super) fn usual_arguments(self) -> Vec<String> {
         let both = [
             "--skip-name-resolve",
@@ -111,7 +109,7 @@ impl SqlVendor {
             "--performance-schema=OFF",
             "--key-buffer-size=1M",
         ];
-        // Servers refuse to run as root unless they are told to.
+        // Servers refuse to run as root without this argument.
         let user = geteuid().is_root().then_some("--user=root");
         let own = match self {
             Self::MariaDb => mariadb::ARGUMENTS,
@@ -121,7 +119,7 @@ impl SqlVendor {
         all.map(|argument| (*argument).to_owned()).collect()
     }
 
-    /// What a new data directory gets, as SQL.
+    /// Returns the SQL statements for a new data directory.
     pub(super) fn first_statements(self) -> &'static str {
         match self {
             Self::MariaDb => mariadb::FIRST_STATEMENTS,
@@ -129,7 +127,7 @@ impl SqlVendor {
         }
     }
 
-    /// What makes a data directory at `data`, which runs the statements in the file `first`.
+    /// Returns the command that creates the data directory `data` with the statements in `first`.
     pub(super) fn initialize(
         self,
         installation: &Installation,
@@ -143,7 +141,7 @@ impl SqlVendor {
     }
 }
 
-/// What `program` says that it is; `None` when it does not start.
+/// Returns the version that `program` prints; `None` if it does not start.
 pub(super) fn version(program: &[String]) -> Option<String> {
     let (program, first) = program.split_first()?;
     let output = Command::new(program)

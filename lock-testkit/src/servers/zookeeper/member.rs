@@ -1,4 +1,4 @@
-//! One server of an ensemble.
+//! A server of an ensemble.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -14,10 +14,10 @@ use super::super::server::{ServerProcess, Site, WallClock};
 use super::settings::Settings;
 use super::word;
 
-/// How long a server may take until it serves.
+/// Maximum time for a server to start serving.
 const READY_LIMIT: Duration = Duration::from_secs(60);
 
-/// One server of a [`ZooKeeperServer`](super::ZooKeeperServer).
+/// A server of a [`ZooKeeperServer`](super::ZooKeeperServer), which has an example.
 #[derive(Debug)]
 pub struct ZooKeeperMember {
     process: ServerProcess,
@@ -25,7 +25,7 @@ pub struct ZooKeeperMember {
 }
 
 impl ZooKeeperMember {
-    /// Starts the process. Nobody waits until it serves, which takes others.
+    /// Starts the process without waiting until it serves, which requires other members.
     pub(super) fn start(settings: &Settings) -> Self {
         let (process, ()) = ServerProcess::start("zookeeper", WallClock::Real, |site| {
             settings.write(site.directory(), site.port);
@@ -40,7 +40,7 @@ impl ZooKeeperMember {
         }
     }
 
-    /// Where it is: `127.0.0.1:port`.
+    /// Returns the address: `127.0.0.1:port`.
     pub fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port())
     }
@@ -49,14 +49,15 @@ impl ZooKeeperMember {
         self.tls_port
     }
 
-    /// What it answers to a four-letter word, such as `mntr` or `wchs`; nothing while it does not
+    /// Returns the answer to a four-letter word, such as `mntr`; empty while the server does not
     /// serve.
     pub fn word(&self, word: &str) -> String {
         word::ask(self.port(), word).unwrap_or_default()
     }
 
-    /// One figure of `mntr`, such as `zk_packets_received`; `None` while it does not serve, and for a
-    /// figure that it does not have.
+    /// Returns a figure of `mntr`, such as `zk_packets_received`.
+    ///
+    /// Returns `None` while the server does not serve, and for an unknown figure.
     pub fn figure(&self, name: &str) -> Option<u64> {
         let answer = self.word("mntr");
         let mut lines = answer.lines().filter_map(|line| line.split_once('\t'));
@@ -64,12 +65,12 @@ impl ZooKeeperMember {
         value.trim().parse::<f64>().ok().map(|value| value as u64)
     }
 
-    /// Whether it serves anybody.
+    /// Returns true if the server serves requests.
     pub fn serves(&self) -> bool {
         self.word("srvr").contains("Mode: ")
     }
 
-    /// Whether it leads the ensemble, or is alone.
+    /// Returns true if the server leads the ensemble, or is the only server.
     pub fn leads(&self) -> bool {
         let answer = self.word("srvr");
         ["Mode: leader", "Mode: standalone"]
@@ -77,12 +78,13 @@ impl ZooKeeperMember {
             .any(|mode| answer.contains(mode))
     }
 
-    /// Adds lines to its `zoo.cfg`, such as `maxSessionTimeout=4000`. They win over those that stand there, from its
-    /// next start on.
+    /// Adds lines to `zoo.cfg`, such as `maxSessionTimeout=4000`.
+    ///
+    /// They override earlier lines from the next start on.
     ///
     /// # Panics
     ///
-    /// When the file cannot be written.
+    /// If the file cannot be written.
     pub fn configure(&self, lines: &[&str]) {
         let settings = self.directory().join("zoo.cfg");
         let opened = OpenOptions::new().append(true).open(settings);
@@ -92,12 +94,13 @@ impl ZooKeeperMember {
         }
     }
 
-    /// Starts it anew with its data, on the same ports, killing it if it is running. Returns when it
-    /// serves.
+    /// Starts the server again with its data and ports, and waits until it serves.
+    ///
+    /// Kills the server first if it is running.
     ///
     /// # Panics
     ///
-    /// When it does not within a minute.
+    /// If the server does not serve within a minute.
     pub fn restart(&self) {
         self.relaunch();
         assert!(
@@ -106,16 +109,18 @@ impl ZooKeeperMember {
         );
     }
 
-    /// The same without waiting until it serves, which takes others where most of an ensemble is down.
+    /// Starts the server again like [`restart`](Self::restart), without waiting until it serves.
+    ///
+    /// While most servers of an ensemble are down, no server serves.
     ///
     /// # Panics
     ///
-    /// When the operating system does not let us.
+    /// If the operating system refuses.
     pub fn relaunch(&self) {
         self.process.restart();
     }
 
-    /// Waits until it serves; `false` when somebody else has its port.
+    /// Waits until the server serves; returns false if another process has its port.
     pub(super) fn gets_ready(&self) -> bool {
         let end = Instant::now() + READY_LIMIT;
         while !self.serves() || !self.shakes_hands() {
@@ -134,8 +139,10 @@ impl ZooKeeperMember {
 }
 
 impl ZooKeeperMember {
-    /// Whether it speaks TLS, if it is to: the first handshake of a Java that was started just now takes
-    /// far longer than any other.
+    /// Returns true if the TLS port completes a handshake, or the server has no TLS port.
+    ///
+    /// The first handshake of a Java process that has just started takes far longer than later
+    /// handshakes.
     fn shakes_hands(&self) -> bool {
         let Some(port) = self.tls_port else {
             return true;

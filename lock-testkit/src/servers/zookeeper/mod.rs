@@ -17,14 +17,16 @@ use self::settings::{Purpose, Secure, Settings};
 use super::authority::Authority;
 use super::port::{ATTEMPTS, free_port};
 
-/// How long an ensemble may take to agree on a leader.
+/// Maximum time for an ensemble to elect a leader.
 const LEADER_LIMIT: Duration = Duration::from_secs(60);
 
-/// A ZooKeeper of its own: one server or an ensemble of three, empty, with a tick of 500 ms, so that
-/// sessions of 1 to 60 seconds can be had. It does not wait for the disk, which a crash of the process
-/// does not need; the line `forceSync=yes` makes it. Containers that are empty go within seconds.
+/// A private ZooKeeper, empty at first: one server, or an ensemble of three servers.
 ///
-/// One server is ready in about 0.4 s and 60 MB large, three are in about 1.1 s.
+/// A tick is 500 ms, so sessions last from 1 to 60 seconds. The server does not wait for the disk,
+/// since data outlasts a crash of the process without that; the line `forceSync=yes` makes it wait.
+/// Empty containers are removed within seconds.
+///
+/// One server is ready in about 0.4 s and takes 60 MB; three servers are ready in about 1.1 s.
 ///
 /// ```no_run
 /// use lock_testkit::servers::ZooKeeperServer;
@@ -41,7 +43,7 @@ pub struct ZooKeeperServer {
 }
 
 impl ZooKeeperServer {
-    /// Whether ZooKeeper and a Java to run it are installed.
+    /// Returns true if ZooKeeper and Java are installed.
     pub fn is_available() -> bool {
         settings::missing().is_none()
     }
@@ -50,63 +52,70 @@ impl ZooKeeperServer {
     ///
     /// # Panics
     ///
-    /// When ZooKeeper or Java is not installed, or does not start.
+    /// If ZooKeeper or Java is not installed, or the server does not start.
     pub fn start() -> Self {
         Self::start_members(1, None, Purpose::Tests, &[])
     }
 
-    /// Starts one server with more lines in its `zoo.cfg`, such as `tickTime=2000`, which win over the
-    /// usual ones. Those that begin with `-D` are properties for Java, such as `-Djute.maxbuffer=16384`.
+    /// Starts one server with additional lines in its `zoo.cfg`, such as `tickTime=2000`.
+    ///
+    /// They override the usual lines. Lines that begin with `-D` are properties for Java, such as
+    /// `-Djute.maxbuffer=16384`.
     ///
     /// # Panics
     ///
-    /// When ZooKeeper or Java is not installed, or does not start with them.
+    /// If ZooKeeper or Java is not installed, or the server does not start with the lines.
     pub fn start_with(lines: &[&str]) -> Self {
         Self::start_members(1, None, Purpose::Tests, lines)
     }
 
-    /// Starts one server to measure on, with more lines in its `zoo.cfg`: it looks for empty containers once a minute, as
-    /// it does by default.
+    /// Starts one server for measurements, with additional lines in its `zoo.cfg`.
+    ///
+    /// It looks for empty containers once a minute, as it does by default.
     ///
     /// # Panics
     ///
-    /// When ZooKeeper or Java is not installed, or does not start with them.
+    /// If ZooKeeper or Java is not installed, or the server does not start with the lines.
     pub fn start_to_measure(lines: &[&str]) -> Self {
         Self::start_members(1, None, Purpose::Measurements, lines)
     }
 
-    /// Starts an ensemble of three.
+    /// Starts an ensemble of three servers.
     ///
     /// # Panics
     ///
-    /// When ZooKeeper or Java is not installed, or does not start.
+    /// If ZooKeeper or Java is not installed, or the servers do not start.
     pub fn start_three() -> Self {
         Self::start_members(3, None, Purpose::Tests, &[])
     }
 
-    /// Starts one server that speaks TLS on a port of its own, besides the plain one. Its certificate
-    /// is for `localhost` and `127.0.0.1`. More lines win over the usual ones: `ssl.clientAuth=need`
-    /// demands certificates of `authority` from clients, which need none otherwise.
+    /// Starts one server that speaks TLS on an additional port.
+    ///
+    /// Its certificate is for `localhost` and `127.0.0.1`. Additional lines override the usual
+    /// lines. `ssl.clientAuth=need` requires client certificates of `authority`; by default clients
+    /// need no certificate.
     ///
     /// # Panics
     ///
-    /// When ZooKeeper, Java or `openssl` is not installed, or the server does not start with the lines.
+    /// If ZooKeeper, Java or `openssl` is not installed, or the server does not start with the
+    /// lines.
     pub fn start_with_tls(authority: &Authority, lines: &[&str]) -> Self {
         let identity = authority.issue("DNS:localhost,IP:127.0.0.1", 1);
         let secure = Secure::new(authority, &identity);
         Self::start_members(1, Some(&secure), Purpose::Tests, lines)
     }
 
-    /// The one server of this process, started by the first call and living until the process ends.
+    /// Returns the shared server of this process.
     ///
-    /// For tests that keep to names of their own, never freeze it and never look at all of it.
+    /// The first call starts it, and it runs until the process ends. Tests must use names of their
+    /// own, never freeze it, and never read all of its nodes.
     pub fn shared() -> &'static Self {
         static SHARED: OnceLock<ZooKeeperServer> = OnceLock::new();
 
         SHARED.get_or_init(Self::start)
     }
 
-    /// The one ensemble of three of this process, likewise.
+    /// Returns the shared ensemble of three servers of this process, like [`shared`](Self::shared).
     pub fn shared_three() -> &'static Self {
         static SHARED: OnceLock<ZooKeeperServer> = OnceLock::new();
 
@@ -133,45 +142,48 @@ impl ZooKeeperServer {
         panic!("ZooKeeper does not start: {ATTEMPTS} times a port was taken by others meanwhile");
     }
 
-    /// Where it is, as clients want it: `127.0.0.1:port`, for an ensemble all of them with commas
-    /// between.
+    /// Returns the addresses of all servers, separated by commas: `127.0.0.1:port`.
     pub fn address(&self) -> String {
         let addresses = self.members.iter().map(ZooKeeperMember::address);
         addresses.collect::<Vec<_>>().join(",")
     }
 
-    /// ZooKeeper's own command line for it, such as `deleteall /locks`; its arguments are to be added.
+    /// Returns ZooKeeper's command line for this server, to which the caller adds arguments.
+    ///
+    /// The arguments are for example `deleteall /locks`.
     pub fn control_command(&self) -> Command {
         let mut command = Command::new("java");
         command.args(settings::control_arguments(&self.address()));
         command
     }
 
-    /// Where it speaks TLS; `None` when it does not.
+    /// Returns the address of the TLS port, `127.0.0.1:port`; `None` without TLS.
     pub fn tls_address(&self) -> Option<String> {
         let port = self.members.first()?.tls_port()?;
         Some(format!("127.0.0.1:{port}"))
     }
 
-    /// One of its servers.
+    /// Returns a server by its number, from 0.
     ///
     /// # Panics
     ///
-    /// When there are fewer.
+    /// If there are fewer servers.
     pub fn member(&self, number: usize) -> &ZooKeeperMember {
         &self.members[number]
     }
 
-    /// All of its servers.
+    /// Returns all servers.
     pub fn members(&self) -> &[ZooKeeperMember] {
         &self.members
     }
 
-    /// The number of the member that leads; of a single server, that one. It waits while there is none.
+    /// Returns the number of the server that leads, from 0; waits while there is none.
+    ///
+    /// A single server leads.
     ///
     /// # Panics
     ///
-    /// When nobody leads within a minute.
+    /// If no server leads within a minute.
     pub fn leader(&self) -> usize {
         let end = Instant::now() + LEADER_LIMIT;
         loop {
@@ -187,9 +199,9 @@ impl ZooKeeperServer {
     }
 }
 
-/// Starts all members; `None` when a port is taken.
+/// Starts all servers; returns `None` if a port is taken.
 fn start_all(settings: &[Settings]) -> Option<Vec<ZooKeeperMember>> {
-    // An ensemble serves nobody until most of it runs, so all are started before any is waited for.
+    // No server serves until most of the ensemble runs, so start all before waiting for any.
     let members: Vec<_> = settings.iter().map(ZooKeeperMember::start).collect();
     let all_serve = members.iter().all(ZooKeeperMember::gets_ready);
     all_serve.then_some(members)

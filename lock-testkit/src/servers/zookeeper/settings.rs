@@ -1,4 +1,4 @@
-//! What a server of an ensemble is told, and the command line that it is started with.
+//! The settings of a server, and the command line that starts it.
 
 use std::fmt::Write;
 use std::fs;
@@ -7,18 +7,20 @@ use std::path::Path;
 use super::super::authority::{Authority, Identity};
 use super::super::process::is_installed;
 
-/// Containers that are empty go within seconds, all of them at once: by default they are looked for once a minute,
-/// and 10,000 are removed in one.
+/// The properties that remove empty containers within seconds, all at once.
+///
+/// By default the server looks for empty containers once a minute, and removes at most 10,000.
 const PROMPT_CONTAINERS: [&str; 2] = [
     "-Dznode.container.checkIntervalMs=5000",
     "-Dznode.container.maxPerMinute=1000000",
 ];
 
-/// Where Debian keeps the libraries of Java programs.
+/// The directory of the libraries of Java programs on Debian.
 const LIBRARIES: &str = "/usr/share/java";
 
-/// What a server needs at any time, and what it speaks TLS with.
+/// The libraries that every server needs.
 const PLAIN: [&str; 2] = ["zookeeper.jar", "slf4j-simple.jar"];
+/// The libraries that a server needs for TLS.
 const NETTY: [&str; 9] = [
     "netty-buffer.jar",
     "netty-codec.jar",
@@ -31,7 +33,7 @@ const NETTY: [&str; 9] = [
     "netty-transport-native-unix-common.jar",
 ];
 
-/// What is not installed, if anything is.
+/// Returns the name of a missing program or library; `None` if all are installed.
 pub(super) fn missing() -> Option<String> {
     if !is_installed("java") {
         return Some("java".to_owned());
@@ -45,7 +47,7 @@ pub(super) fn missing() -> Option<String> {
 /// The certificates of a server that speaks TLS.
 #[derive(Clone, Debug)]
 pub(super) struct Secure {
-    /// Private key and certificate, one behind the other, as the server wants them.
+    /// The private key and the certificate in one PEM file, as the server requires.
     own: String,
     ca: String,
 }
@@ -60,31 +62,29 @@ impl Secure {
     }
 }
 
-/// What a server is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// It does quickly what others do once a minute.
+    /// Actions that usually happen once a minute happen quickly.
     Tests,
-    /// What costs time is as by default.
+    /// All settings that affect speed have their defaults.
     Measurements,
 }
 
-/// What one server is told.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     pub(super) tls_port: Option<u16>,
     secure: Option<Secure>,
     number: usize,
-    /// The ports of all members for each other, and for elections.
+    /// For each member, the port for other members and the port for elections.
     ensemble: Vec<(u16, u16)>,
     purpose: Purpose,
     lines: Vec<String>,
-    /// Settings that are none of `zoo.cfg`.
+    /// Java properties, which are not part of `zoo.cfg`.
     properties: Vec<String>,
 }
 
 impl Settings {
-    /// Settings for `count` servers on ports that `port` draws.
+    /// Creates the settings for `count` servers, on ports that `port` returns.
     pub(super) fn draw(
         count: usize,
         port: impl Fn() -> u16,
@@ -122,7 +122,7 @@ impl Settings {
         write("zoo.cfg", &self.text(directory, port));
     }
 
-    /// The text of its `zoo.cfg`; of settings that stand there twice the last one counts.
+    /// Returns the text of `zoo.cfg`; if it has a setting twice, the last line counts.
     fn text(&self, directory: &Path, port: u16) -> String {
         let directory = directory.display();
         let mut text = format!(
@@ -149,7 +149,6 @@ impl Settings {
         text + &self.lines.join("\n") + "\n"
     }
 
-    /// The arguments of `java`.
     pub(super) fn arguments(&self, directory: &Path) -> Vec<String> {
         let netty = self.secure.iter().flat_map(|_| NETTY);
         let mut arguments = java(PLAIN.into_iter().chain(netty));
@@ -163,7 +162,7 @@ impl Settings {
     }
 }
 
-/// The arguments of `java` for its command line at `address`, up to the command.
+/// Returns the arguments of `java` for ZooKeeper's command line at `address`, up to the command.
 pub(super) fn control_arguments(address: &str) -> Vec<String> {
     let mut arguments = java(PLAIN.into_iter().chain(["commons-cli.jar"]));
     let program = ["org.apache.zookeeper.ZooKeeperMain", "-server", address];
@@ -171,7 +170,7 @@ pub(super) fn control_arguments(address: &str) -> Vec<String> {
     arguments
 }
 
-/// The arguments of `java`, up to the name of the program.
+/// Returns the arguments of `java` up to the name of the program.
 fn java<'a>(libraries: impl Iterator<Item = &'a str>) -> Vec<String> {
     let libraries: Vec<String> = libraries
         .map(|library| format!("{LIBRARIES}/{library}"))
