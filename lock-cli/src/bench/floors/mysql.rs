@@ -135,7 +135,7 @@ ON DUPLICATE KEY UPDATE mode = 'x', token = LAST_INSERT_ID(IF({table}.owner <=> 
 impl RawLock {
     pub(super) async fn lock_and_release(&mut self) -> Result<(), Problem> {
         if self.is_row {
-            // Invariant: no other task uses the connection before the transaction ends.
+            // Keep the connection until the transaction ends, so that no other task uses it.
             let mut connection = self.connection.lock().await;
             for request in &self.requests {
                 send(&mut connection, request).await?;
