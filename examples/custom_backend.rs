@@ -1,8 +1,9 @@
-//! A backend of your own in about 60 lines, named by URL, and the proof that it keeps the contract.
+//! A custom backend in about 60 lines, named by URL, and the proof that it keeps the contract.
 //!
-//! The store is a map in this process; put your own client in its place. It can do exclusive locks
-//! only and cannot push, so that is what it declares, and waiters poll. `cargo run --example
-//! custom_backend` connects to it by `shelf://` and runs every case of the conformance kit against it.
+//! The store is a map in this process; replace it by a client of a real store. The map supports
+//! only exclusive locks and cannot push, so the backend declares just that, and waiters poll.
+//! `cargo run --example custom_backend` connects by `shelf://` and runs every case of the
+//! conformance kit.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,13 +19,13 @@ use polylock::{
     LockRequest, LossReason, Registry, Result,
 };
 
-/// The store.
+/// The store: a map in this process.
 #[derive(Debug, Default)]
 struct Shelf(Mutex<Content>);
 
 #[derive(Debug, Default)]
 struct Content {
-    /// Who holds each key, and until when.
+    /// The claim that holds each key, and the end of its ttl.
     holders: HashMap<LockKey, (ClaimId, Moment)>,
     grants: u64,
 }
@@ -89,7 +90,7 @@ struct ShelfLock {
     shelf: Arc<Shelf>,
     keeper: Keeper,
     line: LocalQueue,
-    /// The longest time between two polls.
+    /// Maximum time between two polls.
     pause: Duration,
 }
 
@@ -118,7 +119,7 @@ impl DistributedLock for ShelfLock {
 
 impl ShelfLock {
     fn connect(shelf: Arc<Shelf>, options: &BackendOptions) -> Result<Arc<dyn DistributedLock>> {
-        // What a backend does not do it refuses.
+        // A backend rejects the settings that it does not support.
         let has_more = !options.location().is_empty() || options.namespace().as_str().is_some();
         if has_more || options.keeper() == Some(KeeperMode::Thread) {
             return Err(Error::new(
@@ -139,7 +140,7 @@ impl ShelfLock {
 
     async fn wait(&self, request: &LockRequest) -> Result<Option<LockGuard>> {
         let mut attempts = Retry::new(request, Duration::from_secs(1));
-        // Waiters of one process are served in order, and only the first of them polls.
+        // Waiters of one process are served in order, and only the first waiter polls.
         let Some(_turn) = self.line.enter(&request.key, &mut attempts).await? else {
             return Ok(None);
         };
@@ -161,7 +162,7 @@ impl ShelfLock {
     }
 }
 
-/// Makes `shelf://`, and `shelf://?pause=5ms`, lead to `shelf`.
+/// Creates a registry in which `shelf://`, such as `shelf://?pause=5ms`, names `shelf`.
 fn registry(shelf: Arc<Shelf>) -> Result<Registry> {
     let connect = move |options: BackendOptions| {
         let shelf = Arc::clone(&shelf);
@@ -172,14 +173,14 @@ fn registry(shelf: Arc<Shelf>) -> Result<Registry> {
     Ok(registry)
 }
 
-/// What the kit needs to know: how to get a client, and what is left on the store.
+/// The store under test: creates clients, and lists the entries that are left.
 struct UnderTest(Arc<Shelf>);
 
 #[async_trait]
 impl Store for UnderTest {
     async fn client(&self) -> Arc<dyn DistributedLock> {
         let registry = registry(Arc::clone(&self.0)).expect("the scheme is free");
-        // Without hand-off, so that the kit sees the backend alone.
+        // Without hand-off, the kit tests the backend alone.
         let client = registry.connect("shelf://?hand_off=0s").await;
         client.expect("it is always there")
     }

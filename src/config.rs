@@ -11,8 +11,8 @@ use crate::backends::is_built_in;
 use crate::url::HiddenUrl;
 use crate::{fields, read};
 
-// A setting is one row here. Settings of a single backend have their default and range documented
-// in that backend's configuration.
+// Each row is one setting. The configuration of a backend documents default and range of its
+// settings.
 fields::config! {
     /// The store of the locks, and defaults for requests.
     ///
@@ -41,10 +41,10 @@ fields::config! {
         /// - `etcd://host1:2379,host2:2379`
         /// - `zookeeper://host1:2181,host2:2181/chroot`
         ///
-        /// The last two may have `user:password@` before the first host. `rediss://`, `mysqls://`,
-        /// `etcds://` and `zookeepers://` are the same over TLS, with the server verified. The
-        /// scheme selects the backend, whose cargo feature has to be compiled in, or one of a
-        /// [`Registry`](crate::Registry).
+        /// `etcd://` and `zookeeper://` may have `user:password@` before the first host. The
+        /// schemes with TLS are `rediss://`, `mysqls://`, `etcds://` and `zookeepers://`; the
+        /// client verifies the server. The scheme selects a backend of this crate, whose cargo
+        /// feature has to be compiled in, or of a [`Registry`](crate::Registry).
         ///
         /// The query may contain other fields, `?ttl=10s&namespace=shop`. In user and password,
         /// write characters other than letters, digits and `-._~` as `%` and two hexadecimal
@@ -54,11 +54,10 @@ fields::config! {
         /// Settings of a backend from a [`Registry`](crate::Registry), by name; numbers and
         /// booleans as text. Default: none.
         ///
-        /// The URL and the environment have them among the other settings, a file in a table of its
-        /// own. The backends of this crate have none.
+        /// The URL and the environment list them among the other settings; a file has a table for
+        /// them. The backends of this crate have no such settings.
         settings: BTreeMap<String, String>,
-        /// Several stores instead of one, by names that [`routes`](Self::routes) refers to.
-        /// Default: none.
+        /// Several stores, by the names that [`routes`](Self::routes) refers to. Default: none.
         ///
         /// Outer settings, such as `ttl` or `namespace`, are defaults for each store. The
         /// environment cannot name several stores.
@@ -91,13 +90,13 @@ fields::config! {
         routes: BTreeMap<String, String>,
     }
     every All {
-        /// The prefix of every key on the store. Default: none, so that plain names are the same as
-        /// those of other lock clients. 1 to 255 bytes.
+        /// The prefix of every key on the store. Default: none, so that a key has the same name as
+        /// with other lock clients. 1 to 255 bytes.
         namespace: String = read::text,
         /// Time that a hold survives without a renewal. Default: 30 s. Range: 50 ms to 24 h, or
         /// less where the backend narrows it.
         ttl: Duration = read::duration,
-        /// Maximum wait of a [`LockRequest`](crate::LockRequest) without one. Default: for ever;
+        /// Maximum wait of a [`LockRequest`](crate::LockRequest) that sets none. Default: for ever;
         /// `0s`: no wait.
         ///
         /// It applies to [`acquire`](crate::DistributedLock::acquire) and
@@ -115,9 +114,9 @@ fields::config! {
         /// hand-off, which keeps the order among processes on stores that have one.
         hand_off: Duration = read::duration,
         /// The runtime that renews holds: `"thread"` or `"caller"`. `"thread"` is a thread of
-        /// polylock's own, so that an application that blocks its runtime keeps its locks.
-        /// `"caller"` is the runtime that acquired them. Default: `thread`; on `memory://`
-        /// `caller`, the only choice there.
+        /// polylock, so that an application that blocks its runtime keeps its locks. `"caller"` is
+        /// the runtime that acquired the lock. Default: `thread`; on `memory://` `caller`, which is
+        /// the only value there.
         keeper: KeeperMode = read::keeper,
     }
     every Tls {
@@ -141,7 +140,7 @@ fields::config! {
         hold: MySqlHold = read::hold,
         /// The name of the lock table.
         table: String = read::text,
-        /// Whether to create missing tables.
+        /// Creates missing tables if true.
         create_table: bool = read::truth,
         /// Time after which the row of an unused key is purged; `0s`: never.
         purge_after: Duration = read::purge_after,

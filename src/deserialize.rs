@@ -58,8 +58,8 @@ impl<'de> Visitor<'de> for ConfigVisitor {
 
 /// The name of a setting.
 ///
-/// Unknown names are rejected here rather than after the whole table is read. Formats show the line
-/// of an error, which for a table is its first line, perhaps a URL with a password.
+/// Its parser rejects unknown names. Why: formats show the line of an error, and an error about a
+/// whole table shows the table's first line, perhaps a URL with a password.
 struct Name(&'static str);
 
 impl<'de> Deserialize<'de> for Name {
@@ -84,7 +84,7 @@ impl Visitor<'_> for NameVisitor {
     }
 }
 
-/// The parser of one field, the same as for any other source.
+/// The parser of one field, shared with all other sources.
 struct Filling<'a>(&'static Field, &'a mut Config);
 
 impl<'de> DeserializeSeed<'de> for Filling<'_> {

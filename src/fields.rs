@@ -12,7 +12,7 @@ pub(crate) struct Field {
     /// The setting's name in every source.
     pub(crate) name: &'static str,
     pub(crate) of: Of,
-    /// Returns true if formats with typed values have to write it as text.
+    /// Returns true if formats with typed values have to write the setting as text.
     pub(crate) is_text: fn() -> bool,
     pub(crate) fill: fn(&mut Config, &str, &str) -> Result<()>,
     pub(crate) is_given: fn(&Config) -> bool,
@@ -58,7 +58,7 @@ macro_rules! config {
         ];
 
         $(
-            /// Copies the settings that are set; the others keep the backend's defaults.
+            /// Copies the settings that are set; the backend's defaults remain for all others.
             #[cfg(feature = $backend)]
             pub(crate) fn $put(config: Config, own: &mut $own) {
                 $(if let Some(value) = config.$own_name {
@@ -82,7 +82,7 @@ macro_rules! field {
                 texts.contains(&::std::any::TypeId::of::<$type>())
             },
             fill: |config, called, text| {
-                // Parsed in any case, so that a mistake shows even if another source wins.
+                // The value is parsed even if another source wins, so that a mistake shows.
                 let value = $read(called, text)?;
                 config.$name.get_or_insert(value);
                 Ok(())
@@ -128,7 +128,7 @@ impl Field {
     }
 }
 
-/// Rejects a setting that is neither a field nor the backend's own. The error lists the known ones.
+/// Rejects a setting that is neither a field nor a setting of the backend.
 pub(crate) fn refuse_unknown(config: &Config, backend: &Backend, url: &StoreUrl) -> Result<()> {
     let mut settings = config.settings.keys();
     let Some(name) = settings.find(|name| !backend.settings.contains(name)) else {

@@ -145,7 +145,7 @@ impl DistributedLock for Routed {
     }
 }
 
-/// Returns the weakest of the promises.
+/// Returns the weakest order among `promises`.
 fn least(promises: impl Iterator<Item = TokenOrder> + Clone) -> TokenOrder {
     let weakest_first = [TokenOrder::Process, TokenOrder::ServerClock];
     let found = weakest_first

@@ -91,7 +91,7 @@ impl fmt::Debug for HiddenUrl<'_> {
             !is_built_in(scheme) && user.is_some_and(|user| !user.contains(':'))
         });
         match bare_user {
-            // A lone userinfo may be a token; behind a colon it is hidden as a password.
+            // A userinfo without a colon may be a token. Behind a colon it is hidden as a password.
             Some((scheme, rest)) => RedactedUrl(&format!("{scheme}://:{rest}")).fmt(f),
             None => RedactedUrl(url).fmt(f),
         }
@@ -112,7 +112,7 @@ fn refuse_wrapped(url: &str) -> Result<()> {
     Err(Error::new(ErrorKind::Config, problem))
 }
 
-/// Rejects a password with a bare `/`, which would end the host and send the rest elsewhere.
+/// Rejects a bare `/` in user or password, where the URL's host would end.
 fn refuse_bare_slash(scheme: &str, location: &str) -> Result<()> {
     let Some((authority, path)) = location.split_once('/') else {
         return Ok(());
@@ -126,7 +126,8 @@ fn refuse_bare_slash(scheme: &str, location: &str) -> Result<()> {
     }
     Err(Error::new(
         ErrorKind::Config,
-        // The error does not repeat the URL: what parses as the host is part of the password.
+        // The error does not repeat the URL: the part that parses as the host belongs to the
+        // password.
         "the lock url has a / in its user or password: write / as %2F there, and other characters than letters, digits and -._~ by their % codes, too",
     ))
 }

@@ -1,4 +1,4 @@
-//! URLs and configurations as users write them, right and wrong.
+//! URLs and configurations as users write them, valid and invalid.
 
 use polylock::{Config, DistributedLockExt, ErrorKind, connect};
 

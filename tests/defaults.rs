@@ -1,4 +1,4 @@
-//! What a configuration says for requests that do not say otherwise.
+//! The defaults of a configuration for requests that set no value.
 
 use std::time::Duration;
 

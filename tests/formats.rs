@@ -1,4 +1,4 @@
-//! Configuration from serde formats, right and wrong.
+//! Configuration from serde formats, valid and invalid.
 
 use std::time::Duration;
 

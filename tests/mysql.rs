@@ -12,7 +12,7 @@ fn server() -> &'static SqlServer {
     SqlServer::shared(SqlVendor::MariaDb)
 }
 
-/// A url with a table of its own, so that tests do not see each other's.
+/// Returns a URL with a table of its own, so that tests do not disturb each other.
 fn url(table: &str) -> String {
     format!("{}?table={table}", server().url())
 }

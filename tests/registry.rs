@@ -1,4 +1,4 @@
-//! Backends of other crates, named by URL in every place where a store can be named.
+//! Backends of other crates, named by URL in every place that can name a store.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -9,10 +9,10 @@ use polylock::{
     MemoryLock, Registry, Result,
 };
 
-/// What a backend was connected with, in the order of the calls.
+/// The options of each connect, in the order of the calls.
 type Seen = Arc<Mutex<Vec<BackendOptions>>>;
 
-/// A registry with `shelf://` and `shelves://`, stores in memory that are named by the location.
+/// Creates a registry with `shelf://` and `shelves://`, memory stores that the location names.
 fn registry() -> (Registry, Seen) {
     let seen = Seen::default();
     let connected = Arc::clone(&seen);

@@ -1,4 +1,4 @@
-//! Several stores behind one configuration, chosen by the key.
+//! Several stores behind one configuration, selected by key.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ async fn refusal(config: impl IntoConfig) -> polylock::Error {
     }
 }
 
-/// Whether `key` of `locks` is held by a client of the store with `namespace`, too.
+/// Returns true if `locks` holds `key` in the store with `namespace`.
 async fn is_in(locks: &dyn DistributedLock, key: &str, namespace: &str) -> bool {
     let url = format!("memory://?namespace={namespace}");
     let store = connect(url).await.expect("it is always there");

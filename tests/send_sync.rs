@@ -1,4 +1,4 @@
-//! What applications send between threads can be sent, checked by the compiler.
+//! The compiler checks that applications can send the public types and futures between threads.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,7 +34,7 @@ fn types_are_send_and_sync() {
     is_shareable::<polylock::zookeeper::ZooKeeperLock>();
 }
 
-/// Of those that are not polled, so that no server is needed.
+/// These futures are not polled, so no server is needed.
 #[cfg(feature = "etcd")]
 #[test]
 fn futures_of_etcd_can_be_spawned() {

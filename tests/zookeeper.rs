@@ -96,7 +96,7 @@ fn users_own_the_nodes_that_they_make() {
             let at = url("/owned").replacen("://", &format!("://{user}"), 1);
             async move { connect(at).await.unwrap() }
         };
-        // The percent signs are undone: both are the same user.
+        // The client decodes `%` codes, so both URLs name the same user.
         let owner = of("l%40x:p%2Fw%25@").await;
         let again = of("l@x:p%2fw%25@").await;
         let guard = owner.lock("k").await.unwrap();
@@ -118,7 +118,7 @@ fn an_ipv6_address_stands_in_brackets() {
             eprintln!("NO IPV6 on this machine, so nothing is tested on it");
             return;
         }
-        // All addresses of both kinds.
+        // The server listens on IPv4 and IPv6.
         let server = ZooKeeperServer::start_with(&["clientPortAddress=::"]);
         let port = server.member(0).port();
         let locks = connect(format!("zookeeper://[::1]:{port}")).await.unwrap();

@@ -7,19 +7,20 @@ use clap::Parser;
 
 use crate::plan::Plan;
 
-/// All lock stores side by side, to choose one.
+/// Compare all lock stores side by side, to choose one.
 ///
-/// Exits with 0 when the coupons and the refunds came out right on every store, with 1 when they did not, when
-/// a store cannot be reached or a file cannot be written, with 2 for wrong arguments.
+/// Exits with 0 if the coupons and the refunds came out right on every store, with 1 if they did
+/// not, if a store cannot be reached or a file cannot be written, with 2 for wrong arguments.
 #[derive(Debug, Parser)]
 #[command(name = "compare")]
 pub(crate) struct Arguments {
-    /// A store to compare, such as redis://127.0.0.1:6379; may be given several times. Without it: memory,
-    /// and each store that is compiled in and whose server is installed, which is started privately
+    /// A store to compare, such as redis://127.0.0.1:6379; may be given several times. Default:
+    /// memory, and each store that is compiled in and whose server is installed, on a private
+    /// server
     #[arg(long, value_name = "URL")]
     pub(crate) lock: Vec<String>,
 
-    /// Write a page with everything, which loads nothing from elsewhere
+    /// Write a page with all figures, which loads no other files
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
 
@@ -35,17 +36,17 @@ pub(crate) struct Arguments {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Be a worker of the comparison that listens at this address
+    /// Run as a worker of the comparison that listens at this address
     #[arg(long, hide = true, value_name = "ADDRESS", requires = "instance")]
     serve: Option<SocketAddr>,
 
-    /// Which worker to be
+    /// Number of the worker to run
     #[arg(long, hide = true, value_name = "N", requires = "serve")]
     instance: Option<u32>,
 }
 
 impl Arguments {
-    /// How long everything is measured.
+    /// Returns the amounts and durations to measure.
     pub(crate) fn plan(&self) -> Plan {
         match self.quick {
             true => Plan::QUICK,
@@ -53,7 +54,7 @@ impl Arguments {
         }
     }
 
-    /// Which worker this process is to be, and where the comparison listens that started it.
+    /// Returns the number of the worker to run, and the address of the comparison that started it.
     pub(crate) fn serves(&self) -> Option<(u32, SocketAddr)> {
         self.instance.zip(self.serve)
     }

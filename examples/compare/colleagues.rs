@@ -1,4 +1,5 @@
-//! The coupon rush and the refunds, which are part of this program: it starts itself under their names.
+//! Runs the coupon rush and the refunds: this program contains both, and starts itself by their
+//! names.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -9,7 +10,7 @@ use tokio::process::Command;
 
 use crate::stage::problem::Problem;
 
-/// Another example.
+/// Another example that this program contains.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Colleague {
     Coupon,
@@ -26,14 +27,14 @@ impl Colleague {
         }
     }
 
-    /// Under whose name this process was started.
+    /// Returns the example by whose name this process was started.
     pub(crate) fn of_this_process() -> Option<Self> {
         let called = std::env::args_os().next()?;
         let called = Path::new(&called).file_name()?;
         Self::ALL.into_iter().find(|one| called == one.name())
     }
 
-    /// Runs it and reads its report, and whether it found everything in order.
+    /// Runs the example; returns its report, and true if it exited with success.
     async fn run<R: DeserializeOwned>(self, arguments: &[&str]) -> Result<(R, bool), Problem> {
         let mut program = Command::new(std::env::current_exe()?);
         program
@@ -51,10 +52,10 @@ impl Colleague {
     }
 }
 
-/// What came of the coupons.
+/// The outcome of the coupon rush.
 #[derive(Debug, Serialize)]
 pub(crate) struct Coupons {
-    /// Whether exactly the stock was sold, to everybody once, and the lock can be had.
+    /// True if exactly the stock was sold, one coupon a user, and the lock is free at the end.
     pub(crate) clean: bool,
     #[serde(flatten)]
     pub(crate) row: CouponRow,
@@ -67,10 +68,11 @@ pub(crate) struct CouponRow {
     pub(crate) p99_ms: f64,
 }
 
-/// What came of the refunds by one mechanism.
+/// The outcome of the refunds by one mechanism.
 #[derive(Debug, Serialize)]
 pub(crate) struct Refunds {
-    /// Whether everything was paid once, with the pauses that the banks want, and in order if that is promised.
+    /// True if each refund was paid once, with the pauses of the banks, and in order if that is
+    /// promised.
     pub(crate) clean: bool,
     #[serde(flatten)]
     pub(crate) row: RefundRow,

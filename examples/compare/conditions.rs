@@ -1,4 +1,4 @@
-//! Under what conditions the figures came about.
+//! The conditions under which the figures were measured.
 
 use std::io::Write;
 use std::time::Duration;
@@ -13,9 +13,9 @@ use crate::stage::problem::Problem;
 #[derive(Debug, Serialize)]
 pub(crate) struct Conditions {
     pub(crate) processors: usize,
-    /// Whether the program was built with optimization.
+    /// True if the program was built with optimization.
     pub(crate) optimized: bool,
-    /// How long it takes until the disk that servers of ours write to has a few bytes for good.
+    /// Time that a sync of a few bytes takes on the disk of the private servers.
     pub(crate) disk_sync_ms: f64,
     pub(crate) processes: u32,
     pub(crate) tasks: u32,
@@ -37,7 +37,7 @@ impl Conditions {
     }
 }
 
-/// The median of a few.
+/// Measures the median time of a few syncs.
 fn disk_sync() -> Result<Duration, Problem> {
     let mut file = tempfile::tempfile()?;
     let mut times = Vec::new();

@@ -1,10 +1,10 @@
-//! What is compared: lock stores, each with a name and a URL.
+//! The compared lock stores, each with a name and a URL.
 
 use crate::servers::{self, Server};
 use crate::stage::locks::scheme;
 use crate::stage::problem::Problem;
 
-/// The kinds of stores that are told apart.
+/// The kinds of stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Memory,
@@ -16,7 +16,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// All of them, in the order of the report.
+    /// All kinds, in the order of the report.
     pub(crate) const ALL: [Self; 6] = [
         Self::Memory,
         Self::Redis,
@@ -37,7 +37,7 @@ impl Kind {
         }
     }
 
-    /// What `url` leads to; `None` for what polylock itself will refuse.
+    /// Returns the kind of the store at `url`; `None` for a scheme that polylock rejects later.
     fn of(url: &str) -> Option<Self> {
         Some(match scheme(url).as_str() {
             "memory" => Self::Memory,
@@ -51,12 +51,12 @@ impl Kind {
     }
 }
 
-/// A store that is to be compared. Its server, if it is ours, is started when its turn has come.
+/// A store to compare. A private server is started when the store's turn begins.
 #[derive(Clone, Debug)]
 pub(crate) struct Contender {
     pub(crate) name: String,
     pub(crate) kind: Kind,
-    /// Missing where the server is ours.
+    /// `None` for a private server.
     url: Option<String>,
 }
 
@@ -68,7 +68,7 @@ pub(crate) struct Running {
 }
 
 impl Contender {
-    /// Those that nobody has chosen and that are not at hand, each with the reason.
+    /// Returns the stores that a comparison without `--lock` lacks, each with the reason.
     pub(crate) fn missing(urls: &[String]) -> Vec<String> {
         let wanted = Kind::ALL.into_iter().filter(|_| urls.is_empty());
         wanted
@@ -76,7 +76,8 @@ impl Contender {
             .collect()
     }
 
-    /// Those that `urls` lead to, or without any, memory and all whose servers are at hand.
+    /// Returns the stores at `urls`; without any, memory and all stores whose servers are
+    /// installed.
     pub(crate) fn chosen(urls: &[String]) -> Result<Vec<Self>, Problem> {
         if urls.is_empty() {
             let missing = |kind: &Kind| servers::missing(*kind).is_some();
@@ -105,7 +106,7 @@ impl Contender {
         Ok(chosen)
     }
 
-    /// Starts its server, if that is ours.
+    /// Starts the store's server, if it is a private one.
     pub(crate) async fn run(&self) -> Result<Running, Problem> {
         if let Some(url) = &self.url {
             return Ok(Running {
@@ -120,7 +121,7 @@ impl Contender {
         })
     }
 
-    /// Whether it has been running before.
+    /// Returns true if the store was named by its URL.
     pub(crate) fn is_given(&self) -> bool {
         self.url.is_some()
     }

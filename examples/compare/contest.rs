@@ -1,4 +1,4 @@
-//! Takes the stores through everything, one after the other.
+//! Measures the stores, one after the other.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,12 +18,12 @@ use crate::servers::Server;
 use crate::stage::problem::{Problem, in_full};
 use crate::{free, hot, recovery, round_trips};
 
-/// What is shown as one step of a store.
+/// Number of steps of a store in the progress bar.
 const STEPS: usize = 6;
 
 pub(crate) async fn run(arguments: &Arguments) -> Result<Comparison, Problem> {
     let contenders = Contender::chosen(&arguments.lock)?;
-    // One that cannot be reached is told before minutes have been spent on the others.
+    // Report an unreachable store before minutes are spent on the other stores.
     for contender in contenders.iter().filter(|one| one.is_given()) {
         let url = contender.run().await?.url;
         let connected = polylock::connect(url.as_str()).await;
@@ -44,7 +44,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<Comparison, Problem> {
         };
         match measured {
             Ok(figures) => stores.push(figures),
-            // What was measured of the others stays worth its minutes.
+            // The figures of the other stores are still worth their minutes.
             Err(problem) => {
                 progress.say(&format!("{}: {}", contender.name, in_full(&*problem)));
                 failed.push(contender.name.clone());
@@ -59,7 +59,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<Comparison, Problem> {
     })
 }
 
-/// One store.
+/// The measurement of one store.
 struct Contest<'a> {
     contender: &'a Contender,
     plan: &'a Plan,
@@ -79,7 +79,7 @@ impl<'a> Contest<'a> {
         progress.step(&contender.name, "starting");
         let running = contender.run().await?;
         let locks = polylock::connect(running.url.as_str()).await?;
-        // A queue is one only where nobody is handed what others wait for.
+        // Hand-off would let later waiters of a process overtake, so `fair` is read without it.
         let strict = polylock::connect(Config {
             hand_off: Some(Duration::ZERO),
             ..Config::new(running.url.clone())
@@ -91,7 +91,7 @@ impl<'a> Contest<'a> {
             capabilities: strict.await?.capabilities(),
             running,
             locks,
-            // No other run, here or elsewhere on the same store, has these keys.
+            // No other run on the same store has these keys.
             keys: format!(
                 "compare/{:016x}-{:x}",
                 fastrand::u64(..),
@@ -138,7 +138,7 @@ impl<'a> Contest<'a> {
         })
     }
 
-    /// What spends most of its time waiting for the end of a ttl.
+    /// Runs the measurements that mostly wait for the end of a ttl.
     async fn mostly_waiting(
         &self,
         in_processes: bool,

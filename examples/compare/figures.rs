@@ -1,4 +1,4 @@
-//! What was measured.
+//! The measured figures.
 
 use std::time::Duration;
 
@@ -9,90 +9,91 @@ use crate::colleagues::{Coupons, Refunds};
 use crate::conditions::Conditions;
 use crate::contender::Kind;
 
-/// Everything about everybody.
+/// The figures of all stores.
 #[derive(Debug, Serialize)]
 pub(crate) struct Comparison {
     pub(crate) conditions: Conditions,
     pub(crate) stores: Vec<Figures>,
-    /// The names of those that something stopped.
+    /// The names of the stores whose measurement failed.
     pub(crate) failed: Vec<String>,
-    /// Those that nobody has asked for and that were not at hand, each with the reason.
+    /// The stores that were not installed and not named by a URL, each with the reason.
     pub(crate) missing: Vec<String>,
 }
 
-/// One store.
+/// The figures of one store.
 #[derive(Debug, Serialize)]
 pub(crate) struct Figures {
     pub(crate) name: String,
     #[serde(skip)]
     pub(crate) kind: Kind,
-    /// Whether it keeps a queue of those who wait.
+    /// True if the store keeps a queue of the waiters.
     pub(crate) fair: bool,
-    /// The ttl of the holders that are killed.
+    /// The ttl of the locks whose holders are killed.
     pub(crate) ttl_ms: f64,
     pub(crate) free: Free,
     pub(crate) round_trips: RoundTrips,
-    /// Handed on within a process for a while, as it is by default.
+    /// With hand-off within a process, which is the default.
     pub(crate) hot: Hot,
-    /// Not handed on: the store decides about every grant.
+    /// Without hand-off: the store decides about every grant.
     pub(crate) hot_through_store: Hot,
     pub(crate) recovery: Recovery,
     pub(crate) coupons: Coupons,
     pub(crate) refunds: Vec<Refunds>,
-    /// Missing where the server is not ours, and on memory.
+    /// `None` without a private server, and on memory.
     pub(crate) server: Option<ServerFigures>,
 }
 
 impl Figures {
-    /// Whether everything was sold and paid as it should be.
+    /// Returns true if all coupons and refunds came out right.
     pub(crate) fn is_clean(&self) -> bool {
         self.coupons.clean && self.refunds.iter().all(|refunds| refunds.clean)
     }
 
-    /// The refunds by one mechanism, where the store has it.
+    /// Returns the refunds by `mechanism`, if the store supports it.
     pub(crate) fn refunds_by(&self, mechanism: &str) -> Option<&Refunds> {
         self.refunds.iter().find(|one| one.row.name == mechanism)
     }
 }
 
-/// Locks that nobody else wants.
+/// Figures of free locks.
 #[derive(Debug, Serialize)]
 pub(crate) struct Free {
     pub(crate) take: Times,
     pub(crate) release: Times,
-    /// Takes with their releases, by one task.
+    /// Takes with their releases per second, by one task.
     pub(crate) per_s: f64,
-    /// The same by several tasks of one process.
+    /// Takes with their releases per second, by several tasks of one process.
     pub(crate) together_per_s: f64,
     pub(crate) together_n: u64,
 }
 
-/// How many round trips a lock waits for. Missing where the way to the store cannot be changed.
+/// The round trips that a lock waits for; `None` where no proxy fits between client and store.
 #[derive(Debug, Serialize)]
 pub(crate) struct RoundTrips {
     pub(crate) take: Option<f64>,
     pub(crate) release: Option<f64>,
 }
 
-/// One lock that everybody wants.
+/// Figures of one lock that all processes want.
 #[derive(Debug, Serialize)]
 pub(crate) struct Hot {
     pub(crate) per_s: f64,
     pub(crate) wait: Times,
-    /// Jain's index over the grants of the processes: 1 when all had as many, 1/n when one had all.
+    /// Jain's index over the grants of the processes: 1 for equal shares, 1/n if one process had
+    /// all.
     pub(crate) fairness: f64,
-    /// The longest that a process went without a grant.
+    /// The longest time that a process went without a grant.
     pub(crate) longest_without_ms: f64,
 }
 
-/// From the death of a holder until the next one has the lock.
+/// Times from the death of a holder until the waiter has the lock.
 #[derive(Debug, Serialize)]
 pub(crate) struct Recovery {
     pub(crate) blocked_ms: Vec<f64>,
 }
 
 impl Recovery {
-    /// The one in the middle.
+    /// Returns the median.
     pub(crate) fn median_ms(&self) -> f64 {
         let mut sorted = self.blocked_ms.clone();
         sorted.sort_unstable_by(f64::total_cmp);
@@ -104,17 +105,17 @@ impl Recovery {
     }
 }
 
-/// A server of our own.
+/// Figures of a private server.
 #[derive(Debug, Serialize)]
 pub(crate) struct ServerFigures {
     pub(crate) ready_ms: f64,
-    /// After the crowd at the hot key.
+    /// Memory after the measurement of the hot key.
     pub(crate) memory_mb: Option<f64>,
-    /// Of one task's free lock, taken and released.
+    /// The server's processor time for a free lock and its release.
     pub(crate) processor_us_per_lock: Option<f64>,
 }
 
-/// How long something took, in milliseconds.
+/// A summary of measured times, in milliseconds.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Times {
     pub(crate) n: u64,

@@ -1,4 +1,4 @@
-//! Locks that nobody else wants: what every lock costs, most of them are.
+//! Measures free locks: the cost that every lock has, and for most locks the only one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use crate::figures::{Free, Times};
 use crate::plan::TASKS_TOGETHER;
 use crate::stage::problem::Problem;
 
-/// So many keys take turns: a service does not lock the same one again and again.
+/// Number of keys in rotation. Why: a service does not lock the same key again and again.
 const KEYS: usize = 64;
 
-/// One task, and then several, for so long each.
+/// Measures one task and then several tasks, each for `lasting`.
 pub(crate) async fn measure(
     locks: &Arc<dyn DistributedLock>,
     prefix: &str,
@@ -23,7 +23,7 @@ pub(crate) async fn measure(
 ) -> Result<Free, Problem> {
     let (mut take, mut release) = (Stopwatch::new(), Stopwatch::new());
     let keys = keys(prefix, 0);
-    // The first times open connections, learn scripts and make rows.
+    // The first takes open connections, load scripts and insert rows.
     for key in &keys {
         taken(locks, key).await?.release().await?;
     }
@@ -49,7 +49,7 @@ pub(crate) async fn measure(
     })
 }
 
-/// How many locks several tasks take and release, and how many that is a second.
+/// Returns how many locks several tasks took and released, in total and per second.
 async fn together(
     locks: &Arc<dyn DistributedLock>,
     prefix: &str,

@@ -1,4 +1,4 @@
-//! One lock that several processes want all the time, as in a rush for coupons.
+//! Measures one lock that several processes always want, as in a rush for coupons.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -42,8 +42,10 @@ pub(crate) async fn measure(lock: Wanted, plan: &Plan, in_processes: bool) -> Re
     })
 }
 
-/// R. Jain, D. Chiu, W. Hawe: A Quantitative Measure of Fairness and Discrimination for Resource Allocation
-/// in Shared Computer Systems, DEC-TR-301, 1984.
+/// Returns Jain's fairness index.
+///
+/// R. Jain, D. Chiu, W. Hawe: A Quantitative Measure of Fairness and Discrimination for Resource
+/// Allocation in Shared Computer Systems, DEC-TR-301, 1984.
 fn jain(shares: &[u64]) -> f64 {
     let shares: Vec<f64> = shares.iter().map(|share| *share as f64).collect();
     let sum: f64 = shares.iter().sum();

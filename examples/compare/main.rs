@@ -1,17 +1,20 @@
-//! All lock stores side by side: what a lock costs, what a crowd at one key gets, what a killed holder costs,
-//! and the coupons and refunds on each. One table, and one page to choose by looking:
+//! All lock stores side by side: free locks, a hot key, killed holders, and the coupons and
+//! refunds.
+//!
+//! The results are one table, and one page with charts:
 //!
 //! ```text
 //! cargo run --release --example compare --all-features -- --html compare.html
 //! cargo run --release --example compare --all-features -- --quick
-//! cargo run --release --example compare --features redis,etcd -- --lock redis://127.0.0.1 --lock etcd://127.0.0.1
+//! cargo run --release --example compare --features redis,etcd -- \
+//!     --lock redis://127.0.0.1 --lock etcd://127.0.0.1
 //! ```
 //!
-//! Without `--lock` it compares memory and each store that is compiled in and whose server is installed:
-//! those servers it starts itself, for itself alone.
+//! Without `--lock` it compares memory and each store that is compiled in and whose server is
+//! installed. It starts private servers for them.
 //!
-//! Where to start reading: `contest` takes one store through everything, `free`, `hot` and `recovery` are what
-//! is measured, `metrics` what is shown of it, `advice` what it means for somebody who has to choose.
+//! Where to start reading: `contest` measures one store, with `free`, `hot` and `recovery`.
+//! `metrics` lists the figures that are shown, `advice` derives recommendations from them.
 
 mod arguments;
 mod colleagues;

@@ -1,30 +1,30 @@
-//! How much is measured, and for how long.
+//! The amounts and durations of the measurements.
 
 use std::time::Duration;
 
-/// The processes that want the hot key, and the tasks in each. On memory they are threads.
+/// Numbers of processes that want the hot key, and of tasks in each. On memory they are threads.
 pub(crate) const PROCESSES: u32 = 3;
 pub(crate) const TASKS: u32 = 4;
 
-/// The tasks of one process that take locks which nobody else wants.
+/// Number of tasks of one process that take free locks.
 pub(crate) const TASKS_TOGETHER: u32 = 8;
 
-/// The ttl of what is lost with its holder, where the store can have it so short.
+/// The ttl of the locks whose holders are killed, unless the store's minimum is longer.
 pub(crate) const TTL: Duration = Duration::from_secs(2);
 
 /// The amounts of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
-    /// How long one task takes free locks, and then several do.
+    /// Time for which one task takes free locks, and then several tasks.
     pub(crate) free: Duration,
-    /// How long the crowd is at the hot key, with and without handing it on within a process.
+    /// Time for which the processes want the hot key, once with and once without hand-off.
     pub(crate) hot: Duration,
-    /// How many holders are killed.
+    /// Number of killed holders.
     pub(crate) killed: u32,
     /// The arguments of the coupon rush and of the refunds.
     pub(crate) coupon: &'static [&'static str],
     pub(crate) refund: &'static [&'static str],
-    /// Whether what spends most of its time waiting for a ttl does that together.
+    /// True if the measurements that mostly wait for a ttl run at the same time.
     pub(crate) together: bool,
 }
 

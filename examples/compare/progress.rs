@@ -1,4 +1,4 @@
-//! Shows how far the comparison is.
+//! Shows the progress of the comparison.
 
 use std::io::IsTerminal;
 
@@ -6,7 +6,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::stage::problem::Problem;
 
-/// A bar on a terminal, a line for each step anywhere else, both on stderr.
+/// A bar on a terminal, or a line for each step elsewhere, both on stderr.
 pub(crate) struct Progress {
     bar: Option<ProgressBar>,
 }
@@ -22,7 +22,7 @@ impl Progress {
         Ok(Self { bar: Some(bar) })
     }
 
-    /// The next step of a store begins.
+    /// Shows the next step of a store.
     pub(crate) fn step(&self, store: &str, what: &str) {
         match &self.bar {
             Some(bar) => {
@@ -33,7 +33,7 @@ impl Progress {
         }
     }
 
-    /// Says something that stays.
+    /// Prints a line that stays above the bar.
     pub(crate) fn say(&self, what: &str) {
         match &self.bar {
             Some(bar) => bar.suspend(|| eprintln!("compare: {what}")),

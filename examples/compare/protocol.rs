@@ -1,4 +1,4 @@
-//! What the workers ask of whoever measures, and what they are told.
+//! The calls of the workers to the headquarters, and its replies.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use crate::stage::problem::Problem;
 /// A call of a worker.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Call {
-    /// What is there to do for this worker?
+    /// Asks for the job of this worker.
     Apply { worker: u32 },
-    /// Prepared; answered when every worker is.
+    /// The worker is prepared; answered once all workers are.
     Ready,
-    /// What came of a rush.
+    /// The outcome of a rush.
     Rushed(Rushed),
-    /// This worker has its lock. Whatever happens next, it does not release it.
+    /// The worker holds its lock, and never releases it.
     Holding { worker: u32 },
 }
 
@@ -27,29 +27,28 @@ pub(crate) enum Reply {
     Go,
 }
 
-/// What a worker has to do.
+/// The job of a worker.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Job {
-    /// To take and release one lock as often as it can be had.
+    /// Take and release one lock as often as possible.
     Rush {
         lock: Wanted,
         tasks: u32,
         lasting: Duration,
     },
-    /// To take a lock, and to crash with it.
+    /// Take a lock, and crash while holding it.
     HoldAndCrash(Wanted),
-    /// Nothing any more.
+    /// No further work.
     Rest,
 }
 
-/// A lock, and where it is.
+/// A lock, and the URL of its store.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Wanted {
     pub(crate) url: String,
     pub(crate) key: String,
     pub(crate) ttl: Duration,
-    /// How long it passes from task to task of a process without asking the store; as it is by default if
-    /// missing.
+    /// Maximum hand-off within a process; `None`: the default.
     pub(crate) hand_off: Option<Duration>,
 }
 
@@ -66,10 +65,10 @@ impl Wanted {
     }
 }
 
-/// What came of a rush for one worker.
+/// The outcome of a rush for one worker.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Rushed {
-    /// Each wait in nanoseconds, with how often it was so long.
+    /// Waits in nanoseconds, each with the number of its occurrences.
     pub(crate) waits: Vec<(u64, u64)>,
     pub(crate) longest_without: Duration,
 }

@@ -1,4 +1,4 @@
-//! Holders that die: how long each keeps others from its lock.
+//! Measures how long the lock of a killed holder stays blocked.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -15,14 +15,15 @@ use crate::stage::problem::Problem;
 use crate::stage::{Transport, run_instances};
 use crate::worker::Worker;
 
-/// How long before the first holder dies the next one asks for its lock. The others die later, the last one
-/// after another ttl: some before a renewal, some after.
+/// Time between the waiter's request and the earliest death of its holder.
+///
+/// The holders die up to one ttl later, evenly spread: some before a renewal, some after.
 const BEFORE_DEATH: Duration = Duration::from_millis(250);
 
-/// A waiter gives up when it has waited so long for a holder that is dead.
+/// Maximum wait for the lock of a dead holder.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Kills the holder of each of `wanted`, for which somebody waits through `locks`.
+/// Kills the holder of each of `wanted` while a waiter waits through `locks`.
 pub(crate) async fn measure(
     locks: Arc<dyn DistributedLock>,
     wanted: Vec<Wanted>,
@@ -55,14 +56,14 @@ struct Life {
 
 struct Headquarters {
     locks: Arc<dyn DistributedLock>,
-    /// Where the waiters live: on memory the callers' runtimes are those of the holders.
+    /// The runtime of the waiters. On memory the calls run on the runtimes of the holders.
     runtime: Handle,
     lives: Mutex<Vec<Life>>,
     waiting: Mutex<JoinSet<Result<(usize, Instant), Problem>>>,
 }
 
 impl Headquarters {
-    /// The next one who wants the lock of this holder.
+    /// Starts a waiter for the lock of `holder`, and returns when the holder is to die.
     async fn get_in_line(&self, holder: usize) -> Result<(), Problem> {
         let (request, later) = {
             let lives = open(&self.lives);

@@ -1,4 +1,4 @@
-//! How many round trips to its store a lock waits for.
+//! Measures the round trips to its store that a lock waits for.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::figures::RoundTrips;
 use crate::protocol::Wanted;
 use crate::stage::problem::Problem;
 
-/// Of a free lock, on a way to the store that can be made longer.
+/// Measures the round trips of a free lock through a proxy that adds delay.
 pub(crate) async fn measure(lock: &Wanted, in_processes: bool) -> Result<RoundTrips, Problem> {
     if !in_processes {
         return Ok(RoundTrips {

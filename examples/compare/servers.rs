@@ -1,5 +1,6 @@
-//! Servers of our own, each with default settings where those matter for speed: whatever a store has
-//! to write to the disk by its nature, it does.
+//! Private servers with the default settings for durability.
+//!
+//! A store that writes to the disk by default does so here.
 
 use std::time::Duration;
 
@@ -14,12 +15,12 @@ use crate::stage::problem::Problem;
 pub(crate) struct Server {
     pub(crate) url: String,
     pub(crate) pid: u32,
-    /// How long it took from nothing until it served.
+    /// Time from the start of the process until the server answered.
     pub(crate) ready_after: Duration,
     _server: MeasuredServer,
 }
 
-/// Why such a store cannot be compared here, if it cannot.
+/// Returns the reason why a kind of store cannot be compared, if any.
 pub(crate) fn missing(kind: Kind) -> Option<String> {
     let (feature, is_compiled_in) = match kind {
         Kind::Memory => return None,
@@ -37,10 +38,10 @@ pub(crate) fn missing(kind: Kind) -> Option<String> {
     ))
 }
 
-/// Starts one of which nothing is [missing].
+/// Starts a server of a kind that is not [missing].
 pub(crate) async fn start(kind: Kind) -> Result<Server, Problem> {
     let product = product(kind).ok_or("memory has no server")?;
-    // It blocks for the time that it takes, and panics when something is wrong with the installation.
+    // The start blocks, and panics if the installation is broken.
     let starting = tokio::task::spawn_blocking(move || {
         let begin = Instant::now();
         let server = MeasuredServer::start(product);

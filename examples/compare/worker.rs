@@ -1,4 +1,4 @@
-//! A worker: a process, or on memory a thread, that does what it is told.
+//! A worker: a process, or on memory a thread, that does the jobs of the headquarters.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -104,7 +104,7 @@ async fn take_again_and_again(
     Ok(())
 }
 
-/// What the tasks of one worker note.
+/// The notes of the tasks of one worker.
 struct Diary {
     waits: Stopwatch,
     last: Instant,

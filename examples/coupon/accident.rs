@@ -1,10 +1,10 @@
-//! Where an accident can happen, and what can happen there.
+//! The places where an accident can happen, and the kinds of accidents.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// A place in a claim where something can go wrong. The strategies mark theirs.
+/// A place in a claim where an accident can happen. The strategies mark their places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Point {
     /// The lock is taken and nothing else is done yet.
@@ -15,41 +15,40 @@ pub(crate) enum Point {
     BeforeDel,
 }
 
-/// What goes wrong.
+/// A kind of accident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Accident {
     /// The business code fails.
     Exception,
     /// The instance stops dead.
     Crash,
-    /// The buyer is held up.
+    /// The buyer's claim pauses.
     Pause(Pause),
 }
 
-/// How long a buyer is held up: until something has happened, so that the accident does not depend
-/// on luck, but never longer than `at_most`.
+/// The end of a pause: an event, so that the accident does not depend on luck, or a time limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pause {
     pub(crate) until: Until,
     pub(crate) at_most: Duration,
 }
 
-/// What a paused buyer waits for.
+/// The event that ends a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Until {
-    /// Somebody else has ordered: two were inside at once.
+    /// Another buyer has ordered: two claims were inside the lock at once.
     AnotherOrder,
-    /// Somebody else has met the next accident of the script: the next buyer is inside.
+    /// Another buyer has met the next accident of the script: the next claim is inside the lock.
     NextAccident,
-    /// The first impatient user has ordered twice. Of this user's own two requests: that both have
+    /// The first impatient user has ordered twice. For the two requests of this user: both have
     /// looked for an order and found none.
     OrderedTwice,
 }
 
-/// The part of an accident that the instance itself has to act out.
+/// The part of an accident that the instance itself acts out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Mishap {
-    /// Nothing, or it is over.
+    /// No accident, or a pause that is over.
     None,
     /// The business code fails.
     Exception,

@@ -9,11 +9,12 @@ use crate::coupon::strategy::Strategy;
 use crate::stage::LockStore;
 use crate::stage::problem::Problem;
 
-/// Ten ways to sell a few coupons to a crowd through several instances of a service, each meeting
-/// the accident that breaks it; the last one is polylock, which meets all of them.
+/// Ten ways to sell a few coupons to a crowd through several instances of a service. Nine of them
+/// each meet the accident that breaks them; the last way is polylock, which meets all of these
+/// accidents.
 ///
-/// Exits with 0 when `polylock` sold exactly the stock without an error (or was not asked for),
-/// with 1 when it did not or when the store cannot be reached, with 2 for wrong arguments.
+/// Exits with 0 if `polylock` sold exactly the stock without an error (or was not selected), with 1
+/// if it did not or if the store cannot be reached, with 2 for wrong arguments.
 #[derive(Debug, Parser)]
 #[command(
     name = "coupon",
@@ -30,15 +31,16 @@ What is measured, for each strategy:
 "
 )]
 pub(crate) struct Arguments {
-    /// How many coupons there are
+    /// Number of coupons
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = value_parser!(u32).range(2..=5_000))]
     pub(crate) stock: u32,
 
-    /// How many users want one, at least twice the stock; every tenth asks twice at the same time
+    /// Number of users, at least twice the stock; every tenth user sends two requests at the same
+    /// time
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = value_parser!(u32).range(4..=10_000))]
     pub(crate) buyers: u32,
 
-    /// How many instances of the service sell: threads on memory, processes on every other store
+    /// Number of instances of the service: threads on memory, processes on every other store
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = value_parser!(u32).range(1..=16))]
     pub(crate) instances: u32,
 
@@ -57,17 +59,17 @@ pub(crate) struct Arguments {
     #[arg(long, hide = true)]
     processes: bool,
 
-    /// Be an instance of the example that listens at this address
+    /// Run as an instance of the example that listens at this address
     #[arg(long, hide = true, value_name = "ADDRESS", requires = "instance")]
     serve: Option<SocketAddr>,
 
-    /// Which instance to be
+    /// Number of the instance to run
     #[arg(long, hide = true, value_name = "N", requires = "serve")]
     instance: Option<u32>,
 }
 
 impl Arguments {
-    /// The command line of this process; ends the process when it is wrong.
+    /// Parses the command line of this process; ends the process if it is wrong.
     pub(crate) fn checked() -> Self {
         let arguments = Self::parse();
         if let Err(message) = arguments.check() {
@@ -88,19 +90,19 @@ impl Arguments {
         Ok(())
     }
 
-    /// The strategies to run, in the order of the table.
+    /// Returns the strategies to run, in the order of the table.
     pub(crate) fn strategies(&self) -> Vec<Strategy> {
         let all = Strategy::value_variants().iter().copied();
         all.filter(|strategy| self.strategy.is_empty() || self.strategy.contains(strategy))
             .collect()
     }
 
-    /// Whether the instances are processes of their own.
+    /// Returns true if the instances are separate processes.
     pub(crate) fn separate_processes(&self) -> Result<bool, Problem> {
         Ok(self.processes || self.store.is_shared_by_processes()?)
     }
 
-    /// Which instance this process is to be, and where the example listens that started it.
+    /// Returns the number of the instance to run, and the address of the example that started it.
     pub(crate) fn serves(&self) -> Option<(u32, SocketAddr)> {
         self.instance.zip(self.serve)
     }

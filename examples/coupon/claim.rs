@@ -1,4 +1,4 @@
-//! One claim for a coupon: a request of a user at an instance, on its way through a strategy.
+//! A claim for a coupon: a request of a user at an instance, on its way through a strategy.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,11 +9,12 @@ use crate::coupon::tools::Tools;
 use crate::stage::crash::Crash;
 use crate::stage::problem::Problem;
 
-/// How often a buyer tries to get a lock that has to be polled. Counted in tries and not in time,
-/// so that a slow machine does not make the buyers less patient.
+/// Number of times that a buyer polls for a lock.
+///
+/// A limit in time would make the buyers less patient on a slow machine.
 const TRIES: u32 = 40;
 
-/// How many milliseconds lie between two tries, drawn anew each time.
+/// Time between two polls in milliseconds, drawn anew each time.
 const PAUSE_BETWEEN_TRIES: std::ops::RangeInclusive<u64> = 10..=30;
 
 /// A claim under way.
@@ -23,30 +24,30 @@ pub(crate) struct Claim {
     pub(crate) crash: Crash,
 }
 
-/// What a buyer is told.
+/// The answer to a buyer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     Bought,
     SoldOut,
-    /// One order a user, and this one has one.
+    /// A user may order once, and this user has an order.
     HasOneAlready,
-    /// The lock could not be had in time.
+    /// The lock was not granted in time.
     GaveUp,
 }
 
-/// Why a buyer gets no answer.
+/// The reason why a buyer gets no answer.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The business code failed, which concerns this buyer alone.
+    /// The business code failed; only this buyer is affected.
     Business,
-    /// The lock was lost in the middle of the work, which was stopped.
+    /// The lock was lost during the work, which was stopped.
     LockLost(polylock::Error),
-    /// The machinery failed, which ends the example.
+    /// The example itself failed, which ends it.
     Broken(Problem),
 }
 
 impl Claim {
-    /// Marks a place where the script may have an accident in store, and acts it out.
+    /// Marks a place of a possible accident, and acts it out if the script has one.
     pub(crate) async fn may_go_wrong(&self, point: Point) -> Result<(), Failure> {
         match self.tools.headquarters.come_by(point, self.user).await? {
             Mishap::None => Ok(()),
@@ -55,8 +56,7 @@ impl Claim {
         }
     }
 
-    /// Takes the key by SET NX, trying again while somebody else has it; returns whether it was
-    /// got in time.
+    /// Takes the key by SET NX, polling while it exists; returns true if the key was taken in time.
     pub(crate) async fn take_key(
         &self,
         value: &str,

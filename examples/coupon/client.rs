@@ -1,4 +1,4 @@
-//! The headquarters as an instance sees it.
+//! The instance's view of the headquarters.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::coupon::shop::User;
 use crate::stage::Transport;
 use crate::stage::problem::Problem;
 
-/// Calls the headquarters, wherever it is.
+/// A client of the headquarters, in this process or in another.
 #[derive(Clone)]
 pub(crate) struct Client(Arc<dyn Transport<Call, Reply>>);
 

@@ -1,4 +1,4 @@
-//! What was measured of one strategy.
+//! The figures of one strategy.
 
 use serde::Serialize;
 
@@ -22,7 +22,7 @@ pub(crate) struct Figures {
 }
 
 impl Figures {
-    /// Reads them from the books after the last answer.
+    /// Reads the figures from the books after the last answer.
     pub(crate) fn of(strategy: Strategy, headquarters: &Headquarters, stuck: bool) -> Self {
         headquarters.inspect(|shop, register| Self {
             strategy,
@@ -38,7 +38,7 @@ impl Figures {
         })
     }
 
-    /// Whether exactly the `stock` was sold and nothing went wrong.
+    /// Returns true if exactly the `stock` was sold without an error.
     pub(crate) fn is_clean(&self, stock: u32) -> bool {
         let errors = [
             self.oversold,

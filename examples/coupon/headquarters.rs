@@ -1,5 +1,7 @@
-//! The side that stays the same for every strategy and every lock store: the shop, the accidents,
-//! the keys of the in-memory commands, and the register of answers.
+//! The part that is the same for every strategy and every lock store.
+//!
+//! It keeps the shop, the accidents, the keys of the in-memory commands, and the register of
+//! answers.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -16,11 +18,11 @@ use crate::coupon::submissions::FIRST_IMPATIENT;
 use crate::stage::Transport;
 use crate::stage::problem::Problem;
 
-/// One run of one strategy, as seen from the centre.
+/// One run of one strategy, as seen by the headquarters.
 pub(crate) struct Headquarters {
     job: Job,
     instances: u32,
-    // Watched, so that whoever waits for something to happen is woken by every change.
+    // A watch channel, so that every change wakes the calls that wait for an event.
     state: watch::Sender<State>,
     register: Mutex<Register>,
     commands: MemoryCommands,
@@ -49,7 +51,7 @@ impl Headquarters {
         }
     }
 
-    /// Looks into the books.
+    /// Passes the books to `look`.
     pub(crate) fn inspect<T>(&self, look: impl FnOnce(&Shop, &Register) -> T) -> T {
         look(&self.state.borrow().shop, &self.register())
     }
@@ -61,12 +63,13 @@ impl Headquarters {
     }
 
     fn register(&self) -> MutexGuard<'_, Register> {
-        // It only counts, so that a panic in between leaves nothing half done.
+        // The register only counts, so a panic leaves no inconsistency.
         self.register.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The unanswered submissions of an instance: after a crash those that it left behind, which a
-    /// load balancer would send again, too.
+    /// Returns the unanswered submissions of an instance.
+    ///
+    /// After a crash, a load balancer would send them again, too.
     fn job_of(&self, instance: u32) -> Job {
         let register = self.register();
         let mut job = self.job.clone();
@@ -100,7 +103,7 @@ impl Headquarters {
                     }
                     Until::OrderedTwice => state.shop.orders_of(FIRST_IMPATIENT) >= 2,
                 });
-                // The pause ends one way or the other: a limit that was reached is no error.
+                // Both ends of the pause are expected, so the time limit is no error.
                 let _in_time = tokio::time::timeout(at_most, over).await;
                 Mishap::None
             }
@@ -109,7 +112,7 @@ impl Headquarters {
 
     async fn until(&self, happened: impl FnMut(&State) -> bool) {
         let mut changes = self.state.subscribe();
-        // It fails only when the sender is gone, and the sender is ours.
+        // The wait fails only after the sender is dropped, and `self` owns the sender.
         drop(changes.wait_for(happened).await);
     }
 }
@@ -117,7 +120,7 @@ impl Headquarters {
 #[async_trait]
 impl Transport<Call, Reply> for Headquarters {
     async fn exchange(&self, call: Call) -> Result<Reply, Problem> {
-        // Stands for the way to the database: others get their turn between any two steps.
+        // Simulates the round trip to a database: other claims may run between any two steps.
         tokio::task::yield_now().await;
         Ok(match call {
             Call::Apply { instance } => Reply::Job(self.job_of(instance)),

@@ -1,4 +1,4 @@
-//! One instance of the service: answers its submissions, all at the same time.
+//! An instance of the service: answers its submissions, all at the same time.
 
 use std::sync::Arc;
 

@@ -1,6 +1,7 @@
-//! The coupon rush: a few coupons, far more buyers, several instances of the shop's service, and
-//! ten ways to keep the sale correct. Nine of them are known to fail, and each is made to meet the
-//! accident that breaks it; the last one is polylock, which meets all of them.
+//! The coupon rush: few coupons, many buyers, several instances of the shop's service.
+//!
+//! It compares ten ways to keep the sale correct. Nine of them have known flaws, and each meets the
+//! accident that breaks it; the last way is polylock, which meets all of these accidents.
 //!
 //! ```text
 //! cargo run --release --example coupon

@@ -1,8 +1,8 @@
 //! The comparison of the ten ways to sell coupons.
 //!
 //! Where to start reading: `strategies` holds the ten ways side by side, `sale` the work that they
-//! guard, `script` the accident that each of them meets. Shop, accidents and measuring are the
-//! `headquarters`, the same for every strategy and every lock store.
+//! guard, `script` the accident that each of them meets. The `headquarters` keeps the shop, the
+//! accidents and the measurements, the same for every strategy and every lock store.
 
 mod accident;
 mod arguments;
@@ -33,7 +33,7 @@ use figures::Figures;
 use instance::CouponShop;
 use rush::Rush;
 
-/// What the command line says; the exit status.
+/// Runs the comparison that the command line describes; returns the exit status.
 pub(crate) async fn main() -> ExitCode {
     let arguments = Arguments::checked();
     let done = match arguments.serves() {
@@ -46,7 +46,7 @@ pub(crate) async fn main() -> ExitCode {
     })
 }
 
-/// Runs the strategies one after the other and reports on them.
+/// Runs the strategies one after the other, and prints the report.
 async fn compare(arguments: &Arguments) -> Result<ExitCode, Problem> {
     let rush = Rush::prepare(arguments).await?;
     let mut rows: Vec<Figures> = Vec::new();

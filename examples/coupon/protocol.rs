@@ -1,4 +1,4 @@
-//! What the instances ask of the headquarters, and what it answers.
+//! The calls of the instances to the headquarters, and its replies.
 
 use std::time::Duration;
 
@@ -14,17 +14,17 @@ use crate::stage::LockStore;
 /// A call of an instance.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Call {
-    /// What is there to do for this instance?
+    /// Asks for the job of this instance.
     Apply {
         instance: u32,
     },
-    /// Prepared; answered when every instance is.
+    /// The instance is prepared; answered once all instances are.
     Ready,
     /// This submission has its answer.
     LastReply {
         submission: usize,
     },
-    /// Does anything go wrong here? LastReply when a pause is over.
+    /// Asks for an accident at this point; answered when a pause is over.
     ComeBy {
         point: Point,
         user: User,
@@ -40,7 +40,7 @@ pub(crate) enum Call {
     WriteOrder {
         user: User,
     },
-    /// A command on the headquarters' own keys.
+    /// A command on the keys of the headquarters.
     Command(Command),
 }
 
@@ -55,7 +55,7 @@ pub(crate) enum Reply {
     Command(Outcome),
 }
 
-/// What an instance has to do, and by what means.
+/// The job of an instance, and the settings for it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Job {
     pub(crate) strategy: Strategy,

@@ -1,4 +1,4 @@
-//! The register of answers: who has one, and how long it took.
+//! The register of answers, with the time that each took.
 
 use hdrhistogram::Histogram;
 use indicatif::ProgressBar;
@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use crate::stage::problem::Problem;
 
-/// What takes longer counts as an hour.
+/// Maximum time that the histogram can hold; a longer time counts as this.
 const LONGEST_MICROSECONDS: u64 = 3_600_000_000;
 
 /// Counts answers and measures them from the opening on.
@@ -19,7 +19,7 @@ pub(crate) struct Register {
 }
 
 impl Register {
-    /// For `submissions` requests; `progress` follows the answers.
+    /// Creates a register for `submissions` requests; `progress` follows the answers.
     pub(crate) fn new(submissions: usize, progress: ProgressBar) -> Result<Self, Problem> {
         Ok(Self {
             answered: vec![false; submissions],
@@ -30,7 +30,7 @@ impl Register {
         })
     }
 
-    /// Opens the sale: everybody asks now. Later openings, after a restart, change nothing.
+    /// Opens the sale. Further calls, by restarted instances, have no effect.
     pub(crate) fn open(&mut self) {
         self.opened.get_or_insert_with(Instant::now);
     }
@@ -51,12 +51,12 @@ impl Register {
         self.progress.inc(1);
     }
 
-    /// How many have no answer.
+    /// Returns the number of submissions without an answer.
     pub(crate) fn unanswered(&self) -> usize {
         self.answered.iter().filter(|answered| !**answered).count()
     }
 
-    /// Answers per second, from the opening to the last one.
+    /// Returns answers per second, from the opening to the last answer.
     pub(crate) fn per_second(&self) -> f64 {
         match (self.opened, self.last) {
             // A clock that did not move counts as one microsecond.
@@ -67,7 +67,7 @@ impl Register {
         }
     }
 
-    /// The time within which this share of the buyers had an answer.
+    /// Returns the time within which this share of the buyers had an answer.
     pub(crate) fn milliseconds_at(&self, quantile: f64) -> f64 {
         self.microseconds.value_at_quantile(quantile) as f64 / 1000.0
     }

@@ -1,4 +1,4 @@
-//! The report: a table for people, JSON for programs, an exit status for scripts.
+//! Prints the report: a table, or JSON for programs; and determines the exit status.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -61,7 +61,7 @@ pub(crate) fn print_table(rows: &[Figures], arguments: &Arguments) -> Result<(),
     Ok(())
 }
 
-/// Success unless polylock ran and was not clean.
+/// Returns success unless polylock ran and was not clean.
 pub(crate) fn status(rows: &[Figures], stock: u32) -> ExitCode {
     let failed = rows
         .iter()

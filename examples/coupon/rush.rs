@@ -1,4 +1,4 @@
-//! One strategy after the other through the same rush.
+//! Runs the strategies, one after the other, through the same rush.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,10 +18,11 @@ use crate::coupon::submissions::submissions;
 use crate::stage::problem::Problem;
 use crate::stage::{progress, run_instances};
 
-/// Short, so that a crashed holder is soon forgotten; a store may need it longer.
+/// The ttl, short so that the lock of a crashed holder is soon free; some stores have a longer
+/// minimum.
 const TTL: Duration = Duration::from_secs(1);
 
-/// No strategy takes nearly as long, whatever happens in it.
+/// Time limit of a run, far more than any strategy takes.
 const TIME_LIMIT: Duration = Duration::from_secs(90);
 
 /// The rush that every strategy goes through.
@@ -33,11 +34,11 @@ pub(crate) struct Rush<'a> {
 }
 
 impl<'a> Rush<'a> {
-    /// Connects to the lock store, so that one which cannot be reached is told at once.
+    /// Connects to the lock store, so that an unreachable store is reported at once.
     pub(crate) async fn prepare(arguments: &'a Arguments) -> Result<Self, Problem> {
         let locks = polylock::connect(arguments.store.configuration()?).await?;
         let ttl = TTL.max(*locks.capabilities().ttl.start());
-        // No other run, here or elsewhere on the same store, has these keys.
+        // No other run on the same store has these keys.
         let run = format!("{:016x}-{:x}", fastrand::u64(..), std::process::id());
         Ok(Self {
             arguments,
@@ -47,7 +48,7 @@ impl<'a> Rush<'a> {
         })
     }
 
-    /// Takes one strategy through the rush and measures it.
+    /// Runs one strategy through the rush and measures it.
     pub(crate) async fn run(&self, strategy: Strategy) -> Result<Figures, Problem> {
         let headquarters = Arc::new(self.headquarters(strategy)?);
         let client = Client::over(headquarters.clone());
@@ -59,9 +60,9 @@ impl<'a> Rush<'a> {
             _ = tokio::signal::ctrl_c() => Err("interrupted".into()),
         };
         if strategy.uses_commands() {
-            // A lock that is stuck would stay on the store for ever.
+            // A stuck lock would stay on the store for ever.
             let cleaned_up = commands.del(&key).await;
-            // What went wrong before is the better explanation.
+            // The earlier error explains more.
             return figures.and_then(|figures| cleaned_up.map(|_| figures));
         }
         figures
@@ -92,7 +93,7 @@ impl<'a> Rush<'a> {
         Ok(Figures::of(strategy, headquarters, stuck))
     }
 
-    /// Whether the lock stays out of reach although nobody holds it who is alive.
+    /// Returns true if the lock cannot be taken although it has no living holder.
     async fn cannot_be_locked(&self, key: &str) -> Result<bool, Problem> {
         let request = LockRequest::exclusive(key)?
             .with_ttl(self.ttl)

@@ -1,15 +1,16 @@
-//! The sale itself: the work that a lock has to guard, the same under every one of them.
+//! The sale: the work that the lock guards, the same for all locks.
 
 use std::time::Duration;
 
 use crate::coupon::accident::Point;
 use crate::coupon::claim::{Answer, Claim, Failure};
 
-/// What the service has to do between reading the books and writing them.
+/// Time that the service works between reading the books and writing them.
 const WORK: Duration = Duration::from_millis(1);
 
-/// Sells a coupon to the claim's user: reads the books, decides, and writes them. Correct as long
-/// as nobody else is in here.
+/// Sells a coupon to the claim's user: reads the books, decides, and writes them.
+///
+/// Correct while no other claim is in this function.
 pub(crate) async fn sell(claim: &Claim) -> Result<Answer, Failure> {
     let shop = &claim.tools.headquarters;
     let stock = shop.read_stock().await?;
@@ -26,8 +27,9 @@ pub(crate) async fn sell(claim: &Claim) -> Result<Answer, Failure> {
     Ok(Answer::Bought)
 }
 
-/// The same with a decrement that fails when nothing is left, instead of a stock that is written
-/// back. Nothing ties it to the look for an order of the same user.
+/// Like [`sell`], but with a decrement that fails at zero, and no write of the stock.
+///
+/// The check for an earlier order of the user is a separate step.
 pub(crate) async fn sell_by_decrement(claim: &Claim) -> Result<Answer, Failure> {
     let shop = &claim.tools.headquarters;
     if shop.read_stock().await? == 0 {

@@ -1,5 +1,6 @@
-//! Which accident each strategy meets, and when. It is the same one in every run, since a flaw that
-//! shows only sometimes proves nothing.
+//! The accident that each strategy meets.
+//!
+//! It is the same in every run, since a flaw that shows only sometimes proves nothing.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -7,16 +8,15 @@ use std::time::Duration;
 use crate::coupon::accident::{Accident, Pause, Point, Until};
 use crate::coupon::strategy::Strategy;
 
-/// How long a pause of a flawed strategy may last; it ends as soon as the harm is done.
+/// Time limit for a pause of a flawed strategy; the pause ends as soon as the harm is done.
 const PAUSE_LIMIT: Duration = Duration::from_secs(2);
 
-/// The accidents of one run, each of which happens to the first buyer who comes by after the one
-/// before it.
+/// The accidents of one run, in order: each happens to the next buyer that reaches its point.
 #[derive(Debug)]
 pub(crate) struct Script {
     cues: VecDeque<Cue>,
     drawn: usize,
-    /// How many must have been sold before the first accident.
+    /// Number of sales before the first accident.
     after_sales: u32,
 }
 
@@ -24,16 +24,16 @@ pub(crate) struct Script {
 struct Cue {
     point: Point,
     accident: Accident,
-    /// Whether it happens to everybody who comes by.
+    /// True if the accident happens to all buyers that reach the point.
     to_everybody: bool,
 }
 
 impl Script {
-    /// The script of `strategy`, for a sale of `stock` coupons under a polylock with `ttl`.
+    /// Creates the script of `strategy`, for a sale of `stock` coupons and polylocks with `ttl`.
     pub(crate) fn of(strategy: Strategy, stock: u32, ttl: Duration) -> Self {
-        // Enough coupons stay for those who come after the accident.
+        // Enough coupons are left for the buyers after the accident.
         let after_sales = match strategy {
-            // Without a lock everybody looks before anybody has bought.
+            // Without a lock, all buyers look before any of them has bought.
             Strategy::None | Strategy::Optimistic => 0,
             _ => (stock / 4).min(5),
         };
@@ -44,7 +44,7 @@ impl Script {
         }
     }
 
-    /// The accident that happens to a buyer who comes by `point` after `sold` sales.
+    /// Returns the accident for a buyer that reaches `point` after `sold` sales.
     pub(crate) fn draw(&mut self, point: Point, sold: u32) -> Option<Accident> {
         let next = *self.cues.front()?;
         if next.point != point || sold < self.after_sales {
@@ -57,7 +57,7 @@ impl Script {
         Some(next.accident)
     }
 
-    /// How many accidents have begun.
+    /// Returns the number of accidents that have begun.
     pub(crate) fn drawn(&self) -> usize {
         self.drawn
     }
@@ -65,24 +65,25 @@ impl Script {
 
 fn cues(strategy: Strategy, ttl: Duration) -> Vec<Cue> {
     match strategy {
-        // The stock that was read is stale by the time it is written back.
+        // The stock that the claim has read is stale when the claim writes it back.
         Strategy::None | Strategy::LocalMutex | Strategy::ShortExpiry => {
             vec![before_writing(pause(Until::AnotherOrder))]
         }
         Strategy::SetnxNoExpiry => vec![before_writing(Accident::Exception)],
         Strategy::SetnxFinally => vec![before_writing(Accident::Crash)],
         Strategy::SetnxThenExpire => vec![cue(Point::AfterSetNx, Accident::Crash)],
-        // The first one deletes the lock of the second, who is still at work when a third gets in.
+        // The first claim deletes the lock of the second, which is still at work when a third
+        // enters.
         Strategy::FixedOwner | Strategy::CheckThenDelete => vec![
             cue(Point::BeforeDel, pause(Until::NextAccident)),
             before_writing(pause(Until::AnotherOrder)),
         ],
-        // The impatient come first; the others find what they leave.
+        // The impatient users come first; the other users find the coupons that are left.
         Strategy::Optimistic => vec![Cue {
             to_everybody: true,
             ..before_writing(pause(Until::OrderedTwice))
         }],
-        // The pause outlasts the ttl, and would end at once if anybody else got in.
+        // The pause outlasts the ttl, and would end at once if another buyer entered.
         Strategy::Polylock => vec![
             before_writing(Accident::Exception),
             before_writing(Accident::Crash),

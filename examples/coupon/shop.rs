@@ -1,8 +1,8 @@
-//! The shop's books: the stock and the orders, read and written apart, as a database does.
+//! The shop's books: the stock and the orders, read and written separately, as in a database.
 
 use std::collections::{HashMap, HashSet};
 
-/// Who buys.
+/// The number of a buyer.
 pub(crate) type User = u32;
 
 /// Stock and orders of the one voucher.
@@ -32,14 +32,14 @@ impl Shop {
         self.stock = stock;
     }
 
-    /// Takes one from the stock if there is one, in a single step; returns whether there was.
+    /// Decrements the stock unless it is zero, in a single step; returns true if it was positive.
     pub(crate) fn decrement_if_positive(&mut self) -> bool {
         let positive = self.stock > 0;
         self.stock = self.stock.saturating_sub(1);
         positive
     }
 
-    /// Whether `user` has an order. That somebody looked is remembered.
+    /// Returns true if `user` has an order, and counts the look.
     pub(crate) fn has_order(&mut self, user: User) -> bool {
         *self.looks.entry(user).or_default() += 1;
         self.orders.contains(&user)
@@ -49,33 +49,33 @@ impl Shop {
         self.orders.push(user);
     }
 
-    /// How often somebody looked for an order of `user`.
+    /// Returns the number of looks for an order of `user`.
     pub(crate) fn looks_for(&self, user: User) -> u32 {
         self.looks.get(&user).copied().unwrap_or_default()
     }
 
-    /// How many orders `user` has.
+    /// Returns the number of orders of `user`.
     pub(crate) fn orders_of(&self, user: User) -> usize {
         self.orders.iter().filter(|owner| **owner == user).count()
     }
 
-    /// Orders written.
+    /// Returns the number of orders.
     pub(crate) fn sold(&self) -> u32 {
         count(self.orders.len())
     }
 
-    /// Orders beyond the stock.
+    /// Returns the number of orders beyond the stock.
     pub(crate) fn oversold(&self) -> u32 {
         self.sold().saturating_sub(self.stock_before)
     }
 
-    /// Orders that the stock did not decrease by.
+    /// Returns the number of orders by which the stock did not decrease.
     pub(crate) fn lost_updates(&self) -> u32 {
         let decrease = self.stock_before.saturating_sub(self.stock);
         self.sold().saturating_sub(decrease)
     }
 
-    /// Orders beyond the first of a user.
+    /// Returns the number of orders beyond the first of each user.
     pub(crate) fn double_orders(&self) -> u32 {
         let users: HashSet<User> = self.orders.iter().copied().collect();
         self.sold() - count(users.len())

@@ -1,24 +1,24 @@
-//! The ten strategies: their names, and what goes wrong with them in a few words.
+//! The ten strategies: their names, and their flaws in a few words.
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-/// How the service keeps two buyers from getting in each other's way.
+/// The way in which the service keeps buyers apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 pub(crate) enum Strategy {
-    /// Nothing at all
+    /// No lock
     None,
     /// A mutex in each instance
     LocalMutex,
     /// SET NX, the work, DEL
     SetnxNoExpiry,
-    /// The DEL also when the work fails
+    /// The DEL also after an error
     SetnxFinally,
-    /// An EXPIRE right behind the SET NX
+    /// An EXPIRE right after the SET NX
     SetnxThenExpire,
-    /// SET NX with an expiry, the same value for everybody
+    /// SET NX with an expiry, the same value for all buyers
     FixedOwner,
-    /// A value of one's own, compared before the DEL
+    /// A value per buyer, compared before the DEL
     CheckThenDelete,
     /// Compared and deleted in one step, but never renewed
     ShortExpiry,
@@ -29,7 +29,7 @@ pub(crate) enum Strategy {
 }
 
 impl Strategy {
-    /// The name, as it is given on the command line.
+    /// Returns the name on the command line.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -45,7 +45,7 @@ impl Strategy {
         }
     }
 
-    /// What happens in it, for the last column of the table.
+    /// Returns the accident in a few words, for the last column of the table.
     pub(crate) fn accident(self) -> &'static str {
         match self {
             Self::None => "a stale stock was written back",
@@ -61,7 +61,7 @@ impl Strategy {
         }
     }
 
-    /// Whether it locks by commands on a key.
+    /// Returns true if the strategy locks by commands on a key.
     pub(crate) fn uses_commands(self) -> bool {
         match self {
             Self::SetnxNoExpiry

@@ -1,10 +1,10 @@
-//! Who asks for a coupon, how often, and through which instance.
+//! The requests for coupons: users, number of requests, and instances.
 
 use serde::{Deserialize, Serialize};
 
 use crate::coupon::shop::User;
 
-/// The first of the impatient users, who ask twice at the same time.
+/// The first of the impatient users, who send two requests at the same time.
 pub(crate) const FIRST_IMPATIENT: User = 0;
 
 /// One request of a user to an instance.
@@ -15,9 +15,10 @@ pub(crate) struct Submission {
     pub(crate) instance: u32,
 }
 
-/// The requests of all users, spread over the instances as a load balancer would. Every tenth user
-/// is impatient and asks again through the next instance; they come first, so that there are
-/// coupons left to order twice.
+/// Returns the requests of all users, spread over the instances like by a load balancer.
+///
+/// Every tenth user is impatient and sends a second request to the next instance. Impatient users
+/// come first, so that coupons are left for their second orders.
 pub(crate) fn submissions(buyers: u32, instances: u32) -> Vec<Submission> {
     let impatient = (buyers / 10).max(1);
     let first_requests = (FIRST_IMPATIENT..buyers).map(|user| (user, user % instances));

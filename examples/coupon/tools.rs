@@ -1,4 +1,4 @@
-//! What the strategies of one instance work with.
+//! The connections and settings of the strategies in one instance.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::stage::problem::Problem;
 pub(crate) struct Tools {
     pub(crate) strategy: Strategy,
     pub(crate) headquarters: Client,
-    /// A lock that ends where the instance ends.
+    /// A lock that other instances do not see.
     pub(crate) local_mutex: Mutex<()>,
     pub(crate) commands: Arc<dyn Commands>,
     pub(crate) locks: Arc<dyn DistributedLock>,

@@ -8,12 +8,13 @@ use clap::{Parser, value_parser};
 use crate::refund::mechanism::Mechanism;
 use crate::stage::LockStore;
 
-/// A refund system of several peers without a manager: partial refunds of the same trades and banks reach
-/// all of them, nobody may wait for a lock, and the banks want a pause between two payments. Peers are
-/// killed in the middle of their work.
+/// A refund system of several peers without a manager. All peers receive partial refunds of the
+/// same trades, paid by the same banks. A request never waits for a lock, the banks want a pause
+/// between two payments, and peers are killed at random.
 ///
-/// Exits with 0 when `lock` and `queue` paid everything exactly once and kept what they promise (or were
-/// not asked for), with 1 when they did not or when the store cannot be reached, with 2 for wrong arguments.
+/// Exits with 0 if `lock` and `queue` paid everything exactly once and kept their promises (or were
+/// not selected), with 1 if they did not or if the store cannot be reached, with 2 for wrong
+/// arguments.
 #[derive(Debug, Parser)]
 #[command(
     name = "refund",
@@ -39,23 +40,23 @@ What is measured, for each mechanism:
 "
 )]
 pub(crate) struct Arguments {
-    /// How many trades there are; for each, four refunds are asked for and three can be paid
+    /// Number of trades; each has four requested refunds, of which three can be paid
     #[arg(long, value_name = "N", default_value_t = 24, value_parser = value_parser!(u32).range(1..=1_000))]
     pub(crate) trades: u32,
 
-    /// How many banks the trades were paid from
+    /// Number of banks that the trades were paid from
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = value_parser!(u32).range(1..=100))]
     pub(crate) banks: u32,
 
-    /// How many peers take refunds: threads on memory, processes on every other store
+    /// Number of peers that take refunds: threads on memory, processes on every other store
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = value_parser!(u32).range(1..=16))]
     pub(crate) peers: u32,
 
-    /// How many milliseconds have to lie between two payments at one bank
+    /// Minimum pause between two payments of one bank, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 20, value_parser = value_parser!(u64).range(0..=1_000))]
     interval: u64,
 
-    /// How often a peer is killed, in the middle of its work and at random
+    /// Number of times that a peer is killed, at random moments of its work
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = value_parser!(u32).range(0..=100))]
     pub(crate) kills: u32,
 
@@ -70,11 +71,11 @@ pub(crate) struct Arguments {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Be a peer of the example that listens at this address
+    /// Run as a peer of the example that listens at this address
     #[arg(long, hide = true, value_name = "ADDRESS", requires = "instance")]
     serve: Option<SocketAddr>,
 
-    /// Which peer to be
+    /// Number of the peer to run
     #[arg(long, hide = true, value_name = "N", requires = "serve")]
     instance: Option<u32>,
 }
@@ -84,12 +85,12 @@ impl Arguments {
         Duration::from_millis(self.interval)
     }
 
-    /// Whether this mechanism was asked for; without a wish all are.
+    /// Returns true if `mechanism` was selected; without a selection, all are.
     pub(crate) fn wants(&self, mechanism: Mechanism) -> bool {
         self.mechanism.is_empty() || self.mechanism.contains(&mechanism)
     }
 
-    /// Which peer this process is to be, and where the example listens that started it.
+    /// Returns the number of the peer to run, and the address of the example that started it.
     pub(crate) fn serves(&self) -> Option<(u32, SocketAddr)> {
         self.instance.zip(self.serve)
     }

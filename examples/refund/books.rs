@@ -1,5 +1,7 @@
-//! The books of the refund system, and the bank. Neither knows of any lock: they do what they are told,
-//! and remember it, so that afterwards it can be seen what went wrong.
+//! The books of the refund system, and the bank.
+//!
+//! Neither knows of any lock: both obey the peers and record each step, so that errors show
+//! afterwards.
 
 use std::time::Duration;
 
@@ -8,7 +10,7 @@ use tokio::time::Instant;
 use crate::refund::protocol::{Fence, Step, Trade};
 use crate::refund::requests::{PART, PARTS_PAYABLE, PRICE, Refund};
 
-/// How the books see a trade.
+/// The record of a trade in the books.
 #[derive(Clone, Debug, Default)]
 struct Row {
     refunded: u32,
@@ -16,14 +18,14 @@ struct Row {
     fence: u64,
 }
 
-/// What the bank knows of a key under which it pays.
+/// The bank's record of an account.
 #[derive(Clone, Debug, Default)]
 struct Account {
     last_payment: Option<Instant>,
     fence: u64,
 }
 
-/// How a refund stands in the books.
+/// The state of a refund in the books.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
     Open,
@@ -43,7 +45,7 @@ pub(crate) struct Books {
     refused: usize,
 }
 
-/// What the books answer to a step.
+/// The answer of the books to a step.
 #[derive(Debug)]
 pub(crate) enum Entry {
     Done,
@@ -53,7 +55,7 @@ pub(crate) enum Entry {
 }
 
 impl Books {
-    /// The bank wants `interval` between two payments under one key.
+    /// Creates the books and the bank, which wants `interval` between two payments of one account.
     pub(crate) fn new(trades: usize, banks: usize, refunds: usize, interval: Duration) -> Self {
         Self {
             interval,
@@ -66,10 +68,11 @@ impl Books {
         }
     }
 
-    /// Does one step, unless its lock was granted to somebody else since.
+    /// Performs a step, unless `fence` shows that the lock has since been granted to a later
+    /// holder.
     pub(crate) fn enter(&mut self, refund: &Refund, fence: Option<Fence>, step: Step) -> Entry {
         if fence.is_some_and(|fence| self.is_outdated(refund, fence)) {
-            // Looking does no harm.
+            // Reads do no harm, so they do not count as refused.
             self.refused += usize::from(!matches!(step, Step::Read | Step::WasPaid));
             return Entry::Outdated;
         }
@@ -130,50 +133,50 @@ impl Books {
         self.count(Standing::Open) == 0
     }
 
-    /// How many refunds stand so.
+    /// Returns the number of refunds with this state.
     pub(crate) fn count(&self, standing: Standing) -> usize {
         self.all(standing).count()
     }
 
-    /// The refunds that stand so.
+    /// Returns the refunds with this state.
     pub(crate) fn all(&self, standing: Standing) -> impl Iterator<Item = usize> {
         let refunds = self.standings.iter().enumerate();
         refunds.filter_map(move |(refund, one)| (*one == standing).then_some(refund))
     }
 
-    /// Payments of refunds that the bank had paid before.
+    /// Returns the number of payments of refunds that the bank had paid before.
     pub(crate) fn double(&self) -> usize {
         let mut paid = vec![false; self.standings.len()];
         let again = |refund: &&Refund| std::mem::replace(&mut paid[refund.id], true);
         self.payments.iter().filter(again).count()
     }
 
-    /// Trades for which more was paid back than they cost.
+    /// Returns the number of trades for which the bank paid back more than their price.
     pub(crate) fn over_refunded(&self) -> usize {
         let trades = 0..self.trades.len();
         trades.filter(|trade| self.paid_for(*trade) > PRICE).count()
     }
 
-    /// Refunds that the price of their trade allowed and that the bank never paid.
+    /// Returns the number of refunds that the trade's price allowed and that the bank never paid.
     pub(crate) fn lost(&self) -> usize {
         let payable = (PARTS_PAYABLE * PART) as usize;
         let missing = |trade| payable.saturating_sub(self.paid_for(trade) as usize) / PART as usize;
         (0..self.trades.len()).map(missing).sum()
     }
 
-    /// Trades of which the books say something else than the bank.
+    /// Returns the number of trades for which the books and the bank disagree.
     pub(crate) fn wrong(&self) -> usize {
         let rows = self.trades.iter().enumerate();
         rows.filter(|(trade, row)| row.refunded != self.paid_for(*trade))
             .count()
     }
 
-    /// Payments sooner after the last one under the same key than the bank wants.
+    /// Returns the number of payments sooner after the previous one than the bank wants.
     pub(crate) fn too_early(&self) -> usize {
         self.too_early
     }
 
-    /// Steps that were refused since their lock had been granted to somebody else.
+    /// Returns the number of writes that were refused because of a later holder of the lock.
     pub(crate) fn refused(&self) -> usize {
         self.refused
     }

@@ -1,4 +1,4 @@
-//! What is answered, and how long it takes.
+//! The record of answers and payments, with their times.
 
 use hdrhistogram::Histogram;
 use indicatif::ProgressBar;
@@ -7,10 +7,10 @@ use tokio::time::Instant;
 use crate::refund::protocol::Answer;
 use crate::stage::problem::Problem;
 
-/// What takes longer counts as an hour.
+/// Maximum time that the histogram can hold; a longer time counts as this.
 const LONGEST_MICROSECONDS: u64 = 3_600_000_000;
 
-/// Notes answers and payments.
+/// Records answers and payments.
 #[derive(Debug)]
 pub(crate) struct Clerk {
     opened: Option<Instant>,
@@ -22,7 +22,7 @@ pub(crate) struct Clerk {
 }
 
 impl Clerk {
-    /// For so many arrivals; `progress` follows the refunds that are finished.
+    /// Creates a record for `arrivals` requests; `progress` follows the finished refunds.
     pub(crate) fn new(arrivals: usize, progress: ProgressBar) -> Result<Self, Problem> {
         Ok(Self {
             opened: None,
@@ -34,7 +34,7 @@ impl Clerk {
         })
     }
 
-    /// Requests begin to arrive. Later openings, after a restart, change nothing.
+    /// Starts the clock of the arrivals. Further calls, by restarted peers, have no effect.
     pub(crate) fn open(&mut self) {
         self.opened.get_or_insert_with(Instant::now);
     }
@@ -65,13 +65,13 @@ impl Clerk {
         self.progress.inc(1);
     }
 
-    /// How many were answered so at once.
+    /// Returns the number of requests with this answer.
     pub(crate) fn answered(&self, answer: Answer) -> usize {
         let same = |one: &&Option<Answer>| **one == Some(answer);
         self.answered.iter().filter(same).count()
     }
 
-    /// Refunds per second, from the opening until the last one was finished.
+    /// Returns refunds per second, from the opening until the last refund was finished.
     pub(crate) fn per_second(&self, refunds: usize) -> f64 {
         match (self.opened, self.finished) {
             (Some(opened), Some(finished)) => refunds as f64 / (finished - opened).as_secs_f64(),
@@ -79,7 +79,7 @@ impl Clerk {
         }
     }
 
-    /// The time within which this share of those who asked had an answer.
+    /// Returns the time within which this share of the requests had an answer.
     pub(crate) fn milliseconds_at(&self, quantile: f64) -> f64 {
         self.answers.value_at_quantile(quantile) as f64 / 1000.0
     }

@@ -1,4 +1,4 @@
-//! The headquarters as a peer sees it.
+//! The peer's view of the headquarters.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::stage::Transport;
 use crate::stage::crash::Crash;
 use crate::stage::problem::Problem;
 
-/// Calls the headquarters, wherever it is, for one task of a peer.
+/// A client of the headquarters, in this process or in another, for one task of a peer.
 #[derive(Clone)]
 pub(crate) struct Client {
     pub(crate) peer: Peer,
@@ -16,7 +16,7 @@ pub(crate) struct Client {
     pub(crate) crash: Crash,
 }
 
-/// The step was refused, since a later holder of the lock has been here.
+/// The error of a step that was refused because of a later holder of the lock.
 #[derive(Debug)]
 pub(crate) struct Outdated;
 
@@ -40,7 +40,7 @@ impl Client {
         self.done(call).await
     }
 
-    /// Whether nobody else has taken it up or finished it.
+    /// Takes up a left refund; returns true unless another peer has taken it up or finished it.
     pub(crate) async fn take_up(&self, refund: &Refund) -> Result<bool, Problem> {
         let (from, refund) = (self.peer, refund.id);
         self.yes(Call::TakeUp { from, refund }).await
@@ -82,7 +82,7 @@ impl Client {
         }
     }
 
-    /// A step that answers nothing but that it is done.
+    /// Performs a step that has no result.
     pub(crate) async fn step(
         &self,
         refund: &Refund,
@@ -133,7 +133,7 @@ impl Client {
     }
 }
 
-/// Asks for the work of a peer.
+/// Asks for the job of a peer.
 pub(crate) async fn apply(
     peer: u32,
     headquarters: &dyn Transport<Call, Reply>,

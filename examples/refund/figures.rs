@@ -1,4 +1,4 @@
-//! What was measured of one mechanism.
+//! The figures of one mechanism.
 
 use serde::Serialize;
 
@@ -24,9 +24,9 @@ pub(crate) struct Figures {
     pub(crate) order_violations: usize,
     pub(crate) refused_writes: usize,
     pub(crate) kills: u32,
-    /// Missing when no peer was killed that anybody came after.
+    /// `None` unless a killed peer blocked a bank that another peer used later.
     pub(crate) blocked_ms: Option<f64>,
-    /// Missing where the wire cannot be looked into.
+    /// `None` where no proxy fits between client and store.
     pub(crate) round_trips: Option<f64>,
     pub(crate) refunds_per_s: f64,
     pub(crate) p50_ms: f64,
@@ -34,7 +34,7 @@ pub(crate) struct Figures {
 }
 
 impl Figures {
-    /// Reads them from the books when every refund is finished.
+    /// Reads the figures from the books once every refund is finished.
     pub(crate) fn of(mechanism: Mechanism, state: &State, round_trips: Option<f64>) -> Self {
         let State {
             books,
@@ -77,8 +77,8 @@ impl Figures {
         }
     }
 
-    /// Whether everything was paid exactly once, with the pauses that the banks want, and in order where
-    /// the mechanism promises one.
+    /// Returns true if each refund was paid once, with the pauses of the banks, and in order if
+    /// promised.
     pub(crate) fn is_clean(&self) -> bool {
         let wrong = [
             self.double,

@@ -1,5 +1,6 @@
-//! The side that stays the same for every mechanism and every store: the books, the bank, who asks, and
-//! who is killed.
+//! The part that is the same for every mechanism and every store.
+//!
+//! It keeps the books, the bank, the requests and the kills.
 
 use std::time::Duration;
 
@@ -17,24 +18,24 @@ use crate::refund::requests::Refund;
 use crate::stage::Transport;
 use crate::stage::problem::Problem;
 
-/// How long the bank takes to pay.
+/// Time that the bank takes to pay.
 const PAYMENT: Duration = Duration::from_millis(2);
 
-/// One run of one mechanism, as seen from the centre.
+/// One run of one mechanism, as seen by the headquarters.
 pub(crate) struct Headquarters {
     job: Job,
     peers: u32,
-    // Watched, so that whoever waits for the others is woken.
+    // A watch channel, so that every change wakes the calls that wait for the other peers.
     state: watch::Sender<State>,
 }
 
-/// Everything that changes.
+/// The mutable state of a run.
 pub(crate) struct State {
     pub(crate) books: Books,
     pub(crate) queues: Queues,
     pub(crate) kills: Kills,
     pub(crate) clerk: Clerk,
-    /// How often each peer was killed.
+    /// The number of times that each peer was killed.
     lives: Vec<u32>,
     ready: u32,
 }
@@ -46,7 +47,7 @@ impl State {
 }
 
 impl Headquarters {
-    /// `job` holds the arrivals of all peers.
+    /// Creates the headquarters; `job` holds the arrivals of all peers.
     pub(crate) fn new(
         job: Job,
         peers: u32,
@@ -66,7 +67,7 @@ impl Headquarters {
         Self { job, peers, state }
     }
 
-    /// Looks into the books.
+    /// Passes the state to `look`.
     pub(crate) fn inspect<T>(&self, look: impl FnOnce(&State) -> T) -> T {
         look(&self.state.borrow())
     }
@@ -77,7 +78,7 @@ impl Headquarters {
         result.expect("send_modify always calls its closure")
     }
 
-    /// What has not reached this peer yet; after a crash its requests go on arriving.
+    /// Returns the requests that have not reached this peer yet; they arrive after a crash, too.
     fn job_of(&self, peer: u32) -> Job {
         let state = self.state.borrow();
         let since = state.clerk.opened().map(|opened| opened.elapsed());
@@ -94,12 +95,12 @@ impl Headquarters {
     async fn all_ready(&self) {
         self.change(|state| state.ready += 1);
         let mut changes = self.state.subscribe();
-        // It fails only when the sender is gone, and the sender is ours.
+        // The wait fails only after the sender is dropped, and `self` owns the sender.
         drop(changes.wait_for(|state| state.ready >= self.peers).await);
         self.change(|state| state.clerk.open());
     }
 
-    /// Does something for a peer, unless it was killed since it asked.
+    /// Serves a call of a peer, unless the peer was killed after it sent the call.
     fn serve(&self, peer: Peer, serve: impl FnOnce(&mut State) -> Reply) -> Reply {
         self.change(|state| match state.is_alive(peer) {
             true => serve(state),
@@ -152,7 +153,8 @@ impl Headquarters {
         if step == Step::Pay {
             tokio::time::sleep(PAYMENT).await;
         }
-        // Also for a peer that was killed meanwhile: what is on its way arrives.
+        // A step of a peer that was killed in the meantime is performed, too: its request arrives
+        // late.
         self.change(|state| {
             let before = state.books.standing(refund.id);
             let entry = state.books.enter(&refund, fence, step);
@@ -185,7 +187,7 @@ impl Headquarters {
 #[async_trait]
 impl Transport<Call, Reply> for Headquarters {
     async fn exchange(&self, call: Call) -> Result<Reply, Problem> {
-        // Stands for the way to the database: others get their turn between any two steps.
+        // Simulates the round trip to a database: other peers may run between any two steps.
         tokio::task::yield_now().await;
         Ok(match call {
             Call::Apply { peer } => Reply::Job(self.job_of(peer)),

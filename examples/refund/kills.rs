@@ -1,4 +1,4 @@
-//! Which peers are killed in the middle of their work, and for how long their keys stay blocked.
+//! The kills of peers during their work, and the times for which their keys stay blocked.
 
 use std::time::Duration;
 
@@ -6,15 +6,15 @@ use tokio::time::Instant;
 
 use crate::refund::requests::Refund;
 
-/// After how many steps the next kill comes: each refund has four or more.
+/// Number of steps until the next kill. Each refund has at least four steps.
 const STEPS: std::ops::Range<u32> = 3..25;
 
-/// The kills of one run, at moments drawn at random.
+/// The kills of one run, at random moments.
 #[derive(Debug)]
 pub(crate) struct Kills {
     left: u32,
     steps: u32,
-    /// Banks whose lock a killed peer had, and since when.
+    /// Banks whose lock a killed peer held, with the time of the kill.
     blocked: Vec<(usize, Instant)>,
     blocks: Vec<Duration>,
     done: u32,
@@ -31,7 +31,7 @@ impl Kills {
         }
     }
 
-    /// Whether the peer that has just done a step for `refund` is killed.
+    /// Returns true if the peer that has just performed a step for `refund` is killed.
     pub(crate) fn strikes(&mut self, refund: &Refund) -> bool {
         if self.left == 0 {
             return false;
@@ -47,7 +47,7 @@ impl Kills {
         true
     }
 
-    /// Somebody has the lock of this bank.
+    /// Notes that a peer has the lock of `bank`.
     pub(crate) fn is_free(&mut self, bank: usize) {
         let blocks = &mut self.blocks;
         self.blocked.retain(|(blocked, since)| {
@@ -63,7 +63,7 @@ impl Kills {
         self.done
     }
 
-    /// The longest time for which a bank was blocked by a killed peer.
+    /// Returns the longest time for which a killed peer blocked a bank.
     pub(crate) fn longest(&self) -> Option<Duration> {
         self.blocks.iter().max().copied()
     }

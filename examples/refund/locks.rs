@@ -1,4 +1,4 @@
-//! How a peer gets the protection of its mechanism.
+//! Acquires the locks that a mechanism needs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::refund::requests::Refund;
 use crate::refund::settle::Protection;
 use crate::stage::problem::Problem;
 
-/// The lock store of one peer, and the keys of the run.
+/// The lock store of one peer, and the prefix of the run's keys.
 pub(crate) struct Locks {
     mechanism: Mechanism,
     store: Arc<dyn DistributedLock>,
@@ -24,7 +24,7 @@ impl Locks {
         Self::over(job.store.configuration()?, job).await
     }
 
-    /// With the store that `config` leads to.
+    /// Connects to the store that `config` names.
     pub(crate) async fn over(config: Config, job: &Job) -> Result<Self, Problem> {
         Ok(Self {
             mechanism: job.mechanism,
@@ -34,7 +34,7 @@ impl Locks {
         })
     }
 
-    /// Protects the work on `refund`; `None` when somebody else is at it and nobody waits for that.
+    /// Acquires the protection for `refund`; `None` if it is taken and the mechanism does not wait.
     pub(crate) async fn protect(&self, refund: &Refund) -> Result<Option<Protection>, Problem> {
         match self.mechanism {
             Mechanism::None => Ok(Some(Protection::Nothing)),
@@ -46,7 +46,7 @@ impl Locks {
         }
     }
 
-    /// Both locks without waiting, always in the same order.
+    /// Takes both locks without waiting, always in the same order.
     async fn locks(&self, refund: &Refund) -> Result<Option<Protection>, Problem> {
         let trade = self
             .request(&format!("trade/{}", refund.trade))?
@@ -58,14 +58,15 @@ impl Locks {
         match self.acquire(bank).await? {
             Some(bank) => Ok(Some(Protection::Locks(trade, bank))),
             None => {
-                // Nobody has to wait for the store's answer.
+                // The release runs in the background, so this peer does not wait for the store's
+                // answer.
                 drop(trade);
                 Ok(None)
             }
         }
     }
 
-    /// A store that could not be asked just now has granted nothing: the refund is left, too.
+    /// Acquires a lock. An unreachable store counts as a refusal, so the refund is left, too.
     async fn acquire(&self, request: LockRequest) -> Result<Option<LockGuard>, Problem> {
         match self.store.acquire(request).await {
             Ok(guard) => Ok(guard),
@@ -84,8 +85,10 @@ impl Locks {
     }
 }
 
-/// The store as the mechanism needs it: a queue that hands nothing on inside a process, which would let
-/// latecomers overtake the waiters of others.
+/// Connects to the store with the settings that the mechanism needs.
+///
+/// A queue disables hand-off, which would let later waiters of one process overtake those of
+/// others.
 pub(crate) async fn connect(
     mut config: Config,
     mechanism: Mechanism,

@@ -1,19 +1,18 @@
-//! The ways to keep refunds apart.
+//! The mechanisms that keep refunds apart.
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-/// How the peers keep out of each other's way.
+/// The way in which the peers exclude each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Mechanism {
-    /// Not at all
+    /// No exclusion
     None,
-    /// Locks on the trade and on the bank that nobody waits for: what is busy is left for the
-    /// compensation run
+    /// Locks on the trade and on the bank, taken without waiting: a refund whose locks are taken is
+    /// left for the compensation run
     Lock,
-    /// A queue for each bank: refunds stand in line and are paid one by one, in the order in which they
-    /// came
+    /// A queue for each bank: refunds wait and are paid one by one, in the order of their arrival
     Queue,
 }
 

@@ -1,7 +1,8 @@
-//! The comparison of the ways to keep refunds apart.
+//! The comparison of the mechanisms that keep refunds apart.
 //!
-//! Where to start reading: `settle` is the work on a refund, `locks` how each mechanism protects it, `peer`
-//! who does it and when. `books` is what must come out right: it knows of no lock.
+//! Where to start reading: `settle` is the work on a refund, `locks` its protection by each
+//! mechanism, `peer` the tasks that do the work. `books` holds the results to check, and knows of
+//! no lock.
 
 mod arguments;
 mod books;
@@ -32,7 +33,7 @@ use mechanism::Mechanism;
 use peer::RefundSystem;
 use run::Run;
 
-/// What the command line says; the exit status.
+/// Runs the comparison that the command line describes; returns the exit status.
 pub(crate) async fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let done = match arguments.serves() {
@@ -45,7 +46,7 @@ pub(crate) async fn main() -> ExitCode {
     })
 }
 
-/// Runs the mechanisms one after the other and reports on them.
+/// Runs the mechanisms one after the other, and prints the report.
 async fn compare(arguments: &Arguments) -> Result<ExitCode, Problem> {
     let run = Run::new(arguments);
     let mut rows = Vec::new();

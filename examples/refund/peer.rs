@@ -1,4 +1,4 @@
-//! One peer: takes refunds as they arrive, and then sees to those that were left.
+//! A peer: takes refunds as they arrive, and later the refunds that were left.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::stage::crash::{Crash, CrashBy, End};
 use crate::stage::problem::Problem;
 use crate::stage::{Instance, Transport};
 
-/// How long the compensation run rests between two rounds, in milliseconds.
+/// Pause between two rounds of the compensation run, in milliseconds.
 const REST: std::ops::RangeInclusive<u64> = 5..=15;
 
 /// The refund system.
@@ -71,7 +71,7 @@ impl Instance for RefundSystem {
     }
 }
 
-/// What the tasks of one peer share.
+/// The state that the tasks of one peer share.
 struct Service {
     mechanism: Mechanism,
     locks: Locks,
@@ -79,7 +79,7 @@ struct Service {
 }
 
 impl Service {
-    /// Does some work, of which a crash may be part, and with it the end of this peer.
+    /// Runs `work`; a crash during it ends this peer.
     async fn survive(
         &self,
         client: &Client,
@@ -94,7 +94,7 @@ impl Service {
         }
     }
 
-    /// Takes a refund that has just arrived, and answers whoever asked for it.
+    /// Handles a refund that has just arrived, and answers the caller.
     async fn take(&self, client: &Client, arrival: &Arrival) -> Result<(), Problem> {
         client.arrived(arrival.id).await?;
         let Arrival { id, refund, .. } = arrival;
@@ -122,7 +122,7 @@ impl Service {
         Ok(answer)
     }
 
-    /// The script that finishes what was left, until every refund is finished.
+    /// Finishes the refunds that were left, until every refund is finished.
     async fn compensate(&self, client: &Client) -> Result<(), Problem> {
         while let Some(mut left) = client.backlog().await? {
             fastrand::shuffle(&mut left);

@@ -1,4 +1,4 @@
-//! What the peers ask of the headquarters, and what it answers.
+//! The calls of the peers to the headquarters, and its replies.
 
 use std::time::Duration;
 
@@ -11,23 +11,23 @@ use crate::stage::LockStore;
 /// A call of a peer.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Call {
-    /// What is there to do for this peer?
+    /// Asks for the job of this peer.
     Apply { peer: u32 },
-    /// Prepared; answered when every peer is.
+    /// The peer is prepared; answered once all peers are.
     Ready,
     /// A request has reached its peer.
     Arrived { from: Peer, arrival: usize },
-    /// Whoever asked has an answer.
+    /// The caller has its answer.
     LastReply {
         from: Peer,
         arrival: usize,
         answer: Answer,
     },
-    /// The peer takes up a refund that was left, and is answered whether it may.
+    /// The peer wants to take up a left refund; the reply says whether it may.
     TakeUp { from: Peer, refund: usize },
-    /// The peer has done with it what it could.
+    /// The peer ends its work on a refund, finished or not.
     Leave { from: Peer, refund: usize },
-    /// Which refunds are left for the compensation run?
+    /// Asks for the refunds that are left for the compensation run.
     Backlog,
     /// A step of the work on a refund.
     Work {
@@ -38,11 +38,11 @@ pub(crate) enum Call {
     },
 }
 
-/// Who calls: what a peer sent before it was killed may come after it was started again.
+/// The caller. A call that a peer sent before it was killed may arrive after its restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Peer {
     pub(crate) number: u32,
-    /// How often it was killed before.
+    /// The number of times that the peer was killed before.
     pub(crate) life: u32,
 }
 
@@ -51,17 +51,17 @@ pub(crate) struct Peer {
 pub(crate) enum Step {
     /// Reads the trade.
     Read,
-    /// Notes that the bank is going to be called, so that whoever comes after a crash asks the bank.
+    /// Notes a payment that is about to begin, so that after a crash the next peer asks the bank.
     Begin,
-    /// Has the bank pay. It pays whatever it is told to, as often as it is told.
+    /// Makes the bank pay. The bank pays at each call, even twice.
     Pay,
     /// Asks the bank whether it has paid this refund.
     WasPaid,
-    /// Notes a payment: so much of the trade is refunded now.
+    /// Notes a payment; `refunded` is the new sum of the trade.
     Finish { refunded: u32 },
-    /// Notes that nothing was paid after all.
+    /// Notes that the payment was not made.
     Abandon,
-    /// Notes that nothing is to be paid, since the price is.
+    /// Notes that the refund is not payable, since it exceeds the trade's price.
     Decline,
 }
 
@@ -78,48 +78,48 @@ pub(crate) enum Reply {
     Job(Job),
     Done,
     Yes(bool),
-    /// `None` when every refund is finished.
+    /// `None` once every refund is finished.
     Backlog(Option<Vec<Refund>>),
     Trade(Trade),
-    /// A later holder of the lock has been here: the step was refused.
+    /// The step was refused because of a later holder of the lock.
     Outdated,
-    /// The peer stops dead here.
+    /// The peer has to crash.
     Crash,
 }
 
-/// What whoever asked for a refund is told.
+/// The answer to the caller that requested a refund.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Answer {
     Paid,
-    /// The rest of the price is less.
+    /// The rest of the price is too small.
     Declined,
-    /// Somebody else has seen to it.
+    /// Another peer has finished the refund.
     AlreadyDone,
-    /// It will be done: it stands in line.
+    /// The refund is in the queue and will be paid.
     Accepted,
-    /// It will be done: the compensation run will see to it.
+    /// The compensation run will finish the refund.
     Left,
 }
 
-/// A trade as the books have it, read for one refund.
+/// A trade in the books, read for one refund.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Trade {
     pub(crate) refunded: u32,
-    /// A refund for which the bank was perhaps called.
+    /// A refund whose payment has begun, with an unknown outcome.
     pub(crate) begun: Option<Refund>,
-    /// Whether the refund it was read for needs nothing more.
+    /// True if the refund needs no further step.
     pub(crate) is_finished: bool,
-    /// How long the bank is to be left alone.
+    /// Time until the bank accepts the next payment.
     pub(crate) pause: Duration,
 }
 
-/// What a peer has to do, and by what means.
+/// The job of a peer, and the settings for it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Job {
     pub(crate) life: u32,
     pub(crate) mechanism: Mechanism,
     pub(crate) store: LockStore,
-    /// What the keys of the run begin with.
+    /// The prefix of the run's keys.
     pub(crate) keys: String,
     pub(crate) ttl: Duration,
     pub(crate) arrivals: Vec<Arrival>,

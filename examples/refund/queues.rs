@@ -1,4 +1,4 @@
-//! Who has which refund in hand, and whether they are paid in the order in which they came.
+//! Records which peer works on which refund, and the order in which refunds are paid.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use tokio::time::Instant;
 
 use crate::refund::requests::Refund;
 
-/// How much earlier a refund has to come to have to be paid earlier: far longer than getting in line takes.
+/// Lead that counts as an earlier arrival: far longer than the entry into a queue takes.
 const CLEARLY: Duration = Duration::from_millis(500);
 
-/// The refunds that have come, and the peers that are at them.
+/// The refunds that have arrived, and the peers that work on them.
 #[derive(Debug)]
 pub(crate) struct Queues {
     refunds: Vec<Refund>,
-    /// Since when each has been in line, unless its peer crashed.
+    /// The time when each refund entered the queue; `None` after a crash of its peer.
     since: Vec<Option<Instant>>,
     came: Vec<bool>,
     served: Vec<bool>,
@@ -38,14 +38,14 @@ impl Queues {
         }
     }
 
-    /// `peer` takes it in hand now.
+    /// Notes that `peer` starts to work on a refund.
     pub(crate) fn enter(&mut self, refund: usize, peer: u32, now: Instant) {
         self.came[refund] = true;
         self.in_hand[refund].push(peer);
         self.since[refund].get_or_insert(now);
     }
 
-    /// `peer` takes it up; returns whether it may, since it is left.
+    /// Lets `peer` take up a refund; returns false unless the refund is left.
     pub(crate) fn take_up(&mut self, refund: usize, peer: u32, now: Instant) -> bool {
         let is_left = self.is_left(refund);
         if is_left {
@@ -55,7 +55,7 @@ impl Queues {
         is_left
     }
 
-    /// `peer` lets go of it.
+    /// Notes that `peer` ends its work on a refund.
     pub(crate) fn leave(&mut self, refund: usize, peer: u32) {
         let peers = &mut self.in_hand[refund];
         if let Some(place) = peers.iter().position(|one| *one == peer) {
@@ -63,14 +63,14 @@ impl Queues {
         }
     }
 
-    /// Nobody stands in line for it any more.
+    /// Removes a refund from the queue, unless a peer works on it.
     pub(crate) fn lose_place(&mut self, refund: usize) {
         if self.in_hand[refund].is_empty() {
             self.since[refund] = None;
         }
     }
 
-    /// `peer` has crashed: it has nothing in hand any more, and no place in any line.
+    /// Notes that `peer` has crashed: it works on no refund and has no place in a queue.
     pub(crate) fn crashed(&mut self, peer: u32) {
         for (peers, since) in self.in_hand.iter_mut().zip(&mut self.since) {
             if peers.contains(&peer) {
@@ -80,12 +80,12 @@ impl Queues {
         }
     }
 
-    /// It needs nothing more.
+    /// Notes that a refund needs no further step.
     pub(crate) fn finish(&mut self, refund: usize) {
         self.finished[refund] = true;
     }
 
-    /// It is its turn: it is paid, or declined. Whoever came clearly earlier at the same bank was overtaken.
+    /// Notes that a refund is paid or declined, and counts the earlier refunds that it overtook.
     pub(crate) fn serve(&mut self, refund: usize) {
         if std::mem::replace(&mut self.served[refund], true) {
             return;
@@ -102,7 +102,7 @@ impl Queues {
         self.overtaken += overtaken.count();
     }
 
-    /// What has come, is unfinished and in nobody's hands.
+    /// Returns the refunds that have arrived, are unfinished, and no peer works on.
     pub(crate) fn left(&self) -> Vec<Refund> {
         let left = |refund: &&Refund| self.is_left(refund.id);
         self.refunds.iter().filter(left).copied().collect()
@@ -112,12 +112,12 @@ impl Queues {
         self.came[refund] && !self.finished[refund] && self.in_hand[refund].is_empty()
     }
 
-    /// Whether the compensation run has ever taken it up.
+    /// Returns true if the compensation run has ever taken up the refund.
     pub(crate) fn was_left(&self, refund: usize) -> bool {
         self.was_left[refund]
     }
 
-    /// How often a refund was served before one that had come clearly earlier.
+    /// Returns how many refunds were overtaken by one that had arrived clearly later.
     pub(crate) fn overtaken(&self) -> usize {
         self.overtaken
     }

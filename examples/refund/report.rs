@@ -1,4 +1,4 @@
-//! The report: a table for people, JSON for programs, an exit status for scripts.
+//! Prints the report: a table, or JSON for programs; and determines the exit status.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -70,7 +70,7 @@ pub(crate) fn print_table(rows: &[Figures], arguments: &Arguments) -> Result<(),
     Ok(())
 }
 
-/// Success unless a mechanism ran that was not clean, and is not known to be none.
+/// Returns failure if a mechanism other than `none` was not clean.
 pub(crate) fn status(rows: &[Figures]) -> ExitCode {
     let failed = rows
         .iter()

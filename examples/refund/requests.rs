@@ -1,19 +1,19 @@
-//! Who asks for a refund, when, and at which peer.
+//! The requests for refunds: trades, times, and peers.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// What every trade cost.
+/// The price of every trade.
 pub(crate) const PRICE: u32 = 100;
 
-/// What is asked back at a time. A trade is asked for once more than its price allows.
+/// The amount of each refund. Each trade has one request more than its price allows.
 pub(crate) const PART: u32 = 30;
 
-/// How many refunds of a trade its price allows.
+/// The number of refunds that a trade's price allows.
 pub(crate) const PARTS_PAYABLE: u32 = PRICE / PART;
 
-/// Every refund of so many reaches a second peer, too, as when a caller asks again.
+/// Every eighth refund reaches a second peer, too, as if the caller had retried.
 const TWICE: usize = 8;
 
 /// A request to pay a part of a trade back.
@@ -21,7 +21,7 @@ const TWICE: usize = 8;
 pub(crate) struct Refund {
     pub(crate) id: usize,
     pub(crate) trade: usize,
-    /// Where the money of the trade came from.
+    /// The bank that the trade was paid from.
     pub(crate) bank: usize,
 }
 
@@ -31,11 +31,11 @@ pub(crate) struct Arrival {
     pub(crate) id: usize,
     pub(crate) refund: Refund,
     pub(crate) peer: u32,
-    /// How long after the opening.
+    /// Time from the opening to the arrival.
     pub(crate) after: Duration,
 }
 
-/// The refunds of all trades, one round of all trades after the other.
+/// Returns the refunds of all trades: the first of each trade, then the second, and so on.
 pub(crate) fn refunds(trades: usize, banks: usize) -> Vec<Refund> {
     let parts = PARTS_PAYABLE as usize + 1;
     let all = (0..parts * trades).map(|id| {

@@ -1,4 +1,4 @@
-//! How many round trips to the lock store a refund waits for when nobody is in the way.
+//! Measures the round trips to the lock store that an uncontended refund waits for.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const REFUND: Refund = Refund {
     bank: 0,
 };
 
-/// For taking and giving back. `None` where the way to the store cannot be changed.
+/// Returns the round trips for take and release; `None` where no proxy fits before the store.
 pub(crate) async fn round_trips(job: &Job) -> Result<Option<f64>, Problem> {
     if job.mechanism == Mechanism::None || !job.store.is_shared_by_processes()? {
         return Ok(Some(0.0));
@@ -31,7 +31,7 @@ pub(crate) async fn round_trips(job: &Job) -> Result<Option<f64>, Problem> {
     detour.round_trips(async || one_time(&locks).await).await
 }
 
-/// `None` when it was not granted, as when the answer of the last release was late.
+/// Takes and releases once; `None` if the lock was refused, as when the last release was late.
 async fn one_time(locks: &Locks) -> Result<Option<Duration>, Problem> {
     let begin = Instant::now();
     let Some(protection) = locks.protect(&REFUND).await? else {

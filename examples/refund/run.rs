@@ -1,4 +1,4 @@
-//! One mechanism after the other through the same refunds.
+//! Runs the mechanisms, one after the other, through the same refunds.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,14 +19,16 @@ use crate::refund::round_trips::round_trips;
 use crate::stage::problem::Problem;
 use crate::stage::{progress, run_instances};
 
-/// Short, so that a killed holder is soon forgotten, and long enough for a busy machine: a peer that the store
-/// takes for dead loses its places in the queues.
+/// The ttl: short, so that the lock of a killed holder is soon free.
+///
+/// It suits a busy machine, too: a peer that the store takes for dead loses its places in the
+/// queues.
 const TTL: Duration = Duration::from_secs(2);
 
-/// How many refunds arrive each second, which keeps the banks busy for half of the time.
+/// Arrivals per second, which keep the banks busy for half of the time.
 const PER_SECOND: f64 = 75.0;
 
-/// What a mechanism may take besides the arrivals and the pauses of the banks, and for each kill.
+/// Time limits of a run, besides the arrivals and the pauses of the banks: in total, and per kill.
 const TIME_LIMIT: Duration = Duration::from_secs(120);
 const TIME_LIMIT_KILL: Duration = Duration::from_secs(15);
 
@@ -38,13 +40,14 @@ pub(crate) struct Run<'a> {
 
 impl<'a> Run<'a> {
     pub(crate) fn new(arguments: &'a Arguments) -> Self {
-        // No other run, here or elsewhere on the same store, has these keys.
+        // No other run on the same store has these keys.
         let name = format!("{:016x}-{:x}", fastrand::u64(..), std::process::id());
         Self { arguments, name }
     }
 
-    /// Takes one mechanism through the refunds and measures it; `None` when the store cannot do it and it
-    /// was not asked for by name.
+    /// Runs one mechanism through the refunds and measures it.
+    ///
+    /// Returns `None` if the store does not support it and it was not selected by name.
     pub(crate) async fn measure(&self, mechanism: Mechanism) -> Result<Option<Figures>, Problem> {
         let mut job = self.job(mechanism);
         let store = locks::connect(job.store.configuration()?, mechanism).await?;
@@ -81,12 +84,12 @@ impl<'a> Run<'a> {
         in_time.map_err(|_| format!("the refunds were not finished in {limit:?}"))?
     }
 
-    /// No mechanism takes nearly as long, whatever happens in it.
+    /// Returns the time limit of a run, far more than any mechanism takes.
     fn time_limit(&self) -> Duration {
         let Arguments { trades, kills, .. } = *self.arguments;
         let refunds = refunds(trades as usize, 1).len();
         let arriving = Duration::from_secs_f64(refunds as f64 / PER_SECOND);
-        // As if all were paid at one bank.
+        // The pauses if a single bank paid all refunds.
         let pausing = self.arguments.interval() * u32::try_from(refunds).unwrap_or(u32::MAX);
         TIME_LIMIT + TIME_LIMIT_KILL * kills + 4 * arriving + pausing
     }

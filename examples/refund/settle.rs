@@ -7,22 +7,22 @@ use crate::refund::protocol::{Answer, Fence, Step, Trade};
 use crate::refund::requests::{PART, PRICE, Refund};
 use crate::stage::problem::Problem;
 
-/// Whether somebody waits for the answer.
+/// The way to treat a bank that wants a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pace {
-    /// Somebody does: a bank that is to be left alone for a while is busy.
+    /// A caller waits for the answer, so the refund is left.
     AtOnce,
-    /// Nobody does: the pause is kept.
+    /// No caller waits, so the peer sleeps for the pause.
     Paced,
 }
 
-/// What protects the work.
+/// The locks that protect the work.
 #[derive(Debug)]
 pub(crate) enum Protection {
     Nothing,
-    /// The lock of the trade, and that of the bank.
+    /// The locks of the trade and of the bank.
     Locks(LockGuard, LockGuard),
-    /// The turn of the bank's queue, which all refunds of its trades go through.
+    /// The turn in the bank's queue, which all refunds of the bank's trades go through.
     Turn(LockGuard),
 }
 
@@ -47,8 +47,8 @@ impl Protection {
         }
     }
 
-    /// Gives it back. Whether the store confirms that is no concern of the refund, which is done: at the
-    /// latest the ttl does it.
+    /// Releases the locks. Ignores errors: the refund is done, and the ttl ends the holds at the
+    /// latest.
     pub(crate) async fn end(self) {
         match self {
             Self::Nothing => {}
@@ -62,7 +62,7 @@ impl Protection {
     }
 }
 
-/// Pays a refund, unless there is nothing left to pay, and notes it.
+/// Pays a refund and notes the payment, unless the trade's price is already used up.
 pub(crate) async fn settle(
     client: &Client,
     refund: &Refund,
@@ -71,7 +71,7 @@ pub(crate) async fn settle(
 ) -> Result<Answer, Problem> {
     match try_to_settle(client, refund, protection, pace).await? {
         Ok(answer) => Ok(answer),
-        // Whoever has the lock now cannot know about us: the compensation run comes back to it.
+        // The current holder does not know of this refund, so it is left for the compensation run.
         Err(Outdated) => Ok(Answer::Left),
     }
 }
@@ -112,8 +112,9 @@ async fn try_to_settle(
     Ok(Ok(Answer::Paid))
 }
 
-/// Reads the trade, after finishing what somebody has begun and left behind: the bank knows whether it
-/// has paid that.
+/// Reads the trade, after finishing a payment that another peer has begun and not finished.
+///
+/// The bank knows whether it has made that payment.
 async fn trade_in_order(
     client: &Client,
     refund: &Refund,

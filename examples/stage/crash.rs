@@ -1,4 +1,4 @@
-//! How an instance crashes: nothing of what it was doing is finished or cleaned up.
+//! The crash of an instance: nothing that it was doing is finished or cleaned up.
 
 use std::future::{Future, pending};
 use std::process::ExitCode;
@@ -6,19 +6,19 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 
-/// The exit status of a process that crashed on purpose, unlike that of one with a problem.
+/// The exit status of a process that crashed on purpose, unlike that of a process with a problem.
 pub(crate) const CRASHED: u8 = 86;
 
-/// What an instance is, and so how it can stop dead.
+/// The kind of an instance, which determines how it can crash.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum CrashBy {
-    /// It is a process of its own.
+    /// The instance is a process.
     EndingTheProcess,
-    /// It is a thread with a runtime of its own.
+    /// The instance is a thread with a runtime of its own.
     StoppingTheRuntime,
 }
 
-/// The way to crash of one task.
+/// A handle by which a task crashes its instance.
 #[derive(Clone, Debug)]
 pub(crate) struct Crash {
     by: CrashBy,
@@ -33,10 +33,10 @@ impl Crash {
         }
     }
 
-    /// Crashes the instance. Whoever calls it never gets to its next line.
+    /// Crashes the instance, and never returns.
     pub(crate) async fn now(&self) -> ! {
         match self.by {
-            // Runs no destructor of any task and, unlike an abort, leaves no core file behind.
+            // `exit` runs no destructor of any task and, unlike `abort`, leaves no core file.
             CrashBy::EndingTheProcess => std::process::exit(CRASHED.into()),
             CrashBy::StoppingTheRuntime => self.crashed.notify_one(),
         }
@@ -45,13 +45,14 @@ impl Crash {
         }
     }
 
-    /// Runs `work`, of which every crash is part; `None` when it has crashed its instance.
+    /// Runs `work`, which may crash the instance; returns `None` after a crash.
     pub(crate) async fn survived_by<F: Future>(&self, work: F) -> Option<F::Output> {
         let mut work = Box::pin(work);
         tokio::select! {
             result = &mut work => Some(result),
             () = self.crashed.notified() => {
-                // A crash runs no destructor: what it holds stays as it is, locks included.
+                // A crash runs no destructor: everything that `work` holds stays as it is, locks
+                // included.
                 std::mem::forget(work);
                 None
             }
@@ -59,7 +60,7 @@ impl Crash {
     }
 }
 
-/// How the service of an instance came to its end.
+/// The end of an instance's service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Finished,

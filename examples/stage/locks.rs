@@ -1,4 +1,4 @@
-//! Which lock store the command line names.
+//! The lock store that the command line names.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::problem::Problem;
 
-/// A lock store, by its URL or by a file; everything else stays the same whichever it is.
+/// A lock store, named by its URL or by a configuration file.
 #[derive(Clone, Debug, Args, Serialize, Deserialize)]
 pub(crate) struct LockStore {
     /// The store behind polylock, such as redis://127.0.0.1:6379
@@ -21,7 +21,7 @@ pub(crate) struct LockStore {
 }
 
 impl LockStore {
-    /// What polylock is configured with.
+    /// Returns the configuration for polylock.
     pub(crate) fn configuration(&self) -> Result<Config, Problem> {
         match &self.config {
             Some(file) => {
@@ -31,7 +31,7 @@ impl LockStore {
         }
     }
 
-    /// Whether the instances can be processes of their own.
+    /// Returns true if several processes can share the store.
     pub(crate) fn is_shared_by_processes(&self) -> Result<bool, Problem> {
         let config = self.configuration()?;
         let is_memory = |one: &Config| scheme(&one.url) == "memory";
@@ -43,7 +43,7 @@ fn read(file: &Path) -> Result<Config, Problem> {
     Ok(toml::from_str(&std::fs::read_to_string(file)?)?)
 }
 
-/// The part of a lock URL that names the kind of store.
+/// Returns the scheme of a lock URL, which names the kind of store.
 pub(crate) fn scheme(url: &str) -> String {
     url.split("://")
         .next()

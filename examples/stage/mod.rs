@@ -1,5 +1,8 @@
-//! What the examples have in common: several instances of a service, each a thread or a process, which
-//! may crash, and their way to the headquarters that stays the same whatever is compared.
+//! The common parts of the examples: instances of a service, and their connection to the
+//! headquarters.
+//!
+//! Each instance is a thread or a process, and may crash. The headquarters is the same for all
+//! compared ways.
 
 pub(crate) mod crash;
 mod hosts;

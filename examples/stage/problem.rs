@@ -1,17 +1,17 @@
-//! What ends the whole example: a store that cannot be reached, an instance that broke.
+//! Errors that end the example: an unreachable store, a broken instance.
 
 use std::error::Error;
 
-/// An error that nothing can be done about here but to say it.
+/// An error that the program can only print.
 pub(crate) type Problem = Box<dyn Error + Send + Sync>;
 
-/// The message of an error and of everything behind it.
+/// Returns the messages of an error and of all its sources.
 pub(crate) fn in_full(problem: &dyn Error) -> String {
     let mut text = problem.to_string();
     let mut behind = problem.source();
     while let Some(source) = behind {
         let message = source.to_string();
-        // Some errors already repeat what is behind them.
+        // Some errors already repeat their source.
         if !text.contains(&message) {
             text = format!("{text}: {message}");
         }

@@ -1,4 +1,4 @@
-//! Shows on a terminal how far a run is.
+//! Shows the progress of a run on a terminal.
 
 use std::io::IsTerminal;
 
@@ -6,8 +6,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::problem::Problem;
 
-/// A bar on stderr that follows what is `done` of `count` and goes away with its value; nothing where
-/// stderr is no terminal.
+/// Creates a bar on stderr that counts up to `count` and disappears when dropped.
+///
+/// It is hidden unless stderr is a terminal. `done` is the unit.
 pub(crate) fn bar(name: &'static str, count: usize, done: &str) -> Result<ProgressBar, Problem> {
     if !std::io::stderr().is_terminal() {
         return Ok(ProgressBar::hidden());

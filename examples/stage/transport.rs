@@ -1,5 +1,4 @@
-//! How an instance reaches the headquarters: within one process by a call, between processes as a line of
-//! JSON.
+//! The connection from an instance to the headquarters: a call within a process, or a line of JSON.
 
 use async_trait::async_trait;
 use serde::Serialize;
@@ -7,12 +6,12 @@ use serde::de::DeserializeOwned;
 
 use super::problem::Problem;
 
-/// What can be a call or a reply.
+/// A call or a reply.
 pub(crate) trait Message: Serialize + DeserializeOwned + Send + 'static {}
 
 impl<T: Serialize + DeserializeOwned + Send + 'static> Message for T {}
 
-/// The way from an instance to the headquarters.
+/// A connection from an instance to the headquarters.
 #[async_trait]
 pub(crate) trait Transport<C, R>: Send + Sync {
     async fn exchange(&self, call: C) -> Result<R, Problem>;

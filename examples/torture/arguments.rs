@@ -8,12 +8,13 @@ use clap::{Parser, value_parser};
 
 use crate::stage::LockStore;
 
-/// Torments locks: processes take them in every way there is, while connections stall, break and lose answers,
-/// and the processes themselves are stopped and killed. What each of them saw is written down, and checked:
-/// no two holders, tokens that grow, the order of arrival where it is promised, nobody left behind.
+/// Torments locks: processes take them in every supported way, while connections stall, break and
+/// lose answers, and the processes themselves are stopped and killed. The records of all processes
+/// are then checked: no two holders at once, growing tokens, the promised order of arrival, no
+/// stuck waiter.
 ///
-/// It never harms a server that it did not start. Exits with 0 when no promise was broken, with 1 when one was
-/// or when the store cannot be reached, with 2 for wrong arguments.
+/// It never harms a server that it did not start. Exits with 0 if no promise was broken, with 1 if
+/// one was or if the store cannot be reached, with 2 for wrong arguments.
 #[derive(Debug, Parser)]
 #[command(
     name = "torture",
@@ -33,24 +34,24 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     pub(crate) store: LockStore,
 
-    /// Start a server of the kind that --lock names, such as --lock redis://, and torment that too; of the URL only
-    /// the scheme and what stands behind the question mark count
+    /// Start a private server of the kind that --lock names, such as --lock redis://, and torment
+    /// that, too; only the scheme and the query of the URL are used
     #[arg(long)]
     pub(crate) server: bool,
 
-    /// How long the torture lasts, in minutes; 0.5 is half a minute
+    /// Duration of the torture, in minutes; 0.5 is half a minute
     #[arg(long, value_name = "N", default_value = "0.5", value_parser = minutes)]
     pub(crate) minutes: Duration,
 
-    /// What is drawn at random depends on this number alone; when exactly things happen does not
+    /// Seed of all random choices; the exact times still differ
     #[arg(long, value_name = "S")]
     pub(crate) seed: Option<u64>,
 
-    /// How many processes take locks; on memory, threads
+    /// Number of processes that take locks; on memory, threads
     #[arg(long, value_name = "P", default_value_t = 4, value_parser = value_parser!(u32).range(2..=64))]
     pub(crate) processes: u32,
 
-    /// How long one hold may be handed on inside of a process; with 0s each grant is one of the store's
+    /// Maximum time that a hold is handed on within a process; with 0s the store gives each grant
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = humantime::parse_duration)]
     pub(crate) hand_off: Duration,
 
@@ -58,26 +59,27 @@ pub(crate) struct Arguments {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Instead of all that, what fencing tokens are for: 1,000 updates by holders that are stopped between
-    /// reading and writing, of a register that looks at tokens and of one that does not
+    /// Instead, show the use of fencing tokens: 1,000 updates of a register that checks tokens and
+    /// of a register that does not, by holders that are stopped between reading and writing
     #[arg(long, conflicts_with = "minutes")]
     pub(crate) control: bool,
 
-    /// Keep the records of all processes in this directory; they are also kept when a promise was broken
+    /// Keep the records of all processes in this directory; they are also kept if a promise was
+    /// broken
     #[arg(long, value_name = "DIRECTORY")]
     pub(crate) records: Option<PathBuf>,
 
-    /// Be a worker of the example that listens at this address
+    /// Run as a worker of the example that listens at this address
     #[arg(long, hide = true, value_name = "ADDRESS", requires = "instance")]
     serve: Option<SocketAddr>,
 
-    /// Which worker to be
+    /// Number of the worker to run
     #[arg(long, hide = true, value_name = "N", requires = "serve")]
     instance: Option<u32>,
 }
 
 impl Arguments {
-    /// Which worker this process is to be, and where the example listens that started it.
+    /// Returns the number of the worker to run, and the address of the example that started it.
     pub(crate) fn serves(&self) -> Option<(u32, SocketAddr)> {
         self.instance.zip(self.serve)
     }

@@ -1,17 +1,17 @@
-//! Draws, all from one seed.
+//! Random draws, all from one seed.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use fastrand::Rng;
 
-/// Random numbers for one purpose, the same for the same seed.
+/// Returns random numbers for one purpose, the same for the same seed.
 pub(crate) fn draws(seed: u64, purpose: impl Hash) -> Rng {
     let mut hasher = DefaultHasher::new();
     (seed, purpose).hash(&mut hasher);
     Rng::with_seed(hasher.finish())
 }
 
-/// Things of which each is drawn as often as any other.
+/// A bag of items, each of which is drawn as often as any other.
 #[derive(Debug)]
 pub(crate) struct Bag<T> {
     all: Vec<T>,
@@ -24,7 +24,7 @@ impl<T: Copy> Bag<T> {
         Self { all, left }
     }
 
-    /// `None` only when there are none.
+    /// Draws an item; `None` only if the bag never had any.
     pub(crate) fn draw(&mut self, rng: &mut Rng) -> Option<T> {
         if self.left.is_empty() {
             self.left.clone_from(&self.all);

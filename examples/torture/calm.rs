@@ -1,10 +1,10 @@
-//! When nothing is done to anybody, so that it shows whether all goes on as it should.
+//! Calm periods without faults, which show whether the workers recover.
 
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-/// How long things break, and how long they are left alone then.
+/// Durations of a period with faults, and of the calm after it.
 const TROUBLE: Duration = Duration::from_secs(14);
 const CALM: Duration = Duration::from_secs(6);
 
@@ -22,12 +22,13 @@ impl Times {
         Self { began, end }
     }
 
-    /// When nothing is done any more.
+    /// Returns the end of the last period.
     pub(crate) fn end(&self) -> Instant {
         self.end
     }
 
-    /// Waits until there is time for a fault that takes so long; `false` when there is none any more.
+    /// Waits until a fault of this length fits into the period; returns false if none fits any
+    /// more.
     pub(crate) async fn time_for(&self, fault: Duration) -> bool {
         let now = Instant::now();
         let turn = TROUBLE + CALM;

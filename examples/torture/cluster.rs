@@ -1,4 +1,4 @@
-//! What is done to a store of several members.
+//! Faults of a store with several members.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
@@ -11,10 +11,10 @@ use tokio::time::Instant;
 
 use crate::torments::Torment;
 
-/// How long a cluster may take until it serves again.
+/// Maximum time until a cluster serves again.
 const READY_LIMIT: Duration = Duration::from_secs(60);
 
-/// One of several servers that are one store.
+/// A server that is a member of a store.
 trait Member {
     fn leads(&self) -> bool;
     fn freeze(&self);
@@ -75,7 +75,7 @@ pub(crate) fn etcd(
 ) -> Effect {
     if torment == Torment::Delete {
         let mut deleting = cluster.control_command();
-        // A cluster without a leader does not do it, which is no news.
+        // A cluster without a leader refuses, which is expected.
         let _unanswered = deleting.args(["del", "torture/", "--prefix"]).output();
         return Effect::Removal;
     }
@@ -122,8 +122,7 @@ fn harm<M: Member>(members: &[M], torment: Torment, duration: Duration, member: 
     stopped.iter().for_each(|&member| members[member].thaw());
 }
 
-/// Deletes the nodes of some holds and claims: whatever stands there at one moment, every second of them. What
-/// does not work is no news.
+/// Deletes every second node of all holds and claims that exist at one moment. Ignores errors.
 fn delete_some_nodes(ensemble: &ZooKeeperServer) {
     let mut command = ensemble.control_command();
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -146,12 +145,12 @@ fn delete_some_nodes(ensemble: &ZooKeeperServer) {
             }
         }
     }
-    // It does what it was told, and ends where nobody tells it anything more.
+    // The command line performs all commands, and ends at the end of its input.
     drop(asking);
     let _status = line_by_line.wait();
 }
 
-/// A cluster that has not come to itself after that long is left to those who wait for it.
+/// Waits for a cluster, at most for [`READY_LIMIT`]; after that, the workers have to wait for it.
 fn wait_until(is_ready: impl Fn() -> bool) {
     let end = Instant::now() + READY_LIMIT;
     while !is_ready() && Instant::now() < end {

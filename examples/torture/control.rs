@@ -1,4 +1,4 @@
-//! What fencing tokens are for: holders that are stopped in the middle of an update, and wake up too late.
+//! Shows the use of fencing tokens: holders are stopped during an update, and wake up too late.
 
 use std::time::Duration;
 
@@ -14,23 +14,23 @@ use crate::stage::problem::Problem;
 use crate::stage::run_instances;
 use crate::worker::Worker;
 
-/// As short as the store can give, from here on.
+/// The least ttl; a store may have a longer minimum.
 const TTL: Duration = Duration::from_millis(500);
 
-/// How many updates there are at least, and how many times somebody is stopped.
+/// Minimum numbers of updates, and of stops of a holder.
 const UPDATES: u64 = 1000;
 const STOPS: u32 = 12;
 
-/// No store takes nearly as long.
+/// Time limit, far more than any store takes.
 const LIMIT: Duration = Duration::from_secs(180);
 
-/// What became of the updates.
+/// The outcome of the updates.
 #[derive(Debug, Serialize)]
 pub(crate) struct Control {
     pub(crate) stops: u32,
-    /// Of a register that believes everybody.
+    /// Updates of a register that does not check tokens.
     pub(crate) plain: Updates,
-    /// Of one that refuses whoever was overtaken.
+    /// Updates of a register that refuses a holder with an outdated token.
     pub(crate) fenced: Updates,
 }
 

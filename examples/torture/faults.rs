@@ -1,4 +1,4 @@
-//! What is done to the workers, one thing after the other, each as often as any other.
+//! The faults of the workers, in sequence; each kind is drawn as often as any other.
 
 use std::time::Duration;
 
@@ -12,29 +12,29 @@ use crate::proxies::{Mishap, Way};
 use crate::stage::problem::Problem;
 use crate::workers::Workers;
 
-/// How long somebody is left alone between two faults, in milliseconds.
+/// Pause between two faults, in milliseconds.
 const PAUSE: std::ops::Range<u64> = 20..300;
 
-/// What is done to a worker.
+/// A fault of a worker.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
-    /// On its way to the store.
+    /// A fault of the connection to the store.
     OnTheWay(Mishap),
     Stop,
     Kill,
 }
 
-/// Does things to some of the workers, until the end.
+/// A sequence of faults for some of the workers.
 pub(crate) struct Lane<'a> {
     pub(crate) times: Times,
     pub(crate) workers: &'a Workers,
-    /// Those of this lane.
+    /// The workers of this lane.
     pub(crate) numbers: Vec<u32>,
-    /// The way of each worker to the store, where something stands in between.
+    /// The proxies of each worker; empty if the store allows no proxies.
     pub(crate) ways: &'a [Way],
     pub(crate) recorder: &'a Recorder,
     pub(crate) ttl: Duration,
-    /// Whether a lock ends with the connection on which it was taken.
+    /// True if a lock ends with the connection that took it.
     pub(crate) connections_are_locks: bool,
 }
 
@@ -47,7 +47,7 @@ impl Lane<'_> {
         let mut bag = Bag::new(faults.collect());
         while let Some(fault) = bag.draw(&mut rng) {
             let share = match fault {
-                // Long enough to lose locks, more often than not.
+                // Long enough to lose locks, in most cases.
                 Fault::Stop => 0.3 + 1.2 * rng.f64(),
                 Fault::OnTheWay(_) | Fault::Kill => 0.02 + 1.3 * rng.f64() * rng.f64(),
             };
@@ -82,7 +82,7 @@ impl Lane<'_> {
             sleep(duration).await;
             way.end();
         }
-        // A store that ties locks to connections frees them as soon as it sees one end, maybe before we do.
+        // A store that ties locks to connections may free them before the client notices the loss.
         let removes = self.connections_are_locks && mishap.ends_connections();
         let effect = if removes {
             Effect::Removal

@@ -1,4 +1,5 @@
-//! The side that stays the same whatever breaks: what the locks protect, and who is to do what.
+//! The part that no fault touches: the registers that the locks protect, and the orders to the
+//! workers.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,10 +14,10 @@ use crate::stage::Transport;
 use crate::stage::problem::Problem;
 use crate::workers::Workers;
 
-/// One run, as seen from the centre.
+/// One run, as seen by the headquarters.
 pub(crate) struct Headquarters {
     job: Job,
-    /// The way of each worker to the store, if it has one of its own.
+    /// The URL by which each worker reaches the store, if it differs from the store's own.
     urls: Vec<Option<String>>,
     pub(crate) workers: Arc<Workers>,
     registers: Mutex<Vec<Register>>,
@@ -37,17 +38,17 @@ impl Headquarters {
         }
     }
 
-    /// Tells everybody to ask for nothing more.
+    /// Orders all workers to request no more locks, and to end.
     pub(crate) fn end(&self) {
         self.is_over.send_replace(true);
     }
 
-    /// How many locks were granted, as far as it was told.
+    /// Returns the number of grants that the workers have reported.
     pub(crate) fn granted(&self) -> u64 {
         self.granted.load(Ordering::Relaxed)
     }
 
-    /// What became of the updates without a look at tokens, and with one.
+    /// Returns the updates of the registers without a check of tokens, and with it.
     pub(crate) fn updates(&self) -> (Updates, Updates) {
         let sum = |sum: Updates, one: Updates| Updates {
             updates: sum.updates + one.updates,
@@ -62,7 +63,7 @@ impl Headquarters {
         )
     }
 
-    /// How often two holders were at a register together; see [`Register::collisions`].
+    /// Returns how often two holders were at a register at once; see [`Register::collisions`].
     pub(crate) fn collisions(&self, is_excused: impl Fn(Instant) -> bool) -> usize {
         let registers = self.registers();
         let collisions = registers.iter().map(|one| one.collisions(&is_excused));
@@ -81,13 +82,13 @@ impl Headquarters {
         self.job.clone().by(url).in_life(life)
     }
 
-    /// Waits until there is something for this worker.
+    /// Waits for the next order to this worker.
     async fn order(&self, worker: u32) -> Order {
         let mut is_over = self.is_over.subscribe();
         tokio::select! {
             biased;
             order = self.workers.next_order(worker) => order,
-            // It fails only when the sender is gone, and the sender is ours.
+            // The wait fails only after the sender is dropped, and `self` owns the sender.
             () = async { drop(is_over.wait_for(|over| *over).await) } => Order::End,
         }
     }

@@ -1,5 +1,7 @@
-//! Torture for locks: processes take them in every way there is, while everything breaks that can, and each
-//! writes down what it saw. Afterwards that is checked: no two holders, tokens that grow, nobody left behind.
+//! Torture for locks: processes take them in every supported way, under all kinds of faults.
+//!
+//! Each process records what happens to its locks. The records are checked at the end: no two
+//! holders at once, growing tokens, no stuck waiter.
 //!
 //! ```text
 //! cargo run --release --example torture
@@ -7,12 +9,12 @@
 //! cargo run --release --features etcd --example torture -- --lock etcd:// --server --minutes 10
 //! ```
 //!
-//! On a store of yours it only ever harms itself: its own connections, by proxies in between, and its own
-//! processes. With `--server` it starts one for itself, and torments that, too.
+//! It never harms the store at `--lock`, but only its own connections, through proxies, and its own
+//! processes. With `--server` it starts a private store, and torments that, too.
 //!
-//! Where to start reading: `turn` is what a worker does with a lock, `faults` what is done to it, `run` puts
-//! both together. `registers` is what must come out right: it knows of no lock. What the records prove is told
-//! in `lock_testkit::history`.
+//! Where to start reading: `turn` is the work of a worker with a lock, `faults` are the faults of
+//! the workers, `run` combines both. `registers` holds the protected data, and knows of no lock.
+//! `lock_testkit::history` documents the checks of the records.
 
 mod arguments;
 mod bag;
@@ -60,8 +62,10 @@ async fn main() -> ExitCode {
     })
 }
 
-/// A panic in a task or thread of the library breaks a promise, too, and nobody else would tell of it. Who has
-/// servers to stop, works without the library.
+/// Ends the process at the first panic.
+///
+/// Why: a panic in a task or thread of the library breaks a promise, and would go unnoticed. A
+/// process that has private servers to stop does not use the library.
 fn end_with_the_first_panic() {
     let tell = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {

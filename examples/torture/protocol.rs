@@ -1,4 +1,4 @@
-//! What the workers ask of the headquarters, and what they are told.
+//! The calls of the workers to the headquarters, and its replies.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,17 +12,17 @@ use crate::stage::problem::Problem;
 /// A call of a worker.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Call {
-    /// What is there to do for this worker, which is the process with this id?
+    /// Asks for the job of this worker, whose process has this id.
     Apply { worker: u32, process: u32 },
-    /// What is to be done besides? LastReply when there is something.
+    /// Asks for the next order; answered once there is an order.
     Orders { worker: u32 },
-    /// What is in this register?
+    /// Reads this register.
     Read { holder: Holder, register: usize },
-    /// One more than what was read.
+    /// Writes the value that was read, plus one.
     Write { holder: Holder, register: usize },
-    /// The lock was still held after all that.
+    /// Confirms that the lock was still held after the write.
     Confirm { holder: Holder, register: usize },
-    /// So many locks were granted since the last time.
+    /// Reports the number of grants since the last report.
     Granted(u64),
 }
 
@@ -34,7 +34,7 @@ pub(crate) enum Reply {
     Done,
 }
 
-/// Who has a lock.
+/// The holder of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct Holder {
     pub(crate) worker: u32,
@@ -42,41 +42,41 @@ pub(crate) struct Holder {
     pub(crate) token: u64,
 }
 
-/// What a worker is told besides its job.
+/// An order to a worker, in addition to its job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Order {
-    /// Do nothing at all for so long. Only for workers that are threads: processes are stopped.
+    /// Block the thread for this long. Worker processes are stopped by a signal instead.
     Stand(Duration),
-    /// Crash. Only for workers that are threads, likewise.
+    /// Crash. Worker processes are killed by a signal instead.
     Crash,
-    /// Ask for nothing more, and end.
+    /// Request no more locks, and end.
     End,
 }
 
-/// What a worker has to do.
+/// The job of a worker, and the settings for it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Job {
     pub(crate) life: u32,
     pub(crate) seed: u64,
     store: LockStore,
-    /// The way to the store through the worker's own proxies, if there are any.
+    /// The URL through the worker's own proxies, if there are any.
     url: Option<String>,
-    /// What all keys begin with.
+    /// The prefix of all keys.
     pub(crate) keys: String,
     pub(crate) ttl: Duration,
-    /// How long one hold may be handed on inside of a process.
+    /// Maximum time that a hold is handed on within a process.
     hand_off: Duration,
-    /// Where the records go.
+    /// The directory of the records.
     pub(crate) records: PathBuf,
     pub(crate) work: Work,
 }
 
-/// What kind of work it is.
+/// The kind of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Work {
-    /// Everything there is.
+    /// All kinds of locks.
     All,
-    /// Updates of registers only, by holders that pay no attention to their locks.
+    /// Only updates of registers, by holders that ignore the loss of their locks.
     Careless,
 }
 
@@ -89,7 +89,7 @@ impl Job {
         records: PathBuf,
         work: Work,
     ) -> Self {
-        // No other run, here or elsewhere on the same store, has these keys.
+        // No other run on the same store has these keys.
         let keys = format!(
             "torture/{:016x}-{:x}",
             fastrand::u64(..),
@@ -108,17 +108,17 @@ impl Job {
         }
     }
 
-    /// The same by another way.
+    /// Returns the job with another URL of the store.
     pub(crate) fn by(self, url: Option<String>) -> Self {
         Self { url, ..self }
     }
 
-    /// The same for another life of a worker.
+    /// Returns the job for another life of a worker.
     pub(crate) fn in_life(self, life: u32) -> Self {
         Self { life, ..self }
     }
 
-    /// What polylock is configured with.
+    /// Returns the configuration for polylock.
     pub(crate) fn configuration(&self) -> Result<Config, Problem> {
         let mut config = self.store.configuration()?;
         if let Some(url) = &self.url {
@@ -128,7 +128,7 @@ impl Job {
         Ok(config)
     }
 
-    /// The name of a worker in its present life.
+    /// Returns the name of a worker in its present life.
     pub(crate) fn name(&self, worker: u32) -> String {
         name(worker, self.life)
     }

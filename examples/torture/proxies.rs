@@ -1,4 +1,4 @@
-//! What stands between a worker and the store.
+//! The proxies between a worker and the store.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use fastrand::Rng;
 use lock_testkit::faults::{Connections, Proxy};
 use lock_testkit::location::{servers, with_servers};
 
-/// How many bytes pass at most before a connection is cut in the middle.
+/// Range of the number of bytes that pass before a connection is cut in the middle of a message.
 const BYTES: std::ops::Range<usize> = 1..300;
 
 /// One proxy in front of each server of the store, for one worker.
@@ -16,26 +16,26 @@ pub(crate) struct Way {
     proxies: Vec<Proxy>,
 }
 
-/// What can happen on the way to the store.
+/// A fault of the connections to the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mishap {
-    /// Everything takes longer.
+    /// All data is delayed.
     Delay,
-    /// Nothing arrives for a while, and then all of it.
+    /// No data arrives for a while, and then all of it.
     Stall,
-    /// Nothing arrives, ever.
+    /// No data arrives any more.
     Lose,
     /// Connections are closed in order.
     Cut,
     /// A connection is closed in the middle of a message.
     CutMidway,
-    /// Connections are closed as by a host that knows nothing of them.
+    /// Connections are reset, as by a host that does not know them.
     Reset,
-    /// One way of the connections is closed, the other is not.
+    /// One direction of the connections is closed, the other stays open.
     HalfClose,
-    /// The store does what it was asked for and the answer is lost with the connection.
+    /// The store performs the request, and the answer is lost with the connection.
     SwallowReply,
-    /// The same, and from then on nothing arrives.
+    /// The store performs the request, the answer is lost, and no data arrives any more.
     SwallowReplySilently,
 }
 
@@ -66,19 +66,20 @@ impl Mishap {
         }
     }
 
-    /// Whether a connection ends by it, at once or in the end.
+    /// Returns true if the fault ends a connection, at once or later.
     pub(crate) fn ends_connections(self) -> bool {
         !matches!(self, Self::Delay | Self::Stall)
     }
 
-    /// Whether it goes on until it is ended.
+    /// Returns true if the fault lasts until it is ended.
     pub(crate) fn lasts(self) -> bool {
         !matches!(self, Self::Cut | Self::Reset | Self::HalfClose)
     }
 }
 
 impl Way {
-    /// A way to the store at `url`; `None` where nothing can stand in between.
+    /// Creates the proxies for the store at `url`; `None` if its servers cannot be replaced by
+    /// proxies.
     pub(crate) fn to(url: &str) -> Option<Self> {
         let proxies: Vec<Proxy> = servers(url)?
             .into_iter()
@@ -92,7 +93,7 @@ impl Way {
         Some(Self { url, proxies })
     }
 
-    /// Begins on all of the way, or on that to one of the servers.
+    /// Begins a fault on the connections to all servers, or to one of them.
     pub(crate) fn begin(&self, mishap: Mishap, rng: &mut Rng) {
         let one = rng.usize(0..self.proxies.len());
         let all = rng.bool();
@@ -109,7 +110,7 @@ impl Way {
         }
     }
 
-    /// Everything passes again.
+    /// Ends the fault: all data passes again.
     pub(crate) fn end(&self) {
         self.proxies.iter().for_each(|proxy| proxy.all().pass());
     }

@@ -1,5 +1,6 @@
-//! What the locks protect, kept by somebody who knows of no lock: counters whose every update is a read and a
-//! write.
+//! The data that the locks protect: counters whose every update is a read and a write.
+//!
+//! The registers know of no lock.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,21 +9,21 @@ use tokio::time::Instant;
 
 use crate::protocol::Holder;
 
-/// How many there are.
+/// Number of registers.
 pub(crate) const REGISTERS: usize = 4;
 
-/// A counter that is kept twice: once as it is, and once with a look at the tokens.
+/// A counter that is kept twice: without and with a check of the tokens.
 #[derive(Debug, Default)]
 pub(crate) struct Register {
     plain: Plain,
     fenced: Fenced,
 }
 
-/// What became of updates.
+/// The outcome of updates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Updates {
     pub(crate) updates: u64,
-    /// Of those, updates that others have overwritten unseen.
+    /// The part of the updates that a holder has overwritten without having read them.
     pub(crate) lost: u64,
 }
 
@@ -37,7 +38,7 @@ impl Register {
         self.fenced.write(holder);
     }
 
-    /// The holder still said that it held the lock when its write was answered.
+    /// Notes that the holder still held the lock when its write was answered.
     pub(crate) fn confirm(&mut self, holder: Holder) {
         self.plain.confirmed.insert(holder);
     }
@@ -52,8 +53,10 @@ impl Register {
         Updates { updates, lost }
     }
 
-    /// How often two holders who had the lock all the time, as they said, were at it together, except as long
-    /// after a moment at which the store forgot its locks as is `excused`.
+    /// Returns how often two holders updated the register at once, although both confirmed their
+    /// locks.
+    ///
+    /// `is_excused` is true for moments soon after the store forgot its locks.
     pub(crate) fn collisions(&self, is_excused: impl Fn(Instant) -> bool) -> usize {
         let confirmed = |holder: &Holder| self.plain.confirmed.contains(holder);
         let collisions = self.plain.collisions.iter();
@@ -64,14 +67,14 @@ impl Register {
     }
 }
 
-/// A counter that believes everybody.
+/// A counter that does not check tokens.
 #[derive(Debug, Default)]
 struct Plain {
     value: u64,
     writes: u64,
-    /// What was read, and after how many writes.
+    /// The value that each holder read, and the number of writes before.
     reads: HashMap<Holder, (u64, usize)>,
-    /// Who wrote, and when.
+    /// The holder and the time of each write.
     log: Vec<(Holder, Instant)>,
     collisions: Vec<(Holder, Holder, Instant)>,
     confirmed: HashSet<Holder>,
@@ -104,7 +107,7 @@ impl Plain {
     }
 }
 
-/// A counter that refuses whoever has a lower token than somebody else had.
+/// A counter that refuses a holder with a lower token than an earlier caller had.
 #[derive(Debug, Default)]
 struct Fenced {
     value: u64,
@@ -114,7 +117,8 @@ struct Fenced {
 }
 
 impl Fenced {
-    /// A read shows the token, too: what was read by somebody who was overtaken must never be written.
+    /// Reads the value, and raises the highest token: an overtaken holder must never write what it
+    /// read.
     fn read(&mut self, holder: Holder) {
         if holder.token >= self.highest {
             self.highest = holder.token;

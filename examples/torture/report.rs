@@ -1,4 +1,4 @@
-//! The report: a table for people, JSON for programs, an exit status for scripts.
+//! Prints the report: a table, or JSON for programs; and determines the exit status.
 
 use std::collections::BTreeMap;
 use std::io::{Write, stdout};
@@ -41,7 +41,7 @@ impl<'a> Report<'a> {
     }
 }
 
-/// Prints what came of a run, and whatever was wrong.
+/// Prints the outcome of a run, and all complaints.
 pub(crate) fn print(outcome: &Outcome, arguments: &Arguments) -> Result<ExitCode, Problem> {
     complain(outcome);
     let report = Report::of(outcome);
@@ -56,7 +56,7 @@ pub(crate) fn print(outcome: &Outcome, arguments: &Arguments) -> Result<ExitCode
     })
 }
 
-/// Says on stderr what was wrong, and where it can be looked at.
+/// Prints the violations and complaints on stderr, with the place of the records.
 fn complain(outcome: &Outcome) {
     const SHOWN: usize = 10;
 
@@ -124,8 +124,10 @@ fn print_table(report: &Report<'_>, outcome: &Outcome) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Prints what tokens are for. It fails when an update was lost in spite of them, and when none was lost
-/// without: then it has shown nothing.
+/// Prints the lost updates without and with tokens.
+///
+/// Returns failure if an update was lost despite tokens, or if none was lost without: then the run
+/// has shown nothing.
 pub(crate) fn print_control(control: &Control, arguments: &Arguments) -> Result<ExitCode, Problem> {
     let Control {
         stops,

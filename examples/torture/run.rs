@@ -1,4 +1,4 @@
-//! Workers, faults and records put together.
+//! Runs workers, faults and records together.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,27 +25,27 @@ use crate::torments;
 use crate::worker::Worker;
 use crate::workers::Workers;
 
-/// Short, so that faults matter.
+/// The ttl, short so that faults have consequences.
 const TTL: Duration = Duration::from_secs(2);
 
-/// How long everybody goes on after the last fault.
+/// Time for which the workers continue after the last fault.
 const CALM: Duration = Duration::from_secs(1);
 
-/// How long the last locks may take, besides several times the ttl: whoever waits is to be served.
+/// Time limit for the last locks, besides several ttls: each waiter is to be served.
 const END_LIMIT: Duration = Duration::from_secs(15);
 
-/// How many pictures are drawn at most.
+/// Maximum number of pictures.
 const PICTURES: usize = 10;
 
-/// What came of a run.
+/// The outcome of a run.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) seed: u64,
     pub(crate) verdict: Verdict,
-    /// What else was wrong, for people.
+    /// Other problems, as text.
     pub(crate) complaints: Vec<String>,
     pub(crate) fenced: Updates,
-    /// Where the records and pictures are, if they were kept.
+    /// The directory of the records and pictures, if they were kept.
     pub(crate) kept: Option<PathBuf>,
 }
 
@@ -56,7 +56,7 @@ impl Outcome {
 }
 
 pub(crate) async fn run(arguments: &Arguments) -> Result<Outcome, Problem> {
-    // Numbers that any reader of JSON can hold.
+    // Any reader of JSON can represent numbers below 2^53.
     let seed = arguments.seed.unwrap_or_else(|| fastrand::u64(..1 << 53));
     let site = Site::new(arguments, seed, Work::All, TTL).await?;
     let stalls = site.recorder.watch_stalls();
@@ -73,7 +73,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<Outcome, Problem> {
     }
     let excuse = 2 * site.ttl;
     let is_excused = |at: Instant| {
-        // Where locks end with their connections they are removed all the time.
+        // Where locks end with their connections, a removal may happen at any time.
         if site.connections_are_locks {
             return true;
         }
@@ -115,7 +115,7 @@ fn draw(history: &History, verdict: &Verdict, directory: &Path) -> Result<(), Pr
     Ok(())
 }
 
-/// Where the records of a run are.
+/// The directory of a run's records.
 #[derive(Debug)]
 enum Records {
     Passing(TempDir),
@@ -152,7 +152,7 @@ impl Records {
     }
 }
 
-/// Everything that a run needs, before it begins.
+/// The parts of a run, prepared before it begins.
 pub(crate) struct Site {
     pub(crate) capabilities: Capabilities,
     pub(crate) ttl: Duration,
@@ -165,16 +165,16 @@ pub(crate) struct Site {
     server: Option<Arc<Server>>,
 }
 
-/// How a run came to its end.
+/// The end of a run.
 struct Ended {
-    /// Whether every worker did in time.
+    /// True if every worker ended in time.
     all: bool,
-    /// When the store may have forgotten locks.
+    /// The moments at which the store may have forgotten locks.
     removals: Vec<Instant>,
 }
 
 impl Site {
-    /// With a ttl as long as this, or as short as the store can give.
+    /// Prepares a run with this ttl, or with the store's minimum if that is longer.
     pub(crate) async fn new(
         arguments: &Arguments,
         seed: u64,
@@ -208,7 +208,7 @@ impl Site {
         let asked = job(ttl).by(given.clone()).configuration()?;
         let capabilities = polylock::connect(asked).await?.capabilities();
         let ttl = ttl.max(*capabilities.ttl.start());
-        // Several stores have several ways, and nothing stands in them.
+        // A configuration of several stores has several URLs, and no proxies are put before them.
         let ways = (0..arguments.processes).map_while(|_| match config.locks.is_empty() {
             true => Way::to(&url),
             false => None,
@@ -253,7 +253,7 @@ impl Site {
             removals = self.torment(times, workers, seed) => removals?,
         };
         self.headquarters.end();
-        // Some ask for twice the ttl.
+        // Some requests have twice the ttl.
         let limit = END_LIMIT + 10 * self.ttl;
         let all = match timeout(limit, running).await {
             Ok(ended) => ended.map(|()| true)?,
@@ -262,7 +262,7 @@ impl Site {
         Ok(Ended { all, removals })
     }
 
-    /// Does everything that is to be done to workers and servers, until some time after the last fault.
+    /// Torments workers and servers, and returns some time after the last fault.
     async fn torment(
         &self,
         times: Times,
@@ -300,7 +300,7 @@ impl Site {
         Ok(removals)
     }
 
-    /// Shows how far it is, until the last fault.
+    /// Shows the progress until the last fault.
     async fn show(&self, times: Times) -> Result<(), Problem> {
         let left = times.end() - Instant::now();
         let seconds = left.as_secs();

@@ -1,15 +1,16 @@
-//! A store of our own, which may be tormented.
+//! A private store, which may be tormented.
 
 use lock_testkit::servers::{EtcdCluster, RedisServer, SqlServer, SqlVendor, ZooKeeperServer};
 
 use crate::stage::locks::scheme;
 use crate::stage::problem::Problem;
 
-/// How many members of etcd and ZooKeeper there are.
+/// Number of members of etcd and ZooKeeper.
 pub(crate) const MEMBERS: usize = 3;
 
-/// What a member of etcd that is killed again and again has to read each time before it serves is kept short:
-/// the log behind the last snapshot, and the past of the keys.
+/// Settings that shorten the log behind the last snapshot and the history of the keys.
+///
+/// Why: a member of etcd that is killed again and again has to read both before it serves.
 const ETCD: [&str; 6] = [
     "--snapshot-count",
     "5000",
@@ -19,20 +20,20 @@ const ETCD: [&str; 6] = [
     "10000",
 ];
 
-/// A server, or several that are one store.
+/// A server, or the servers of one store.
 #[derive(Debug)]
 pub(crate) enum Server {
     Redis(RedisServer),
-    /// With a lease for each lock.
+    /// MySQL or MariaDB, with a lease for each lock.
     SqlLeases(SqlServer),
-    /// With an open transaction for each lock.
+    /// MySQL or MariaDB, with an open transaction for each lock.
     SqlRows(SqlServer),
     Etcd(EtcdCluster),
     ZooKeeper(ZooKeeperServer),
 }
 
 impl Server {
-    /// Starts one of the kind that `url` names; the URL of it, with the settings of `url`.
+    /// Starts a server of the kind that `url` names; returns its URL with the settings of `url`.
     pub(crate) async fn start(url: &str) -> Result<(Self, String), Problem> {
         let kind = scheme(url);
         let rows = url.contains("hold=row");
@@ -52,7 +53,7 @@ impl Server {
         if let Some(package) = missing {
             return Err(format!("its server is not installed: Debian has {package}").into());
         }
-        // It blocks for the time that it takes, and panics when something is wrong with the installation.
+        // The start blocks, and panics if the installation is broken.
         let starting = tokio::task::spawn_blocking(move || match kind.as_str() {
             "redis" => Self::Redis(RedisServer::start_with_settable_clock::<&str>(&[])),
             "mysql" => {

@@ -1,4 +1,4 @@
-//! What is done to a server of our own.
+//! The faults of a private server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,35 +15,36 @@ use crate::cluster::{etcd, zookeeper};
 use crate::server::{MEMBERS, Server};
 use crate::stage::problem::Problem;
 
-/// By how much a clock is set back. The store goes on for longer than that before anything else is done to it,
-/// since nothing is promised of tokens where its clock is set back and its memory is lost.
+/// Time by which a clock is set back. The next fault comes later than that.
+///
+/// Why: tokens need not grow if a store's clock is set back and its memory is lost.
 const BACK: Duration = Duration::from_secs(1);
 
-/// How long the store is left alone between two torments, in milliseconds.
+/// Pause between two faults of the store, in milliseconds.
 const PAUSE: std::ops::Range<u64> = 300..1200;
 
-/// What can be done.
+/// A fault of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Torment {
-    /// It is stopped where it stands, and goes on.
+    /// The server is stopped, and continues later.
     Stop,
-    /// It is killed and started anew.
+    /// The server is killed and restarted.
     Kill,
     ClockAhead,
     ClockBack,
-    /// Everything is deleted that it has.
+    /// All data of the server is deleted.
     Flush,
-    /// The locks that are on it are deleted, or some of them.
+    /// All or some of the locks on the server are deleted.
     Delete,
-    /// It has no room left, and drops what it likes.
+    /// The server has no memory left, and evicts keys.
     Evict,
-    /// It ends its connections.
+    /// The server closes its connections.
     KillClients,
     StopLeader,
     KillLeader,
     StopMember,
     KillMember,
-    /// Most members are stopped.
+    /// A majority of the members is stopped.
     LoseQuorum,
 }
 
@@ -90,8 +91,7 @@ impl Torment {
     }
 }
 
-/// Does one thing after the other to the server, until the end. Returns when the store may have forgotten
-/// locks.
+/// Torments the server until the end of the run. Returns when the store may have forgotten locks.
 pub(crate) async fn run(
     server: Arc<Server>,
     times: Times,
@@ -182,13 +182,13 @@ fn redis(server: &RedisServer, torment: Torment, duration: Duration, ahead: i64)
     }
 }
 
-/// Nothing where the server is too busy to answer.
+/// Sends a command; `None` if the server is too busy to answer.
 fn told(server: &RedisServer, command: &[&str]) -> Option<Reply> {
     server.client().command(command).ok()
 }
 
 fn sql(server: &SqlServer, torment: Torment, duration: Duration, ahead: i64, rows: bool) -> Effect {
-    // A lease stands on the disk; a row lock is gone with its connection.
+    // A lease is on the disk; a row lock ends with its connection.
     let ends_connections = if rows { Effect::Removal } else { Effect::None };
     match torment {
         Torment::Stop => {
@@ -214,7 +214,7 @@ fn sql(server: &SqlServer, torment: Torment, duration: Duration, ahead: i64, row
         }
         Torment::Delete => {
             let wait = "set session innodb_lock_wait_timeout = 2";
-            // Somebody else's lock on a row is no reason to give up the rest.
+            // A row that another client has locked does not keep the rest from being deleted.
             for table in ["locks", "locks_holders"] {
                 let _busy = server.try_execute(&format!("{wait}; delete from {table}"));
             }
@@ -224,7 +224,7 @@ fn sql(server: &SqlServer, torment: Torment, duration: Duration, ahead: i64, row
             let others = "select id from information_schema.processlist \
                           where user = 'root' and id <> connection_id()";
             for id in server.try_execute(others).unwrap_or_default().lines() {
-                // It may have gone by itself.
+                // The connection may be gone already.
                 let _gone = server.try_execute(&format!("kill {id}"));
             }
             ends_connections

@@ -1,4 +1,4 @@
-//! What a worker does with a lock.
+//! The work of a worker with a lock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,24 +15,24 @@ use crate::stage::Transport;
 use crate::stage::problem::Problem;
 use crate::wish::{Ending, Patience, Wish};
 
-/// How long a task rests between two locks at most, in microseconds.
+/// Maximum pause of a task between two locks, in microseconds.
 const REST: u64 = 8_000;
 
-/// How long it rests when the store does not answer, in milliseconds.
+/// Pause of a task after a request that was not granted, in milliseconds.
 const REST_UNANSWERED: std::ops::Range<u64> = 5..60;
 
-/// What a task is after.
+/// The kind of locks that a task takes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kind {
-    /// Many locks for moments.
+    /// Many locks, held for moments.
     Busy,
-    /// One lock for long, for which there is a line.
+    /// One lock, held for long, with a long queue.
     Slow,
-    /// Some lock for very long.
+    /// Some lock, held for very long.
     Steady,
 }
 
-/// What all tasks of a worker share.
+/// The state that all tasks of a worker share.
 pub(crate) struct Shift {
     pub(crate) worker: u32,
     pub(crate) job: Job,
@@ -40,13 +40,13 @@ pub(crate) struct Shift {
     pub(crate) recorder: Recorder,
     pub(crate) headquarters: Arc<dyn Transport<Call, Reply>>,
     pub(crate) granted: AtomicU64,
-    /// Whether what is held is to stay as it is.
+    /// True after a crash, when holds have to stay as they are.
     pub(crate) has_crashed: AtomicBool,
-    /// Whether nothing more is to be asked for.
+    /// True once the tasks may request no more locks.
     pub(crate) is_over: watch::Sender<bool>,
 }
 
-/// A lock that is held over a crash: of a thread that crashes everything is dropped, but nothing given back.
+/// A guard that a crash does not release, although the crash of a thread drops its tasks.
 struct Kept<'a> {
     guard: Option<RecordedGuard>,
     has_crashed: &'a AtomicBool,
@@ -61,7 +61,7 @@ impl Drop for Kept<'_> {
 }
 
 impl Shift {
-    /// Takes one lock after the other until it is over.
+    /// Takes one lock after the other until the end of the run.
     pub(crate) async fn work(self: Arc<Self>, mut rng: Rng, kind: Kind) -> Result<(), Problem> {
         let capabilities = self.locks.capabilities();
         while !*self.is_over.borrow() {
@@ -93,7 +93,7 @@ impl Shift {
         Ok(())
     }
 
-    /// `None` when it was not granted, for whatever reason that passes.
+    /// Acquires a lock; `None` after a refusal or a temporary error.
     async fn acquire(&self, wish: &Wish) -> Result<Option<RecordedGuard>, Problem> {
         let request = wish.request(&self.job.keys)?;
         let acquiring = self.recorder.acquire(&*self.locks, request);
@@ -123,7 +123,7 @@ impl Shift {
         };
         self.tell(Call::Read { holder, register }).await?;
         if self.job.work == Work::Careless {
-            // Whoever is stopped right before the write looks at its lock no more.
+            // A holder that is stopped right before the write does not check its lock again.
             sleep(wish.hold).await;
             return self.tell(Call::Write { holder, register }).await;
         }
@@ -146,7 +146,7 @@ impl Shift {
 
 async fn give_back(guard: RecordedGuard, ending: Ending) {
     match ending {
-        // What it says, the store does in any case.
+        // The store releases the lock, whatever the answer is.
         Ending::Released => drop(guard.release().await),
         Ending::Dropped => drop(guard),
         Ending::Abandoned => {

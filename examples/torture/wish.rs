@@ -1,4 +1,4 @@
-//! What a worker wants next, drawn at random.
+//! The next request of a worker, drawn at random.
 
 use std::time::Duration;
 
@@ -8,16 +8,16 @@ use polylock::{Capabilities, LockRequest};
 use crate::registers::REGISTERS;
 use crate::stage::problem::Problem;
 
-/// Keys that many want, those that few want, and one that is held for long by everybody.
+/// Numbers of keys: two kinds with many waiters, a kind with few, and a kind that is held for long.
 const SHELVES: usize = 2;
 const PERMITS: usize = 1;
 const WARM: usize = 8;
 const STEADY: usize = 6;
 
-/// How many permits of a key there are.
+/// Number of permits of a key.
 const PERMITS_OF: u32 = 3;
 
-/// A lock, how it is asked for, and what comes then.
+/// A lock, the request for it, and the use of it.
 #[derive(Debug)]
 pub(crate) struct Wish {
     key: String,
@@ -26,7 +26,7 @@ pub(crate) struct Wish {
     pub(crate) patience: Patience,
     pub(crate) hold: Duration,
     pub(crate) ending: Ending,
-    /// Which register is updated meanwhile.
+    /// The register to update while the lock is held.
     pub(crate) register: Option<usize>,
 }
 
@@ -37,29 +37,29 @@ enum Kind {
     Permit,
 }
 
-/// For how long somebody asks.
+/// The wait of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Patience {
     None,
     Within(Duration),
     Endless,
-    /// Asks without an end, and goes away after so long.
+    /// The request waits for ever, and its future is dropped after this time.
     Cancelled(Duration),
 }
 
-/// How a lock is given back.
+/// The way in which a lock is given back.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Ending {
-    /// Waits for the answer of the store.
+    /// The task releases the guard, and waits for the store's answer.
     Released,
-    /// Only drops the guard.
+    /// The task drops the guard.
     Dropped,
-    /// Asks for the release and does not wait for it.
+    /// The task begins the release, and drops its future.
     Abandoned,
 }
 
 impl Wish {
-    /// What the store can do is asked for.
+    /// Draws a lock of a kind that the store supports.
     pub(crate) fn draw(rng: &mut Rng, capabilities: &Capabilities, ttl: Duration) -> Self {
         let hold = hold(rng, ttl);
         let wish = |key: String, mode, register| Self {
@@ -102,7 +102,8 @@ impl Wish {
                 None,
             ),
         };
-        // Those who hold a key together, and whoever waits for all of them, have leases that end apart.
+        // The holders that share a key, and the waiter behind them, have leases that end at
+        // different times.
         if wish.register.is_none() {
             wish.ttl = ttl * rng.u32(2..=4) / 2;
         }
@@ -115,7 +116,7 @@ impl Wish {
         wish
     }
 
-    /// One that is held for long by everybody, so that there is a long line for it.
+    /// Draws a request for the key that is always held for long, so that its queue is long.
     pub(crate) fn slow(rng: &mut Rng, ttl: Duration) -> Self {
         Self {
             key: "slow".to_owned(),
@@ -131,7 +132,7 @@ impl Wish {
         }
     }
 
-    /// One that is held for as long as several renewals, so that faults find somebody who holds.
+    /// Draws a lock that is held for several renewals, so that faults strike while it is held.
     pub(crate) fn steady(rng: &mut Rng, ttl: Duration) -> Self {
         Self {
             key: format!("steady/{}", rng.usize(0..STEADY)),
@@ -144,7 +145,7 @@ impl Wish {
         }
     }
 
-    /// An update of a register, for as long as it takes.
+    /// Draws an update of a register, held only as long as that takes.
     pub(crate) fn update(rng: &mut Rng, ttl: Duration) -> Self {
         let register = rng.usize(0..REGISTERS);
         Self {
@@ -176,7 +177,7 @@ impl Wish {
     }
 }
 
-/// Mostly moments, sometimes long enough for a renewal, rarely for several.
+/// Draws a hold: mostly moments, sometimes long enough for a renewal, rarely for several.
 fn hold(rng: &mut Rng, ttl: Duration) -> Duration {
     match rng.u32(0..200) {
         0..180 => Duration::from_micros(rng.u64(0..4000)),

@@ -18,16 +18,16 @@ use crate::stage::problem::Problem;
 use crate::stage::{Instance, Transport};
 use crate::turn::{Kind, Shift};
 
-/// How many tasks of a worker take locks.
+/// Number of tasks of a worker that take locks.
 const TASKS: usize = 9;
 
-/// How long a worker may take to reach a store that is being tormented.
+/// Maximum time to connect to a store that is being tormented.
 const CONNECT_LIMIT: Duration = Duration::from_secs(60);
 
-/// How long the last locks may take to be given back.
+/// Maximum time to release the last locks.
 const GOODBYE: Duration = Duration::from_secs(5);
 
-/// How often it is told how many locks were granted.
+/// Interval at which the number of grants is reported.
 const TELL: Duration = Duration::from_millis(250);
 
 type Headquarters = Arc<dyn Transport<Call, Reply>>;
@@ -75,7 +75,7 @@ async fn serve(worker: u32, headquarters: Headquarters, crash: &Crash) -> Result
         has_crashed: AtomicBool::new(false),
         is_over,
     });
-    // They go with the runtime, also when this future crashes, which then goes nowhere.
+    // A crash forgets this future and with it the set, so the tasks end with the runtime.
     let mut tasks = JoinSet::new();
     for task in 0..TASKS {
         let purpose = ("task", worker, shift.job.life, task);
@@ -91,12 +91,12 @@ async fn serve(worker: u32, headquarters: Headquarters, crash: &Crash) -> Result
         failed = obey(&shift, crash) => failed?,
         failed = tell(&shift) => failed?,
     }
-    // What was only dropped is given back in the background; a store that is gone is no news here.
+    // Dropped guards release in the background. The store may be gone, which is expected.
     let _unconfirmed = shift.locks.shutdown(GOODBYE).await;
     Ok(())
 }
 
-/// Waits until all tasks have ended, or one with a problem.
+/// Waits until all tasks have ended, or one task has failed.
 async fn all(tasks: &mut JoinSet<Result<(), Problem>>) -> Result<(), Problem> {
     while let Some(ended) = tasks.join_next().await {
         ended??;
@@ -104,7 +104,7 @@ async fn all(tasks: &mut JoinSet<Result<(), Problem>>) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Does what it is told, until the end of the worker.
+/// Obeys the orders of the headquarters until the end of the worker.
 async fn obey(shift: &Shift, crash: &Crash) -> Result<(), Problem> {
     let worker = shift.worker;
     loop {
@@ -124,7 +124,7 @@ async fn obey(shift: &Shift, crash: &Crash) -> Result<(), Problem> {
     }
 }
 
-/// Tells now and then how many locks were granted.
+/// Reports the number of grants at intervals.
 async fn tell(shift: &Shift) -> Result<(), Problem> {
     let mut ticks = interval(TELL);
     loop {
@@ -134,7 +134,7 @@ async fn tell(shift: &Shift) -> Result<(), Problem> {
     }
 }
 
-/// Also while the store is being tormented.
+/// Connects to the store, retrying while it is being tormented.
 async fn connect(job: &Job) -> Result<Arc<dyn DistributedLock>, Problem> {
     let connecting = async {
         loop {

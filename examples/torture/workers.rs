@@ -1,4 +1,4 @@
-//! The workers as the headquarters sees them: who lives, and how to stop and kill them.
+//! The headquarters' view of the workers: their lives, and how to stop and kill them.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -28,7 +28,7 @@ struct Worker {
 #[derive(Default)]
 struct State {
     lives: u32,
-    /// The process of the present life; none between two.
+    /// The process of the present life; `None` between two lives.
     process: Option<u32>,
     orders: VecDeque<Order>,
 }
@@ -42,7 +42,7 @@ impl Workers {
         }
     }
 
-    /// A worker begins a life; its number.
+    /// Notes that a worker begins a life; returns the number of the life.
     pub(crate) fn begins(&self, worker: u32, process: u32) -> u32 {
         let mut state = self.state(worker);
         state.process = Some(process);
@@ -51,13 +51,13 @@ impl Workers {
         state.lives - 1
     }
 
-    /// What a worker that lives is called.
+    /// Returns the name of a living worker.
     pub(crate) fn alive(&self, worker: u32) -> Option<String> {
         let state = self.state(worker);
         state.process.map(|_| name(worker, state.lives - 1))
     }
 
-    /// Stops a worker where it stands, for so long; `false` when it does not live.
+    /// Stops a worker for this long; returns false if it is not alive.
     pub(crate) async fn stop(&self, worker: u32, duration: Duration) -> Result<bool, Problem> {
         let Some(name) = self.alive(worker) else {
             return Ok(false);
@@ -76,7 +76,7 @@ impl Workers {
         Ok(true)
     }
 
-    /// Kills a worker, which is started again by whoever runs it; `false` when it does not live.
+    /// Kills a worker, which `run_instances` restarts; returns false if it is not alive.
     pub(crate) fn kill(&self, worker: u32) -> Result<bool, Problem> {
         let Some(name) = self.alive(worker) else {
             return Ok(false);
@@ -86,7 +86,7 @@ impl Workers {
             self.recorder.death(&name);
             self.signal(worker, Signal::KILL)?;
         } else {
-            // It notes its death itself, as soon as it gets to it.
+            // The worker records its death itself when it obeys the order.
             self.order(worker, Order::Crash);
         }
         self.state(worker).process = None;
@@ -95,7 +95,7 @@ impl Workers {
         Ok(true)
     }
 
-    /// Waits for what a worker is told next.
+    /// Waits for the next order to a worker.
     pub(crate) async fn next_order(&self, worker: u32) -> Order {
         loop {
             let ordered = self.all[worker as usize].ordered.notified();

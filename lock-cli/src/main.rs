@@ -39,7 +39,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Bench(bench::Arguments),
-    /// Be a process of a bench that another one has started.
+    /// Run as a process that another bench has started.
     #[command(hide = true)]
     BenchWorker,
 }
@@ -53,7 +53,7 @@ async fn main() -> ExitCode {
     done.unwrap_or_else(|problem| complain(&problem))
 }
 
-/// Says what went wrong: with the usage, where the command line is to blame.
+/// Prints the error, with the usage if the command line is wrong.
 fn complain(problem: &Problem) -> ExitCode {
     let text = problem::in_full(&**problem);
     let is_usage = problem

@@ -1,4 +1,4 @@
-//! etcd.
+//! Connects `etcd://` URLs to the etcd backend.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Stores inside the process.
+//! Connects `memory://` URLs to stores inside the process.
 
 use std::sync::Arc;
 

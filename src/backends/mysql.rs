@@ -1,4 +1,4 @@
-//! MySQL and MariaDB.
+//! Connects `mysql://` URLs to the backend of MySQL and MariaDB.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Redis and Valkey.
+//! Connects `redis://` URLs to the backend of Redis and Valkey.
 
 use std::sync::Arc;
 

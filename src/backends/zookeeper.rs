@@ -1,4 +1,4 @@
-//! ZooKeeper.
+//! Connects `zookeeper://` URLs to the ZooKeeper backend.
 
 use std::sync::Arc;
 

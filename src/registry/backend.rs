@@ -62,7 +62,7 @@ impl Backend {
         self
     }
 
-    /// Adds settings by name, whose values are text; others are rejected.
+    /// Adds settings by name. Their values are text; unknown settings are rejected.
     #[must_use]
     pub fn with_settings(mut self, names: impl IntoIterator<Item: Into<String>>) -> Self {
         self.settings.extend(names.into_iter().map(Into::into));

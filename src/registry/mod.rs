@@ -13,7 +13,7 @@ use crate::fields::Field;
 use crate::registry::backend::Backend;
 use crate::routes::Routed;
 
-/// The backends that URLs can name: those of this crate, and those that a program registers.
+/// The backends that URLs can name: backends of this crate, and backends that a program registers.
 ///
 /// A registered backend can be used wherever a URL can: alone, in `[locks.*]` with `[routes]`, or
 /// in the environment. Its own settings are in the URL's query, or in the table `settings` next to

@@ -134,11 +134,11 @@ mod mysql {
     lock_testkit::conformance!(new_store);
 }
 
-/// No other process is told how to connect.
+/// False: the kit's child processes cannot connect through the facade.
 #[cfg(feature = "mysql")]
 const REACHED_BY_OTHERS: bool = false;
 
-/// What the store of the MySQL backend's own tests connects by.
+/// Connects a client for the store of the MySQL backend's own tests, through the facade.
 #[cfg(feature = "mysql")]
 async fn connect(
     plain: polylock::mysql::MySqlConfig,

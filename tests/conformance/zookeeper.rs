@@ -1,4 +1,4 @@
-//! ZooKeeper.
+//! The contract on ZooKeeper, with the store of the backend's own tests.
 
 #[path = "../../lock-zookeeper/tests/conformance/permissions.rs"]
 mod permissions;
@@ -25,10 +25,10 @@ async fn new_store(case: Case) -> ZooKeeperStore {
     ZooKeeperStore::for_case(case, Place::One)
 }
 
-/// No other process is told how to connect.
+/// False: the kit's child processes cannot connect through the facade.
 const REACHED_BY_OTHERS: bool = false;
 
-/// What the store of the backend's own tests connects by.
+/// Connects a client for the store of the backend's own tests, through the facade.
 async fn connect(plain: ZooKeeperConfig) -> Arc<dyn DistributedLock> {
     let url = format!("zookeeper://{}{}", plain.servers, plain.chroot);
     lock_testkit::connected(|| polylock::connect(url.clone())).await

@@ -1,5 +1,6 @@
-//! A process that waits: this test program once more, told what to do by its environment and by
-//! lines on its standard input.
+//! A process with waiters: another run of this test program.
+//!
+//! Its environment and the lines on its standard input are its orders.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
@@ -12,21 +13,22 @@ use crate::waiting::{Crowd, Kind};
 
 const PART: &str = "LOCK_CROWD_PART";
 
-/// What a line with an answer begins with, among what the test harness prints.
+/// The mark of an answer, among the output of the test harness.
 const ANSWER: &str = "answer ";
 
-/// How long a crowd may take to have its turns.
+/// Time limit for the turns of a crowd.
 pub(crate) const LIMIT: Duration = Duration::from_secs(240);
 
-/// Another process with waiters. It is killed when it is dropped.
+/// Another process with waiters. Dropping this value kills it.
 pub(crate) struct Child {
     process: std::process::Child,
     said: BufReader<std::process::ChildStdout>,
 }
 
 impl Child {
-    /// Starts `many` waiters of `kind` on the store at `url`; an empty `url`: tasks that wait for
-    /// nothing but a wake-up.
+    /// Starts `many` waiters of `kind` on the store at `url`.
+    ///
+    /// If `url` is empty, it starts tasks that only wait for a wake-up.
     pub(crate) fn start(url: &str, kind: Kind, many: usize) -> Self {
         let part = json!({ "url": url, "kind": kind.name(), "many": many });
         let program = std::env::current_exe().expect("a running program has a path");
@@ -71,7 +73,7 @@ impl Drop for Child {
     }
 }
 
-/// The part of the child; does nothing in a program that was not started as one.
+/// The child's work; does nothing in a program that was not started as a child.
 #[test]
 fn part() {
     let Ok(part) = std::env::var(PART) else {
@@ -98,7 +100,8 @@ async fn wait(part: &Value) {
         return;
     }
     let locks = polylock::connect(url).await.expect("the store is there");
-    // What the first acquisition sets up is no waiter's.
+    // The memory of the first acquisition, which sets up the client, must not count for the
+    // waiters.
     let first = locks.acquire(crate::crowd::warm_up(kind)).await;
     let first = first.expect("the store answers").expect("a free key");
     first.release().await.expect("the store answers");

@@ -1,4 +1,4 @@
-//! A holder, the crowd that waits for it in another process, and what both cost the server.
+//! A holder, the crowd that waits for it in another process, and the cost of both for the server.
 
 use std::time::Duration;
 
@@ -11,19 +11,19 @@ use crate::report::Report;
 use crate::store::Crowded;
 use crate::waiting::{KEY, Kind};
 
-/// How long the server is watched while nothing changes.
+/// Time for which the server's requests are counted while nothing changes.
 const IDLE: Duration = Duration::from_secs(4);
 
-/// How long a crowd may take to become quiet.
+/// Maximum time until a crowd becomes quiet.
 const SETTLING: Duration = Duration::from_secs(120);
 
-/// The waiters from which on the memory that each takes can be told from everything else.
+/// Minimum number of waiters at which the memory of each can be told from all other memory.
 const MANY: usize = 5_000;
 
-/// The memory that a waiter may take beyond a task that waits for a wake-up.
+/// Maximum memory of a waiter, beyond that of a task that waits for a wake-up.
 const BYTES: i64 = 2_048;
 
-/// The request of a key that nobody else wants.
+/// Returns a request for a key that no other task wants.
 pub(crate) fn warm_up(kind: Kind) -> LockRequest {
     let mut request = kind.request();
     let key = format!("{KEY}/warm-up/{}", std::process::id());
@@ -37,7 +37,7 @@ fn size(variable: &str, default: usize) -> usize {
         .map_or(default, |text| text.parse().expect("a number"))
 }
 
-/// One process, whose waiters stand behind a holder in another one.
+/// Runs one process of waiters behind a holder in this process.
 pub(crate) fn one_process(start: fn() -> Crowded, kind: Kind, settings: &str) {
     let many = size("LOCK_CROWD", 200);
     let store = start();
@@ -51,7 +51,8 @@ pub(crate) fn one_process(start: fn() -> Crowded, kind: Kind, settings: &str) {
     let before = store.requests();
     let mut child = Child::start(&url, kind, many);
     child.answer();
-    // Where each waits on the store by itself, each looks now and then.
+    // Without hand-off each waiter polls the store from time to time, so the crowd never becomes
+    // quiet.
     let may_settle = if settings.is_empty() {
         SETTLING
     } else {
@@ -75,14 +76,14 @@ pub(crate) fn one_process(start: fn() -> Crowded, kind: Kind, settings: &str) {
     println!("{report}");
     check(&outcome, many, &report);
     if settings.is_empty() {
-        // The holder's client sends something, too.
+        // The holder's client sends requests, too.
         let limit = store.idle_limit + 5.0;
         assert!(idle <= limit, "{idle} requests a second: {report}");
         assert!(many < MANY || report.bytes <= BYTES, "{report}");
     }
 }
 
-/// Several processes with fifty waiters each.
+/// Runs several processes with fifty waiters each.
 pub(crate) fn many_processes(start: fn() -> Crowded) {
     const WAITERS: usize = 50;
     let processes = size("LOCK_CROWD_PROCESSES", 3);
@@ -126,7 +127,7 @@ fn runtime() -> tokio::runtime::Runtime {
         .expect("a runtime")
 }
 
-/// Holds the key so that nobody of `kind` gets in; `None` where the store has no such locks.
+/// Holds the key against waiters of `kind`; `None` if the store does not support that kind.
 async fn hold(url: &str, kind: Kind) -> Option<LockGuard> {
     let locks = polylock::connect(url).await.expect("the store is there");
     let can = locks.capabilities();
@@ -138,8 +139,9 @@ async fn hold(url: &str, kind: Kind) -> Option<LockGuard> {
     }
 }
 
-/// Waits until the server is sent no more than `quiet` requests a second, for `limit` at most, and
-/// returns how long that took and how many it then is.
+/// Waits until the server receives at most `quiet` requests a second, or until `limit`.
+///
+/// Returns the time that this took, and the rate at the end.
 async fn settle(store: &Crowded, quiet: f64, limit: Duration) -> (Duration, f64) {
     let begun = Clock::Boot.now();
     loop {
@@ -158,7 +160,7 @@ fn bytes(answer: &Value) -> i64 {
     answer["bytes"].as_i64().expect("a number")
 }
 
-/// Asserts that each waiter had its turn, alone, and that the child was not given up.
+/// Asserts that each waiter had its turn, alone, within the time limit.
 fn check(outcome: &Value, many: usize, report: &Report) {
     let shown = format!("{report}: {outcome}");
     for nothing in ["lost", "failed", "unfinished", "backwards", "together"] {

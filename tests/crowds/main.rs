@@ -1,9 +1,9 @@
-//! Crowds of waiters on one key, through the facade as users connect: nobody loses, nobody fails,
-//! and a crowd that waits costs its store next to nothing.
+//! Crowds of waiters on one key, through the facade.
 //!
-//! `LOCK_CROWD` sets how many wait (default: 200) and `LOCK_CROWD_PROCESSES` how many processes a
-//! crowd of processes has (default: 3); `scripts/crowds` runs the large sizes and prints what was
-//! measured.
+//! No hold is lost, no wait fails, and waiting costs the store next to nothing.
+//!
+//! `LOCK_CROWD` sets the number of waiters (default: 200), and `LOCK_CROWD_PROCESSES` the number of
+//! processes (default: 3). `scripts/crowds` runs the large sizes and prints the measurements.
 #![cfg(any(
     feature = "etcd",
     feature = "mysql",
@@ -17,7 +17,7 @@ mod report;
 mod store;
 mod waiting;
 
-/// Makes the tests of one store.
+/// Defines the tests of one store.
 macro_rules! crowds {
     ($store:ident, $start:expr) => {
         mod $store {

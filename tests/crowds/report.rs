@@ -1,4 +1,4 @@
-//! What a crowd came to, in a line.
+//! The measurements of a crowd, in one line.
 
 use std::fmt;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Servers of the kit with the defaults that real ones have, and how many requests they were sent.
+//! Servers of the kit with their usual defaults, and their counters of requests.
 
 #[cfg(feature = "etcd")]
 use lock_testkit::servers::EtcdCluster;
@@ -13,13 +13,13 @@ use lock_testkit::servers::{SqlServer, SqlVendor};
 pub(crate) struct Crowded {
     pub(crate) name: &'static str,
     pub(crate) url: String,
-    /// The requests a second that one client with waiters may send while nothing changes.
+    /// Maximum requests a second of one client with waiters while nothing changes.
     pub(crate) idle_limit: f64,
     requests: Box<dyn Fn() -> u64>,
 }
 
 impl Crowded {
-    /// Returns how many requests the server has received in its life.
+    /// Returns the number of requests that the server has ever received.
     pub(crate) fn requests(&self) -> u64 {
         (self.requests)()
     }
@@ -46,7 +46,7 @@ pub(crate) fn redis() -> Crowded {
             let mut client = server.client();
             let said = client.command(&["INFO", "commandstats"]);
             let said = said.expect("it is running").text().expect("text");
-            // A request is a script, or a command outside of any.
+            // A request is a script. The commands inside a script are no requests.
             let scripts = said.lines().filter(|line| line.starts_with("cmdstat_eval"));
             let calls = scripts.filter_map(|line| {
                 let (_, calls) = line.split_once("calls=")?;
@@ -78,7 +78,7 @@ fn mysql(name: &'static str, hold: &str, idle_limit: f64) -> Crowded {
         url,
         idle_limit,
         requests: Box::new(move || {
-            // The server lives as long as this does.
+            // The closure keeps the server running.
             let _running = &server;
             let said = session
                 .borrow_mut()

@@ -11,18 +11,18 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-/// The key that everybody wants.
+/// The key that all tasks want.
 pub(crate) const KEY: &str = "crowded";
 
-/// How long readers stay, so that they are there together.
+/// Duration of a shared hold, long enough for the holds of several readers to overlap.
 const READING: Duration = Duration::from_millis(50);
 
-/// Who waits for what.
+/// The kind of lock that the waiters want.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Exclusive,
     Shared,
-    /// The one permit that there is.
+    /// A permit of a key with one permit.
     Permit,
 }
 
@@ -51,7 +51,7 @@ impl Kind {
     }
 }
 
-/// What became of the waiters.
+/// The outcome of the waits.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     waiting: AtomicUsize,
@@ -65,14 +65,14 @@ pub(crate) struct Outcome {
     first_error: std::sync::Mutex<Option<String>>,
 }
 
-/// The waiters, and when they began.
+/// The tasks of the waiters.
 pub(crate) struct Crowd {
     outcome: Arc<Outcome>,
     tasks: JoinSet<()>,
 }
 
 impl Crowd {
-    /// Starts `many` tasks that wait as tasks do that need nothing but a wake-up.
+    /// Starts `many` tasks that only wait for a wake-up.
     pub(crate) async fn of_notified(many: usize) -> Self {
         let outcome = Arc::new(Outcome::default());
         let notify = Arc::new(Notify::new());
@@ -89,7 +89,7 @@ impl Crowd {
         crowd
     }
 
-    /// Starts `many` tasks that wait for the key, and returns when each of them has begun to.
+    /// Starts `many` tasks that wait for the key; returns once all of them have begun to wait.
     pub(crate) async fn of_waiters(
         locks: &Arc<dyn DistributedLock>,
         kind: Kind,
@@ -112,7 +112,7 @@ impl Crowd {
         }
     }
 
-    /// Waits until each waiter has had its turn, and tells what became of them.
+    /// Waits until each waiter has had its turn; returns the outcome.
     pub(crate) async fn finish(self, limit: Duration) -> Value {
         let ends = Instant::now() + limit;
         let mut tasks = self.tasks;

@@ -1,4 +1,4 @@
-//! The comparison measures what it shows, and its page stands alone.
+//! The comparison measures all its figures, and its page needs no other files.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::example;
 
-/// Measures the stores at `urls` quickly, and writes the page and its picture to `directory`.
+/// Measures the stores at `urls` quickly; writes the page and its picture to `directory`.
 fn compare(urls: &[&str], directory: &Path) -> (Value, String, String) {
     let [page, picture] = ["page.html", "picture.svg"].map(|name| directory.join(name));
     let [page_path, picture_path] = [&page, &picture].map(|file| file.to_str().expect("text"));
@@ -30,7 +30,7 @@ fn number(value: &Value, path: &str) -> f64 {
     number.unwrap_or_else(|| panic!("no number at {path}: {value}"))
 }
 
-/// What holds for every store, however slow the machine is.
+/// Asserts the bounds that hold for every store, however slow the machine is.
 fn assert_was_measured(store: &Value) {
     for times in [
         "/free/take",
@@ -53,7 +53,7 @@ fn assert_was_measured(store: &Value) {
 }
 
 fn assert_stands_alone(page: &str) {
-    // The only address is the name of the language that the charts are written in.
+    // The only address is the XML namespace of the charts.
     let addresses = page.replace("http://www.w3.org/2000/svg", "");
     for loading in ["http:", "https:", "src=", "href=", "url(", "@import"] {
         assert!(!addresses.contains(loading), "{loading} in {page}");

@@ -1,4 +1,4 @@
-//! The configurations in `examples/config`: the store is one line of a file, and nothing else changes.
+//! The configurations in `examples/config`: only one line of a file differs from store to store.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ fn configurations() -> Vec<(String, Config)> {
         .collect()
 }
 
-/// Runs both examples with the store that `url` leads to, by a file.
+/// Runs both examples on the store at `url`, which a file names.
 fn both_run_with(url: &str) {
     let directory = tempfile::tempdir().expect("a place for a file");
     let file = directory.path().join("locks.toml");

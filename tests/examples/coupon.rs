@@ -1,5 +1,6 @@
-//! The coupon example keeps its word: every flawed strategy fails in the way that it is known for,
-//! and polylock, which meets all their accidents, does not.
+//! The coupon example: every flawed strategy fails in its known way.
+//!
+//! polylock meets all the accidents, and does not fail.
 
 use std::process::Output;
 
@@ -50,7 +51,7 @@ impl Figures {
         ]
     }
 
-    /// Whether it failed in the way that its strategy is known for.
+    /// Returns true if the strategy failed in its known way.
     fn fails_as_known(&self) -> bool {
         match self.name.as_str() {
             "none" | "local-mutex" => self.oversold > 0 && self.lost_updates > 0,
@@ -84,7 +85,7 @@ fn report(output: &Output) -> Vec<Figures> {
     report.strategies
 }
 
-/// The whole comparison, as the documents tell it.
+/// Asserts the whole comparison, as the documents describe it.
 fn assert_only_polylock_is_clean(output: &Output) {
     let rows = report(output);
     let (polylock, flawed) = rows.split_last().expect("ten strategies");
@@ -96,7 +97,7 @@ fn assert_only_polylock_is_clean(output: &Output) {
     assert_eq!(polylock.name, "polylock");
     lock_testkit::assert_excluded!(polylock.errors() == [0; 4], "{polylock:?}");
     assert_eq!(polylock.sold, 50);
-    // The crash costs a ttl of one second, and the long work another one and a quarter.
+    // The crash costs a ttl of one second, and the long work a further ttl and a quarter.
     assert!(
         polylock.p99_ms > 2_000.0,
         "the accidents did not happen: {polylock:?}"
@@ -112,7 +113,7 @@ fn every_flawed_strategy_fails_as_known_and_polylock_does_not() {
     });
 }
 
-/// The same with separate processes on a real server: the URL is all that changes.
+/// The same strategies in separate processes on a real server: only the URL changes.
 #[cfg(feature = "redis")]
 #[test]
 fn on_redis_too() {
@@ -131,7 +132,7 @@ fn on_redis_too() {
     });
 }
 
-/// The flawed strategies have no Redis at other stores, so it is the lock that is looked at.
+/// Asserts that polylock is clean. The flawed strategies need Redis, so only polylock runs.
 #[cfg(any(feature = "etcd", feature = "mysql", feature = "zookeeper"))]
 fn assert_polylock_is_clean(url: &str) {
     let output = run(&["--json", "--lock", url, "--strategy", "polylock"]);
@@ -181,7 +182,7 @@ fn on_zookeeper_too() {
         let ensemble = ZooKeeperServer::start_three();
         let url = format!("zookeeper://{}/coupons", ensemble.address());
         assert_polylock_is_clean(&url);
-        // Those that do not lead hear of a release a little later.
+        // The followers learn of a release a little later than the leader.
         lock_testkit::eventually(Duration::from_secs(10), "no claim is left", async || {
             let left = |member: &ZooKeeperMember| member.figure("zk_ephemerals_count");
             ensemble

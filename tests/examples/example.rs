@@ -24,7 +24,7 @@ pub(crate) fn run(name: &str, arguments: &[&str]) -> Output {
         .expect("the example starts")
 }
 
-/// Asserts that wrong arguments are refused with status 2, and with words.
+/// Asserts that wrong arguments are rejected with status 2 and a message.
 pub(crate) fn assert_refuses(name: &str, arguments: &[&str]) {
     let output = run(name, arguments);
     assert_eq!(output.status.code(), Some(2), "{arguments:?}");
@@ -33,7 +33,7 @@ pub(crate) fn assert_refuses(name: &str, arguments: &[&str]) {
     assert!(output.stdout.is_empty());
 }
 
-/// Asserts that a store that cannot be had is an error with status 1, told by the example.
+/// Asserts that an unreachable store is an error with status 1.
 pub(crate) fn assert_misses_its_store(name: &str) {
     for url in ["carrier-pigeon://home", "redis://127.0.0.1:1"] {
         let output = run(name, &["--lock", url]);

@@ -1,4 +1,4 @@
-//! What the examples promise, with the programs that a reader runs.
+//! The promises of the examples, checked with the programs that a reader runs.
 
 mod compare;
 mod config;

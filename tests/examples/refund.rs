@@ -1,5 +1,7 @@
-//! The refund example: everything is paid exactly once with every mechanism on every store, although peers are
-//! killed in the middle of it.
+//! The refund example: each refund is paid exactly once, although peers are killed during their
+//! work.
+//!
+//! This holds with every mechanism on every store.
 
 use std::process::Output;
 
@@ -67,7 +69,8 @@ fn report(output: &Output) -> Vec<Figures> {
     report.mechanisms
 }
 
-/// Of 24 trades, three refunds each can be paid and the fourth cannot.
+/// Asserts that of the four refunds of each of 24 trades three were paid and the fourth was
+/// declined.
 fn assert_is_clean(row: &Figures, killed: u32) {
     lock_testkit::assert_excluded!(row.errors() == [0; 5], "{row:?}");
     assert_eq!((row.paid(), row.declined), (72, 24), "{row:?}");
@@ -79,7 +82,7 @@ fn assert_is_clean(row: &Figures, killed: u32) {
     }
 }
 
-/// The mechanisms that the store can do.
+/// Asserts that all mechanisms of the store are clean.
 fn assert_are_clean(url: &str, mechanisms: &[&str]) {
     let output = run(&["--json", "--lock", url]);
     assert!(output.status.success(), "{url}: {output:?}");
@@ -89,7 +92,7 @@ fn assert_are_clean(url: &str, mechanisms: &[&str]) {
     assert_eq!(names[1..], *mechanisms);
     for row in &rows[1..] {
         assert_is_clean(row, 3);
-        // The way to a server is there and back at least once; to memory there is none.
+        // A server costs at least one round trip; memory costs none.
         let expected = if url.starts_with("memory") {
             0.0..=0.0
         } else {

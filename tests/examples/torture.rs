@@ -1,5 +1,6 @@
-//! The torture example: nothing is broken on any store, its records tell what there was, and a store that lies
-//! would be caught.
+//! The torture example: no store breaks a promise, and the records show the faults.
+//!
+//! The checks would notice a broken store.
 
 use std::collections::BTreeMap;
 use std::process::Output;
@@ -37,7 +38,7 @@ struct Updates {
     lost: u64,
 }
 
-/// What happens to every worker, on whatever store.
+/// The faults of a worker that every store has.
 const TO_WORKERS: [&str; 2] = ["kill_worker", "stop_worker"];
 
 #[cfg(any(
@@ -62,7 +63,7 @@ fn run(arguments: &[&str]) -> Output {
     example::run("torture", &[&["--json"], arguments].concat())
 }
 
-/// Torments it for a while; nothing may break.
+/// Torments a store for a while, and asserts that no promise was broken.
 fn torment(arguments: &[&str]) -> Report {
     let output = run(arguments);
     lock_testkit::assert_excluded!(output.status.success(), "{arguments:?}: {output:?}");
@@ -78,7 +79,7 @@ fn torment(arguments: &[&str]) -> Report {
     report
 }
 
-/// The kinds of faults that struck a holder.
+/// Returns the kinds of faults that struck a holder.
 fn struck(report: &Report) -> Vec<&str> {
     let struck = report.faults.iter().filter(|(_, count)| **count > 0);
     struck.map(|(kind, _)| kind.as_str()).collect()
@@ -102,7 +103,7 @@ fn nor_where_holds_are_handed_on() {
     });
 }
 
-/// Also a server of its own; each kind of fault is drawn as often as any other.
+/// Torments a store and its private server; each kind of fault is drawn as often as any other.
 #[cfg(any(
     feature = "etcd",
     feature = "mysql",
@@ -111,13 +112,14 @@ fn nor_where_holds_are_handed_on() {
 ))]
 fn torment_server(store: &str, torments: &[&str]) {
     steady(async || {
-        // Which faults strike somebody who holds is chance, and in a short run it may be none of a server's.
+        // It is chance which faults strike a holder. In a short run, no fault of the server may
+        // strike any.
         let (mut has_missed, mut served) = (true, false);
         for _ in 0..3 {
             let report = torment(&["--server", "--lock", store, "--minutes", "0.25"]);
             let struck = struck(&report);
             let to_workers = TO_WORKERS.iter().chain(&ON_THE_WAY);
-            // A few of each kind, some of which may meet nobody who holds.
+            // Each kind comes a few times only, and may strike no holder.
             has_missed = to_workers.filter(|kind| !struck.contains(kind)).count() > 6;
             served = torments.iter().any(|kind| struck.contains(kind));
             if served && !has_missed {
@@ -208,7 +210,7 @@ fn nor_on_zookeeper() {
     );
 }
 
-/// A server that somebody else started is left alone.
+/// Without `--server`, the server is left alone.
 #[cfg(feature = "redis")]
 #[test]
 fn a_server_of_others_is_not_harmed() {
@@ -230,7 +232,7 @@ fn a_server_of_others_is_not_harmed() {
     });
 }
 
-/// Stopped holders overwrite what others have written, unless tokens are looked at.
+/// Asserts that stopped holders overwrite later updates, unless tokens are checked.
 fn assert_tokens_help(store: &str) {
     let output = run(&["--control", "--lock", store]);
     assert!(output.status.success(), "{output:?}");

@@ -1,4 +1,4 @@
-//! etcd.
+//! Secrets on etcd.
 
 use lock_testkit::servers::{Authority, EtcdCluster};
 use lock_testkit::steady;
@@ -8,7 +8,7 @@ use crate::keys::Keys;
 use crate::life::{Operator, live_through_everything};
 use crate::printed::{ENCODED, PASSWORD, Printed, WRONG};
 
-/// Lets `u` do everything, and nobody do anything without a password.
+/// Gives `u` all rights, and requires passwords of all clients.
 fn demand_passwords(cluster: &EtcdCluster) {
     add_user(cluster);
     cluster.enable_authentication();
@@ -19,11 +19,11 @@ fn add_user(cluster: &EtcdCluster) {
     cluster.control(&["user", "grant-role", "u", "root"]);
 }
 
-/// Ends all leases, and all that stands under them.
+/// Revokes all leases, with all keys under them.
 fn revoke_leases(cluster: &EtcdCluster) {
     let listed = cluster.control(&["lease", "list"]);
     for lease in listed.lines().skip(1) {
-        // It may have ended just now.
+        // The lease may have ended in the meantime.
         let revoking = cluster
             .control_command()
             .args(["lease", "revoke", lease])
@@ -32,7 +32,7 @@ fn revoke_leases(cluster: &EtcdCluster) {
     }
 }
 
-/// Urls that do not work, each for a reason of its own.
+/// Returns invalid URLs, each wrong in its own way.
 fn mistakes(port: u16) -> Vec<String> {
     let at = format!("127.0.0.1:{port}");
     let good = format!("etcd://u:{ENCODED}@{at}");
@@ -75,7 +75,7 @@ async fn make_every_mistake(printed: &Printed, port: u16) {
     }
 }
 
-/// Lives through everything; there is no cluster after that.
+/// Puts a client through all events; the cluster is gone afterwards.
 async fn live(printed: &Printed, url: &str, cluster: &EtcdCluster) {
     printed.show(&EtcdConfig::new(url));
     let server = cluster.first();
@@ -99,7 +99,7 @@ async fn live_over_tls(printed: &Printed) {
     let demanding = ["--client-cert-auth", "--trusted-ca-file", &ca];
     let cluster = EtcdCluster::start_with_tls(&authority, &demanding);
     add_user(&cluster);
-    // Without passwords on that server: a certificate names its user as well.
+    // The server has no passwords yet, since a certificate names a user, too.
     let keys = Keys::new(&authority, cluster.first().directory());
     cluster.enable_authentication();
     let url = cluster.url().replace("://", &format!("://u:{ENCODED}@"));

@@ -1,4 +1,4 @@
-//! A private key, and what can be wrong with the file that it is in.
+//! A private key, and the possible mistakes with its file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    /// A certificate of `authority`; the files that are spoilt lie in `directory`.
+    /// Issues a certificate of `authority`; writes the broken key files to `directory`.
     pub(crate) fn new(authority: &Authority, directory: &Path) -> Self {
         let own = authority.issue("DNS:client", 1);
         let key = fs::read_to_string(&own.key).expect("a key file");
@@ -31,12 +31,12 @@ impl Keys {
         }
     }
 
-    /// The url with certificate and key.
+    /// Returns the URL with certificate and key.
     pub(crate) fn shown_in(&self, url: &str) -> String {
         self.with_key(url, &self.own.key)
     }
 
-    /// The same, each time with something else that is wrong.
+    /// Returns the URL with a different mistake each time.
     pub(crate) fn mistakes(&self, url: &str) -> [String; 6] {
         [
             url.to_owned(),
@@ -44,7 +44,7 @@ impl Keys {
             self.with_key(url, &self.own.cert),
             self.with_key(url, &self.truncated),
             self.with_key(url, &self.garbled),
-            // The text itself, as people write it who have it in a variable.
+            // The text of the key instead of a path, as from an environment variable.
             self.with_key(url, Path::new(&percent_encoded(&self.key))),
         ]
     }
@@ -62,7 +62,7 @@ impl Keys {
     }
 }
 
-/// So that it can stand in a url.
+/// Encodes all bytes, so that the text can be part of a URL.
 fn percent_encoded(text: &str) -> String {
     text.bytes().map(|byte| format!("%{byte:02X}")).collect()
 }

@@ -1,23 +1,24 @@
-//! What a client lives through, with everything printed that it shows.
+//! The events in a client's life, with all output that they cause.
 
 use polylock::{Config, DistributedLockExt, LockRequest};
 
 use crate::printed::Printed;
 
-/// What is done to a client from outside.
+/// The operator's actions against a client.
 pub(crate) struct Operator<'a> {
-    /// Has the server stop where it stands, go on, and end.
+    /// These three stop the server, let it continue, and end it.
     pub(crate) freeze: &'a dyn Fn(),
     pub(crate) thaw: &'a dyn Fn(),
     pub(crate) kill: &'a dyn Fn(),
     /// Ends the connections of the client's user.
     pub(crate) cut_off: &'a dyn Fn(),
-    /// Each denies the user what it could do until then.
+    /// Each of them takes a right from the user.
     pub(crate) denials: &'a [&'a dyn Fn()],
 }
 
-/// Connects, reconnects, is cut off, is denied what it had, and sees the end of the server. The url
-/// has a short ttl.
+/// Connects, reconnects, loses its connections and its rights, and sees the end of the server.
+///
+/// The ttl in `url` has to be short.
 pub(crate) async fn live_through_everything(printed: &Printed, url: &str, operator: Operator<'_>) {
     let locks = polylock::connect(url).await.expect("the right password");
     printed.show(&Config::new(url));
@@ -33,7 +34,7 @@ pub(crate) async fn live_through_everything(printed: &Printed, url: &str, operat
     drop(locks.lock("other").await.expect("connected"));
     (operator.freeze)();
     printed.show_error(&locks.try_lock("other").await.expect_err("refused"));
-    // No renewal is answered until then, and that is logged.
+    // No renewal is answered until the loss, and the client logs that.
     printed.show(&guard.lost().await);
     (operator.thaw)();
     let guard = locks.lock("again").await.expect("connected");

@@ -1,4 +1,4 @@
-//! Nothing that is printed or logged gives a password or a private key away.
+//! No output and no log line contains a password or a private key.
 
 #![cfg(any(
     feature = "etcd",

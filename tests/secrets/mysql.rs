@@ -1,4 +1,4 @@
-//! MySQL and MariaDB.
+//! Secrets on MySQL and MariaDB.
 
 use lock_testkit::servers::{Authority, SqlServer, SqlVendor};
 use lock_testkit::steady;
@@ -14,16 +14,16 @@ fn add_user(server: &SqlServer, demand: &str) {
     ));
 }
 
-/// Ends the connections of the user from outside.
+/// Ends the connections of the user on the server.
 fn cut_off(server: &SqlServer) {
     let open = server.execute("select id from information_schema.processlist where user = 'u'");
     for id in open.lines() {
-        // It may have ended just now.
+        // The connection may have ended in the meantime.
         let _ended = server.try_execute(&format!("kill {id}"));
     }
 }
 
-/// Urls that do not work, each for a reason of its own.
+/// Returns invalid URLs, each wrong in its own way.
 fn mistakes(port: u16) -> Vec<String> {
     let at = format!("127.0.0.1:{port}");
     let good = format!("mysql://u:{ENCODED}@{at}/locks");
@@ -50,7 +50,7 @@ fn mistakes(port: u16) -> Vec<String> {
         format!("mysql://u:1/{WRONG}@{at}/locks"),
         format!("mysql://u:1#{WRONG}@{at}/locks"),
         format!("mysql://u:%ff{WRONG}@{at}/locks"),
-        // What a driver reads as the database of another server.
+        // The driver reads these as the database of another server.
         format!("mysql://{at}/{WRONG}@127.0.0.1/locks"),
         format!("mysql://root:@{at}/{WRONG}@127.0.0.1/locks"),
         format!("mysql://u:{ENCODED}@127.0.0.1:1/locks"),
@@ -72,7 +72,7 @@ async fn make_every_mistake(printed: &Printed, port: u16) {
     }
 }
 
-/// Lives through everything, after which the server is as before.
+/// Puts a client through all events; the server is as before afterwards.
 async fn live(printed: &Printed, url: &str, server: &SqlServer) {
     printed.show(&MySqlConfig::new(url));
     let deny = || {

@@ -1,4 +1,4 @@
-//! What is printed and logged, and what must not be in it.
+//! The output and the logs, and the secrets that they must not contain.
 
 use std::error::Error as StdError;
 use std::fmt::Debug;
@@ -7,20 +7,20 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use polylock::Config;
 
-/// Everything in it that has a meaning in a url, and a part that has none.
+/// A password with every sign that has a meaning in a URL, and a part without such signs.
 pub(crate) const PASSWORD: &str = "hush/7Gq@x?y#z%41:w";
 pub(crate) const ENCODED: &str = "hush%2F7Gq%40x%3Fy%23z%2541%3Aw";
 pub(crate) const WRONG: &str = "hush7Gq-wrong";
 
-/// No output has any of these.
+/// The parts of the passwords that no output may contain.
 const SECRETS: [&str; 4] = ["hush", "7Gq", "x?y", "x%3Fy"];
 
-/// All that is logged in this process, and all that its tests print.
+/// All logs of this process, and all values that its tests print.
 #[derive(Clone, Default)]
 pub(crate) struct Printed(Arc<Mutex<Vec<u8>>>);
 
 impl Printed {
-    /// The one of this process.
+    /// Returns the value of this process, which collects its logs.
     pub(crate) fn with_all_that_is_logged() -> &'static Self {
         static PRINTED: OnceLock<Printed> = OnceLock::new();
 
@@ -54,7 +54,7 @@ impl Printed {
         }
     }
 
-    /// Tries a url that does not work.
+    /// Tries an invalid URL.
     pub(crate) async fn show_refusal(&self, url: &str) {
         self.show(&Config::new(url));
         match polylock::connect(url).await {
@@ -76,7 +76,7 @@ impl Printed {
         }
     }
 
-    /// Without which nothing would be proved.
+    /// Asserts that the output has these parts: empty output would prove nothing.
     pub(crate) fn assert_has(&self, parts: &[&str]) {
         let text = self.text();
         for part in parts {

@@ -1,4 +1,4 @@
-//! Redis.
+//! Secrets on Redis.
 
 use lock_testkit::servers::{Authority, RedisServer};
 use lock_testkit::steady;
@@ -28,7 +28,7 @@ fn admin(server: &RedisServer) -> lock_testkit::servers::RespClient {
     admin
 }
 
-/// Urls that do not work, each for a reason of its own.
+/// Returns invalid URLs, each wrong in its own way.
 fn mistakes(port: u16) -> Vec<String> {
     let at = format!("127.0.0.1:{port}");
     [
@@ -56,7 +56,7 @@ fn mistakes(port: u16) -> Vec<String> {
     .to_vec()
 }
 
-/// Connection strings of other programs.
+/// Returns connection strings of other programs.
 fn foreign(port: u16) -> Vec<String> {
     let at = format!("127.0.0.1:{port}");
     [
@@ -79,14 +79,14 @@ async fn make_every_mistake(printed: &Printed, port: u16) {
         printed.show_refusal(&url).await;
         printed.show(&RedisConfig::new(&url));
         match RedisLock::connect(RedisConfig::new(&url)).await {
-            // Here a query means nothing.
+            // The backend itself ignores a query.
             Ok(locks) => printed.show(&locks),
             Err(error) => printed.show_error(&error),
         }
     }
 }
 
-/// Lives through everything; there is no server after that.
+/// Puts a client through all events; the server is gone afterwards.
 async fn live(printed: &Printed, url: &str, server: &RedisServer) {
     printed.show(&RedisConfig::new(url));
     let order = |words: &[&str]| {

@@ -1,4 +1,4 @@
-//! ZooKeeper.
+//! Secrets on ZooKeeper.
 
 use lock_testkit::servers::{Authority, ZooKeeperServer};
 use lock_testkit::steady;
@@ -13,7 +13,7 @@ use crate::keys::Keys;
 use crate::life::{Operator, live_through_everything};
 use crate::printed::{ENCODED, PASSWORD, Printed, WRONG};
 
-/// Whoever knows the user's password.
+/// Connects a client with the user's password.
 async fn operator(server: &ZooKeeperServer) -> Client {
     let client = Client::connect(&server.address()).await;
     let client = client.expect("the server runs");
@@ -23,7 +23,7 @@ async fn operator(server: &ZooKeeperServer) -> Client {
     client
 }
 
-/// Makes the node that the locks are below.
+/// Creates the chroot of the locks.
 async fn make_chroot(server: &ZooKeeperServer) {
     let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
     let operator = operator(server).await;
@@ -31,7 +31,7 @@ async fn make_chroot(server: &ZooKeeperServer) {
     made.expect("the server runs");
 }
 
-/// Takes all locks away, and the right to make others.
+/// Deletes all locks, and the right to create others.
 async fn deny(server: &ZooKeeperServer) {
     let operator = operator(server).await;
     let to_look = [Acl::new(Permission::READ, AuthId::anyone())];
@@ -42,20 +42,20 @@ async fn deny(server: &ZooKeeperServer) {
         let claims = operator.list_children(&node).await.unwrap_or_default();
         for claim in claims.iter().filter(|name| name.contains("-lock-")) {
             match operator.delete(&format!("{node}/{claim}"), None).await {
-                // Its session may have ended just now.
+                // The claim's session may have ended in the meantime.
                 Ok(()) | Err(ZooKeeperError::NoNode) => {}
                 Err(error) => panic!("{claim} stays: {error}"),
             }
         }
         match operator.set_acl(&node, &to_look, None).await {
-            // A lock that nobody holds goes by itself.
+            // The server removes a lock without claims.
             Ok(_) | Err(ZooKeeperError::NoNode) => {}
             Err(error) => panic!("{node} stays as it is: {error}"),
         }
     }
 }
 
-/// Urls that do not work, each for a reason of its own.
+/// Returns invalid URLs, each wrong in its own way.
 fn mistakes(port: u16) -> Vec<String> {
     let at = format!("127.0.0.1:{port}");
     let good = format!("zookeeper://u:{ENCODED}@{at}/locks");
@@ -105,7 +105,7 @@ async fn make_every_mistake(printed: &Printed, server: &ZooKeeperServer) {
     }
 }
 
-/// Lives through everything; there is no server after that.
+/// Puts a client through all events; the server is gone afterwards.
 async fn live(printed: &Printed, url: &str, server: &ZooKeeperServer) {
     make_chroot(server).await;
     let member = server.member(0);

@@ -1,9 +1,9 @@
-//! Files of a crate that need each other in a circle, by what they import.
+//! Finds circles of files in a crate, by their imports.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// The files of one crate by module path, and what each imports.
+/// The files of one crate by module path, with the imports of each.
 pub(crate) struct Imports(BTreeMap<String, BTreeSet<String>>);
 
 impl Imports {
@@ -33,7 +33,7 @@ impl Imports {
         )
     }
 
-    /// Finds the groups of files in which each needs each other, directly or over others.
+    /// Returns the groups of files that need each other, directly or through other files.
     pub(crate) fn circles(&self) -> Vec<Vec<&str>> {
         let reach: BTreeMap<&str, BTreeSet<&str>> = self
             .0
@@ -68,7 +68,7 @@ impl Imports {
     }
 }
 
-/// `hold/mod.rs` as `hold`, `hold/loss.rs` as `hold::loss`, and `lib.rs` as nothing.
+/// Converts a path to a module path: `hold/mod.rs` to `hold`, `lib.rs` to the empty path.
 fn module(path: &Path) -> String {
     let path = path.with_extension("");
     let mut names: Vec<_> = path
@@ -84,7 +84,7 @@ fn module(path: &Path) -> String {
     names.join("::")
 }
 
-/// The text without comments and unit tests.
+/// Returns the text without comments and unit tests.
 fn code(text: &str) -> String {
     let text = text
         .split("\n#[cfg(test)]\nmod ")
@@ -96,7 +96,7 @@ fn code(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// The paths of all `use` declarations, one by one.
+/// Returns the paths of all `use` declarations, one by one.
 fn uses(text: &str) -> Vec<String> {
     let declarations = text.split(';').filter_map(|statement| {
         let line = statement.trim_start().lines().last()?;
@@ -144,7 +144,7 @@ fn expand(tree: &str, prefix: &str) -> Vec<String> {
     paths
 }
 
-/// Paths that are written where they are used.
+/// Returns the paths that are written without a `use`.
 fn inline_paths(text: &str) -> Vec<String> {
     let is_path = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == ':';
     let words = text.split(|letter: char| !is_path(letter));
@@ -154,7 +154,7 @@ fn inline_paths(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// What each module exports from others, by its full path.
+/// Returns the items that each module exports from other modules, by their full paths.
 fn exports(modules: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let mut exports = BTreeMap::new();
     for (module, text) in modules {
@@ -183,7 +183,7 @@ fn join(module: &str, path: &str) -> String {
     }
 }
 
-/// The path from the root of the crate; `None` for one of another crate.
+/// Returns the path from the root of the crate; `None` for a path of another crate.
 fn absolute(module: &str, path: &str) -> Option<String> {
     if let Some(path) = path.strip_prefix("crate::") {
         return Some(path.to_owned());

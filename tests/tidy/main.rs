@@ -1,4 +1,4 @@
-//! The house rules that a machine can check.
+//! The rules of the style guide that a program can check.
 
 mod circles;
 
@@ -7,17 +7,17 @@ use std::path::{Path, PathBuf};
 
 use circles::Imports;
 
-/// Lines of code in a file, comments and blank lines left out.
+/// Maximum lines of code in a file, without comments and blank lines.
 const FILE_LINES_MAX: usize = 300;
 
-/// Lines in a function, from its name to its closing brace.
+/// Maximum lines of a function, from its name to its closing brace.
 const FUNCTION_LINES_MAX: usize = 70;
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Every Rust file of the workspace with its text; paths are relative to the root.
+/// Returns every Rust file of the workspace with its text; paths are relative to the root.
 fn rust_files() -> Vec<(PathBuf, String)> {
     let mut files = Vec::new();
     let mut directories = vec![root().to_owned()];
@@ -46,7 +46,7 @@ fn is_code(line: &str) -> bool {
     !line.is_empty() && !line.starts_with("//")
 }
 
-/// The files whose text `is_bad`, with what it says of them.
+/// Returns the complaints of `is_bad` about all files.
 fn offenders(is_bad: impl Fn(&Path, &str) -> Vec<String>) -> Vec<String> {
     let check = |(path, text): (PathBuf, String)| {
         let complaints = is_bad(&path, &text);
@@ -134,10 +134,10 @@ fn nothing_is_ignored_or_left_unfinished() {
     assert_none("finish it, or leave it out", &unfinished);
 }
 
-/// By what names a program gets at the clock that can be set.
+/// The names by which a program reads the clock that can be set.
 const WALL_CLOCKS: &[&str] = &["SystemTime", "Realtime", "Utc::now", "Local::now"];
 
-/// Shows a test that it has set the clock of a child.
+/// The file that tells a test that the clock of a child was set.
 const WALL_CLOCK_SHOWN: &str = "lock-testkit/src/processes/tell.rs";
 
 #[test]
@@ -173,7 +173,7 @@ fn backends_depend_on_core_and_core_on_no_backend() {
     }
 }
 
-/// What one backend calls `lock.rs`, every backend calls so.
+/// The backends use the same name for the same content.
 #[test]
 fn backends_have_the_same_files() {
     for backend in ["lock-redis", "lock-mysql", "lock-etcd", "lock-zookeeper"] {
@@ -195,7 +195,7 @@ fn backends_have_the_same_files() {
     }
 }
 
-/// Source files in one folder of core and backends, and of the other crates.
+/// Maximum source files in one folder of core and backends, and of the other crates.
 const FOLDER_FILES_MAX: usize = 15;
 const FOLDER_FILES_MAX_ELSEWHERE: usize = 20;
 
@@ -227,7 +227,7 @@ fn folders_are_small() {
     assert_none("a folder is one room", &large);
 }
 
-/// A type and one that it contains, each with methods that take the other.
+/// A type and a type that it contains, each with methods that take the other.
 const CIRCLES_ALLOWED: [&[&str]; 1] = [&["api::error", "api::key"]];
 
 #[test]

@@ -1,4 +1,4 @@
-//! `etcds://`.
+//! TLS on etcd: `etcds://`.
 
 use lock_testkit::servers::{Authority, EtcdCluster};
 use lock_testkit::steady;

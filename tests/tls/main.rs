@@ -31,8 +31,10 @@ fn assert_refused(error: &Error, kind: ErrorKind, part: &str) {
     assert!(error.to_string().contains(part), "{error}");
 }
 
-/// The server behind `url` demands a certificate of `authority`; `refused` is part of what those
-/// hear who have none.
+/// Connects by fields, by URL and without a certificate.
+///
+/// The server behind `url` demands a certificate of `authority`. `refused` is a part of the error
+/// of clients without one.
 async fn url_and_fields_name_the_same_certificates(
     url: &str,
     authority: &Authority,
@@ -65,7 +67,7 @@ async fn url_and_fields_name_the_same_certificates(
     assert_refused(&refusal(unknown).await, ErrorKind::Denied, refused);
 }
 
-/// The server behind `url` has a certificate of `authority`.
+/// Connects with two values of a setting. The server behind `url` has a certificate of `authority`.
 async fn fields_win_over_the_url(url: &str, authority: &Authority) {
     let config = Config {
         tls_ca: Some(authority.ca()),

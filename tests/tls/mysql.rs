@@ -1,4 +1,4 @@
-//! `mysqls://`, and `mysql://` with certificates.
+//! TLS on MySQL and MariaDB: `mysqls://`, and `mysql://` with certificates.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use polylock::{ErrorKind, connect};
 
 use crate::{assert_refused, refusal};
 
-/// A server whose certificate comes from `authority`, on which `u` has to show one as well.
+/// Starts a server with a certificate of `authority`; its user `u` has to show one, too.
 fn demanding_server(vendor: SqlVendor, authority: &Authority) -> SqlServer {
     let server = SqlServer::start_with_tls::<&str>(vendor, authority, &[]);
     server.execute("create user u require x509; grant all on locks.* to u");
@@ -42,7 +42,7 @@ fn a_server_of_another_authority_is_refused() {
             let with = |url: String, ca: &Path| format!("{url}?tls_ca={}", ca.display());
             let good = with(verified(&server), &authority.ca());
             assert!(connect(good).await.is_ok());
-            // A certificate turns the verification on for this scheme as well.
+            // A certificate turns the verification on for `mysql://`, too.
             let good = with(server.url(), &authority.ca());
             assert!(connect(good).await.is_ok());
             for wrong in [

@@ -1,4 +1,4 @@
-//! `rediss://`.
+//! TLS on Redis: `rediss://`.
 
 use lock_testkit::servers::{Authority, RedisServer};
 use lock_testkit::steady;

@@ -1,4 +1,4 @@
-//! `zookeepers://`.
+//! TLS on ZooKeeper: `zookeepers://`.
 
 use lock_testkit::servers::{Authority, ZooKeeperServer};
 use lock_testkit::steady;

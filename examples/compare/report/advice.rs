@@ -1,10 +1,10 @@
-//! What the figures mean for somebody who has to choose.
+//! Derives recommendations from the figures.
 
 use crate::contender::Kind;
 use crate::figures::{Comparison, Figures};
 use crate::report::metrics::short;
 
-/// A question, and the store that answers it best here.
+/// A question, and the store that answers it best.
 #[derive(Debug)]
 pub(crate) struct Advice {
     pub(crate) question: &'static str,
@@ -12,7 +12,7 @@ pub(crate) struct Advice {
     pub(crate) reasons: Vec<String>,
 }
 
-/// Questions that none of the stores can answer are left out.
+/// Returns the answers; leaves out questions that no store can answer.
 pub(crate) fn advice(comparison: &Comparison) -> Vec<Advice> {
     let candidates: Vec<&Figures> = comparison
         .stores
@@ -27,8 +27,9 @@ pub(crate) fn advice(comparison: &Comparison) -> Vec<Advice> {
     all.into_iter().flatten().collect()
 }
 
-/// What counts when everybody wants one lock is how often it changes hands between processes: within one it
-/// is handed on alike with every store.
+/// Recommends a store for one lock that all processes want.
+///
+/// The rate of grants between processes decides: hand-off within a process is alike on all stores.
 fn hot_coupon(candidates: &[&Figures]) -> Option<Advice> {
     let mut ranking = candidates.to_vec();
     let rate = |one: &Figures| one.hot_through_store.per_s;
@@ -63,7 +64,7 @@ fn hot_coupon(candidates: &[&Figures]) -> Option<Advice> {
     })
 }
 
-/// Nobody waits, so what counts is that no lock is forgotten, and how long a dead peer blocks its bank.
+/// Recommends a store for refunds: it must keep its tokens, and free the lock of a dead peer soon.
 fn refund(candidates: &[&Figures]) -> Option<Advice> {
     let keeping = candidates.iter().filter(|one| keeps_tokens(one.kind));
     let best = *keeping.min_by(by_recovery)?;
@@ -90,7 +91,7 @@ fn refund(candidates: &[&Figures]) -> Option<Advice> {
     })
 }
 
-/// The same with a queue on the servers, which nobody overtakes.
+/// Recommends a store for refunds in order: its servers keep a queue.
 fn refund_in_order(candidates: &[&Figures]) -> Option<Advice> {
     let queues = candidates.iter().filter(|one| one.fair);
     let best = *queues.min_by(by_recovery)?;
@@ -118,7 +119,7 @@ fn by_recovery(one: &&&Figures, other: &&&Figures) -> std::cmp::Ordering {
         .total_cmp(&other.recovery.median_ms())
 }
 
-/// Whether a restart of the server finds the tokens that it has given out.
+/// Returns true if a restarted server still knows the tokens that it gave out.
 fn keeps_tokens(kind: Kind) -> bool {
     match kind {
         Kind::Memory | Kind::Redis => false,

@@ -1,4 +1,4 @@
-//! One chart: a row for each store, on one axis with its unit.
+//! A chart: a row for each store, on one axis with its unit.
 
 use std::ops::Range;
 
@@ -17,14 +17,14 @@ pub(crate) const HEIGHT: u32 = 300;
 const FONT: &str = "sans-serif";
 const NAMES_WIDTH: u32 = 92;
 
-/// How much of the axis is left free, for what stands behind the last mark.
+/// The part of the axis that is left free for the text behind the last mark.
 const TEXT_SHARE: f64 = 0.44;
 
-/// What the axis counts.
+/// The content of a chart.
 #[derive(Debug)]
 pub(crate) struct Chart {
     pub(crate) title: String,
-    /// The unit, and what the marks mean.
+    /// The unit, and the meaning of the marks.
     pub(crate) axis: String,
     pub(crate) scale: Scale,
     pub(crate) rows: Vec<Row>,
@@ -32,27 +32,27 @@ pub(crate) struct Chart {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scale {
-    /// From zero on.
+    /// Linear, starting at zero.
     Linear,
-    /// Each step ten times the last one.
+    /// Logarithmic, with a tick for each power of ten.
     Tenfold,
 }
 
-/// One store.
+/// The row of one store.
 #[derive(Debug)]
 pub(crate) struct Row {
     pub(crate) name: String,
     pub(crate) color: RGBColor,
     pub(crate) mark: Mark,
-    /// The figures, and of how many samples they are.
+    /// The figures, and the number of their samples.
     pub(crate) text: String,
 }
 
 #[derive(Debug)]
 pub(crate) enum Mark {
-    /// From zero to a value.
+    /// A bar from zero to a value.
     Bar(f64),
-    /// A filled dot and a hollow one, with a line between.
+    /// A filled dot and a hollow dot, with a line between.
     Range(f64, f64),
     /// A dot for each value.
     Dots(Vec<f64>),
@@ -68,7 +68,7 @@ impl Mark {
     }
 }
 
-/// From values to places on the axis.
+/// A map from values to places on the axis.
 struct Axis {
     scale: Scale,
     from: f64,
@@ -125,7 +125,7 @@ impl Axis {
         if value >= 1000.0 {
             return grouped(value.round());
         }
-        // Without what the arithmetic adds in the last digits.
+        // Cuts off the rounding error of the arithmetic.
         let rounded = format!("{value:.4}");
         rounded
             .trim_end_matches('0')
@@ -134,7 +134,7 @@ impl Axis {
     }
 }
 
-/// An axis with a tick at just these places.
+/// An axis with ticks at the given places only.
 struct Ticked {
     places: RangedCoordf64,
     ticks: Vec<f64>,
@@ -164,7 +164,7 @@ impl Ranged for Ticked {
     }
 }
 
-/// 1, 2 or 5 times a power of ten, not less than `step`.
+/// Returns 1, 2 or 5 times a power of ten, at least `step`.
 fn nice(step: f64) -> f64 {
     let power = 10_f64.powf(step.log10().floor());
     let steps = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * power);
@@ -172,7 +172,7 @@ fn nice(step: f64) -> f64 {
 }
 
 impl Chart {
-    /// The chart alone.
+    /// Renders the chart as an SVG file.
     pub(crate) fn svg(&self) -> Result<String, Problem> {
         let mut text = String::new();
         {
@@ -183,12 +183,12 @@ impl Chart {
         Ok(text)
     }
 
-    /// The chart as a part of a picture.
+    /// Draws the chart into a part of a picture.
     pub(crate) fn draw(&self, area: &DrawingArea<SVGBackend<'_>, Shift>) -> Result<(), Problem> {
         let values: Vec<f64> = self.rows.iter().flat_map(|row| row.mark.values()).collect();
         let axis = Axis::for_values(self.scale, &values);
         let count = self.rows.len();
-        // The first one is at the top.
+        // The first row is at the top.
         let height = |index: usize| (count - 1 - index) as f64;
         let name = |height: f64| {
             let index = (count - 1) as f64 - height;

@@ -1,4 +1,4 @@
-//! Which charts there are.
+//! The charts of the page.
 
 use plotters::prelude::*;
 
@@ -9,7 +9,7 @@ use crate::report::chart::{Chart, HEIGHT, Mark, Row, Scale, WIDTH};
 use crate::report::metrics::{short, trips_cell};
 use crate::stage::problem::Problem;
 
-/// All of them, with what to know about each.
+/// Returns all charts, each with a note for the reader.
 pub(crate) fn all(comparison: &Comparison) -> Vec<(Chart, String)> {
     let conditions = &comparison.conditions;
     let crowd = format!(
@@ -55,7 +55,7 @@ pub(crate) fn all(comparison: &Comparison) -> Vec<(Chart, String)> {
     ]
 }
 
-/// Four of them, as one picture.
+/// Renders four charts as one picture.
 pub(crate) fn picture(comparison: &Comparison) -> Result<String, Problem> {
     let charts = [
         free(comparison),
@@ -95,7 +95,7 @@ fn throughput(comparison: &Comparison) -> Chart {
             short(together),
             short(n as f64)
         );
-        // The hollow dot is behind the text only where several get further.
+        // The text is right of the greater value, which is not always the hollow dot.
         (Mark::Range(alone, together), text)
     };
     Chart {
@@ -212,7 +212,9 @@ fn rows(comparison: &Comparison, mark: impl Fn(&Figures) -> (Mark, String)) -> V
     comparison.stores.iter().map(row).collect()
 }
 
-/// M. Okabe, K. Ito: Color Universal Design, 2008: told apart by color-blind eyes, too.
+/// Returns the color of a kind, from a palette that color-blind eyes can tell apart.
+///
+/// M. Okabe, K. Ito: Color Universal Design, 2008.
 fn color(kind: Kind) -> RGBColor {
     match kind {
         Kind::Memory => RGBColor(120, 120, 120),

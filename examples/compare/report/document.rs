@@ -1,12 +1,11 @@
-//! The table by which articles about refund systems compare their lock stores, with what was measured beside
-//! its words.
+//! The table by which articles about refund systems compare lock stores, with figures beside it.
 
 use crate::contender::Kind;
 use crate::figures::Figures;
 use crate::plan::TASKS_TOGETHER;
 use crate::report::metrics::{short, trips_cell};
 
-/// What it judges by.
+/// A criterion of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Criterion {
     Deployment,
@@ -35,7 +34,8 @@ impl Criterion {
         }
     }
 
-    /// The judgement. The articles know Redis, databases and ZooKeeper; the other words are ours.
+    /// Returns the judgement. Articles cover Redis, databases and ZooKeeper; this file adds the
+    /// others.
     pub(crate) fn words(self, kind: Kind) -> &'static str {
         use Kind::{Etcd, Memory, MysqlLease, MysqlRow, Redis, ZooKeeper};
         match (self, kind) {
@@ -79,7 +79,7 @@ impl Criterion {
         }
     }
 
-    /// What was measured that speaks to it.
+    /// Returns the figures that support or contradict the judgement.
     pub(crate) fn facts(self, one: &Figures) -> String {
         let server = one.server.as_ref();
         match self {

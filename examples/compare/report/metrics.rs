@@ -1,24 +1,24 @@
-//! What is shown of each store, in the table of the terminal and in that of the page.
+//! The figures that the tables of the terminal and of the page show.
 
 use crate::colleagues::Refunds;
 use crate::figures::{Comparison, Figures, Hot, ServerFigures};
 use crate::plan::TASKS_TOGETHER;
 
-/// One row: a metric with its unit, and what each store has.
+/// One row: a metric with its unit, and a cell for each store.
 #[derive(Debug)]
 pub(crate) struct Metric {
     pub(crate) name: String,
     pub(crate) cells: Vec<String>,
 }
 
-/// Rows that belong together.
+/// Rows under a common heading.
 #[derive(Debug)]
 pub(crate) struct Section {
     pub(crate) name: &'static str,
     pub(crate) metrics: Vec<Metric>,
 }
 
-/// Everything that is shown.
+/// Returns all sections.
 pub(crate) fn sections(comparison: &Comparison) -> Vec<Section> {
     let stores = &comparison.stores;
     let section = |name, metrics| Section { name, metrics };
@@ -140,7 +140,7 @@ fn server(stores: &[Figures]) -> Vec<Metric> {
     ]
 }
 
-/// Three digits, which is what the figures are worth.
+/// Formats a value with three digits, which is the precision of the figures.
 pub(crate) fn short(value: f64) -> String {
     match value.abs() {
         size if !size.is_finite() => "-".to_owned(),
@@ -153,7 +153,7 @@ pub(crate) fn short(value: f64) -> String {
     }
 }
 
-/// With a comma between each three digits.
+/// Formats a value with a comma between each three digits.
 pub(crate) fn grouped(value: f64) -> String {
     let digits = format!("{value:.0}");
     let first = digits.len() % 3;

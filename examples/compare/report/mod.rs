@@ -1,4 +1,4 @@
-//! The report: a table for people, a page to choose by, JSON for programs, an exit status for scripts.
+//! Writes the report: a table, a page, JSON for programs; and determines the exit status.
 
 mod advice;
 mod chart;
@@ -19,7 +19,7 @@ use crate::figures::Comparison;
 use crate::report::advice::advice;
 use crate::stage::problem::Problem;
 
-/// Tells now what could not be written when everything is measured.
+/// Fails before the measurement if a file cannot be written.
 pub(crate) fn check(arguments: &Arguments) -> Result<(), Problem> {
     for file in arguments.html.iter().chain(&arguments.picture) {
         let opened = fs::OpenOptions::new().create(true).append(true).open(file);
@@ -28,7 +28,7 @@ pub(crate) fn check(arguments: &Arguments) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Prints what was asked for, and writes the files.
+/// Prints the table or JSON, and writes the requested files.
 pub(crate) fn print(comparison: &Comparison, arguments: &Arguments) -> Result<(), Problem> {
     if arguments.json {
         writeln!(std::io::stdout(), "{}", serde_json::to_string(comparison)?)?;
@@ -44,7 +44,7 @@ pub(crate) fn print(comparison: &Comparison, arguments: &Arguments) -> Result<()
     Ok(())
 }
 
-/// Success if everything came out right on every store.
+/// Returns success if everything came out right on every store.
 pub(crate) fn status(comparison: &Comparison) -> ExitCode {
     let all_clean = comparison.stores.iter().all(|store| store.is_clean());
     if all_clean && comparison.failed.is_empty() {

@@ -1,4 +1,4 @@
-//! The page: one file that loads nothing from elsewhere.
+//! The page: one file that loads no other files.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::{Command, Commands, Outcome, TimeToLive};
 use crate::stage::problem::Problem;
 
-/// A map that behaves as a Redis does: one command at a time, and keys that expire.
+/// A map that behaves like Redis: one command at a time, and keys that expire.
 #[derive(Debug, Default)]
 pub(crate) struct MemoryCommands {
     keys: Mutex<HashMap<String, Entry>>,
@@ -31,7 +31,7 @@ impl Commands for MemoryCommands {
 impl MemoryCommands {
     fn execute(&self, command: Command) -> Outcome {
         let now = Instant::now();
-        // Every command leaves the map whole, so a panic elsewhere does not matter.
+        // Every command leaves the map consistent, so a panic of another thread does not matter.
         let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
         keys.retain(|_, entry| entry.expires.is_none_or(|expires| expires > now));
         match command {

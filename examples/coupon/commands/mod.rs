@@ -1,4 +1,4 @@
-//! The few commands of a Redis that the flawed locks are made of.
+//! The few Redis commands that the flawed locks use.
 
 mod memory;
 #[cfg(feature = "redis")]
@@ -36,7 +36,7 @@ pub(crate) enum Command {
     Del {
         key: String,
     },
-    /// Compare and delete in one step: a script on a Redis.
+    /// Compares and deletes in one step, by a script on Redis.
     DelIfEqual {
         key: String,
         value: String,
@@ -46,16 +46,16 @@ pub(crate) enum Command {
     },
 }
 
-/// What a command answers.
+/// The answer to a command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Outcome {
-    /// Whether it changed anything.
+    /// True if the command changed the key.
     Changed(bool),
     Value(Option<String>),
     Ttl(TimeToLive),
 }
 
-/// How long a key will be there.
+/// The remaining life of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum TimeToLive {
     Missing,
@@ -63,12 +63,12 @@ pub(crate) enum TimeToLive {
     Left(Duration),
 }
 
-/// Where the commands are executed. An implementation writes `run`; callers use the rest.
+/// A place that executes commands. An implementation provides `run`; callers use the other methods.
 #[async_trait]
 pub(crate) trait Commands: Send + Sync {
     async fn run(&self, command: Command) -> Result<Outcome, Problem>;
 
-    /// Sets a key that is not there; returns whether it was not.
+    /// Sets a key unless it exists; returns true if it was set.
     async fn set_nx(
         &self,
         key: &str,
@@ -80,7 +80,7 @@ pub(crate) trait Commands: Send + Sync {
         changed(self.run(command).await?)
     }
 
-    /// Gives a key an end; returns whether it was there.
+    /// Sets the expiry of a key; returns true if the key existed.
     async fn expire(&self, key: &str, expiry: Duration) -> Result<bool, Problem> {
         let key = key.to_owned();
         changed(self.run(Command::Expire { key, expiry }).await?)
@@ -94,13 +94,13 @@ pub(crate) trait Commands: Send + Sync {
         }
     }
 
-    /// Deletes a key; returns whether it was there.
+    /// Deletes a key; returns true if it existed.
     async fn del(&self, key: &str) -> Result<bool, Problem> {
         let key = key.to_owned();
         changed(self.run(Command::Del { key }).await?)
     }
 
-    /// Deletes a key if it has this value, in one step; returns whether it had.
+    /// Deletes a key if it has this value, in one step; returns true if it had.
     async fn del_if_equal(&self, key: &str, value: &str) -> Result<bool, Problem> {
         let (key, value) = (key.to_owned(), value.to_owned());
         changed(self.run(Command::DelIfEqual { key, value }).await?)
@@ -115,7 +115,7 @@ pub(crate) trait Commands: Send + Sync {
     }
 }
 
-/// The commands of the Redis at `url`, or those of the headquarters when it is none.
+/// Connects to the Redis at `url`, or to the keys of the headquarters for any other store.
 pub(crate) async fn connect(
     url: &str,
     headquarters: &Client,

@@ -1,4 +1,4 @@
-//! The commands on a real Redis.
+//! The commands on a real Redis server.
 
 use std::time::Duration;
 
@@ -10,19 +10,19 @@ use redis::{AsyncConnectionConfig, Client, RedisError};
 use super::{Command, Commands, Outcome, TimeToLive};
 use crate::stage::problem::Problem;
 
-/// Long enough for a machine that is busy with the rush.
+/// Timeout that is long enough for a machine that is busy with the rush.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 const DEL_IF_EQUAL: &str =
     "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
 
-/// Sends them over one connection.
+/// A client that sends the commands over one connection.
 pub(crate) struct RedisCommands {
     connection: MultiplexedConnection,
 }
 
 impl RedisCommands {
-    /// Connects to the server of a lock URL, whose query is for polylock alone.
+    /// Connects to the server of a lock URL, without the query, which only polylock understands.
     pub(crate) async fn connect(url: &str) -> Result<Self, Problem> {
         let address = url.split('?').next().unwrap_or(url);
         let config = AsyncConnectionConfig::new()
@@ -62,7 +62,7 @@ impl RedisCommands {
                 let milliseconds: i64 = request.query_async(&mut connection).await?;
                 Outcome::Ttl(match u64::try_from(milliseconds) {
                     Ok(left) => TimeToLive::Left(Duration::from_millis(left)),
-                    // The server's codes: -2 for no such key, -1 for a key without an end.
+                    // The server's codes: -2 for a missing key, -1 for a key without an expiry.
                     Err(_) if milliseconds == -1 => TimeToLive::ForEver,
                     Err(_) => TimeToLive::Missing,
                 })

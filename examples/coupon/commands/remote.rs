@@ -1,4 +1,4 @@
-//! The commands of the headquarters, for instances that have no Redis.
+//! The commands on keys of the headquarters, for instances without Redis.
 
 use async_trait::async_trait;
 
@@ -6,7 +6,7 @@ use super::{Command, Commands, Outcome};
 use crate::coupon::client::Client;
 use crate::stage::problem::Problem;
 
-/// Has the headquarters execute them.
+/// A client that lets the headquarters execute the commands.
 pub(crate) struct RemoteCommands(Client);
 
 impl RemoteCommands {

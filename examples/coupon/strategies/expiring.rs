@@ -1,4 +1,4 @@
-//! Locks that end by themselves, sometimes before their holder is done.
+//! Locks that expire, sometimes before their holder has finished.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use crate::coupon::claim::{Answer, Claim, Failure};
 use crate::coupon::sale::sell;
 use crate::coupon::tools::Tools;
 
-/// After this the store frees a key; a sale takes a hundredth of it, on a busy machine a tenth.
+/// The expiry of a key. A sale takes a hundredth of it, on a busy machine a tenth.
 pub(super) const EXPIRY: Duration = Duration::from_millis(500);
 
-/// A value that says nothing about who holds the lock.
+/// A value that does not identify the holder.
 pub(super) const SAME_FOR_EVERYBODY: &str = "123456";
 
-/// Whoever is late deletes the lock of the next one, since all locks look the same.
+/// Deletes the key without a check: a late holder deletes the lock of the next holder.
 pub(super) async fn fixed_owner(claim: &Claim) -> Result<Answer, Failure> {
     let Tools { commands, key, .. } = &*claim.tools;
     if !claim.take_key(SAME_FOR_EVERYBODY, Some(EXPIRY)).await? {
@@ -25,7 +25,7 @@ pub(super) async fn fixed_owner(claim: &Claim) -> Result<Answer, Failure> {
     answer
 }
 
-/// Looks whose lock it is before deleting it, but it can change hands between the two.
+/// Compares the value before deleting the key; the key can change hands between the two.
 pub(super) async fn check_then_delete(claim: &Claim) -> Result<Answer, Failure> {
     let Tools { commands, key, .. } = &*claim.tools;
     let mine = value_of_its_own();
@@ -40,7 +40,7 @@ pub(super) async fn check_then_delete(claim: &Claim) -> Result<Answer, Failure> 
     answer
 }
 
-/// Deletes nobody else's lock, but nobody prolongs it either: long work goes on without it.
+/// Compares and deletes in one step, but never renews: long work continues without the lock.
 pub(super) async fn short_expiry(claim: &Claim) -> Result<Answer, Failure> {
     let Tools { commands, key, .. } = &*claim.tools;
     let mine = value_of_its_own();

@@ -1,4 +1,4 @@
-//! The lock of this crate: renewed while its holder lives, freed by its ttl when it does not.
+//! The lock of this crate: renewed while its holder lives, freed by its ttl after a crash.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use polylock::{DistributedLockExt, LockRequest};
 use crate::coupon::claim::{Answer, Claim, Failure};
 use crate::coupon::sale::sell;
 
-/// Longer than all the accidents together: here everybody is served.
+/// Maximum wait, longer than all accidents together: all buyers get an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// One buyer at a time, everywhere.
+/// Sells under a polylock: one buyer at a time, across all instances.
 pub(super) async fn guarded(claim: &Claim) -> Result<Answer, Failure> {
     let request = LockRequest::exclusive(&claim.tools.key)?
         .with_ttl(claim.tools.ttl)

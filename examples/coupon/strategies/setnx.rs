@@ -1,4 +1,4 @@
-//! Locks that stay for ever when the one who has to delete them does not get there.
+//! Locks that stay for ever if the holder does not delete them.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use crate::coupon::claim::{Answer, Claim, Failure};
 use crate::coupon::sale::sell;
 use crate::coupon::tools::Tools;
 
-/// Longer than any sale takes, so that what goes wrong is only that it is not set.
+/// An expiry longer than any sale: the only flaw is that it may not be set.
 const EXPIRY: Duration = Duration::from_secs(30);
 
-/// An error leaves through the question mark, past the DEL.
+/// Deletes the key after success only: an error returns by `?` before the DEL.
 pub(super) async fn no_expiry(claim: &Claim) -> Result<Answer, Failure> {
     let Tools { commands, key, .. } = &*claim.tools;
     if !claim.take_key(SAME_FOR_EVERYBODY, None).await? {
@@ -22,7 +22,7 @@ pub(super) async fn no_expiry(claim: &Claim) -> Result<Answer, Failure> {
     Ok(answer)
 }
 
-/// The DEL follows an error, too, but not the end of the instance.
+/// Deletes the key after an error, too, but not after a crash of the instance.
 pub(super) async fn finally(claim: &Claim) -> Result<Answer, Failure> {
     let Tools { commands, key, .. } = &*claim.tools;
     if !claim.take_key(SAME_FOR_EVERYBODY, None).await? {
@@ -33,7 +33,7 @@ pub(super) async fn finally(claim: &Claim) -> Result<Answer, Failure> {
     answer
 }
 
-/// The expiry would free the lock of a crashed instance, unless it crashes before it is set.
+/// Sets an expiry, which frees the key of a crashed instance, unless the crash comes before it.
 pub(super) async fn then_expire(claim: &Claim) -> Result<Answer, Failure> {
     let Tools { commands, key, .. } = &*claim.tools;
     if !claim.take_key(SAME_FOR_EVERYBODY, None).await? {

@@ -1,4 +1,4 @@
-//! Where an instance lives: in a thread of this process, or in a process of its own.
+//! The place where an instance runs: a thread of this process, or a process of its own.
 
 mod process;
 mod thread;
@@ -16,14 +16,14 @@ use super::{Message, Transport};
 
 pub(crate) use process::serve_in_process;
 
-/// The service of which several instances run.
+/// A service that runs in several instances.
 pub(crate) trait Instance: 'static {
-    /// What an instance asks of the headquarters.
+    /// A call of an instance to the headquarters.
     type Call: Message;
-    /// What it is answered.
+    /// The reply to a call.
     type Reply: Message;
 
-    /// Serves as instance `number` until everything is done or it crashes.
+    /// Serves as instance `number` until all work is done or the instance crashes.
     fn serve(
         number: u32,
         headquarters: Arc<dyn Transport<Self::Call, Self::Reply>>,
@@ -31,7 +31,7 @@ pub(crate) trait Instance: 'static {
     ) -> impl Future<Output = Result<End, Problem>>;
 }
 
-/// Starts instances and tells how they ended.
+/// A place that runs instances and reports their ends.
 enum Host<I: Instance> {
     Threads(Arc<dyn Transport<I::Call, I::Reply>>),
     /// The headquarters listens at this address.
@@ -57,8 +57,7 @@ impl<I: Instance> Host<I> {
     }
 }
 
-/// Runs so many instances until each has finished. One that crashes is started again, as a service
-/// manager would.
+/// Runs `instances` until each has finished. Restarts a crashed instance, like a service manager.
 pub(crate) async fn run_instances<I: Instance>(
     instances: u32,
     in_processes: bool,

@@ -12,12 +12,12 @@ use crate::stage::crash::{CRASHED, CrashBy, End};
 use crate::stage::problem::Problem;
 use crate::stage::wire::Connection;
 
-/// The signal (SIGKILL) that ends a process as a crash would.
+/// The signal SIGKILL, which counts as a crash.
 const KILLED: i32 = 9;
 
 /// Starts instance `number` and waits for its end.
 pub(super) async fn run(number: u32, headquarters: SocketAddr) -> Result<End, Problem> {
-    // The name tells a program that contains several examples which one it is.
+    // The program may contain several examples, which it tells apart by its name.
     let name = std::env::args_os().next().unwrap_or_default();
     let mut process = Command::new(std::env::current_exe()?)
         .arg0(name)
@@ -37,7 +37,7 @@ pub(super) async fn run(number: u32, headquarters: SocketAddr) -> Result<End, Pr
     }
 }
 
-/// What that process does.
+/// Serves as an instance in a process that [`run`] has started.
 pub(crate) async fn serve_in_process<I: Instance>(
     number: u32,
     headquarters: SocketAddr,

@@ -19,7 +19,7 @@ pub(super) async fn run<I: Instance>(
     std::thread::Builder::new()
         .name(format!("instance-{number}"))
         .spawn(move || {
-            // Nobody listens any more when the run was given up.
+            // The receiver is gone if the run was given up.
             let _unheard = sender.send(serve::<I>(number, headquarters));
         })?;
     ended.await?
@@ -31,8 +31,8 @@ fn serve<I: Instance>(
 ) -> Result<End, Problem> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let end = runtime.block_on(I::serve(number, headquarters, CrashBy::StoppingTheRuntime));
-    // With the runtime goes the task that renews this instance's locks, so that the lock which a
-    // crash left behind is freed by its ttl.
+    // Dropping the runtime ends the task that renews this instance's locks. Then the ttl frees a
+    // lock that a crash left behind.
     drop(runtime);
     end
 }

@@ -25,7 +25,7 @@ impl<C: Message, R: Message> Connection<C, R> {
     pub(crate) async fn open(headquarters: SocketAddr) -> Result<Self, Problem> {
         let stream = TcpStream::connect(headquarters).await?;
         stream.set_nodelay(true)?;
-        // Bounded by the number of tasks, each of which has one call under way.
+        // The number of tasks bounds the channel: each task has at most one call under way.
         let (calls, outbox) = mpsc::unbounded_channel();
         let mut carrier = JoinSet::new();
         carrier.spawn(async move {
@@ -51,7 +51,7 @@ impl<C: Message, R: Message> Transport<C, R> for Connection<C, R> {
     }
 }
 
-/// Carries calls out and replies back until either side hangs up.
+/// Sends calls and receives replies until either side closes the connection.
 async fn carry<C: Message, R: Message>(
     mut stream: TcpStream,
     mut outbox: mpsc::UnboundedReceiver<Pending<C, R>>,
@@ -74,7 +74,7 @@ async fn carry<C: Message, R: Message>(
                 let Some(line) = line? else { return Ok(()) };
                 let Numbered { number, content } = Numbered::<R>::from_line(&line)?;
                 if let Some(sender) = waiting.remove(&number) {
-                    // Whoever asked may have gone.
+                    // The calling task may be gone.
                     let _unheard = sender.send(content);
                 }
             }

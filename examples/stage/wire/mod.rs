@@ -1,5 +1,6 @@
-//! The way between an instance and the headquarters of another process: lines of JSON over the
-//! loopback interface, many calls at a time.
+//! The connection between an instance and the headquarters in another process.
+//!
+//! It carries lines of JSON over the loopback interface, many calls at a time.
 
 mod connection;
 mod server;
@@ -12,8 +13,8 @@ use crate::stage::problem::Problem;
 pub(crate) use connection::Connection;
 pub(crate) use server::Server;
 
-/// A call or a reply with the number that belongs to both, since a call that is held up must not
-/// hold up the others.
+/// A call or its reply. The common number matches them, so that a slow call does not delay the
+/// others.
 #[derive(Debug, Serialize, Deserialize)]
 struct Numbered<T> {
     number: u64,

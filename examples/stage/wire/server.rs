@@ -40,11 +40,11 @@ async fn accept<C: Message, R: Message>(
     headquarters: Arc<dyn Transport<C, R>>,
 ) {
     let mut connections = JoinSet::new();
-    // An instance that could not be accepted fails by itself, and its end is noticed.
+    // An instance that is not accepted fails by itself, and `run_instances` notices its end.
     while let Ok((stream, _)) = listener.accept().await {
         let headquarters = Arc::clone(&headquarters);
         connections.spawn(async move {
-            // An instance that crashes breaks its connection, which is no news.
+            // An instance that crashes breaks its connection, which is expected.
             let _end = attend(stream, headquarters).await;
         });
     }
@@ -66,7 +66,7 @@ async fn attend<C: Message, R: Message>(
         work.spawn(async move {
             let content = headquarters.exchange(content).await?;
             let line = Numbered { number, content }.to_line()?;
-            // When the instance is gone nobody reads it.
+            // The instance may be gone.
             let _unheard = outbox.send(line);
             Ok(())
         });

@@ -1,8 +1,7 @@
-//! Benches every store with `polylock bench` on servers of its own, and writes down what came of it:
-//! `scripts/bench` is how to call it.
+//! Benches every store with `polylock bench` and writes the results; `scripts/bench` calls it.
 //!
-//! What a store has come to is kept in a file of its own, so that one can be benched anew by its name; the
-//! results are made of all of them.
+//! Each store runs on a server of this program. The figures of each store are kept in a file, so
+//! that a run may name a single store. The results cover all stores.
 
 mod store;
 mod table;
@@ -16,7 +15,7 @@ use store::BenchedStore;
 
 type Problem = Box<dyn Error>;
 
-/// Where the table stands in the README.
+/// The marks around the table in the README.
 const MARKS: [&str; 2] = [
     "<!-- results of scripts/bench -->\n",
     "<!-- end of results -->\n",
@@ -24,27 +23,27 @@ const MARKS: [&str; 2] = [
 
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// The program to bench with
+    /// The `polylock` program to measure
     #[arg(long, value_name = "FILE")]
     polylock: PathBuf,
 
-    /// Where figures are kept between runs
+    /// Directory that keeps the figures between runs
     #[arg(long, value_name = "DIRECTORY")]
     figures: PathBuf,
 
-    /// What is said about machine and servers above the results
+    /// File with the text about machine and servers that is put above the results
     #[arg(long, value_name = "FILE")]
     conditions: PathBuf,
 
-    /// The results file
+    /// Results file to write
     #[arg(long, value_name = "FILE")]
     results: PathBuf,
 
-    /// Whose table is refreshed
+    /// README whose table is refreshed
     #[arg(long, value_name = "FILE")]
     readme: PathBuf,
 
-    /// Which stores; all whose servers are installed where none is named
+    /// Stores to measure. Default: all stores whose servers are installed
     #[arg(value_name = "STORE")]
     stores: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! A store, and what is measured on it.
+//! A store to measure, and the runs on it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,10 +9,10 @@ use serde_json::Value;
 
 use crate::Problem;
 
-/// What `polylock bench` answers, by the name of the run.
+/// The answers of `polylock bench`, by the name of the run.
 pub(crate) type Figures = BTreeMap<String, Value>;
 
-/// Each run with its arguments.
+/// The runs, each with its arguments.
 pub(crate) const RUNS: [(&str, &str); 8] = [
     ("free, 1 task", "--shape free --tasks 1"),
     ("free, 64 tasks", "--shape free --tasks 64"),
@@ -29,10 +29,10 @@ pub(crate) const RUNS: [(&str, &str); 8] = [
 
 pub(crate) struct BenchedStore {
     pub(crate) name: &'static str,
-    /// Memory has none.
+    /// The server to start; `None` for memory.
     product: Option<Product>,
     settings: &'static str,
-    /// Whether many locks can be held, without a connection for each.
+    /// True if a client can hold many locks without a connection for each.
     holds_many: bool,
 }
 
@@ -64,17 +64,17 @@ impl BenchedStore {
         Self::ALL.iter().map(|store| store.name).collect()
     }
 
-    /// Where its figures are kept.
+    /// Returns the name of the file with the store's figures.
     pub(crate) fn file(&self) -> String {
         format!("{}.json", self.name)
     }
 
-    /// The packages that bring its server, if it is not installed.
+    /// Returns the packages to install if the store's server is missing.
     pub(crate) fn missing(&self) -> Option<&'static str> {
         self.product?.missing()
     }
 
-    /// Every run, one after the other, on a server that ends with it.
+    /// Performs all runs in sequence, on a server that ends with the last run.
     pub(crate) fn bench(&self, polylock: &Path) -> Result<Figures, Problem> {
         let server = self.product.map(MeasuredServer::start);
         let url = match &server {

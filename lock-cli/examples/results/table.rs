@@ -1,4 +1,4 @@
-//! The figures as tables.
+//! Renders the figures as tables.
 
 use std::fmt::Write;
 
@@ -6,12 +6,12 @@ use serde_json::Value;
 
 use crate::store::{Figures, RUNS};
 
-/// A store by its name.
+/// The name and the figures of a store.
 type Column = (&'static str, Figures);
 
 type Cell = fn(&Figures) -> Option<String>;
 
-/// What is shown, row by row.
+/// The rows of the summary.
 const ROWS: [(&str, Cell); 14] = [
     ("free, 1 task: lock + release, p50", |figures| {
         microseconds(figures, "free, 1 task", "p50_us")
@@ -67,7 +67,7 @@ const ROWS: [(&str, Cell); 14] = [
     }),
 ];
 
-/// All rows of all stores.
+/// Returns the summary, with a column for each store.
 pub(crate) fn summary(columns: &[Column]) -> String {
     let mut text = "| |".to_owned();
     for (name, _) in columns {
@@ -85,7 +85,7 @@ pub(crate) fn summary(columns: &[Column]) -> String {
     text
 }
 
-/// The results file.
+/// Returns the text of the results file.
 pub(crate) fn results(conditions: &str, columns: &[Column]) -> String {
     let mut text = format!(
         "# Results of `scripts/bench`\n\n{conditions}\n{}",
@@ -107,7 +107,7 @@ pub(crate) fn results(conditions: &str, columns: &[Column]) -> String {
         }
         text.push('\n');
     }
-    // The last line needs none behind it.
+    // Removes the blank line at the end of the file.
     text.pop();
     text
 }
@@ -155,7 +155,7 @@ fn duration(microseconds: f64) -> String {
     }
 }
 
-/// With three digits, and commas between thousands.
+/// Formats a figure with three significant digits, and commas between thousands.
 fn count(figures: &Figures, run: &str, field: &str) -> Option<String> {
     let number = number(figures, run, field)?;
     let unit = 10_f64.powi((number.log10().floor() as i32 - 2).max(0));

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum, value_parser};
 
-/// Measure what locks cost on a store of yours, against the same commands sent raw.
+/// Measure the cost of locks on a store, against the least commands that could do the same.
 ///
-/// Ours and the raw commands take turns in one run, over the same client library, so that what slows the
-/// machine slows both; compare their ratio. Locks have names of their own below "polylock-bench/".
+/// polylock and the raw commands take turns in one run, over the same client library. So a slower
+/// machine slows both; compare their ratio. The keys of the locks begin with "polylock-bench/".
 ///
-/// Exits with 0 when all went well, with 1 when the store failed or two held one lock at once, with 2 for
-/// wrong arguments.
+/// Exits with 0 on success, with 1 if the store failed or two tasks held one lock at once, with 2
+/// for wrong arguments.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The store, such as redis://127.0.0.1:6379, mysql://root@127.0.0.1/database?hold=row,
@@ -18,32 +18,34 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "URL")]
     pub(crate) lock: String,
 
-    /// What is measured
+    /// The workload to measure
     #[arg(long, value_enum, default_value_t = Shape::Free)]
     pub(crate) shape: Shape,
 
-    /// How many tasks each process has, or how many locks are held. Default: 1 for free, 64 for hot, 16 for
-    /// procs, 10000 for held; handover has one in each of its two processes
+    /// Number of tasks in each process, or of locks to hold. Default: 1 for free, 64 for hot, 16
+    /// for procs, 10000 for held; always 1 for handover
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=1_000_000))]
     pub(crate) tasks: Option<u32>,
 
-    /// How many processes. Default: 4 for procs, 2 for handover, 1 otherwise; free and held have no more.
-    /// On memory:// each is a thread with a client of its own
+    /// Number of processes. Default: 4 for procs, 2 for handover, 1 otherwise; free and held allow
+    /// no more. On memory:// each is a thread with its own client
     #[arg(long, value_name = "P", value_parser = value_parser!(u32).range(1..=256))]
     pub(crate) processes: Option<u32>,
 
-    /// How long our locks are measured; the raw commands come on top of that. Default: 5, and 20 for held,
-    /// where each lock is renewed once in a third of its ttl (30 s, or ?ttl= in the URL)
+    /// Number of seconds for which polylock is measured; the raw commands take additional time.
+    /// Default: 5, and 20 for held, which renews each lock once in a third of its ttl (30 s, or
+    /// ?ttl= in the URL)
     #[arg(long, value_name = "S", value_parser = seconds)]
     pub(crate) seconds: Option<f64>,
 
-    /// How long a hot key may be handed on within a process; 0s for not at all. Default: what the URL
-    /// says, or else 10ms
+    /// Maximum time that a hot key is handed on within a process; 0s: no hand-off. Default: the
+    /// value in the URL, or else 10ms
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     pub(crate) hand_off: Option<Duration>,
 
-    /// Print one JSON object and nothing else. Counts and times (in microseconds) are integers, what a
-    /// shape does not have is null; rates are per second, and process_shares are parts of 1
+    /// Print one JSON object and nothing else. Counts and times (in microseconds) are integers,
+    /// figures that a shape does not have are null; rates are per second, and process_shares are
+    /// parts of 1
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -52,14 +54,16 @@ pub(crate) struct Arguments {
 pub(crate) enum Shape {
     /// Each task has a key of its own; times are those of a lock and its release
     Free,
-    /// All tasks want one key; times are from asking to having it, the raw commands are one task's alone
+    /// All tasks want one key; times are from request to grant, the raw commands are sent by a
+    /// single task
     Hot,
-    /// Two processes alternate; times are from a release to the other's grant, raw is one round trip
+    /// Two processes alternate; times are from a release to the other's grant, raw is one round
+    /// trip
     Handover,
-    /// So many locks are held and renewed; rate is what the server is asked a second, times are those of a
-    /// free lock meanwhile
+    /// A number of locks is held and renewed; rate is the server's number of requests a second,
+    /// times are those of a free lock meanwhile
     Held,
-    /// As hot, over several processes
+    /// Like hot, over several processes
     Procs,
 }
 

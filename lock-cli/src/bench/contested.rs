@@ -1,4 +1,4 @@
-//! One key that all tasks want all the time, in one process or in several.
+//! Measures one key that all tasks always want, in one process or in several.
 
 use std::time::Duration;
 
@@ -16,11 +16,11 @@ use super::report::number;
 use super::store::Store;
 use crate::problem::Problem;
 
-/// How long the crowd is at the key until it is the others' turn, and how long these run then.
+/// Durations of one turn of the locks, and of one turn of the raw commands and the mutex.
 const TURN: Duration = Duration::from_secs(1);
 const RAW_TURN: Duration = Duration::from_millis(200);
 
-/// How long round trips are counted.
+/// Time for which round trips are counted.
 const COUNTING: Duration = Duration::from_secs(1);
 
 pub(crate) async fn measure(store: &Store, plan: &Plan) -> Result<Report, Problem> {
@@ -87,7 +87,7 @@ async fn raw(
     }
 }
 
-/// All that are made while the crowd is at the key by a way that counts them, releases included.
+/// Counts the round trips per lock, releases included, through a proxy that counts them.
 async fn round_trips(
     store: &Store,
     crew: &mut Crew,
@@ -109,19 +109,19 @@ async fn round_trips(
     Ok((locks > 0).then(|| trips as f64 / locks as f64))
 }
 
-/// What all rushes together have come to.
+/// The sums over all rushes.
 #[derive(Default)]
 struct Crowd {
     running: Duration,
     waits: Stopwatch,
-    /// By process, by task.
+    /// The number of locks of each task, by process.
     laps: Vec<Vec<u64>>,
     violations: u64,
     turns: Vec<Turn>,
 }
 
 impl Crowd {
-    /// Of a rush that only counts for violations.
+    /// Adds a rush that counts for violations only.
     fn has_warmed_up(&mut self, rush: Rush) {
         for one in rush.rushed {
             self.violations += one.violations;

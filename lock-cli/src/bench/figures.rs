@@ -1,4 +1,4 @@
-//! What was measured.
+//! The measured figures.
 
 use std::time::Duration;
 
@@ -9,23 +9,23 @@ use super::laps::Tally;
 use super::plan::Plan;
 use super::store::Store;
 
-/// What programs get, field by field; what a shape has no figure for is missing.
+/// The fields of the JSON object. A figure that a shape does not have is `None`.
 #[derive(Debug, Serialize)]
 pub(crate) struct Figures {
     pub(crate) store: String,
     pub(crate) shape: &'static str,
     pub(crate) tasks: u32,
     pub(crate) processes: u32,
-    /// A second.
+    /// Per second.
     pub(crate) rate: Option<f64>,
     pub(crate) p50_us: Option<u64>,
     pub(crate) p90_us: Option<u64>,
     pub(crate) p99_us: Option<u64>,
     pub(crate) max_us: Option<u64>,
-    /// How often two had one lock at once, or a token did not grow.
+    /// Number of times that two tasks held one lock at once, or a token did not grow.
     pub(crate) violations: u64,
     pub(crate) round_trips_per_acquire: Option<f64>,
-    /// Locks of the task that had the fewest, and the most.
+    /// The least and the greatest number of locks that a task had.
     pub(crate) task_min: Option<u64>,
     pub(crate) task_max: Option<u64>,
     /// The part of all locks that each process had.
@@ -34,20 +34,20 @@ pub(crate) struct Figures {
     pub(crate) raw_p50_us: Option<u64>,
     pub(crate) rate_vs_raw: Option<f64>,
     pub(crate) p50_vs_raw: Option<f64>,
-    /// Of one core, by our process.
+    /// Processor time of this process, in percent of one core.
     pub(crate) cpu_pct: Option<f64>,
     pub(crate) bytes_per_lock: Option<u64>,
 }
 
-/// The figures, and what people get besides.
+/// The figures, with the texts that only the table shows.
 #[derive(Debug)]
 pub(crate) struct Report {
     pub(crate) figures: Figures,
-    /// What the times are of.
+    /// The subject of the times.
     pub(crate) times_of: &'static str,
-    /// What the rate is of.
+    /// The subject of the rate.
     pub(crate) rate_of: &'static str,
-    /// What `raw` is.
+    /// The meaning of `raw`.
     pub(crate) raw_of: &'static str,
     pub(crate) raw_commands: Vec<String>,
     /// More figures, by name.
@@ -96,7 +96,7 @@ impl Figures {
         self.task_max = laps.iter().max().copied();
     }
 
-    /// By what each process had.
+    /// Sets the shares of the processes from the number of locks that each had.
     pub(crate) fn set_shares(&mut self, counts: &[u64]) {
         let all: u64 = counts.iter().sum();
         let share = |count: &u64| rounded(*count as f64 / all.max(1) as f64, 4);
@@ -114,7 +114,7 @@ impl Figures {
         self.p50_vs_raw = raw.map(|raw| rounded(p50.as_secs_f64() / raw.as_secs_f64(), 3));
     }
 
-    /// Compares a side with the raw one.
+    /// Sets times and rate, and compares them with those of the raw side.
     pub(crate) fn compare(&mut self, ours: &Tally, raw: Option<&Tally>) {
         self.set_times(&ours.times);
         self.set_rate(ours.rate, raw.map(|raw| raw.rate));
@@ -123,7 +123,7 @@ impl Figures {
     }
 }
 
-/// To so many digits behind the point, which is all that a measurement is good for.
+/// Rounds `number` to `digits` decimal places, which is the precision of a measurement.
 pub(crate) fn rounded(number: f64, digits: i32) -> f64 {
     let unit = 10_f64.powi(digits);
     (number * unit).round() / unit

@@ -1,4 +1,4 @@
-//! Locks that nobody else wants: each task has a key of its own.
+//! Measures free locks: each task has a key of its own.
 
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ pub(crate) async fn measure(store: &Store, plan: &Plan) -> Result<Report, Proble
     })
 }
 
-/// A lock that is taken and given back.
+/// A lock that a task takes and releases.
 pub(crate) struct FreeLock {
     locks: Arc<dyn DistributedLock>,
     request: LockRequest,
@@ -69,7 +69,7 @@ impl Lap for FreeLock {
     }
 }
 
-/// Tasks with a key each.
+/// Creates the side of polylock: tasks with a key each.
 pub(crate) fn side(
     store: &Store,
     locks: &Arc<dyn DistributedLock>,
@@ -86,7 +86,7 @@ pub(crate) fn side(
     Ok(Side::new(all?))
 }
 
-/// The same on the floor.
+/// Creates the side of the raw commands: tasks with a key of the floor each.
 pub(crate) async fn raw_side(
     store: &Store,
     floor: Option<&Floor>,

@@ -1,4 +1,4 @@
-//! Two processes alternate at one key: how long it takes from a release until the other has it.
+//! Measures how long a key takes from a release in one process to the grant in another.
 
 use std::time::Duration;
 
@@ -16,21 +16,23 @@ use super::progress::Progress;
 use super::store::Store;
 use crate::problem::Problem;
 
-/// How long the key is held each time, within which the other gets in line: not always as long, lest it
-/// keeps time with something.
+/// Time that the key is held, in milliseconds, while the other process enters the queue.
+///
+/// It is random, so that it does not fall into step with a timer.
 const HELD_MS: std::ops::Range<u64> = 3..10;
 
-/// How long the raw commands are not sent in between: a handover, too, begins when nothing was going on, and
-/// threads that sleep have to be woken.
+/// Pause between two raw commands.
+///
+/// Why: a handover, too, begins with idle connections and sleeping threads that have to be woken.
 const RAW_PAUSE: Duration = Duration::from_millis(1);
 
-/// How many times round trips are counted.
+/// Number of handovers whose round trips are counted.
 const COUNTED: u32 = 30;
 
 pub(crate) async fn measure(store: &Store, plan: &Plan) -> Result<Report, Problem> {
     let progress = Progress::of("handing over", plan.lasting)?;
     let mut pair = Pair::start(store, plan).await?;
-    // In memory there is no way to go there and back.
+    // Memory has no round trips.
     let floor = Floor::open(store).await?.filter(|_| !store.is_memory());
     let mut raw = raw_side(store, floor.as_ref(), 1).await?;
     if let Some(raw) = &mut raw {
@@ -72,7 +74,7 @@ pub(crate) async fn measure(store: &Store, plan: &Plan) -> Result<Report, Proble
     })
 }
 
-/// Both processes, and which of them has the key.
+/// Both processes, and the index of the current holder.
 struct Pair {
     crew: Crew,
     holder: usize,
@@ -96,7 +98,8 @@ impl Pair {
         Ok(pair)
     }
 
-    /// The first one takes the key, and the first handovers, which learn scripts, do not count.
+    /// Gives the key to the first process, and hands it over a few times uncounted, to load
+    /// scripts.
     async fn begin(&mut self) -> Result<(), Problem> {
         self.holder = 0;
         self.crew.ask(0).await?;
@@ -109,7 +112,7 @@ impl Pair {
         Ok(())
     }
 
-    /// While the key is held, `raw` runs.
+    /// Hands the key to the other process; `raw` runs while the key is held.
     async fn hand_over(&mut self, raw: Option<&mut Side<RawLock>>) -> Result<(), Problem> {
         let other = 1 - self.holder;
         self.crew.ask(other).await?;
@@ -133,7 +136,7 @@ impl Pair {
         Ok(())
     }
 
-    /// All that are made for a handover, by a way that counts them.
+    /// Counts the round trips of a handover, through a proxy that counts them.
     async fn round_trips(&mut self, store: &Store) -> Result<Option<f64>, Problem> {
         self.crew.release(self.holder).await?;
         if store.is_memory() {

@@ -1,4 +1,4 @@
-//! Many locks that are held and renewed, and what that costs whoever holds them.
+//! Measures many locks that are held and renewed, and the cost of holding them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,13 +19,13 @@ use super::server_load::received;
 use super::store::Store;
 use crate::problem::Problem;
 
-/// How many locks are asked for, or given back, at once.
+/// Number of concurrent takes or releases.
 const AT_ONCE: u32 = 64;
 
-/// How long a free lock is measured, at most, before and while the others are held.
+/// Maximum time for which a free lock is measured, before and while the other locks are held.
 const PROBE: Duration = Duration::from_secs(3);
 
-/// How often the progress is shown.
+/// Interval at which the progress is shown.
 const TICK: Duration = Duration::from_millis(500);
 
 pub(crate) async fn measure(store: &Store, plan: &Plan) -> Result<Report, Problem> {
@@ -69,7 +69,7 @@ pub(crate) async fn measure(store: &Store, plan: &Plan) -> Result<Report, Proble
     })
 }
 
-/// What a free lock costs one task.
+/// The cost of a free lock for one task.
 struct Probe {
     ours: Tally,
     raw: Option<Tally>,
@@ -98,8 +98,10 @@ impl Probe {
         })
     }
 
-    /// How much longer the median is than `before`, measured by the raw commands where there are any: the
-    /// machine may have become slower or faster meanwhile.
+    /// Returns the ratio of the median to that of `before`.
+    ///
+    /// If raw commands were measured, their ratio is divided out: the machine may have changed its
+    /// speed.
     fn against(&self, before: &Self) -> f64 {
         let p50 = |tally: &Tally| tally.times.quantile(0.5).as_secs_f64();
         let raw = self.raw.as_ref().zip(before.raw.as_ref());
@@ -108,11 +110,11 @@ impl Probe {
     }
 }
 
-/// What holding costs a second.
+/// The cost of holding, per second.
 struct Upkeep {
-    /// Of one core, by this process.
+    /// Processor time of this process, as a part of one core.
     processor: f64,
-    /// What the server has received.
+    /// The number of requests that the server has received.
     server: Option<f64>,
 }
 
@@ -136,7 +138,7 @@ impl Upkeep {
     }
 }
 
-/// Takes `count` locks, several at once.
+/// Takes `count` locks, [`AT_ONCE`] at a time.
 async fn take(
     store: &Store,
     locks: &Arc<dyn DistributedLock>,
@@ -164,7 +166,7 @@ async fn take(
     Ok(held)
 }
 
-/// All of which have to be held still.
+/// Releases all locks, and fails if one was lost.
 async fn give_back(held: Vec<Vec<LockGuard>>) -> Result<(), Problem> {
     let lost = held.iter().flatten().filter(|guard| !guard.is_held());
     let lost = lost.count();

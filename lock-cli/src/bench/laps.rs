@@ -1,4 +1,4 @@
-//! Tasks that do something again and again, and how two kinds of them take turns.
+//! Tasks that repeat an action, and the turns of two kinds of such tasks.
 
 use std::time::Duration;
 
@@ -9,18 +9,18 @@ use super::clock;
 use super::progress::Progress;
 use crate::problem::Problem;
 
-/// How long one side runs until it is the other's turn.
+/// Duration of one turn of a side.
 const TURN: Duration = Duration::from_millis(100);
 
-/// Something that is done again and again, such as taking a lock and giving it back.
+/// An action that a task repeats, such as taking and releasing a lock.
 pub(crate) trait Lap: Send + 'static {
     fn lap(&mut self) -> impl Future<Output = Result<(), Problem>> + Send;
 }
 
-/// Some tasks that do the same.
+/// Tasks that repeat the same action.
 pub(crate) struct Side<L> {
     tasks: Vec<Runner<L>>,
-    /// How long all of them have run.
+    /// The time for which all tasks have run.
     running: Duration,
 }
 
@@ -29,18 +29,18 @@ struct Runner<L> {
     times: Stopwatch,
 }
 
-/// What a side has come to.
+/// The sums of a side.
 #[derive(Clone, Debug)]
 pub(crate) struct Tally {
     pub(crate) times: Stopwatch,
-    /// Laps a second.
+    /// Laps per second.
     pub(crate) rate: f64,
-    /// Of each task.
+    /// The number of laps of each task.
     pub(crate) laps: Vec<u64>,
 }
 
 impl<L: Lap> Side<L> {
-    /// A task for each of `laps`.
+    /// Creates a side with a task for each of `laps`.
     pub(crate) fn new(laps: impl IntoIterator<Item = L>) -> Self {
         let runner = |lap| Runner {
             lap,
@@ -52,7 +52,7 @@ impl<L: Lap> Side<L> {
         }
     }
 
-    /// Opens connections, teaches scripts and makes rows, which does not count.
+    /// Runs a turn that does not count: it opens connections, loads scripts and inserts rows.
     pub(crate) async fn warm_up(&mut self) -> Result<(), Problem> {
         self.run(TURN).await?;
         self.running = Duration::ZERO;
@@ -62,7 +62,7 @@ impl<L: Lap> Side<L> {
         Ok(())
     }
 
-    /// Runs all tasks for a while.
+    /// Runs all tasks for `lasting`.
     pub(crate) async fn run(&mut self, lasting: Duration) -> Result<(), Problem> {
         let begin = clock::now();
         let end = begin + nanoseconds(lasting);
@@ -77,7 +77,7 @@ impl<L: Lap> Side<L> {
         Ok(())
     }
 
-    /// Has each task do it once.
+    /// Runs one lap of each task.
     pub(crate) async fn run_once(&mut self) -> Result<(), Problem> {
         self.run(Duration::ZERO).await
     }
@@ -100,7 +100,7 @@ impl<L: Lap> Side<L> {
 }
 
 impl<L: Lap> Runner<L> {
-    /// At least once, however late it begins.
+    /// Runs laps until `end`, at least one.
     async fn run(mut self, end: u64) -> Result<Self, Problem> {
         let mut begin = clock::now();
         loop {
@@ -115,8 +115,9 @@ impl<L: Lap> Runner<L> {
     }
 }
 
-/// Runs `ours` for `lasting`, and `raw`, if there is one, as long. Whoever was first is second the next
-/// time, so that a machine that slows down or speeds up does it to both.
+/// Runs `ours` for `lasting` and `raw`, if any, for as long, in alternating turns.
+///
+/// The sides swap their order after each turn. Why: a change of the machine's speed affects both.
 pub(crate) async fn take_turns<O: Lap, R: Lap>(
     ours: &mut Side<O>,
     mut raw: Option<&mut Side<R>>,

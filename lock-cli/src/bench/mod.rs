@@ -1,8 +1,8 @@
-//! `polylock bench`: what locks cost on a store, against the same commands sent raw.
+//! `polylock bench`: the cost of locks on a store, against the least commands that do the same.
 //!
-//! Where to start reading: each shape is a file, `free`, `contested` (hot and procs), `handover` and `held`;
-//! `laps` is how ours and the raw commands take turns, `floors` are the raw commands, `crew` the processes
-//! that want one key, `figures` what comes of it.
+//! Where to start reading: each shape is a file, `free`, `contested` (hot and procs), `handover`
+//! and `held`. `laps` lets polylock and the raw commands take turns. `floors` are the raw commands,
+//! `crew` the processes that want one key, `figures` the results.
 
 mod arguments;
 mod clock;
@@ -31,11 +31,11 @@ use store::Store;
 
 use crate::problem::Problem;
 
-/// What the command line says; the exit status.
+/// Runs the bench that the command line describes; returns the exit status.
 pub(crate) async fn run(arguments: &Arguments) -> Result<ExitCode, Problem> {
     let plan = Plan::of(arguments);
     let store = Store::new(&arguments.lock, arguments.hand_off);
-    // A first connection, for a complaint in its own words about what is wrong with the URL.
+    // A first connection reports mistakes in the URL in polylock's own words.
     drop(store.connect().await?);
     let report = tokio::select! {
         report = measure(&store, &plan) => report?,
@@ -54,7 +54,7 @@ async fn measure(store: &Store, plan: &Plan) -> Result<figures::Report, Problem>
     }
 }
 
-/// What a process does that another bench has started; the exit status.
+/// Runs as a process that another bench has started; returns the exit status.
 pub(crate) async fn work_for_parent() -> Result<ExitCode, Problem> {
     crew::work_for_parent().await?;
     Ok(ExitCode::SUCCESS)

@@ -1,4 +1,4 @@
-//! What exactly is measured, once the defaults are filled in.
+//! The parameters of a measurement, with all defaults filled in.
 
 use std::time::Duration;
 
@@ -10,15 +10,15 @@ use super::arguments::{Arguments, Shape};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
     pub(crate) shape: Shape,
-    /// Of each process; of `held`, the number of locks.
+    /// Tasks of each process; for `held`, the number of locks.
     pub(crate) tasks: u32,
     pub(crate) processes: u32,
-    /// How long ours is measured.
+    /// Time for which polylock is measured.
     pub(crate) lasting: Duration,
 }
 
 impl Plan {
-    /// Ends the program with the usage where the arguments contradict each other.
+    /// Creates the plan. Ends the program with the usage if the arguments contradict each other.
     pub(crate) fn of(arguments: &Arguments) -> Self {
         let shape = arguments.shape;
         let (tasks, processes, seconds) = match shape {
@@ -50,7 +50,7 @@ impl Plan {
 }
 
 fn contradiction(message: &str) -> ! {
-    /// For its usage.
+    /// The command that the error's usage shows.
     #[derive(Parser)]
     #[command(name = "polylock bench")]
     struct Bench {

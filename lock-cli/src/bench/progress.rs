@@ -1,4 +1,4 @@
-//! Shows on a terminal how far a bench is.
+//! Shows the progress of a bench on a terminal.
 
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -7,11 +7,11 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::problem::Problem;
 
-/// A bar on stderr that goes away with its value; nothing where stderr is no terminal.
+/// A bar on stderr that disappears when dropped. It is hidden unless stderr is a terminal.
 pub(crate) struct Progress(ProgressBar);
 
 impl Progress {
-    /// For what takes about as long as `lasting`.
+    /// Creates a bar for work that takes about `lasting`.
     pub(crate) fn of(name: &str, lasting: Duration) -> Result<Self, Problem> {
         if !std::io::stderr().is_terminal() {
             return Ok(Self::hidden());
@@ -25,7 +25,7 @@ impl Progress {
         Self(ProgressBar::hidden())
     }
 
-    /// So much more is done.
+    /// Moves the bar by `time`.
     pub(crate) fn add(&self, time: Duration) {
         self.0.inc(milliseconds(time));
     }

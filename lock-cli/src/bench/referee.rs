@@ -1,14 +1,14 @@
-//! Sees whether two have a lock at once.
+//! Detects two holders of one lock.
 
 use std::sync::{Mutex, PoisonError};
 
 use polylock::FencingToken;
 use serde::{Deserialize, Serialize};
 
-/// How far the number of the grant is shifted in a token.
+/// Number of bits in a token below the number of the grant.
 const HAND_OFF_BITS: u32 = 14;
 
-/// Watches one key in one process: nobody may enter while another one is inside, and tokens grow.
+/// A watch over one key in one process: holds must not overlap, and tokens must grow.
 #[derive(Debug)]
 pub(crate) struct Referee {
     keeps_turns: bool,
@@ -23,7 +23,7 @@ struct Seen {
     turns: Vec<Turn>,
 }
 
-/// One grant of the store, with all that it was handed on to within the process.
+/// One grant of the store, with all hand-offs of it within the process.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Turn {
     first: u64,
@@ -33,7 +33,7 @@ pub(crate) struct Turn {
 }
 
 impl Referee {
-    /// Within one process.
+    /// Creates a referee for a single process.
     pub(crate) fn new() -> Self {
         Self {
             keeps_turns: false,
@@ -41,7 +41,8 @@ impl Referee {
         }
     }
 
-    /// One that is to be [compared](violations_between) with those of other processes.
+    /// Creates a referee whose turns are [compared](violations_between) with those of other
+    /// processes.
     pub(crate) fn among_processes() -> Self {
         Self {
             keeps_turns: true,
@@ -49,7 +50,7 @@ impl Referee {
         }
     }
 
-    /// Someone has the lock, since `at`.
+    /// Notes a hold that began at `at`.
     pub(crate) fn enters(&self, token: FencingToken, at: u64) {
         let mut seen = self.seen();
         let token = token.value();
@@ -73,7 +74,7 @@ impl Referee {
         }
     }
 
-    /// Someone is about to release it, at `at`.
+    /// Notes that the holder is about to release the lock, at `at`.
     pub(crate) fn leaves(&self, at: u64) {
         let mut seen = self.seen();
         seen.inside = seen.inside.saturating_sub(1);
@@ -86,12 +87,12 @@ impl Referee {
         self.seen().violations
     }
 
-    /// Forgets them.
+    /// Returns the number of violations and resets it.
     pub(crate) fn take_violations(&self) -> u64 {
         std::mem::take(&mut self.seen().violations)
     }
 
-    /// Forgets them.
+    /// Returns the turns and forgets them.
     pub(crate) fn take_turns(&self) -> Vec<Turn> {
         std::mem::take(&mut self.seen().turns)
     }
@@ -101,7 +102,7 @@ impl Referee {
     }
 }
 
-/// How many turns began before one with a lower token had ended.
+/// Returns how many turns began before a turn with a lower token had ended.
 pub(crate) fn violations_between(mut turns: Vec<Turn>) -> u64 {
     turns.sort_unstable_by_key(|turn| turn.first);
     let overlap = |pair: &&[Turn]| pair[1].entered < pair[0].left || pair[1].first <= pair[0].last;
@@ -145,7 +146,7 @@ mod tests {
         assert_eq!(violations_between(all()), 0);
         turn(&other, 4, 39, 50);
         assert_eq!(violations_between(all()), 1);
-        // A greater token for an earlier turn.
+        // An earlier turn with a greater token.
         turn(&one, 5, 5, 8);
         assert_eq!(violations_between(all()), 2);
         assert_eq!(one.violations() + other.violations(), 0);

@@ -1,4 +1,4 @@
-//! The report: a table for people, JSON for programs, an exit status for scripts.
+//! Prints the report: a table, or JSON for programs; and determines the exit status.
 
 use std::process::ExitCode;
 
@@ -34,7 +34,7 @@ pub(crate) fn print(report: &Report, as_json: bool) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Complains about what may never happen.
+/// Returns the exit status; prints a complaint if there were violations.
 pub(crate) fn status(figures: &Figures) -> ExitCode {
     if figures.violations == 0 {
         return ExitCode::SUCCESS;
@@ -90,7 +90,7 @@ fn table(report: &Report) -> Table {
     table
 }
 
-/// Figures that the raw commands do not have.
+/// Returns the figures that the raw commands do not have.
 fn ours_alone(figures: &Figures) -> [(&'static str, Option<String>); 6] {
     let trips = figures.round_trips_per_acquire;
     let tasks = figures.task_min.zip(figures.task_max);
@@ -135,7 +135,7 @@ fn plural(count: u32, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
-/// With as many digits as it is good for.
+/// Formats a number with one decimal place below 100, and none above.
 pub(crate) fn number(number: f64) -> String {
     match number {
         number if number < 100.0 => format!("{number:.1}"),

@@ -1,4 +1,4 @@
-//! How many round trips to its store a lock costs.
+//! Counts the round trips between client and store that a lock costs.
 
 use lock_testkit::measure::Detour;
 
@@ -6,14 +6,14 @@ use super::clock;
 use super::store::Store;
 use crate::problem::Problem;
 
-/// What a free lock waits for.
+/// The round trips for which a free lock waits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FreeTrips {
     pub(crate) acquire: f64,
     pub(crate) release: f64,
 }
 
-/// By a way to the store that is made longer; `None` where the way cannot be changed, which is over TLS.
+/// Measures the round trips through a proxy that adds delay; `None` over TLS, where no proxy fits.
 pub(crate) async fn of_free(store: &Store) -> Result<Option<FreeTrips>, Problem> {
     if store.is_memory() {
         return Ok(Some(FreeTrips {

@@ -1,4 +1,4 @@
-//! How much a server is asked, by its own count. It counts what others ask, too.
+//! Reads a server's own counter of requests, which includes those of other clients.
 
 use std::time::Duration;
 
@@ -8,10 +8,12 @@ use tokio::time::timeout;
 
 use super::store::{Location, Store};
 
-/// How long a server may take to tell.
+/// Maximum time that a server may take to answer.
 const LIMIT: Duration = Duration::from_secs(2);
 
-/// How many commands, statements, messages or packets it has received so far; `None` where it does not tell.
+/// Returns how many requests the server has received; `None` if the server does not say.
+///
+/// The unit depends on the store: commands, statements, messages or packets.
 pub(crate) async fn received(store: &Store) -> Option<u64> {
     let location = store.location();
     let asking = async {
@@ -28,7 +30,7 @@ pub(crate) async fn received(store: &Store) -> Option<u64> {
     timeout(LIMIT, asking).await.ok().flatten()
 }
 
-/// Commands of scripts are counted one by one.
+/// Returns the number of commands; each command of a script counts.
 #[cfg(feature = "redis")]
 async fn of_redis(location: &Location) -> Option<u64> {
     use polylock::redis::redis::{Client, cmd};
@@ -52,7 +54,7 @@ async fn of_mysql(location: &Location) -> Option<u64> {
     text.parse().ok()
 }
 
-/// Messages of all calls and streams.
+/// Returns the number of messages in all calls and streams.
 async fn of_etcd(location: &Location) -> Option<u64> {
     let mut sum = 0;
     for address in location.addresses(2379) {
@@ -67,7 +69,7 @@ async fn of_etcd(location: &Location) -> Option<u64> {
     Some(sum)
 }
 
-/// Packets, which `srvr` tells wherever its four letters are allowed, as they are by default.
+/// Returns the number of packets, by the command `srvr`, which servers allow by default.
 async fn of_zookeeper(location: &Location) -> Option<u64> {
     let mut sum = 0;
     for address in location.addresses(2181) {
@@ -76,7 +78,7 @@ async fn of_zookeeper(location: &Location) -> Option<u64> {
     Some(sum)
 }
 
-/// Asks one thing, and reads until the server closes the connection.
+/// Sends a request, and reads until the server closes the connection.
 async fn talk(address: &str, request: &str) -> Option<String> {
     let mut stream = TcpStream::connect(address).await.ok()?;
     stream.write_all(request.as_bytes()).await.ok()?;

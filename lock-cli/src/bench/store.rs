@@ -1,4 +1,4 @@
-//! The store that is measured.
+//! The measured store.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,23 +9,24 @@ use polylock::{Config, DistributedLock, LockRequest};
 
 use crate::problem::Problem;
 
-/// Where it is, and how it is to be used.
+/// The URL of the store, and the settings for its use.
 #[derive(Clone)]
 pub(crate) struct Store {
     pub(crate) url: String,
     pub(crate) hand_off: Option<Duration>,
-    /// Stands before each key, so that nobody else has them.
+    /// Prefix of every key, so that no other client uses the same keys.
     prefix: String,
 }
 
-/// What a URL says, as far as raw commands need it. Whether it is well-formed polylock has found out.
+/// The parts of a URL that the raw commands need. `polylock::connect` has already validated the
+/// URL.
 pub(crate) struct Location {
     pub(crate) scheme: String,
-    /// Without the settings.
+    /// The URL without its settings.
     pub(crate) url: String,
     pub(crate) user: Option<(String, String)>,
     pub(crate) hosts: Vec<String>,
-    /// What follows the hosts, without the slash.
+    /// The part after the hosts, without the slash.
     pub(crate) path: String,
     pub(crate) settings: HashMap<String, String>,
 }
@@ -39,7 +40,7 @@ impl Store {
         }
     }
 
-    /// The same by another way.
+    /// Returns the same store at another address.
     pub(crate) fn at(&self, url: String) -> Self {
         Self {
             url,
@@ -47,7 +48,7 @@ impl Store {
         }
     }
 
-    /// A client of its own.
+    /// Connects a new client.
     pub(crate) async fn connect(&self) -> Result<Arc<dyn DistributedLock>, Problem> {
         let mut config = Config::new(&self.url);
         config.hand_off = self.hand_off;
@@ -62,17 +63,17 @@ impl Store {
         Ok(LockRequest::exclusive(&self.key(name))?)
     }
 
-    /// Whether processes of their own would each have a store of their own.
+    /// Returns true if each process would have its own store.
     pub(crate) fn is_memory(&self) -> bool {
         self.location().scheme == "memory"
     }
 
-    /// As reports call it.
+    /// Returns the name for reports.
     pub(crate) fn name(&self) -> String {
         let location = self.location();
         match location.scheme.trim_end_matches('s') {
             "mysql" => format!("mysql {}", location.mysql_hold()),
-            // Which has lost the letter that stands for TLS elsewhere.
+            // `redis` has lost its last letter, which means TLS in other schemes.
             "redi" => "redis".to_owned(),
             name => name.to_owned(),
         }
@@ -108,7 +109,7 @@ impl Location {
         }
     }
 
-    /// Each host with its port, which is `usual` where none is given.
+    /// Returns each host with its port; `usual` is the default port.
     pub(crate) fn addresses(&self, usual: u16) -> Vec<String> {
         let address = |host: &String| match host.rsplit_once(':') {
             Some((_, port)) if port.parse::<u16>().is_ok() => host.clone(),
@@ -117,13 +118,13 @@ impl Location {
         self.hosts.iter().map(address).collect()
     }
 
-    /// What stands before each key on the store.
+    /// Returns the prefix of each key on the store.
     pub(crate) fn namespace(&self, separator: char) -> String {
         let namespace = self.settings.get("namespace");
         namespace.map_or_else(String::new, |name| format!("{name}{separator}"))
     }
 
-    /// `lease` or `row`.
+    /// Returns `lease` or `row`.
     pub(crate) fn mysql_hold(&self) -> &str {
         self.settings.get("hold").map_or("lease", String::as_str)
     }

@@ -1,4 +1,4 @@
-//! What is wrong is said, quickly, in words that tell what to do.
+//! Mistakes end quickly, with an error that says what to do.
 
 use std::net::TcpListener;
 use std::time::Duration;
@@ -67,7 +67,7 @@ fn a_server_that_is_not_there_is_told_soon() {
     });
 }
 
-/// The passwords of URLs are in no complaint.
+/// Errors do not contain the passwords of URLs.
 #[test]
 fn passwords_are_not_repeated() {
     let ended = polylock("bench --lock redis://user:secret@127.0.0.1:1");
@@ -75,11 +75,11 @@ fn passwords_are_not_repeated() {
     assert!(!ended.stderr.contains("secret"), "{ended:?}");
 }
 
-/// Removes the lock that two processes alternate at, and not that of the raw commands.
+/// Deletes the key that two processes alternate at, but not the key of the raw commands.
 const REMOVE: &str =
     "for _, key in ipairs(redis.call('KEYS', '*/hot')) do redis.call('DEL', key) end";
 
-/// Somebody removes the lock all the time, so that two have it at once.
+/// The test deletes the lock all the time, so that two processes hold it at once.
 #[test]
 fn a_store_that_loses_its_locks_is_found_out() {
     steady(async || {

@@ -1,5 +1,5 @@
-//! What the command line promises to those who call it: fields, exit codes, complaints; on memory and on
-//! real servers.
+//! The promises of the command line to scripts: fields, exit codes, errors; on memory and real
+//! servers.
 
 mod complaints;
 mod memory;

@@ -1,4 +1,4 @@
-//! Every shape on memory, where nothing can be in the way.
+//! Every shape on memory, where no network disturbs the figures.
 
 use crate::program::{assert_missing, assert_within, figures, polylock};
 

@@ -28,7 +28,7 @@ const FIELDS: [&str; 20] = [
     "bytes_per_lock",
 ];
 
-/// Those that are whole numbers wherever they are.
+/// The fields that are integers or null.
 const WHOLE: [&str; 11] = [
     "tasks",
     "processes",
@@ -43,7 +43,7 @@ const WHOLE: [&str; 11] = [
     "bytes_per_lock",
 ];
 
-/// How a call has ended.
+/// The exit code and output of a call.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) code: Option<i32>,
@@ -51,7 +51,7 @@ pub(crate) struct Ended {
     pub(crate) stderr: String,
 }
 
-/// Calls it with `arguments`, separated by blanks.
+/// Calls the program with `arguments`, separated by blanks.
 pub(crate) fn polylock(arguments: &str) -> Ended {
     let output = Command::new(env!("CARGO_BIN_EXE_polylock"))
         .args(arguments.split_whitespace())
@@ -66,7 +66,7 @@ pub(crate) fn polylock(arguments: &str) -> Ended {
     }
 }
 
-/// The figures of a bench that goes well.
+/// Runs a bench that has to succeed; returns its figures.
 pub(crate) fn figures(url: &str, arguments: &str) -> Value {
     let ended = polylock(&format!("bench --json --lock {url} {arguments}"));
     assert_eq!(ended.code, Some(0), "{arguments}: {ended:?}");
@@ -76,7 +76,7 @@ pub(crate) fn figures(url: &str, arguments: &str) -> Value {
     figures
 }
 
-/// The one object on stdout, with every field and no other.
+/// Parses the one object on stdout; asserts that it has exactly the known fields.
 pub(crate) fn parsed(ended: &Ended) -> Value {
     let lines: Vec<&str> = ended.stdout.lines().collect();
     assert_eq!(lines.len(), 1, "{ended:?}");
@@ -103,7 +103,7 @@ pub(crate) fn assert_missing(figures: &Value, missing: &[&str]) {
     assert_eq!(null, missing, "{figures}");
 }
 
-/// Asserts that it is a number from `low` to `high`.
+/// Asserts that `name` is a number from `low` to `high`.
 pub(crate) fn assert_within(figures: &Value, name: &str, low: f64, high: f64) {
     let value = figures[name].as_f64();
     let is_within = value.is_some_and(|value| (low..=high).contains(&value));

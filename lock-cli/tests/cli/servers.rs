@@ -1,4 +1,4 @@
-//! Every shape on each store, with servers of our own.
+//! Every shape on each store, with servers of the test kit.
 
 use std::ops::RangeInclusive;
 
@@ -10,10 +10,10 @@ use serde_json::Value;
 
 use crate::program::{assert_missing, assert_within, figures};
 
-/// As measured on a machine that may be busy.
+/// One round trip, as measured on a machine that may be busy.
 const ONE: RangeInclusive<f64> = 0.5..=1.5;
 
-/// Runs every shape, each as short as it can be to say anything.
+/// Runs every shape, each for the shortest time that gives meaningful figures.
 fn run_every_shape(url: &str, store: &str, round_trips: RangeInclusive<f64>) {
     let free = figures(url, "--seconds 0.4 --tasks 2");
     assert_eq!(
@@ -74,7 +74,7 @@ fn redis() {
     });
 }
 
-/// How many keys there are besides the counter of the grants.
+/// Returns the number of keys besides the counter of grants.
 fn left_on(server: &RedisServer) -> usize {
     let reply = server.client().command(&["KEYS", "*polylock-bench*"]);
     match reply.expect("the server runs") {

@@ -1,4 +1,4 @@
-//! What can be told about the tables without running a test.
+//! Checks the tables without running a test.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,7 +11,7 @@ use crate::named_tests;
 use crate::sources::Sources;
 use crate::table::Mutation;
 
-/// The scenarios that have to be covered.
+/// The scenarios that need a proof.
 const WANTED: &[RangeInclusive<u32>] = &[
     1..=10,
     13..=13,
@@ -45,8 +45,10 @@ const WANTED: &[RangeInclusive<u32>] = &[
     190..=194,
 ];
 
-/// Returns everything that is wrong with the tables: mutations that do not apply, tests that do not exist,
-/// scenarios without a proof, and a `tests/FAILURES.md` that says something else.
+/// Returns all errors of the tables.
+///
+/// These are mutations that do not apply, tests that do not exist, scenarios without a proof, and a
+/// `tests/FAILURES.md` that differs from the tables.
 pub(crate) fn complaints(root: &Path, mutations: &[Mutation], sources: &Sources) -> Vec<String> {
     let mut complaints = Vec::new();
     let mut names = BTreeSet::new();

@@ -8,10 +8,11 @@ use crate::lexer::{Language, fine_tokens};
 use crate::sources::Sources;
 use crate::table::Mutation;
 
-/// Returns the files that `mutation` changes, by their paths from the root, as they are afterwards.
+/// Returns the files that `mutation` changes, by their paths from the root, with the change.
 ///
 /// # Errors
-/// Says which item or what in it is not there, or more than once.
+///
+/// Names the item, or the tokens in it, that are missing or occur more than once.
 pub(crate) fn apply(
     mutation: &Mutation,
     sources: &Sources,
@@ -21,7 +22,7 @@ pub(crate) fn apply(
         let mut found = Vec::new();
         let mut is_known = false;
         for (file, text) in sources.of(package) {
-            // As an edit before this one has left it.
+            // The text after the earlier edits of the mutation.
             let text = changed.get(file).map_or(text, String::as_str);
             for item in named(package, file, text, &edit.item) {
                 is_known = true;
@@ -55,7 +56,7 @@ pub(crate) fn apply(
     Ok(changed)
 }
 
-/// Returns the tokens of the items of `package` that have a name, one item after the other.
+/// Returns the tokens of all items of `package` with this name, in order.
 pub(crate) fn tokens_of<'a>(package: &str, item: &str, sources: &'a Sources) -> Vec<&'a str> {
     let mut all = Vec::new();
     for (file, text) in sources.of(package) {
@@ -71,7 +72,7 @@ pub(crate) fn tokens_of<'a>(package: &str, item: &str, sources: &'a Sources) -> 
     all
 }
 
-/// Returns where the items of a name are in a file.
+/// Returns the places of the items with this name in a file.
 fn named(package: &str, file: &str, text: &str, item: &str) -> Vec<Range<usize>> {
     let start = format!("{package}/src/");
     let known = items(file.strip_prefix(&start).unwrap_or(file), text);
@@ -86,7 +87,7 @@ fn language(file: &str) -> Language {
     Language::of(file).unwrap_or(Language::Rust)
 }
 
-/// Returns where in `text` the tokens of `find` stand.
+/// Returns the places in `text` where the tokens of `find` occur.
 pub(crate) fn places(text: &str, find: &str, language: Language) -> Vec<Range<usize>> {
     let there = fine_tokens(text, language);
     let wanted: Vec<&str> = fine_tokens(find, language)

@@ -7,15 +7,17 @@ use crate::lexer::{Language, tokens};
 /// A function, constant, type or block of a file.
 #[derive(Clone, Debug)]
 pub(crate) struct Item {
-    /// Its names, each from the module on: `session::Session::renew`, `session::<Session as Renew>::renew`,
-    /// `session::struct Session` or `session::impl Drop for Session`.
+    /// The names of the item, each from the module on.
+    ///
+    /// Examples: `session::Session::renew`, `session::<Session as Renew>::renew`, `session::struct
+    /// Session` or `session::impl Drop for Session`.
     names: Vec<String>,
-    /// Where it stands in the file, in bytes.
+    /// The place in the file, in bytes.
     pub(crate) range: Range<usize>,
 }
 
 impl Item {
-    /// Returns true if `name` is the end of one of its names.
+    /// Returns true if a name of the item ends with `name`.
     pub(crate) fn is(&self, name: &str) -> bool {
         self.names.iter().any(|known| {
             let before = known.strip_suffix(name);
@@ -29,7 +31,7 @@ impl Item {
     }
 }
 
-/// Returns the items of a file of a crate's sources, without its tests; `path` is relative to `src`.
+/// Returns the items of a source file, without its tests; `path` is relative to `src`.
 pub(crate) fn items(path: &str, text: &str) -> Vec<Item> {
     if !path.ends_with(".rs") {
         let whole = Item {
@@ -107,7 +109,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Notes the item that begins with the token `keyword` at `at`, and what is in it.
+    /// Notes the item that begins with the token `keyword` at `at`, and the items inside it.
     fn note(
         &mut self,
         keyword: &str,
@@ -161,7 +163,8 @@ impl<'a> Walk<'a> {
         self.items.push(Item { names, range });
     }
 
-    /// Returns the names of the trait, if any, and of the type of an `impl`, whose header ends before `open`.
+    /// Returns the names of the trait, if any, and of the type of an `impl` whose header ends at
+    /// `open`.
     fn header(&self, begin: usize, open: usize) -> (Option<String>, String) {
         let mut depth = 0_i32;
         let mut names = vec![String::new()];
@@ -181,7 +184,7 @@ impl<'a> Walk<'a> {
         (names.pop(), subject)
     }
 
-    /// Returns where the block of an item opens, or the `;` that ends it.
+    /// Returns the place of the `{` that opens the item's block, or of the `;` that ends the item.
     fn body(&self, begin: usize, end: usize, is_value: bool) -> usize {
         let mut at = begin;
         while at < end {
@@ -195,7 +198,7 @@ impl<'a> Walk<'a> {
         end
     }
 
-    /// Returns where the bracket at `open` is closed.
+    /// Returns the place of the bracket that closes the bracket at `open`.
     fn closing(&self, open: usize) -> usize {
         let mut depth = 0_i32;
         for at in open..self.tokens.len() {

@@ -22,7 +22,7 @@ impl Language {
     }
 }
 
-/// Returns where each token of `text` stands, with literals taken apart: a statement in a string is code, too.
+/// Returns the places of the tokens of `text`, with literals split: a string may hold a statement.
 pub(crate) fn fine_tokens(text: &str, language: Language) -> Vec<Range<usize>> {
     let tokens = tokens(text, language);
     tokens
@@ -42,7 +42,7 @@ fn words(text: &str, token: Range<usize>) -> Vec<Range<usize>> {
             Some(length) => length,
             None => rest.len(),
         };
-        // A line that goes on in the next one is layout.
+        // The backslash that continues a line in the next one is layout.
         if !next.is_whitespace() && !rest.starts_with("\\\n") {
             words.push(start..start + length);
         }
@@ -51,7 +51,7 @@ fn words(text: &str, token: Range<usize>) -> Vec<Range<usize>> {
     words
 }
 
-/// Returns where each token of `text` stands.
+/// Returns the places of the tokens of `text`.
 pub(crate) fn tokens(text: &str, language: Language) -> Vec<Range<usize>> {
     let mut tokens = Vec::new();
     let mut start = 0;
@@ -70,7 +70,7 @@ pub(crate) fn tokens(text: &str, language: Language) -> Vec<Range<usize>> {
     tokens
 }
 
-/// Returns the length of the comment that `text` begins with.
+/// Returns the length of the comment at the start of `text`.
 fn comment(text: &str, language: Language) -> Option<usize> {
     let line = if language == Language::Rust {
         "//"
@@ -86,7 +86,7 @@ fn comment(text: &str, language: Language) -> Option<usize> {
     (language != Language::Lua && text.starts_with("/*")).then(|| block_comment(text))
 }
 
-/// Returns the length of a block comment, in which others may be nested.
+/// Returns the length of a block comment, which may contain further block comments.
 fn block_comment(text: &str) -> usize {
     let mut depth = 0_usize;
     let mut at = 0;
@@ -107,7 +107,7 @@ fn block_comment(text: &str) -> usize {
     text.len()
 }
 
-/// Returns the length of the token that `text` begins with.
+/// Returns the length of the token at the start of `text`.
 fn token(text: &str, language: Language) -> usize {
     let first = text.chars().next().unwrap_or_default();
     if language == Language::Rust {
@@ -127,7 +127,7 @@ fn is_of_word(char: char) -> bool {
     char.is_alphanumeric() || char == '_'
 }
 
-/// Returns the length of the string, character or lifetime that Rust code begins with.
+/// Returns the length of the string, character or lifetime at the start of Rust code.
 fn rust_literal(text: &str) -> Option<usize> {
     let prefix = text
         .find(|next| !matches!(next, 'b' | 'c' | 'r'))
@@ -157,7 +157,7 @@ fn rust_literal(text: &str) -> Option<usize> {
     None
 }
 
-/// Returns the length of what `text` begins with, up to the `quote` that ends it.
+/// Returns the length of the literal at the start of `text`, up to the `quote` that ends it.
 fn quoted(text: &str, quote: char) -> usize {
     let mut is_escaped = false;
     for (at, next) in text.char_indices().skip(1) {

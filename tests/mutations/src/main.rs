@@ -1,5 +1,7 @@
-//! Proves that the tests bite: breaks the sources in one way after the other, and expects that the tests which
-//! `tests/mutations/tables` name for it fail.
+//! Proves that the tests notice broken code.
+//!
+//! It applies each mutation to the sources, and expects the tests that `tests/mutations/tables`
+//! name for it to fail.
 
 mod check;
 mod edit;
@@ -27,7 +29,7 @@ use crate::sources::Sources;
 use crate::table::Mutation;
 use crate::workspace::Copy;
 
-/// Breaks a copy of the sources in one way after the other, and expects that the tests notice.
+/// Breaks a copy of the sources by one mutation after the other, and expects the tests to notice.
 #[derive(Debug, Parser)]
 #[command(name = "scripts/sabotage", arg_required_else_help = true)]
 struct Arguments {
@@ -36,22 +38,23 @@ struct Arguments {
     /// Run every mutation.
     #[arg(long)]
     all: bool,
-    /// Run those whose items, or whose rows of a table, have changed since this revision.
+    /// Run the mutations whose items, or whose rows of a table, have changed since this revision.
     #[arg(long, value_name = "REVISION")]
     since: Option<String>,
-    /// Run some that the hash of the sources draws, for this many seconds at most.
+    /// Run mutations that the hash of the sources draws, for at most this many seconds.
     #[arg(long, value_name = "SECONDS")]
     draw: Option<u64>,
-    /// What counts as a hang of the tests of one program, in seconds.
+    /// Time after which the tests of one program count as hung, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     limit: u64,
-    /// Print the names of what would run, and run nothing.
+    /// Print the names of the selected mutations, and run nothing.
     #[arg(long)]
     list: bool,
-    /// Leave the copy, target/sabotage, broken in the one way that is named, or intact, and run nothing.
+    /// Apply the named mutation, if any, to the copy in target/sabotage, and run nothing.
     #[arg(long)]
     apply: bool,
-    /// Tell what is wrong with the tables: what does not apply, names no test, or is not in tests/FAILURES.md.
+    /// Check the tables: mutations that do not apply, missing tests, and an outdated
+    /// tests/FAILURES.md.
     #[arg(long)]
     check: bool,
     /// Write tests/FAILURES.md.
@@ -127,7 +130,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     }
 }
 
-/// Returns the mutations that the arguments ask for, in the order in which they run.
+/// Returns the mutations that the arguments select, in the order in which they run.
 fn choose<'a>(
     arguments: &Arguments,
     root: &Path,

@@ -1,10 +1,10 @@
-//! `tests/FAILURES.md`, which is generated from the tables.
+//! Generates `tests/FAILURES.md` from the tables.
 
 use std::fmt::Write;
 
 use crate::table::Mutation;
 
-/// Returns the whole file: `head` as it is, and a row for each proof.
+/// Returns the whole file: a fixed head, and a row for each proof.
 pub(crate) fn failures(mutations: &[Mutation]) -> String {
     let mut rows: Vec<_> = mutations
         .iter()

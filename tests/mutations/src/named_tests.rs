@@ -1,9 +1,9 @@
-//! Whether the tests that tables name are written.
+//! Checks that the tests that the tables name exist.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Fails if a test (package, target and path) is nowhere in the workspace at `root`.
+/// Fails if a test (package, target and path) does not exist in the workspace at `root`.
 pub(crate) fn check(root: &Path, test: &str) -> Result<(), String> {
     let [package, target, path] = test.split(' ').collect::<Vec<_>>()[..] else {
         return Err(format!(
@@ -27,7 +27,7 @@ pub(crate) fn check(root: &Path, test: &str) -> Result<(), String> {
         .ok_or_else(|| format!("there is no test {test}"))
 }
 
-/// Returns the case of a test where cases run for several stores, which are listed as contracts.
+/// Returns the case of a conformance test, which runs for several stores.
 fn in_contract<'a>(root: &Path, package: &str, path: &'a str) -> &'a str {
     let (store, case) = path.split_once("::").unwrap_or_default();
     let listed = fs::read_to_string(root.join(package).join("tests/conformance/main.rs"));
@@ -42,7 +42,7 @@ fn in_contract<'a>(root: &Path, package: &str, path: &'a str) -> &'a str {
     if is_listed { case } else { path }
 }
 
-/// Returns where the tests of a target are written.
+/// Returns the files and folders with the tests of a target.
 fn places(root: &Path, package: &str, target: &str) -> Vec<PathBuf> {
     let package = root.join(if package == "polylock" { "." } else { package });
     let tests = package.join("tests");
@@ -52,14 +52,14 @@ fn places(root: &Path, package: &str, target: &str) -> Vec<PathBuf> {
     }
 }
 
-/// Returns true if the function of a test is in the file of its module, in or below one of `places`.
+/// Returns true if a test's function is in the file of its module, in or below one of `places`.
 fn is_written(places: &[PathBuf], path: &str) -> bool {
     let function = format!("fn {}(", path.rsplit("::").next().unwrap_or_default());
     let file = match path.rsplit_once("::") {
         Some((module, _)) => format!("{}.rs", module.replace("::", "/")),
         None => "main.rs".into(),
     };
-    // The tests of a module are in its file, or in one of their own.
+    // A module has its unit tests in its own file, or in a file beside it.
     let beside = file.replace("/tests.rs", ".rs");
     let files = places
         .iter()

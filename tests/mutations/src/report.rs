@@ -1,4 +1,4 @@
-//! Runs mutations and says which were noticed.
+//! Runs mutations and reports which of them the tests noticed.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::sources::Sources;
 use crate::table::Mutation;
 use crate::workspace::Copy;
 
-/// Where mutations run.
+/// The parts that a run of mutations needs.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) copy: Copy,
@@ -17,20 +17,21 @@ pub(crate) struct Session {
     pub(crate) sources: Sources,
 }
 
-/// What became of mutations.
+/// The outcome of mutations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Caught {
     All,
-    /// There was no time left for some, or for a single one.
+    /// There was no time left for some mutations, or for a single one.
     Unfinished,
     NotAll,
 }
 
 impl Session {
-    /// Runs mutations, between two runs of all their tests with nothing broken.
+    /// Runs mutations, between two runs of all their tests on the intact sources.
     ///
     /// # Errors
-    /// Fails if these do not pass.
+    ///
+    /// Fails if a test does not pass on the intact sources.
     pub(crate) fn run_all(&self, mutations: &[&Mutation]) -> Result<Caught, String> {
         let begin = now();
         self.run_intact(mutations, "before")?;
@@ -51,7 +52,8 @@ impl Session {
         })
     }
 
-    /// Builds what the first mutation needs with nothing broken: on a machine that is new to it that takes minutes.
+    /// Builds the tests of the first mutation on the intact sources, which takes minutes the first
+    /// time.
     pub(crate) fn build_first(&self, mutations: &[&Mutation]) {
         let begin = now();
         if let Some(first) = mutations.first() {
@@ -60,7 +62,7 @@ impl Session {
         println!("ready ({} s)", begin.elapsed().as_secs());
     }
 
-    /// Runs mutations until the time is up.
+    /// Runs mutations until the time limit.
     pub(crate) fn run_within(
         &mut self,
         limit: Duration,
@@ -92,7 +94,7 @@ impl Session {
             .collect();
         tests.sort_unstable();
         tests.dedup();
-        // All tests of a program run in one go here.
+        // All tests of a program run together here, so the limit is longer.
         let results = self.runner.run(&tests, self.runner.limit * 10);
         let failed: Vec<String> = results
             .outcomes
@@ -125,7 +127,7 @@ impl Session {
     }
 }
 
-/// Prints what became of a mutation.
+/// Prints the outcome of a mutation.
 fn tell(name: &str, results: &Results, seconds: u64) -> Caught {
     let outcomes = &results.outcomes;
     if outcomes
@@ -162,7 +164,7 @@ fn tell(name: &str, results: &Results, seconds: u64) -> Caught {
     Caught::NotAll
 }
 
-/// Returns the lines of a log that say why something failed.
+/// Returns the lines of a log that explain a failure.
 fn excerpt(log: &str) -> String {
     let mut lines = Vec::new();
     let mut more = 0;

@@ -1,4 +1,4 @@
-//! Builds programs of tests and runs some of their tests.
+//! Builds test programs and runs single tests.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,20 +6,20 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// How a test ended.
+/// The outcome of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Outcome {
     Passed,
     Failed,
-    /// It ran for longer than the limit.
+    /// The test ran for longer than the limit.
     Hung,
-    /// Its whole program ended, as by a panic in a drop.
+    /// The whole program ended, as after a panic in a drop.
     Aborted,
-    /// There is no such test.
+    /// The test does not exist.
     Absent,
-    /// It does not compile.
+    /// The test does not compile.
     Broken,
-    /// There was no time left for it.
+    /// There was no time left for the test.
     Unfinished,
 }
 
@@ -28,22 +28,22 @@ pub(crate) enum Outcome {
 pub(crate) struct Runner {
     pub(crate) tree: PathBuf,
     pub(crate) target: PathBuf,
-    /// What counts as a hang.
+    /// Time after which tests count as hung.
     pub(crate) limit: Duration,
-    /// When everything has to have ended.
+    /// Time at which all runs have to end.
     pub(crate) deadline: Option<Instant>,
 }
 
-/// What became of some tests.
+/// The outcomes of tests.
 #[derive(Debug, Default)]
 pub(crate) struct Results {
     pub(crate) outcomes: BTreeMap<String, Outcome>,
-    /// What was printed meanwhile.
+    /// The output of the programs.
     pub(crate) log: String,
 }
 
 impl Runner {
-    /// Runs tests (package, target and path), with `limit` for those of a program together.
+    /// Runs tests (package, target and path), with `limit` for all tests of a program together.
     pub(crate) fn run(&self, tests: &[&str], limit: Duration) -> Results {
         let mut programs: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
         for test in tests {
@@ -63,7 +63,7 @@ impl Runner {
         results
     }
 
-    /// Builds the programs of tests. Those that do not compile are told when they are to run.
+    /// Builds the programs of tests. Ignores compile errors, which `run` reports.
     pub(crate) fn build_all(&self, tests: &[&str]) {
         for test in tests {
             if let [package, target, _] = test.split(' ').collect::<Vec<_>>()[..] {
@@ -109,7 +109,7 @@ impl Runner {
         (outcomes.collect(), log)
     }
 
-    /// Returns the program of a test target, or what the compiler said.
+    /// Returns the program of a test target, or the compiler's errors.
     fn build(&self, package: &str, target: &str) -> Result<PathBuf, String> {
         let mut cargo = Command::new("cargo");
         cargo.args([
@@ -135,7 +135,7 @@ impl Runner {
             .ok_or_else(|| String::from_utf8_lossy(&output.stderr).into_owned())
     }
 
-    /// Runs a command, and ends it and its children when the limit or the deadline has passed.
+    /// Runs a command, and ends it and its children at the limit or the deadline.
     fn run_within(&self, limit: Duration, command: &Command) -> Result<Output, String> {
         let left = self
             .deadline
@@ -176,7 +176,7 @@ fn executable(message: &str) -> Option<PathBuf> {
         .map(|path| Path::new(path).to_owned())
 }
 
-/// Returns how a test ended, by what its program has printed.
+/// Returns the outcome of a test from the output of its program.
 fn said_of(path: &str, log: &str) -> Option<Outcome> {
     let said = log
         .lines()
@@ -208,7 +208,7 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// Returns the time, of which tests see nothing.
+/// Returns the current time, which no test controls.
 #[expect(
     clippy::disallowed_methods,
     reason = "nothing here runs with paused time"

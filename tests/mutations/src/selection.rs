@@ -1,4 +1,4 @@
-//! Which mutations run.
+//! Selects the mutations to run.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,7 +7,7 @@ use crate::edit::tokens_of;
 use crate::sources::{Sources, git};
 use crate::table::{self, Mutation};
 
-/// Returns those of some names or scenarios.
+/// Returns the mutations with these names, or of these scenarios.
 pub(crate) fn named<'a>(
     mutations: &'a [Mutation],
     names: &[String],
@@ -29,7 +29,7 @@ pub(crate) fn named<'a>(
     Ok(chosen.collect())
 }
 
-/// Returns those whose items are not as they were `then`, and those whose row of a table is not.
+/// Returns the mutations whose items differ from `then`, or whose row of a table has changed.
 pub(crate) fn changed<'a>(
     root: &Path,
     revision: &str,
@@ -60,8 +60,9 @@ pub(crate) fn changed<'a>(
     mutations.iter().filter(differs).collect()
 }
 
-/// Returns those of one crate, in an order that the hash of the sources draws. A single crate takes the least time to
-/// compile, and one with more mutations is drawn more often.
+/// Returns the mutations of one crate, in an order that the hash of the sources draws.
+///
+/// A single crate takes the least time to compile. A crate with more mutations is drawn more often.
 pub(crate) fn drawn<'a>(mutations: &'a [Mutation], sources: &Sources) -> Vec<&'a Mutation> {
     let mut order: Vec<&Mutation> = mutations.iter().collect();
     order.sort_by_cached_key(|mutation| sources.hash(&mutation.name));

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use crate::lexer::Language;
 
-/// The texts of sources by their paths from the root.
+/// The texts of source files, by their paths from the root.
 #[derive(Debug, Default)]
 pub(crate) struct Sources(BTreeMap<String, String>);
 
@@ -77,7 +77,7 @@ impl Sources {
         files.map(|(path, text)| (&**path, &**text))
     }
 
-    /// Returns a hash of all of it and of `salt`.
+    /// Returns a hash of all sources and of `salt`.
     pub(crate) fn hash(&self, salt: &str) -> u64 {
         let mut hasher = DefaultHasher::new();
         (&self.0, salt).hash(&mut hasher);
@@ -85,7 +85,7 @@ impl Sources {
     }
 }
 
-/// Returns what a git command prints.
+/// Returns the output of a git command.
 pub(crate) fn git(
     root: &Path,
     arguments: impl IntoIterator<Item = String>,

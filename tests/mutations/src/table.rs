@@ -1,4 +1,4 @@
-//! The tables of mutations, one a crate, in `tests/mutations/tables`.
+//! The tables of mutations in `tests/mutations/tables`, one per crate.
 
 use std::fs;
 use std::path::Path;
@@ -10,13 +10,13 @@ use serde::Deserialize;
 #[serde(deny_unknown_fields)]
 pub(crate) struct Mutation {
     pub(crate) name: String,
-    /// What is wrong with sources that are broken in this way.
+    /// The flaw of sources that are broken in this way.
     pub(crate) breaks: String,
-    /// What is changed, all of it together.
+    /// The changes, which are made together.
     pub(crate) edits: Vec<Edit>,
-    /// Which tests have to fail, and what they show.
+    /// The tests that have to fail, and the scenarios that they show.
     pub(crate) proofs: Vec<Proof>,
-    /// The crate whose table this is.
+    /// The crate of the table.
     #[serde(skip)]
     pub(crate) package: String,
 }
@@ -25,13 +25,13 @@ pub(crate) struct Mutation {
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Edit {
-    /// Where the item is, if not in the crate of the table.
+    /// The crate of the item, if it differs from the table's.
     pub(crate) package: Option<String>,
-    /// The end of the item's path, or of the file's where that is no Rust.
+    /// The end of the item's path; of the file's path if the file is not Rust.
     pub(crate) item: String,
-    /// What stands in it once.
+    /// The tokens to replace, which occur in the item once.
     pub(crate) find: String,
-    /// What stands there instead.
+    /// The replacement.
     pub(crate) replace: String,
 }
 
@@ -40,9 +40,9 @@ pub(crate) struct Edit {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Proof {
     pub(crate) scenario: u32,
-    /// What happens in it.
+    /// The events of the scenario.
     pub(crate) what: String,
-    /// Tests that fail under the mutation: package, test target (`lib` for those beside the code) and path.
+    /// Tests that fail under the mutation: package, test target (`lib` for unit tests) and path.
     pub(crate) tests: Vec<String>,
 }
 
@@ -53,7 +53,7 @@ struct Table {
 }
 
 impl Mutation {
-    /// Returns its edits, each with the crate that it is in.
+    /// Returns the edits, each with the crate that it changes.
     pub(crate) fn edits(&self) -> impl Iterator<Item = (&str, &Edit)> {
         self.edits
             .iter()
@@ -76,7 +76,8 @@ impl Mutation {
 /// Reads all tables of the workspace at `root`.
 ///
 /// # Errors
-/// Says which table is wrong, and where.
+///
+/// Names the table that is wrong, and the place in it.
 pub(crate) fn read(root: &Path) -> Result<Vec<Mutation>, String> {
     let directory = root.join("tests/mutations/tables");
     let entries =

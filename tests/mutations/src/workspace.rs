@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::sources::git;
 
-/// The copy. It stays where it is, so that the next run builds only what changed.
+/// The copy. It is kept, so that the next run compiles changed files only.
 #[derive(Debug)]
 pub(crate) struct Copy {
     root: PathBuf,
@@ -15,8 +15,9 @@ pub(crate) struct Copy {
 }
 
 impl Copy {
-    /// Makes the copy in `tree` equal to the workspace at `root`. Files that are equal are not written: cargo tells
-    /// by their times what has changed.
+    /// Makes the copy in `tree` equal to the workspace at `root`.
+    ///
+    /// It does not write equal files. Why: cargo rebuilds a crate when the time of a file changes.
     pub(crate) fn of(root: &Path, tree: PathBuf) -> Result<Self, String> {
         let listing = ["ls-files", "--cached", "--others", "--exclude-standard"].map(String::from);
         let listed = git(root, listing)?;
@@ -54,7 +55,7 @@ impl Copy {
                 if let Some(directory) = to.parent() {
                     fs::create_dir_all(directory)?;
                 }
-                // With its permissions, but not with its time.
+                // Copy the permissions, but give the file a new time.
                 fs::copy(&from, &to)?;
                 fs::write(&to, &text)?;
             }
@@ -80,9 +81,8 @@ impl Copy {
 
 /// Returns the manifest of the workspace with another version of its packages.
 ///
-/// The copy shares the target directory with the workspace, for the sake of the dependencies. Cargo
-/// takes packages of the same path and version for the same, and would use what it built of broken
-/// sources for the workspace.
+/// Invariant: cargo never uses a build of broken sources for the workspace. Why: both share the
+/// target directory for their dependencies, and cargo tells packages apart by path and version.
 fn with_another_version(manifest: &[u8]) -> Vec<u8> {
     let manifest = String::from_utf8_lossy(manifest);
     let lines = manifest.lines().map(|line| {

@@ -1,7 +1,7 @@
-//! The processes of a bench that want one key: this program again, started by itself.
+//! The processes of a bench that want one key; each is another run of this program.
 //!
-//! A single one is a task of this process. On memory, which each process has for itself, several are
-//! threads, each with a runtime and a client of its own.
+//! A single worker is a task of this process. On memory, where each process would have its own
+//! store, several workers are threads, each with its own runtime and client.
 
 mod wire;
 mod work;
@@ -19,13 +19,13 @@ use super::clock;
 use super::store::Store;
 use crate::problem::Problem;
 
-/// How long after it was told a rush begins, so that all begin together.
+/// Time between the order for a rush and its begin, so that all workers begin together.
 const LEAD: Duration = Duration::from_millis(20);
 
-/// A worker that says nothing for so long, beyond what it was told to do, is given up.
+/// Maximum time without an answer from a worker, beyond the time that its order takes.
 const SILENCE_LIMIT: Duration = Duration::from_secs(60);
 
-/// The workers. They end with this value.
+/// The workers. Dropping this value ends them.
 pub(crate) struct Crew {
     members: Vec<Member>,
     tasks: u32,
@@ -36,24 +36,25 @@ struct Member {
     _host: Host,
 }
 
-/// Where a worker is, as far as that has to be kept.
+/// The place where a worker runs, with the handle that ends it.
 enum Host {
     Task(#[expect(dead_code, reason = "ends the task")] JoinSet<()>),
-    /// Which ends when its link does.
+    /// The thread ends when its link does.
     Thread,
     Process(#[expect(dead_code, reason = "ends the process")] Box<Child>),
 }
 
-/// What came of a rush of all.
+/// The outcome of a rush of all workers.
 pub(crate) struct Rush {
     pub(crate) rushed: Vec<Rushed>,
-    /// From its begin until the last task of all had its last lock.
+    /// From the begin of the rush until the last task had its last lock.
     pub(crate) lasted: Duration,
 }
 
-/// What a process does that a bench has started.
+/// Runs the worker in a process that a bench has started.
 pub(crate) async fn work_for_parent() -> Result<(), Problem> {
-    // In a task, as the raw commands are sent and as services work: whoever blocks on a future is a thread more.
+    // The worker runs in a task, like the raw commands and like services. `block_on` would add a
+    // thread switch.
     let mut task = JoinSet::new();
     task.spawn(work::serve(Link::new(
         tokio::io::stdin(),
@@ -63,7 +64,7 @@ pub(crate) async fn work_for_parent() -> Result<(), Problem> {
 }
 
 impl Crew {
-    /// `processes` of them with `tasks` each, ready to take `key` of `store`.
+    /// Starts `processes` workers with `tasks` each, ready to take the hot key of `store`.
     pub(crate) async fn start(store: &Store, processes: u32, tasks: u32) -> Result<Self, Problem> {
         let mut members = Vec::new();
         for _ in 0..processes {
@@ -78,7 +79,7 @@ impl Crew {
         Ok(crew)
     }
 
-    /// Has all connect anew.
+    /// Makes all workers connect anew.
     pub(crate) async fn prepare(&mut self, store: &Store) -> Result<(), Problem> {
         let has_rivals = self.members.len() > 1;
         for member in &mut self.members {
@@ -100,7 +101,7 @@ impl Crew {
         Ok(())
     }
 
-    /// Has all tasks of all take the key for a while.
+    /// Makes all tasks of all workers take the key again and again, for `lasting`.
     pub(crate) async fn rush(&mut self, lasting: Duration) -> Result<Rush, Problem> {
         let after = |time: Duration| clock::now() + u64::try_from(time.as_nanos()).unwrap_or(0);
         let begins = after(LEAD);
@@ -122,12 +123,12 @@ impl Crew {
         })
     }
 
-    /// Has one begin to ask for the key.
+    /// Makes one worker request the key.
     pub(crate) async fn ask(&mut self, member: usize) -> Result<(), Problem> {
         self.members[member].link.send(&Order::Ask).await
     }
 
-    /// Waits until one that has asked has the key: its token, and since when.
+    /// Waits until a worker holds the requested key; returns the token and the time of the grant.
     pub(crate) async fn has(&mut self, member: usize) -> Result<(u64, u64), Problem> {
         match self.members[member].answer(Duration::ZERO).await? {
             Answer::Has { token, at } => Ok((token, at)),
@@ -135,7 +136,7 @@ impl Crew {
         }
     }
 
-    /// Has one give the key back, and tells when it was about to.
+    /// Makes a worker release the key; returns the time just before the release.
     pub(crate) async fn release(&mut self, member: usize) -> Result<u64, Problem> {
         let member = &mut self.members[member];
         member.link.send(&Order::Release).await?;
@@ -151,7 +152,7 @@ impl Member {
         let [link, end] = Link::pair();
         let mut task = JoinSet::new();
         task.spawn(async move {
-            // The bench is told by the link.
+            // The link reports a failure to the bench.
             let _told = work::serve(end).await;
         });
         Self {
@@ -168,7 +169,7 @@ impl Member {
         std::thread::Builder::new()
             .name("polylock-bench-worker".into())
             .spawn(move || {
-                // The bench is told by the link.
+                // The link reports a failure to the bench.
                 let _told = runtime.block_on(runtime.spawn(work::serve(end)));
             })?;
         Ok(Self {
@@ -192,7 +193,7 @@ impl Member {
         })
     }
 
-    /// What it says after it was told to do something for `lasting`.
+    /// Waits for the worker's answer to an order that takes `lasting`.
     async fn answer(&mut self, lasting: Duration) -> Result<Answer, Problem> {
         let limit = lasting + SILENCE_LIMIT;
         match timeout(limit, self.link.receive()).await {

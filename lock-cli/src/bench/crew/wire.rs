@@ -1,4 +1,4 @@
-//! What a bench and its workers say to each other, a line of JSON each.
+//! The messages between a bench and its workers, one line of JSON each.
 
 use std::time::Duration;
 
@@ -11,16 +11,16 @@ use tokio::io::{
 use crate::bench::referee::Turn;
 use crate::problem::Problem;
 
-/// What a worker is told. It ends when nothing more comes.
+/// An order for a worker. The worker ends when the link is closed.
 #[derive(Debug, Deserialize, Serialize)]
 pub(crate) enum Order {
-    /// To connect, and to answer [`Answer::Ready`].
+    /// Connect, and answer [`Answer::Ready`].
     Prepare(Job),
-    /// To have all tasks take and release the key from one moment to another.
+    /// Let all tasks take and release the key from `begins` to `ends`.
     Rush { begins: u64, ends: u64 },
-    /// To take the key, and to answer [`Answer::Has`].
+    /// Take the key, and answer [`Answer::Has`].
     Ask,
-    /// To give it back.
+    /// Release the key.
     Release,
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct Job {
     pub(crate) hand_off: Option<Duration>,
     pub(crate) key: String,
     pub(crate) tasks: u32,
-    /// Whether other processes want the key, too.
+    /// True if other processes want the key, too.
     pub(crate) has_rivals: bool,
 }
 
@@ -42,21 +42,21 @@ pub(crate) enum Answer {
         token: u64,
         at: u64,
     },
-    /// When it was about to be released.
+    /// The key was released; `at` is the time just before.
     Released {
         at: u64,
     },
     Failed(String),
 }
 
-/// What came of a rush.
+/// The outcome of a rush in one worker.
 #[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct Rushed {
-    /// In nanoseconds, each with how often it was noted.
+    /// Waits in nanoseconds, each with the number of its occurrences.
     pub(crate) waits: Vec<(u64, u64)>,
-    /// How many locks each task had.
+    /// The number of locks that each task had.
     pub(crate) laps: Vec<u64>,
-    /// When the last task had its last lock.
+    /// The time when the last task had its last lock.
     pub(crate) ended: u64,
     pub(crate) violations: u64,
     pub(crate) turns: Vec<Turn>,
@@ -72,7 +72,7 @@ impl std::fmt::Debug for Job {
     }
 }
 
-/// One end of the way between a bench and a worker.
+/// One end of the connection between a bench and a worker.
 pub(crate) struct Link {
     lines: Lines<BufReader<Box<dyn AsyncRead + Send + Unpin>>>,
     writer: Box<dyn AsyncWrite + Send + Unpin>,
@@ -90,7 +90,7 @@ impl Link {
         }
     }
 
-    /// Both ends of one within this process.
+    /// Creates both ends of a connection within this process.
     pub(crate) fn pair() -> [Self; 2] {
         let ends = tokio::io::duplex(64 * 1024);
         let link = |end: (ReadHalf<_>, WriteHalf<_>)| Self::new(end.0, end.1);
@@ -105,7 +105,7 @@ impl Link {
         Ok(())
     }
 
-    /// `None` when the other end has gone.
+    /// Receives the next message; `None` if the other end is closed.
     pub(crate) async fn receive<T: DeserializeOwned>(&mut self) -> Result<Option<T>, Problem> {
         match self.lines.next_line().await? {
             Some(line) => Ok(Some(serde_json::from_str(&line)?)),

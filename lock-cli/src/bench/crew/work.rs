@@ -1,4 +1,4 @@
-//! What a worker does: the tasks of one process that want one key.
+//! The work of a worker: the tasks of one process that want one key.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,15 +13,15 @@ use crate::bench::clock;
 use crate::bench::referee::Referee;
 use crate::problem::{self, Problem};
 
-/// How long nothing is said after a release.
+/// Time after a release before the worker answers the bench.
 const QUIET: Duration = Duration::from_millis(3);
 
-/// Does what it is told until nothing more comes. What stops it the bench is told, too.
+/// Obeys orders until the link is closed, and reports a failure to the bench.
 pub(crate) async fn serve(mut link: Link) -> Result<(), Problem> {
     let done = obey(&mut link).await;
     if let Err(problem) = &done {
         let failed = Answer::Failed(problem::in_full(&**problem));
-        // If nobody hears it, the bench has ended before.
+        // If the report does not arrive, the bench has already ended.
         let _unheard = link.send(&failed).await;
     }
     done
@@ -53,7 +53,7 @@ struct Worker {
     guard: Option<LockGuard>,
 }
 
-/// What each task has of its own.
+/// The parts that each task has a clone of.
 #[derive(Clone)]
 struct Key {
     locks: Arc<dyn DistributedLock>,
@@ -102,7 +102,7 @@ impl Worker {
         })
     }
 
-    /// None yet, for each task.
+    /// Returns a zero for each task.
     fn laps(&self) -> Vec<u64> {
         (0..self.tasks).map(|_| 0).collect()
     }
@@ -119,7 +119,7 @@ impl Worker {
         let guard = self.guard.take().ok_or("nothing is held")?;
         let at = clock::now();
         guard.release().await?;
-        // Whoever waits for the key is not to share the processor with this answer.
+        // The next holder must not share the processor with this answer.
         sleep(QUIET).await;
         Ok(Answer::Released { at })
     }

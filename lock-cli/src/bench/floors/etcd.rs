@@ -1,4 +1,5 @@
-//! On etcd: a transaction that puts a key under a kept lease if it is absent, and a delete.
+//! The floor on etcd: a transaction that puts a key under a kept lease if it is absent, and a
+//! delete.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use super::was_not_free;
 use crate::bench::store::Location;
 use crate::problem::Problem;
 
-/// In seconds.
+/// The ttl of the lease, in seconds.
 const TTL: i64 = 30;
 
 pub(crate) struct Floor {
@@ -42,7 +43,7 @@ impl Floor {
             let mut time = interval(Duration::from_secs(TTL.unsigned_abs() / 3));
             loop {
                 time.tick().await;
-                // Without it the takes fail, which is told.
+                // Without the lease the takes fail, which ends the bench with an error.
                 if keeper.keep_alive().await.is_err() || kept.message().await.is_err() {
                     return;
                 }

@@ -1,4 +1,4 @@
-//! In memory: tokio's mutex.
+//! The floor in memory: tokio's mutex.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::problem::Problem;
 pub(crate) struct SharedMutex(Arc<Mutex<()>>);
 
 impl SharedMutex {
-    /// So many of one.
+    /// Returns `count` clones of one mutex.
     pub(crate) fn clones(count: u32) -> Vec<Self> {
         let one = Self::default();
         (0..count).map(|_| one.clone()).collect()

@@ -1,8 +1,6 @@
-//! The floors: what the least costs that could do the same, sent raw over the client library that the
-//! backend uses.
+//! The floors: the least commands that take and free a key, sent over the backend's client library.
 //!
-//! A floor takes a lock and gives it back, and that is all that it does: no token, no renewal, no waiting,
-//! nothing that a lost answer leaves behind is cleaned up.
+//! A floor has no token, no renewal and no wait, and does not clean up after a lost answer.
 
 #[cfg(feature = "etcd")]
 mod etcd;
@@ -33,7 +31,7 @@ pub(crate) enum Floor {
     ZooKeeper(zookeeper::Floor),
 }
 
-/// One task's raw lock.
+/// The raw lock of one task.
 pub(crate) enum RawLock {
     Memory(SharedMutex),
     #[cfg(feature = "etcd")]
@@ -47,8 +45,7 @@ pub(crate) enum RawLock {
 }
 
 impl Floor {
-    /// `None` where raw commands cannot be sent, which is over TLS: the backends bring their own
-    /// connections there.
+    /// Opens the floor of `store`; `None` over TLS, where the backends open their own connections.
     pub(crate) async fn open(store: &Store) -> Result<Option<Self>, Problem> {
         let location = store.location();
         Ok(Some(match location.scheme.as_str() {
@@ -65,7 +62,7 @@ impl Floor {
         }))
     }
 
-    /// What is sent, one line a round trip.
+    /// Returns the commands, one line per round trip.
     pub(crate) fn commands(&self) -> Vec<String> {
         match self {
             Self::Memory => vec!["tokio::sync::Mutex: lock, drop the guard".to_owned()],
@@ -80,7 +77,7 @@ impl Floor {
         }
     }
 
-    /// A lock on `key`, which is nobody else's.
+    /// Creates a lock on `key`, which no other task uses.
     pub(crate) async fn lock(&self, key: &str) -> Result<RawLock, Problem> {
         Ok(match self {
             Self::Memory => RawLock::Memory(SharedMutex::default()),
@@ -95,7 +92,7 @@ impl Floor {
         })
     }
 
-    /// Removes what its locks have left on the store.
+    /// Removes the keys that the locks have left on the store.
     pub(crate) async fn finish(self) -> Result<(), Problem> {
         match self {
             Self::Memory => Ok(()),

@@ -1,5 +1,6 @@
-//! On MySQL and MariaDB: the statements of a lease, each in a packet and a commit, or a row that is locked
-//! in a transaction.
+//! The floor on MySQL and MariaDB: the statements of a lease, or a row that a transaction locks.
+//!
+//! Each statement of a lease is one packet and one commit.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use crate::problem::Problem;
 
 const NOW: &str = "UTC_TIMESTAMP(6)";
 
-/// In microseconds.
+/// The ttl of a lease, in microseconds.
 const TTL: u64 = 30_000_000;
 
 /// The clock that numbers grants.
@@ -23,7 +24,7 @@ const GRANT_CLOCK: &str =
 
 type Connection = Arc<Mutex<MySqlConnection>>;
 
-/// As many connections as the backend opens by default, or is told to.
+/// The floor, with the number of connections that the backend would open.
 pub(crate) struct Floor {
     connections: Vec<Connection>,
     statements: Statements,
@@ -69,7 +70,7 @@ impl Floor {
         self.statements.requests("'key'")
     }
 
-    /// A lock whose row exists.
+    /// Creates a lock and its row.
     pub(super) async fn lock(&self, key: &str) -> Result<RawLock, Problem> {
         let mut hexadecimal = "x'".to_owned();
         for byte in format!("{key}/raw").bytes() {
@@ -107,7 +108,7 @@ impl Floor {
 }
 
 impl Statements {
-    /// One packet each.
+    /// Returns the statements of a lock and its release, one per packet.
     fn requests(&self, key: &str) -> Vec<String> {
         let table = &self.table;
         if self.is_row {
@@ -134,7 +135,7 @@ ON DUPLICATE KEY UPDATE mode = 'x', token = LAST_INSERT_ID(IF({table}.owner <=> 
 impl RawLock {
     pub(super) async fn lock_and_release(&mut self) -> Result<(), Problem> {
         if self.is_row {
-            // The transaction is the connection's until it ends.
+            // Keep the connection until the transaction ends, so that no other task uses it.
             let mut connection = self.connection.lock().await;
             for request in &self.requests {
                 send(&mut connection, request).await?;
@@ -154,7 +155,7 @@ async fn ask(connection: &Connection, request: &str) -> Result<u64, Problem> {
     send(&mut *connection.lock().await, request).await
 }
 
-/// How many rows it has changed.
+/// Sends a statement; returns the number of changed rows.
 async fn send(connection: &mut MySqlConnection, request: &str) -> Result<u64, Problem> {
     let statement = raw_sql(AssertSqlSafe(request.to_owned()));
     Ok(connection.execute(statement).await?.rows_affected())

@@ -1,4 +1,4 @@
-//! On Redis: `SET key owner NX PX ttl`, and the scripted compare-and-delete that every careful client uses.
+//! The floor on Redis: `SET key owner NX PX ttl`, and the usual scripted compare-and-delete.
 
 use polylock::redis::redis::{self, AsyncConnectionConfig, Client, Script, aio};
 
@@ -9,7 +9,7 @@ use crate::problem::Problem;
 const RELEASE: &str =
     "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
 
-/// As long as one of ours.
+/// An owner as long as those of polylock.
 const OWNER: &str = "0123456789abcdef0123456789abcdef";
 
 pub(crate) struct Floor {
@@ -26,7 +26,7 @@ pub(crate) struct RawLock {
 impl Floor {
     pub(super) async fn open(location: &Location) -> Result<Self, Problem> {
         let client = Client::open(location.url.as_str())?;
-        // The driver's timer for each answer would be a cost of its own.
+        // The driver's timer for each answer would add a cost.
         let settings = AsyncConnectionConfig::new().set_response_timeout(None);
         let opening = client.get_multiplexed_async_connection_with_config(&settings);
         let mut connection = opening.await?;

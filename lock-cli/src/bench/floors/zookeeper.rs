@@ -1,4 +1,4 @@
-//! On ZooKeeper: making an ephemeral node, and removing it.
+//! The floor on ZooKeeper: creating an ephemeral node, and deleting it.
 
 use std::sync::Mutex;
 
@@ -7,12 +7,12 @@ use polylock::zookeeper::zookeeper_client::{Acls, Client, CreateMode, CreateOpti
 use crate::bench::store::Location;
 use crate::problem::Problem;
 
-/// Below which the nodes of the floor are.
+/// The parent of the floor's nodes.
 const PARENT: &str = "/polylock-bench-raw";
 
 pub(crate) struct Floor {
     client: Client,
-    /// How many locks there are.
+    /// The number of locks created so far.
     count: Mutex<u64>,
 }
 
@@ -29,7 +29,8 @@ impl Floor {
             let auth = format!("{name}:{password}");
             client.auth("digest", auth.as_bytes()).await?;
         }
-        // No container: servers remove those while they are empty, which this one is between two turns.
+        // Not a container: servers remove an empty container, and this node is empty between two
+        // turns.
         let parent = CreateMode::Persistent.with_acls(Acls::anyone_all());
         client
             .mkdir(&format!("{}{PARENT}", chroot(location)), &parent)
@@ -68,7 +69,7 @@ impl Floor {
 
     pub(super) async fn finish(self) -> Result<(), Problem> {
         match self.client.delete(PARENT, None).await {
-            // Somebody else may measure, too.
+            // Another bench may use the node, too.
             Ok(()) | Err(Error::NoNode | Error::NotEmpty) => Ok(()),
             Err(error) => Err(error.into()),
         }
