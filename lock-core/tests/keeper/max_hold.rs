@@ -115,5 +115,8 @@ async fn a_limit_of_zero_is_refused_with_advice() {
     let refused = MemoryLock::new().acquire(request(Duration::ZERO)).await;
     let error = refused.expect_err("nobody can hold it");
     assert_eq!(error.kind(), ErrorKind::Config);
-    assert!(error.to_string().contains("max_hold 0 s ends every hold"), "{error}");
+    assert!(
+        error.to_string().contains("max_hold 0 s ends every hold"),
+        "{error}"
+    );
 }

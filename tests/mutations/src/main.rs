@@ -38,6 +38,9 @@ struct Arguments {
     /// Run every mutation.
     #[arg(long)]
     all: bool,
+    /// Leave out the mutations of other crates than this one.
+    #[arg(long, value_name = "CRATE")]
+    package: Option<String>,
     /// Run the mutations whose items, or whose rows of a table, have changed since this revision.
     #[arg(long, value_name = "REVISION")]
     since: Option<String>,
@@ -89,7 +92,10 @@ fn run(arguments: &Arguments) -> Result<ExitCode, String> {
             .for_each(|complaint| eprintln!("{complaint}"));
         return Ok(status(complaints.is_empty()));
     }
-    let chosen = choose(arguments, &root, &mutations, &sources)?;
+    let mut chosen = choose(arguments, &root, &mutations, &sources)?;
+    if let Some(package) = &arguments.package {
+        chosen.retain(|mutation| mutation.package == *package);
+    }
     if arguments.list {
         chosen
             .iter()

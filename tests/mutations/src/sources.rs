@@ -67,6 +67,16 @@ impl Sources {
         Ok(sources)
     }
 
+    /// Returns the texts of `changed` before the changes.
+    pub(crate) fn originals(&self, changed: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+        let same = self
+            .0
+            .iter()
+            .filter(|(file, _)| changed.contains_key(*file));
+        same.map(|(file, text)| (file.clone(), text.clone()))
+            .collect()
+    }
+
     /// Returns the files of a crate.
     pub(crate) fn of(&self, package: &str) -> impl Iterator<Item = (&str, &str)> {
         let start = format!("{package}/src/");

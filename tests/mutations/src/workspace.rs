@@ -10,7 +10,6 @@ use crate::sources::git;
 /// The copy. It is kept, so that the next run compiles changed files only.
 #[derive(Debug)]
 pub(crate) struct Copy {
-    root: PathBuf,
     pub(crate) tree: PathBuf,
 }
 
@@ -26,16 +25,13 @@ impl Copy {
             .map(PathBuf::from)
             .filter(|file| root.join(file).is_file())
             .collect();
-        let copy = Self {
-            root: root.to_owned(),
-            tree,
-        };
-        copy.update(&wanted)
+        let copy = Self { tree };
+        copy.update(root, &wanted)
             .map_err(|error| format!("{}: {error}", copy.tree.display()))?;
         Ok(copy)
     }
 
-    fn update(&self, wanted: &BTreeSet<PathBuf>) -> io::Result<()> {
+    fn update(&self, root: &Path, wanted: &BTreeSet<PathBuf>) -> io::Result<()> {
         fs::create_dir_all(&self.tree)?;
         let mut there = BTreeSet::new();
         walk(&self.tree, &mut there)?;
@@ -46,7 +42,7 @@ impl Copy {
             }
         }
         for file in wanted {
-            let (from, to) = (self.root.join(file), self.tree.join(file));
+            let (from, to) = (root.join(file), self.tree.join(file));
             let mut text = fs::read(&from)?;
             if file == Path::new("Cargo.toml") {
                 text = with_another_version(&text);
@@ -67,14 +63,6 @@ impl Copy {
     pub(crate) fn write(&self, files: &BTreeMap<String, String>) -> Result<(), String> {
         files.iter().try_for_each(|(file, text)| {
             fs::write(self.tree.join(file), text).map_err(|error| format!("{file}: {error}"))
-        })
-    }
-
-    /// Makes files of the copy equal to those of the workspace again.
-    pub(crate) fn restore(&self, files: &BTreeMap<String, String>) -> Result<(), String> {
-        files.keys().try_for_each(|file| {
-            let copied = fs::copy(self.root.join(file), self.tree.join(file));
-            copied.map(drop).map_err(|error| format!("{file}: {error}"))
         })
     }
 }
