@@ -122,7 +122,7 @@ impl Session {
         let changed = apply(mutation, &self.sources).map_err(|what| format!("{name}: {what}"))?;
         self.copy.write(&changed)?;
         let results = self.runner.run(&mutation.tests(), self.runner.limit);
-        // Not from the workspace, where someone may be writing meanwhile.
+        // Not from the workspace, which may have changed meanwhile.
         self.copy.write(&self.sources.originals(&changed))?;
         Ok(tell(name, &results, begin.elapsed().as_secs()))
     }
