@@ -108,7 +108,8 @@ impl Store for LeaseStore {
     }
 
     fn ttl(&self) -> Duration {
-        Duration::from_secs(1)
+        // Long enough for renewals beside the crowds of other cases.
+        Duration::from_secs(2)
     }
 
     fn patience(&self) -> Duration {
