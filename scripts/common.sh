@@ -1,13 +1,13 @@
 # Sourced by the other scripts: how the tests run, and the servers and tools that they start, installed
 # without starting any system service.
 
-# The programs that run the kit. Its cases wait even more than other tests: on 40 % of a core at five at a time.
+# The programs that run the kit, whose cases wait even more than other tests.
 kits='/(conformance|kit)-[0-9a-f]+$'
 
 # The tests wait for leases and servers far more than they compute, so several programs of tests run side by side, and
 # in each of them more tests than there are cores.
 test_lanes=${POLYLOCK_TEST_LANES:-2}
-export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$(($(nproc) * 5 / 2))}
+export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$(($(nproc) * 4))}
 
 # Servers that are written in Go collect garbage less often, and do not look for work on several cores at once.
 test_environment='GOMAXPROCS=1 GOGC=400'
@@ -129,7 +129,7 @@ run_programs() {
     while read -r directory program < <(take_line "$@"); do
         threads=$RUST_TEST_THREADS
         if [[ $program =~ $kits ]]; then
-            threads=$((2 * RUST_TEST_THREADS))
+            threads=$((RUST_TEST_THREADS * 5 / 4))
         fi
         if ! said=$(cd "$directory" && env $test_environment RUST_TEST_THREADS="$threads" "$program" --quiet 2>&1); then
             outcome=1
