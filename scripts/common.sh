@@ -1,9 +1,6 @@
 # Sourced by the other scripts: how the tests run, and the servers and tools that they start, installed
 # without starting any system service.
 
-# The programs that run the kit, whose cases wait even more than other tests.
-kits='/(conformance|kit)-[0-9a-f]+$'
-
 # The tests wait for leases and servers far more than they compute, so several programs of tests run side by side, and
 # in each of them more tests than there are cores.
 test_lanes=${POLYLOCK_TEST_LANES:-2}
@@ -93,7 +90,7 @@ install_mysql() {
 # Runs the tests that `cargo test` with these arguments would, doctests aside. The kits, which keep a machine busy, are
 # one lane; the others, which wait most of the time, are the rest.
 run_tests() {
-    local programs lists lane lanes=() outcome=0
+    local programs kits='/(conformance|kit)-[0-9a-f]+$' lists lane lanes=() outcome=0
     # In the reverse order of their names, by which the longest do not come last.
     programs=$(cargo test --quiet --no-run --message-format=json "$@" |
         sed -n 's|.*"manifest_path":"\([^"]*\)/Cargo.toml".*"profile":{[^}]*"test":true}.*"executable":"\([^"]*\)".*|\1 \2|p' |
@@ -125,13 +122,9 @@ run_tests() {
 # Runs the programs of tests that stand in files of the directory $1: first those in $2, then those in $3. What one has
 # printed is shown when it has ended.
 run_programs() {
-    local directory program said threads outcome=0
+    local directory program said outcome=0
     while read -r directory program < <(take_line "$@"); do
-        threads=$RUST_TEST_THREADS
-        if [[ $program =~ $kits ]]; then
-            threads=$((RUST_TEST_THREADS * 5 / 4))
-        fi
-        if ! said=$(cd "$directory" && env $test_environment RUST_TEST_THREADS="$threads" "$program" --quiet 2>&1); then
+        if ! said=$(cd "$directory" && env $test_environment "$program" --quiet 2>&1); then
             outcome=1
         fi
         (
