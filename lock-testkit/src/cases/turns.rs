@@ -89,7 +89,12 @@ async fn goes(bench: &Bench, beside: LockRequest) {
     let brief = bench
         .exclusive("k")
         .waiting_at_most(Duration::from_millis(100));
-    let waited = within(bench.prompt(), "the end of a wait", writer.acquire_briefly(brief)).await;
+    let waited = within(
+        bench.prompt(),
+        "the end of a wait",
+        writer.acquire_briefly(brief),
+    )
+    .await;
     assert_excluded!(waited.is_none(), "a writer in beside {:?}", beside.mode);
     let waiting = other.acquire(beside.with_wait(Wait::Forever));
     let what = "somebody in beside the holder after a writer has gone";
