@@ -10,7 +10,7 @@ use lock_testkit::steady;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::{Beside, PROMPT, connect, keys, queue_has};
+use crate::{Beside, PROMPT, connect, keys, lock_for, queue_has};
 
 /// Returns the number of requests that the first member has answered.
 fn requests(cluster: &EtcdCluster) -> usize {
@@ -28,7 +28,8 @@ fn one_release_of_three_hundred_waits_costs_a_few_requests_and_keeps_the_order()
             connect(cluster.url()).await,
             connect(cluster.url()).await,
         ];
-        let first = clients[0].lock("k").await.unwrap();
+        // A hold is watched from its first renewal on, which comes after the test with this ttl.
+        let first = lock_for(&clients[0], "k", Duration::from_secs(3_600)).await;
         let in_line = || cluster.first().figure("etcd_mvcc_put_total") as usize;
         let (granted, mut order) = mpsc::unbounded_channel();
         let mut waiting = JoinSet::new();

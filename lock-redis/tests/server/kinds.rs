@@ -112,14 +112,14 @@ fn a_server_without_scripts_is_refused_by_the_name_of_the_command() {
             let server = RedisServer::start();
             let error = refusal(user_without(&server, rule)).await;
             assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
-            let named = format!("does not let us run {command},");
+            let named = format!("does not run {command},");
             assert!(error.to_string().contains(&named), "{error}");
         }
         for command in ["EVAL", "EVALSHA"] {
             let server = RedisServer::start_with(&["--rename-command", command, ""]);
             let error = refusal(server.url()).await;
             assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
-            let named = format!("does not let us run {command},");
+            let named = format!("does not run {command},");
             assert!(error.to_string().contains(&named), "{error}");
         }
         for command in ["PEXPIRE", "TIME", "ZSCORE", "SET", "HDEL"] {
