@@ -1,8 +1,10 @@
-//! What an uncontended lock and release cost on Redis, against the same two commands sent raw over
-//! the same client library, interleaved in one process.
+//! The cost of an uncontended lock and release on Redis, compared with the same two raw commands.
 //!
-//! `cargo bench --features redis --bench uncontended`; `LOCK_BENCH_REDIS=redis://...` measures
-//! a server of yours instead of a private one. Every round is printed; the verdict is the median.
+//! Both versions use the same client library and take turns in one process. The benchmark prints
+//! every round; its result is the median.
+//!
+//! `cargo bench --features redis --bench uncontended` starts a private server, unless
+//! `LOCK_BENCH_REDIS=redis://...` names another server.
 
 use lock_testkit::Comparison;
 use lock_testkit::servers::RedisServer;
@@ -13,7 +15,7 @@ use redis::aio::MultiplexedConnection;
 const BLOCK: usize = 250;
 const BLOCKS: usize = 80;
 
-/// As long as one of ours.
+/// An owner of the same length as a claim id of polylock.
 const OWNER: &str = "0123456789abcdef0123456789abcdef";
 
 type Failure = Box<dyn std::error::Error>;
@@ -51,7 +53,7 @@ async fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// `SET key owner NX PX ttl` and the scripted compare-and-delete that every careful client uses.
+/// The raw commands: `SET key owner NX PX ttl`, and a scripted compare-and-delete.
 struct Raw {
     connection: MultiplexedConnection,
     release: redis::Script,

@@ -1,9 +1,11 @@
-//! What an uncontended lock and release cost, against the requests that do the least, sent raw over the
-//! same client library and interleaved in one process: a transaction that puts a key under a lease if it
-//! is absent, and a delete.
+//! The cost of an uncontended lock and release on etcd, compared with the cheapest raw requests.
 //!
-//! `cargo bench -p lock-etcd --bench uncontended`; `LOCK_BENCH_ETCD=127.0.0.1:2379` measures a server of
-//! yours instead of a private one. Every round is printed; the verdict is the median.
+//! The raw requests are a transaction that puts an absent key under a lease, and a delete. Both
+//! versions use the same client library and take turns in one process. The benchmark prints every
+//! round; its result is the median.
+//!
+//! `cargo bench -p lock-etcd --bench uncontended` starts a private server, unless
+//! `LOCK_BENCH_ETCD=127.0.0.1:2379` names another server.
 
 use lock_core::DistributedLockExt;
 use lock_etcd::etcd_client::{Client, Compare, CompareOp, PutOptions, Txn, TxnOp};
@@ -36,7 +38,7 @@ async fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The least that can be sent.
+/// The cheapest raw requests that take and free a key.
 struct Raw {
     client: Client,
     lease: i64,
@@ -45,7 +47,7 @@ struct Raw {
 impl Raw {
     async fn connect(endpoint: &str) -> Result<Self, Failure> {
         let mut client = Client::connect([endpoint], None).await?;
-        // Longer than the bench takes, so that no lease has to be kept alive.
+        // The ttl is longer than the benchmark, so the lease needs no keep-alive.
         let lease = client.lease_grant(3600, None).await?.id();
         Ok(Self { client, lease })
     }

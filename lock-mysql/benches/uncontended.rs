@@ -1,11 +1,13 @@
-//! What an uncontended lock and release cost, against the statements that do the least, sent raw
-//! over the same client library and interleaved in one process:
+//! The cost of an uncontended lock and release, compared with the cheapest raw statements:
 //!
-//! - a lease against two `UPDATE`s that commit by themselves, on a row that exists;
-//! - a row lock against `BEGIN`, `SELECT … FOR UPDATE` and `ROLLBACK`.
+//! - a lease with two `UPDATE`s in autocommit mode, on a row that exists;
+//! - a row lock with `BEGIN`, `SELECT … FOR UPDATE` and `ROLLBACK`.
 //!
-//! `cargo bench -p lock-mysql --bench uncontended`; `LOCK_BENCH_MYSQL=mysql://…` measures a server
-//! of yours instead of a private one. Every round is printed; the verdict is the median.
+//! Both versions use the same client library and take turns in one process. The benchmark prints
+//! every round; its result is the median.
+//!
+//! `cargo bench -p lock-mysql --bench uncontended` starts a private server, unless
+//! `LOCK_BENCH_MYSQL=mysql://…` names another server.
 
 use lock_core::DistributedLockExt;
 use lock_mysql::{MySqlConfig, MySqlHold, MySqlLock};
@@ -47,7 +49,7 @@ async fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The least that can be sent, on rows that our own first round has made.
+/// The cheapest raw statements, on rows that the first round of polylock has made.
 struct Raw {
     connection: MySqlConnection,
     hold: MySqlHold,

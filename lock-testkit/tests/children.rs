@@ -1,4 +1,4 @@
-//! Children of a test, each with a lock in its own memory.
+//! Tests of child processes, each with a lock in its own memory.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Command;
@@ -11,7 +11,7 @@ use lock_testkit::{assert_excluded, steady};
 
 const TTL: Duration = Duration::from_secs(1);
 
-/// A store of which a child finds that two hold its lock.
+/// The name of a store on which a child reports two holders.
 const TWO_HOLDERS: &str = "shared by two";
 
 async fn connect(store: String) -> MemoryLock {
@@ -75,12 +75,12 @@ fn a_child_that_fails_shows_why() {
     assert!(message.contains("elsewhere"), "{message}");
 }
 
-/// How often a test is run that fails on its first run while the machine stands still.
+/// Returns the number of runs of a test that fails on its first run, while the process is stopped.
 fn runs_of_a_test_that_fails_once(failure: impl Fn()) -> u32 {
     let runs = AtomicU32::new(0);
     let test = async || {
         if runs.fetch_add(1, Ordering::SeqCst) == 0 {
-            // As a busy host stops a whole machine.
+            // Stop this process, as a busy host stops a virtual machine.
             let stopping = ["-c", "kill -STOP $PPID; sleep 0.4; kill -CONT $PPID"];
             let stopped = Command::new("sh").args(stopping).status();
             assert!(stopped.expect("sh is on the path").success());

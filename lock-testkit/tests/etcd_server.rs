@@ -1,4 +1,4 @@
-//! The etcd servers of the kit.
+//! Tests of the kit's etcd servers: crash, freeze, users, TLS and the loss of a leader.
 
 use std::time::Duration;
 

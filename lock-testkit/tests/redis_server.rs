@@ -1,4 +1,4 @@
-//! Redis servers start, freeze, crash and come back as the documentation says.
+//! Tests of the kit's Redis servers: start, freeze, crash and restart.
 
 mod processes;
 
@@ -186,7 +186,7 @@ fn a_clock_can_be_set() {
 fn the_shared_server_outlives_the_test_that_started_it() {
     let starting = std::thread::spawn(|| RedisServer::shared().pid());
     let pid = starting.join().expect("it starts");
-    // Were the death signal bound to that thread, it would be under way by now.
+    // A death signal that is bound to the ended thread would arrive within this time.
     std::thread::park_timeout(Duration::from_millis(50));
     assert_eq!(RedisServer::shared().pid(), pid);
     assert!(is_running(pid));

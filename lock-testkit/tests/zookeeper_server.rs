@@ -1,4 +1,4 @@
-//! ZooKeeper servers start, stop, and agree on a leader.
+//! Tests of the kit's ZooKeeper servers: start, freeze, crash, TLS and the election of a leader.
 
 use std::time::Duration;
 

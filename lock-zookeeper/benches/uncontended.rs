@@ -1,10 +1,14 @@
-//! What an uncontended lock and release cost, against the two requests that do the least: making an
-//! ephemeral sequential node below one that exists, and removing it. They are sent raw over the same
-//! client library and interleaved in one process, to a server that waits for its disk, as they do by
-//! default, and to one that does not, where our own work weighs most.
+//! The cost of an uncontended lock and release, compared with the cheapest raw requests.
 //!
-//! `cargo bench -p lock-zookeeper --bench uncontended`; `LOCK_BENCH_ZOOKEEPER=host:2181` measures an
-//! ensemble of yours instead. Every round is printed; the verdict is the median.
+//! The raw requests create an ephemeral sequential node below an existing node, and remove it. Both
+//! versions use the same client library and take turns in one process. The benchmark prints every
+//! round; its result is the median.
+//!
+//! The first private server waits for its disk, which is the default. The second does not, so the
+//! client's own work has the greatest share of the time.
+//!
+//! `cargo bench -p lock-zookeeper --bench uncontended` starts both private servers, unless
+//! `LOCK_BENCH_ZOOKEEPER=host:2181` names an ensemble.
 
 use lock_core::{DistributedLockExt, Namespace};
 use lock_testkit::Comparison;
@@ -33,7 +37,7 @@ async fn compare(title: &str, address: &str) -> Result<(), Failure> {
     let config = ZooKeeperConfig::new(address).with_namespace(namespace);
     let locks = ZooKeeperLock::connect(config).await?;
     let raw = Client::connect(address).await?;
-    // A container might go between two requests, when the server looks for empty ones.
+    // Not containers: the server might remove an empty container between two requests.
     let parent = CreateMode::Persistent.with_acls(Acls::anyone_all());
     raw.mkdir("/raw", &parent).await?;
     let keys: Vec<_> = (0..BLOCK).map(|number| format!("{number}")).collect();
@@ -58,7 +62,7 @@ async fn compare(title: &str, address: &str) -> Result<(), Failure> {
         raw.delete(&format!("/raw/{key}"), None).await?;
     }
     match raw.delete("/raw", None).await {
-        // Another process measures there, too.
+        // Another process may run this benchmark on the same ensemble.
         Ok(()) | Err(Error::NoNode | Error::NotEmpty) => Ok(()),
         Err(error) => Err(error.into()),
     }

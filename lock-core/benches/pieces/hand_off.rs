@@ -1,4 +1,4 @@
-//! A hot key that is handed from task to task.
+//! The cost of a hot key that is handed from task to task.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub(crate) fn bench(criterion: &mut Criterion) {
     }
 }
 
-/// How long it takes until `tasks` tasks have had one key `count` times between them.
+/// Returns the time in which `tasks` tasks together take one key `count` times.
 pub(crate) async fn crowd(locks: Arc<dyn DistributedLock>, tasks: u64, count: u64) -> Duration {
     let begin = Instant::now();
     let mut running = JoinSet::new();

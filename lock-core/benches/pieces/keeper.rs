@@ -1,5 +1,6 @@
-//! The keeper with many holds: what one more costs, and what it costs to renew all of them. The store says
-//! yes to everything, so all of it is the keeper's own work.
+//! The cost of the keeper with many holds: of a further hold, and of renewing all holds.
+//!
+//! The store confirms every request at once, so the benchmark measures only the keeper's own work.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -37,7 +38,7 @@ pub(crate) fn bench(criterion: &mut Criterion) {
     });
 }
 
-/// With a clock that goes when it is told to.
+/// Makes a runtime whose clock is paused, so that only the benchmark advances it.
 fn runtime() -> Runtime {
     Builder::new_current_thread()
         .enable_all()
@@ -46,14 +47,14 @@ fn runtime() -> Runtime {
         .expect("a runtime")
 }
 
-/// Where locks are had for the asking.
+/// A client whose every take is granted.
 struct Desk {
     keeper: Keeper,
     store: Arc<Yes>,
     grants: AtomicU64,
 }
 
-/// A store that says yes.
+/// A store that confirms every renewal and release.
 #[derive(Debug, Default)]
 struct Yes {
     renewed: AtomicU64,
@@ -97,7 +98,7 @@ impl Desk {
         granted.expect("no time has passed")
     }
 
-    /// Each at a moment of its own, as they are in life.
+    /// Takes `count` locks at intervals of 500 µs, so that each hold has a deadline of its own.
     async fn take_many(&self, count: u64) -> Vec<LockGuard> {
         let mut guards = Vec::new();
         for number in 0..count {
@@ -107,7 +108,7 @@ impl Desk {
         guards
     }
 
-    /// How long it takes, on the machine's own clock, to renew every hold `count` times.
+    /// Returns the time, by the machine's clock, in which every hold is renewed `count` times.
     async fn renew_all(&self, count: u64) -> Duration {
         let goal = self.store.renewed.load(Ordering::Relaxed) + count * HOLDS;
         let begin = Clock::Boot.now();

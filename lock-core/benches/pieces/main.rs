@@ -1,7 +1,6 @@
-//! What the pieces of the library cost by themselves, without a store: the keeper with many holds, the queue,
-//! the hand-off and the memory backend.
+//! The cost of the keeper, the queue, the hand-off and the memory backend, without a store.
 //!
-//! `cargo bench -p lock-core`. What a lock costs on a store tells `polylock bench`.
+//! Run with `cargo bench -p lock-core`. `polylock bench` measures locks on a store.
 
 mod hand_off;
 mod keeper;

@@ -1,4 +1,4 @@
-//! The memory backend: a free lock, and one key that many tasks want.
+//! The cost of the memory backend: a free lock, and a key with many waiting tasks.
 
 use std::sync::Arc;
 

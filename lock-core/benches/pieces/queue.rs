@@ -1,4 +1,4 @@
-//! Who waits for whom, for the last claim of a queue.
+//! The cost of finding the claim that blocks the last claim of a queue.
 
 use criterion::{BenchmarkId, Criterion};
 use lock_core::Mode;

@@ -1,4 +1,4 @@
-//! No two holders that conflict.
+//! Tests of the rule that conflicting holders exclude each other.
 
 use lock_testkit::history::{Effect, Event, Happening, Rule};
 
@@ -44,7 +44,7 @@ fn one_within_the_other_is_not_fine_either() {
 #[test]
 fn only_what_a_guard_said_counts() {
     let (a, b) = (A(), B());
-    // Nobody asked the guard after 5, and then its process was killed.
+    // The last check of the guard of a was at 5; its process was killed at 100.
     let silent = [a.asks(0), a.gets(1, 1), a.holds(5), a.is_killed(100)];
     assert_fine(&both(silent.to_vec(), b.has_it(6, 12, 2)), &strict());
     let held = [a.asks(0), a.gets(1, 1), a.holds(9), a.is_killed(100)];
@@ -81,14 +81,16 @@ fn permits_are_counted() {
         &both(two.clone(), permit("c", 4, 3)),
         &strict(),
     );
-    // Each counts against its own number.
+    // Each permit counts against its own number.
     let larger = exclusive("c", 1).permit(3).has_it(4, 20, 3);
     assert_fine(&both(two.clone(), larger), &strict());
     let reader = exclusive("c", 1).shared().has_it(4, 20, 3);
     assert_breaks(Rule::Exclusion, 2, &both(two, reader), &strict());
 }
 
-/// Worker a is removed at 100 and says that it holds until it loses at `lost`; b holds from 111 to 2000.
+/// Returns a history in which worker a reports its loss at `lost`, and b holds from 111 to 2000.
+///
+/// The tests add a fault that removes the hold of a at 100.
 fn removed(lost: u64, tokens: [u64; 2]) -> Vec<Event> {
     let a = A();
     let holder = vec![a.asks(0), a.gets(1, tokens[0]), a.loses(lost)];
@@ -102,7 +104,7 @@ fn a_removal_explains_two_holders_for_a_third_of_the_ttl_and_a_round_trip() {
         let verdict = assert_fine(&both(removed(902, [1, 2]), removal(effect)), &strict());
         assert_eq!(verdict.removals, 1);
     }
-    // 300 ms and 500 ms from 101 on, and one more.
+    // 1 ms past the limit: a third of the ttl (300 ms) and a round trip (500 ms) from 101 on.
     let late = both(removed(903, [1, 2]), removal(Effect::Removal));
     assert_breaks(Rule::Exclusion, 1, &late, &strict());
     let none = both(removed(902, [1, 2]), removal(Effect::None));
@@ -114,7 +116,8 @@ fn the_later_of_the_two_needs_the_greater_token() {
     let mut rules = strict();
     rules.tokens = lock_core::TokenOrder::Process;
     let removal = vec![fault(100, 101, Effect::Forgetting)];
-    // The earlier one is the one with the lower token, which began after the removal.
+    // The lower token makes b the earlier holder, and b began after the removal. So the removal
+    // explains nothing.
     assert_breaks(
         Rule::Exclusion,
         1,
@@ -176,7 +179,7 @@ fn a_hold_that_was_removed_may_still_be_handed_on_until_its_process_learns_of_it
     let mut rules = strict();
     let removal = vec![fault(100, 101, Effect::Removal)];
     let b = B().has_it(110, 2000, 20);
-    // Its process had it before the removal, with token 10.
+    // The process of worker a held the key before the removal, with token 10.
     let handed_on = |lost| {
         let (a, had) = (A(), exclusive("a", 2).has_it(0, 120, 10));
         let next = vec![a.asks(125), a.gets(126, 11), a.loses(lost)];
@@ -211,7 +214,7 @@ fn who_is_cut_off_learns_of_a_removal_later() {
     for excuse in [fault_of("a", 200, 300), stall(200, 300), stop.clone()] {
         assert_fine(&both(late.clone(), vec![excuse]), &strict());
     }
-    // Whatever happened: what was confirmed before the removal has ended a ttl later.
+    // No fault excuses more: a hold that was confirmed before the removal ends a ttl later.
     let removal = fault(100, 101, Effect::Removal);
     let too_late = both(removed(1003, [1, 2]), vec![removal, stop]);
     assert_breaks(Rule::Exclusion, 1, &too_late, &strict());

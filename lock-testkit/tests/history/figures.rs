@@ -1,4 +1,4 @@
-//! What is counted, and drawn.
+//! Tests of the verdict's counts and of the picture of a violation.
 
 use lock_testkit::history::{Effect, History};
 
@@ -8,10 +8,10 @@ use crate::written::{assert_fine, check, exclusive, fault, fault_of, strict};
 fn grants_losses_and_contention_are_counted() {
     let (a, b, c) = (exclusive("a", 1), exclusive("b", 1), exclusive("c", 1));
     let mut events = vec![a.asks(0), a.gets(1, 1), a.loses(100)];
-    // Waited for a, which was in its way.
+    // Worker b waited for a, so its grant is contended.
     events.extend([b.asks(50), b.gets(110, 2), b.gives_back(120)]);
     events.extend([c.asks(60), c.is_refused(70)]);
-    // Nobody was there any more.
+    // The key was free: this grant is not contended.
     events.extend(exclusive("c", 2).has_it(200, 210, 3));
     let verdict = assert_fine(&events, &strict());
     assert_eq!((verdict.grants, verdict.losses), (3, 1));

@@ -1,4 +1,4 @@
-//! The check of histories: good ones pass, and each promise that is broken is noticed.
+//! Tests of the check of histories: correct histories pass, and each broken promise is reported.
 
 mod exclusion;
 mod figures;

@@ -1,10 +1,12 @@
-//! Who came first is served first, where that is promised.
+//! Tests of the rule that the first claim is served first, if the store promises it.
 
 use lock_testkit::history::{Effect, Event, Rule};
 
 use crate::written::{assert_breaks, assert_fine, exclusive, fault, stall, strict};
 
-/// Somebody holds until 6000; a asks at 4010 and b at `later`; b is served first.
+/// Returns a history in which worker a asks at 4010 and b at `later`, and b is served first.
+///
+/// Another worker holds the key until 6000.
 fn overtaken(later: u64) -> Vec<Event> {
     let (a, b) = (exclusive("a", 1), exclusive("b", 1));
     let mut events = exclusive("holder", 1).has_it(0, 6000, 1);

@@ -1,4 +1,4 @@
-//! What a recorder writes of real locks.
+//! Tests of the records that a recorder writes about real locks.
 
 use std::time::Duration;
 
@@ -71,7 +71,7 @@ async fn a_future_that_is_dropped_leaves_no_waiter() {
         let limit = Duration::from_millis(10);
         assert!(tokio::time::timeout(limit, waiting).await.is_err());
         drop(hold);
-        // Long after, nobody waits.
+        // An hour later, which is beyond every limit for a waiter that is not served.
         recorder.note(
             Recorder::now() + 3_600_000_000_000,
             lock_testkit::history::Happening::End,

@@ -1,4 +1,4 @@
-//! No waiter is left behind, and no key stays blocked.
+//! Tests of the rule that every waiter is served in time after a release, a loss or a crash.
 
 use std::time::Duration;
 
@@ -6,10 +6,12 @@ use lock_testkit::history::{Effect, Event, Rule};
 
 use crate::written::{TTL, assert_breaks, assert_fine, check, end, exclusive, fault, strict};
 
-/// How long a key may stay without a holder although somebody waits.
+/// The longest time in milliseconds for which a key with a waiter may have no holder.
 const LIMIT: u64 = 3 * TTL + 2000;
 
-/// Worker a ends at 100 in some way; b waits since 50 and is served at `served`.
+/// Returns a history in which `ending` ends the hold of worker a at 100.
+///
+/// Worker b waits from 50 on and is granted the key at `served`.
 fn served(ending: Event, served: u64) -> Vec<Event> {
     let (a, b) = (exclusive("a", 1), exclusive("b", 1));
     let holder = [a.asks(0), a.gets(1, 1), a.holds(99), ending];
@@ -56,7 +58,7 @@ fn whoever_waits_at_the_end_was_left_behind() {
     let at = |limit: u64| [events.clone(), vec![end(100 + limit)]].concat();
     assert_fine(&at(LIMIT), &strict());
     assert_breaks(Rule::Recovery, 1, &at(LIMIT + 1), &strict());
-    // It stopped asking, or is dead.
+    // The waiter gave up, or its process died.
     for gone in [b.is_refused(500), b.is_killed(500)] {
         assert_fine(&[at(LIMIT + 1), vec![gone]].concat(), &strict());
     }

@@ -1,4 +1,4 @@
-//! Tokens that grow, as far as it is promised.
+//! Tests of the rule that tokens grow, as far as the store promises it.
 
 use lock_core::TokenOrder;
 use lock_testkit::history::{Effect, Event, Rule, Rules};
@@ -42,7 +42,7 @@ fn readers_have_tokens_too() {
 #[test]
 fn nothing_is_said_of_grants_whose_order_is_unknown() {
     let (a, b) = (exclusive("a", 1), exclusive("b", 1));
-    // It asked before the other's grant was known, and may have been granted first.
+    // Worker b asked before the grant of a was known, so the store may have granted b first.
     let mut events = vec![a.asks(0), b.asks(0), a.gets(8, 2), b.gets(9, 1)];
     assert_fine(&events, &strict());
     events.extend(exclusive("c", 1).has_it(10, 20, 1));
@@ -80,7 +80,7 @@ fn what_comes_after_a_loss_of_memory_grows_again() {
     assert_breaks(Rule::Tokens, 1, &events, &rules(TokenOrder::Process));
 }
 
-/// It has the number that the clock gave before it was set back.
+/// The hold of worker a keeps the grant number from the time before the clock was set back.
 #[test]
 fn a_hold_that_is_handed_on_keeps_its_number_when_the_clock_is_set_back() {
     let mut rules = rules(TokenOrder::ServerClock);

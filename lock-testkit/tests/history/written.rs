@@ -1,4 +1,4 @@
-//! Histories written by hand, in milliseconds.
+//! Builders of histories for tests. All times are in milliseconds.
 
 use lock_core::{Capabilities, Mode, TokenOrder};
 use lock_testkit::history::{Effect, Event, Happening, History, Rule, Rules, Verdict};
@@ -7,7 +7,7 @@ pub(crate) const TTL: u64 = 900;
 
 const MS: u64 = 1_000_000;
 
-/// A claim of a worker for the key `k`.
+/// A claim of a worker, for the key `k` by default.
 #[derive(Clone, Copy)]
 pub(crate) struct Claim {
     worker: &'static str,
@@ -71,7 +71,7 @@ impl Claim {
         self.event(at, Happening::Refuse { claim })
     }
 
-    /// It held until a millisecond before.
+    /// Returns the release; the last confirmed moment of the hold is 1 ms earlier.
     pub(crate) fn gives_back(self, at: u64) -> Event {
         let (claim, held_at) = (self.number, Some((at - 1) * MS));
         self.event(at, Happening::Release { claim, held_at })
@@ -94,14 +94,14 @@ impl Claim {
         self.event(at, Happening::Death)
     }
 
-    /// Asks, gets it at once and holds it for a while.
+    /// Returns the events of a claim that is granted after 1 ms and released at `until`.
     pub(crate) fn has_it(self, from: u64, until: u64, token: u64) -> Vec<Event> {
         let gets = self.gets(from + 1, token);
         vec![self.asks(from), gets, self.gives_back(until)]
     }
 }
 
-/// A fault that everybody suffers.
+/// Returns a fault that affects all workers.
 pub(crate) fn fault(from: u64, until: u64, effect: Effect) -> Event {
     let what = Happening::Fault {
         kind: "fault".to_owned(),
@@ -116,7 +116,7 @@ pub(crate) fn fault(from: u64, until: u64, effect: Effect) -> Event {
     }
 }
 
-/// A fault that one worker suffers.
+/// Returns a fault that affects only `worker`.
 pub(crate) fn fault_of(worker: &str, from: u64, until: u64) -> Event {
     let worker = Some(worker.to_owned());
     Event {
@@ -141,14 +141,14 @@ pub(crate) fn end(at: u64) -> Event {
     }
 }
 
-/// As strict as any backend can be.
+/// Returns the rules for a backend that makes all promises.
 pub(crate) fn strict() -> Rules {
     let capabilities = Capabilities::new("strict").with_fairness();
     Rules::new(&capabilities.with_tokens(TokenOrder::Always))
 }
 
 pub(crate) fn check(events: &[Event], rules: &Rules) -> Verdict {
-    // The order of lines means nothing.
+    // The check must not depend on the order of the lines.
     let mut events = events.to_vec();
     fastrand::shuffle(&mut events);
     History::new(events).check(rules)
@@ -160,7 +160,7 @@ pub(crate) fn assert_fine(events: &[Event], rules: &Rules) -> Verdict {
     verdict
 }
 
-/// Asserts that the history breaks this rule so often, and no other.
+/// Asserts that the history breaks `rule` exactly `times` times, and no other rule.
 pub(crate) fn assert_breaks(rule: Rule, times: usize, events: &[Event], rules: &Rules) {
     let violations = check(events, rules).violations;
     let broken: Vec<Rule> = violations.iter().map(|violation| violation.rule).collect();

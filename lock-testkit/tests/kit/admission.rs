@@ -1,4 +1,4 @@
-//! Who may hold a key together, right and wrong.
+//! The decision which claims may hold a key together, correct or with a fault.
 
 use lock_core::Mode;
 use lock_core::backend::blocking_claim;
@@ -6,7 +6,7 @@ use lock_core::backend::blocking_claim;
 use crate::fault::Fault;
 use crate::rules::Entry;
 
-/// Whether the claim at `index` may hold the key.
+/// Returns true if the claim at `index` of the queue may hold the key.
 pub(crate) fn admits(fault: Fault, queue: &[Entry], index: usize) -> bool {
     let modes: Vec<Mode> = queue.iter().map(|entry| entry.id.mode()).collect();
     let entry = &queue[index];

@@ -1,6 +1,6 @@
-//! Which case catches which mistake.
+//! The table of faults, and of the cases that must fail for each fault.
 
-/// For each fault the cases that fail because of it, and a part of what they say.
+/// Makes a test of each case that must fail for a fault, with a part of the failure's message.
 macro_rules! bites {
     ($($fault:ident { $($group:ident::$case:ident: $says:literal,)+ })+) => {
         $(

@@ -1,4 +1,4 @@
-//! Which case catches which mistake: those with other processes, with a crowd, and with another server.
+//! The table of faults for the cases with child processes, a crowd of waiters, or a new server.
 
 use crate::bites::bites;
 

@@ -1,4 +1,4 @@
-//! Whether a case catches a mistake.
+//! The check that a case fails for a fault.
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,14 +11,15 @@ use crate::fault::Fault;
 use crate::store::Shelf;
 use crate::{bites, bites_elsewhere};
 
-/// Cases about what the core does for every backend, which none can get wrong.
+/// Cases about the core's own work, for which a backend can have no fault.
 const NOT_UP_TO_BACKENDS: [&str; 2] = [
     "lease::a_watch_hears_of_the_release",
     "fencing::tokens_are_decimal_text",
 ];
 
-/// Faults that only show when two clients meet by chance are not met in every run of a case that
-/// draws its schedule at random; what matters is that repeating it finds them.
+/// The maximum number of runs until a case notices a fault.
+///
+/// A case with a random schedule notices some faults only when two clients meet by chance.
 const ATTEMPTS: u32 = 5;
 
 #[test]

@@ -1,4 +1,4 @@
-//! A client of the store: how it takes and waits, right and wrong.
+//! A client of the shelf: takes and waits, correct or with a fault.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::lease::ShelfLease;
 use crate::rules::{CLOCK, Grant, Standing};
 use crate::server::Server;
 
-/// How long a request that does not wait may take.
+/// The time limit of a request that does not wait.
 pub(crate) const ANSWER_LIMIT: Duration = Duration::from_millis(600);
 
 const TTL_RANGE_TAKEN: RangeInclusive<Duration> =
@@ -74,7 +74,7 @@ impl ShelfLock {
         self.server.fault == fault
     }
 
-    /// Takes a lock as a client does that dies before it could release or renew.
+    /// Takes a lock for a client that dies before it can renew or release.
     pub(crate) fn crash(&self, request: &LockRequest) -> bool {
         // A claim that was never armed releases nothing.
         let claim = self.keeper.claim(request).expect("a valid request");
@@ -82,7 +82,7 @@ impl ShelfLock {
         matches!(standing, Standing::Granted(_))
     }
 
-    /// An id for a claim of another process.
+    /// Makes the id for a claim of another process.
     pub(crate) fn new_id(&self, request: &LockRequest) -> HoldId {
         let claim = self.keeper.claim(request).expect("a valid request");
         claim.id().clone()
@@ -143,7 +143,7 @@ impl ShelfLock {
                     claim.refused();
                     return None;
                 }
-                // Granted and expired before anyone looked.
+                // The claim was granted and has expired since the last look, so take again.
                 Standing::Absent => {
                     standing = self.take(claim, true).await;
                     continue;
@@ -167,7 +167,7 @@ impl ShelfLock {
         }
     }
 
-    /// Whether a waiter for `key` hears of releases.
+    /// Returns true if releases wake a waiter for `key`.
     fn listens(&self, key: &LockKey) -> bool {
         let mut waits_for = self.waits_for.lock().expect("no panic under it");
         match self.server.fault {
@@ -177,7 +177,7 @@ impl ShelfLock {
         }
     }
 
-    /// When an attempt ends that has not been answered.
+    /// Returns the end of an attempt that the server does not answer; `None` for no end.
     fn end(&self, wait: Wait, ttl: Duration) -> Option<Instant> {
         let now = Instant::now();
         match wait {
@@ -218,7 +218,7 @@ impl DistributedLock for ShelfLock {
     async fn shutdown(&self, within: Duration) -> Result<()> {
         match self.server.fault {
             Fault::ShutsNothingDown => Ok(()),
-            // Asked to shut down within no time, it says that it has.
+            // With a limit of zero, the shutdown does not wait for the store. Ignore its error.
             Fault::ShutsDownBlindly => {
                 _ = self.keeper.shutdown(Duration::ZERO).await;
                 Ok(())
@@ -286,7 +286,7 @@ impl ShelfLock {
     }
 }
 
-/// Everything that the store can do.
+/// Returns all capabilities of the shelf.
 pub(crate) fn everything() -> Capabilities {
     modest()
         .with_shared()
@@ -296,7 +296,7 @@ pub(crate) fn everything() -> Capabilities {
         .with_lock_delay(*TTL_RANGE.end())
 }
 
-/// As little as a backend may declare.
+/// Returns the fewest capabilities that a backend may declare.
 pub(crate) fn modest() -> Capabilities {
     Capabilities::new("shelf").with_ttl(TTL_RANGE)
 }

@@ -1,184 +1,184 @@
-//! What can be wrong with a backend, one thing at a time.
+//! The faults that a backend of these tests can have.
 
-/// One thing that is wrong with a backend, each a mistake that some lock library has made.
+/// A fault of a backend. Each is a mistake that a lock library has made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// None: the backend keeps the contract.
+    /// The backend has no fault: it keeps the contract.
     Nothing,
 
-    // Who is let in.
-    /// Everybody is.
+    // Exclusion.
+    /// Grants every claim.
     GrantsEverything,
-    /// Looks in one request and takes in the next.
+    /// Reads the key in one request and takes it in the next.
     LooksBeforeItTakes,
-    /// Lets a client in a second time.
+    /// Grants a lock again to the client that already holds it.
     LetsItselfIn,
-    /// All keys are one lock.
+    /// Treats all keys as one lock.
     OneLockForAll,
     /// Folds case and drops spaces at the end, as a collation does.
     FoldsNames,
     /// Does not lock keys with control characters.
     LosesOddNames,
-    /// Frees whatever is there without asking whose it is.
+    /// Frees the lock on a release without comparing the claim id.
     FreesWhoeverHolds,
-    /// A release reaches the store once more after a while, and frees whatever is there.
+    /// Sends each release a second time after a while, which frees any hold of the key.
     ReleaseComesTwice,
 
     // Waiting.
     /// Reports a held lock as an error.
     BusyIsAnError,
-    /// Waits when told not to.
+    /// Waits although the request does not wait.
     TriesForEver,
-    /// Waits twice as long as it may.
+    /// Waits twice as long as the request says.
     WaitsTooLong,
-    /// Waits half as long as it should.
+    /// Waits half as long as the request says.
     GivesUpEarly,
-    /// Looks again every 300 ms although it claims to push.
+    /// Polls every 300 ms although it declares push.
     PollsSlowly,
-    /// Pushes only for the first release of a key.
+    /// Pushes only the first release of a key.
     PushesOnce,
-    /// A clean-up in the background frees the lock, but wakes nobody.
+    /// Frees the lock in a background clean-up, but wakes no waiter.
     CleansUpSilently,
-    /// A removed hold wakes nobody.
+    /// Wakes no waiter when a hold is removed.
     IgnoresRemovals,
-    /// Whoever came last is served first.
+    /// Serves the latest waiter first.
     LastComesFirst,
-    /// Who held the lock last stands in line before all others, and gets some time to come back.
+    /// Puts the last holder's client first in the queue, and keeps the key for it for 300 ms.
     FavoursTheHolder,
-    /// Someone who waits keeps everybody else of the client from doing anything.
+    /// Blocks all other requests of a client while one request waits.
     WaitsInTheDoor,
     /// Waits no longer than the ttl of its request.
     WaitsForOneTtl,
-    /// Counts a wait in milliseconds of 32 bits.
+    /// Counts the milliseconds of a wait in 32 bits.
     LongWaitsOverflow,
-    /// Begins to listen after it has looked.
+    /// Subscribes to releases only after it has read the key.
     LooksBeforeItListens,
-    /// Hears of the key that it waited for last, and of no other.
+    /// Receives releases only of the first key that the client waited for.
     HearsOfOneKey,
-    /// Blocks the thread, which a runtime with one thread cannot do without.
+    /// Uses `block_in_place`, which panics on a current-thread runtime.
     BlocksTheThread,
-    /// Forgets those that come when a hundred wait.
+    /// Never answers a take while more than 100 claims are on the store.
     ForgetsTheCrowd,
-    /// A place in the queue outlasts the process that waits.
+    /// Keeps the place of a waiter whose process was killed.
     KilledWaitersStay,
-    /// A deadline does not count while the store does not answer.
+    /// Ignores the deadline of a request while the store does not answer.
     HangsOnFrozenStore,
-    /// Calls held what a store that does not answer says nothing about.
+    /// Reports a lock as held if the store does not answer.
     FrozenIsBusy,
 
     // Leases.
-    /// Holds never expire.
+    /// Never ends a hold at its ttl.
     NeverExpires,
-    /// Renewals fail, all of them.
+    /// Fails every renewal.
     NeverRenews,
-    /// Renews the first hold of a batch and confirms all.
+    /// Renews the first hold of a batch, and confirms all holds.
     RenewsTheFirst,
-    /// A renewal is for two fifths of the ttl only, and the client does not say so.
+    /// Renews for two fifths of the ttl, but reports the whole ttl.
     RenewsForLess,
     /// Confirms a renewal that the store has not answered.
     RenewsBlindly,
-    /// Takes a slow answer for a loss.
+    /// Reports a loss if the answer to a renewal is slow.
     UnknownIsLost,
-    /// A renewal prolongs all holds of its key.
+    /// Renews all holds of a key with each renewal.
     RenewalProlongsAll,
-    /// What a server takes over from the one before is empty.
+    /// Loses all data when another server takes over.
     ForgetsAtSwitchover,
-    /// A renewal brings back what is gone.
+    /// Restores a hold that is gone, when it is renewed.
     RenewalResurrects,
-    /// A renewal reaches the store once more after a while, and brings back what is gone.
+    /// Sends each renewal a second time after a while, which restores a hold that is gone.
     RenewalComesLate,
-    /// Confirms holds that are gone.
+    /// Confirms renewals of holds that are gone.
     IgnoresLosses,
-    /// Gives the wrong reason for a removal.
+    /// Reports a removed hold as expired.
     CallsRemovalExpiry,
-    /// Believes to hold for four times as long as the store says.
+    /// Counts on a hold for four times its ttl.
     BelievesInLongerTtl,
-    /// Takes any ttl, whatever it declares.
+    /// Accepts every ttl, whatever range it declares.
     TakesAnyTtl,
-    /// Takes fewer ttls than it declares.
+    /// Accepts a smaller range of ttls than it declares.
     TakesFewTtls,
-    /// Renews only as long as the client's handle lives.
+    /// Stops renewals when the client's handle is dropped.
     HoldsDieWithClient,
 
     // Lock delays.
-    /// Asks the store for the ttl only.
+    /// Requests the ttl from the store without the lock delay.
     ForgetsTheDelay,
-    /// Keeps also closed what was given back.
+    /// Keeps a released key closed until its hold expires, if the hold has a lock delay.
     DelaysWhatIsReleased,
-    /// Takes any lock delay, whatever it declares.
+    /// Accepts every lock delay, whatever range it declares.
     TakesAnyDelay,
-    /// Takes shorter lock delays than it declares.
+    /// Accepts only shorter lock delays than it declares.
     TakesShortDelays,
 
     // Clean-up.
-    /// Arms the claim when the answer is there, and not before the request is sent.
+    /// Arms the claim after the answer, not before the request is sent.
     ArmsTooLate,
-    /// A cancelled waiter keeps its place.
+    /// Keeps the place of a cancelled waiter.
     ForgetsWaiters,
-    /// A waiter that gave up keeps its place.
+    /// Keeps the place of a waiter whose wait has ended.
     KeepsPlacesOfWhoGaveUp,
-    /// A clean-up overtakes the request that it is to undo.
+    /// Sends a clean-up that overtakes the take that it has to undo.
     CleanUpOvertakes,
-    /// Nothing is released in the background.
+    /// Releases nothing in the background.
     ReleasesOnlyWhenAsked,
-    /// A release that was begun is taken for done.
+    /// Treats a release that was begun as done.
     ReleasesOnlyOnce,
-    /// A key that was used once is remembered for ever.
+    /// Leaves an entry on the store for each key that was used.
     RemembersKeys,
-    /// A client remembers every name that it used.
+    /// Keeps every name that was used in the client's memory.
     RemembersNames,
-    /// Of two permits of one client one is given back.
+    /// Confirms the release of a permit without freeing it, if the key has other claims.
     LosesPermits,
 
     // Shutdown.
-    /// Waiters do not hear of a shutdown.
+    /// Does not end waits at a shutdown.
     WaitsThroughShutdown,
-    /// Says that it is shut down, and goes on.
+    /// Confirms a shutdown without shutting anything down.
     ShutsNothingDown,
-    /// Says that it is shut down before the store has confirmed it.
+    /// Confirms a shutdown before the store has confirmed the releases.
     ShutsDownBlindly,
 
     // Modes.
-    /// A mode that is not declared is emulated.
+    /// Emulates modes that it does not declare.
     EmulatesModes,
-    /// A mode that is not declared is refused as if it were held.
+    /// Reports a lock as held if its mode is not declared.
     UndeclaredIsBusy,
-    /// Readers are let in beside a writer.
+    /// Grants shared locks beside an exclusive lock.
     ReadsBesideWriter,
-    /// Readers exclude each other.
+    /// Excludes readers from each other.
     ReadersExclude,
-    /// The first reader to leave takes all others along.
+    /// Frees all readers when one reader releases.
     ReadersLeaveTogether,
-    /// The first reader to expire takes all others along.
+    /// Frees all readers when one reader expires.
     ReadersExpireTogether,
-    /// Readers overtake waiting writers.
+    /// Grants shared locks before writers that wait longer.
     ReadersOvertake,
-    /// One permit more than there are.
+    /// Grants one permit too many.
     OnePermitTooMany,
-    /// Every permit counts against the number of the first.
+    /// Counts every permit against the number of the first permit.
     FirstPermitCounts,
-    /// A claim for one of many permits is let in before one for few that came earlier.
+    /// Grants a claim for one of many permits before an earlier claim for one of few.
     PermitsOvertake,
-    /// Permits are let in beside a writer.
+    /// Grants permits beside an exclusive lock.
     PermitBesideWriter,
-    /// Permits are let in beside readers.
+    /// Grants permits beside shared locks.
     PermitBesideReader,
 
     // Tokens.
-    /// The token never changes.
+    /// Gives each grant the same token.
     TokensStandStill,
-    /// Each client counts for itself.
+    /// Counts tokens separately for each client.
     TokensOfClient,
-    /// Each mode counts for itself.
+    /// Counts tokens separately for each mode.
     TokensOfMode,
-    /// The token tells who asked first, not who was granted first.
+    /// Gives tokens in the order of the requests, not of the grants.
     TokensOfArrival,
-    /// The counter goes with the hold that is removed.
+    /// Resets the token counter when a hold is removed.
     TokensForgetRemoval,
-    /// The counter goes with the hold that expires.
+    /// Resets the token counter when a hold expires.
     TokensForgetExpiry,
 
     // The store under test.
-    /// It does not show what is on it.
+    /// Shows no claims to the test.
     ShowsNothing,
 }

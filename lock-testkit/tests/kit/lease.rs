@@ -1,4 +1,4 @@
-//! How a client renews and releases, right and wrong.
+//! Renewals and releases of a client, correct or with a fault.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -81,7 +81,7 @@ impl LeaseStore for ShelfLease {
         }
         let request = self.server.request(|rules| rules.release(hold));
         let released = match self.server.fault {
-            // on the caller's runtime there may be no timer any more.
+            // This fault renews on the caller's runtime, which may have no timer any more.
             Fault::BelievesInLongerTtl => request.await,
             _ => timeout(ANSWER_LIMIT, request)
                 .await

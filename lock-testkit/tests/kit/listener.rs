@@ -1,4 +1,4 @@
-//! The server for clients in other processes: a line for a question, and one for its answer.
+//! The shelf's server for clients in other processes, with one line per request and per answer.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,8 +15,9 @@ use crate::fault::Fault;
 use crate::rules::Standing;
 use crate::server::Server;
 
-/// Listens on a port of its own until the runtime ends; `new_client` makes a client for each connection.
-/// Returns its address.
+/// Listens on a free port until the runtime ends, and returns the address.
+///
+/// `new_client` makes a client for each connection.
 pub(crate) fn listen(
     server: Arc<Server>,
     new_client: impl Fn() -> ShelfLock + Send + 'static,
@@ -40,9 +41,9 @@ pub(crate) fn listen(
 
 struct Connection {
     server: Arc<Server>,
-    /// Makes the ids of the claims here, as they cannot travel.
+    /// Makes ids for the claims of the other process: a `HoldId` cannot be sent over a connection.
     client: ShelfLock,
-    /// By the owner ids of the claims there.
+    /// The ids made in this process, by the claim ids of the other process.
     ids: HashMap<String, HoldId>,
 }
 
@@ -57,7 +58,7 @@ impl Connection {
                 break;
             }
         }
-        // A process that is gone waits no longer; its holds last for their ttl.
+        // A process that has ended waits no longer, but its holds last until their ttl ends.
         if self.server.fault != Fault::KilledWaitersStay {
             let mut rules = self.server.rules();
             self.ids.values().for_each(|id| rules.leave(id));

@@ -1,5 +1,6 @@
-//! The kit itself: a backend that keeps the contract passes every case, and each mistake that a
-//! backend can make is caught by the case that is about it.
+//! Tests of the conformance cases themselves, with a store of this test: the *shelf*.
+//!
+//! The shelf passes every case. With a `Fault`, it fails the cases that are about this fault.
 
 mod admission;
 mod bites;
@@ -18,7 +19,7 @@ mod summary;
 
 lock_testkit::roles!(remote::connect);
 
-/// A backend that declares everything and can be made to do everything.
+/// A backend with all capabilities, on a store with all optional operations.
 mod capable {
     use lock_testkit::{Case, Outcome, cases, run};
 
@@ -44,7 +45,7 @@ mod capable {
     }
 }
 
-/// A backend that declares nothing but exclusive locks, on a store that can only be used.
+/// A backend with exclusive locks only, on a store without optional operations.
 mod modest {
     use std::sync::Arc;
 

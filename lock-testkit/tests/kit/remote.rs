@@ -1,4 +1,4 @@
-//! The shelf from another process: a client that asks the server over a connection, right and wrong.
+//! A client of the shelf in another process, correct or with a fault.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
@@ -17,10 +17,10 @@ use crate::client::everything;
 use crate::fault::Fault;
 use crate::rules::CLOCK;
 
-/// How often a waiter looks whether it is its turn.
+/// The interval at which a waiter asks for its grant.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// Connects to the shelf that `address` names, with its fault.
+/// Connects to a shelf. `address` is the name of its fault, a space, and the server's address.
 pub(crate) async fn connect(address: String) -> RemoteLock {
     let (fault, server) = address.split_once(' ').expect("two words");
     let stream = TcpStream::connect(server).expect("the case goes on");
@@ -44,11 +44,11 @@ pub(crate) async fn connect(address: String) -> RemoteLock {
 pub(crate) struct RemoteLock {
     keeper: Keeper,
     line: Arc<Line>,
-    /// All names that were ever used, where that is the fault.
+    /// All names that were requested; filled only with the fault `RemembersNames`.
     names: Mutex<Vec<String>>,
 }
 
-/// A connection to the server, on which questions are answered one after the other.
+/// A connection to the server, which answers requests in order.
 #[derive(Debug)]
 struct Line {
     fault: String,
@@ -60,7 +60,7 @@ impl Line {
         self.fault == format!("{fault:?}")
     }
 
-    /// Blocks for as long as a way to and fro on one machine takes.
+    /// Sends a request and returns its answer. Blocks for a round trip on the loopback.
     fn ask(&self, question: &str) -> String {
         let mut stream = self.stream.lock().expect("no panic under it");
         let question = format!("{question}\n");
@@ -73,7 +73,7 @@ impl Line {
 }
 
 impl RemoteLock {
-    /// Takes a place in the queue; its grant, if it is that.
+    /// Enters the queue, and returns the grant number if the claim was granted at once.
     fn take(&self, claim: &Claim, waits: bool) -> Option<u64> {
         let id = claim.id();
         let mode = match id.mode() {

@@ -1,4 +1,4 @@
-//! The state of the store and its rules, right and wrong.
+//! The state of the shelf, and its rules: correct or with a fault.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
@@ -11,15 +11,15 @@ use crate::fault::Fault;
 
 pub(crate) const CLOCK: Clock = Clock::Boot;
 
-/// A queue of claims for each key: whoever is in nobody's way holds it.
+/// The queues of claims per key. A claim holds the key if no earlier claim blocks it.
 #[derive(Debug)]
 pub(crate) struct Rules {
     pub(crate) fault: Fault,
     queues: BTreeMap<String, Vec<Entry>>,
     grants: BTreeMap<String, u64>,
-    /// Which client was granted something last, and when.
+    /// The client and the time of the last grant.
     last: Option<(u64, Moment)>,
-    /// Releases that were begun, by owner.
+    /// The claim ids of the releases that have begun.
     begun: HashSet<String>,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct Grant {
 #[derive(Debug)]
 pub(crate) enum Standing {
     Granted(Grant),
-    /// In the queue; the first hold expires then.
+    /// The claim is in the queue; contains the time at which the first hold expires.
     Waiting(Moment),
     Absent,
 }
@@ -71,7 +71,7 @@ impl Rules {
         }
     }
 
-    /// Puts a claim in the queue; it stays there ungranted only if it `waits`.
+    /// Adds a claim to the queue. A claim that is not granted stays only if it `waits`.
     pub(crate) fn take(&mut self, id: &HoldId, client: u64, waits: bool) -> Standing {
         let (place, now) = (self.place(id), CLOCK.now());
         let arrival = self.next_number("arrivals".into());
@@ -121,7 +121,7 @@ impl Rules {
         }
     }
 
-    /// Extends a hold; returns whether it is there.
+    /// Extends a hold; returns true if the hold is on the store.
     pub(crate) fn renew(&mut self, id: &HoldId, resurrect: bool) -> bool {
         let place = self.place(id);
         self.settle(&place);
@@ -181,7 +181,7 @@ impl Rules {
         }
     }
 
-    /// Takes a claim that still waits out of its queue.
+    /// Removes a claim from its queue, unless the claim was granted.
     pub(crate) fn leave(&mut self, id: &HoldId) {
         let place = self.place(id);
         self.remove(&place, |entry| {
@@ -189,12 +189,12 @@ impl Rules {
         });
     }
 
-    /// Notes that a release has begun; returns whether it had before.
+    /// Notes that a release has begun; returns true if it had begun before.
     pub(crate) fn begin_release(&mut self, id: &HoldId) -> bool {
         !self.begun.insert(id.claim().to_string())
     }
 
-    /// Takes a key away from its holders, as an operator does.
+    /// Removes the holds of a key, as an operator does.
     pub(crate) fn evict(&mut self, key: &str) -> bool {
         if self.is(Fault::TokensForgetRemoval) {
             self.grants.clear();
@@ -235,7 +235,7 @@ impl Rules {
         }
     }
 
-    /// Drops expired holds, then grants every claim that may be.
+    /// Drops expired holds, then grants all claims that may hold the key.
     fn settle(&mut self, place: &str) {
         let now = CLOCK.now();
         let Some(mut queue) = self.queues.remove(place) else {

@@ -1,4 +1,4 @@
-//! The store as a server: requests travel to it and answers back, unless it is frozen.
+//! The shelf as a server, which receives requests and sends answers unless it is frozen.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use crate::rules::Rules;
 pub(crate) struct Server {
     rules: Mutex<Rules>,
     frozen: watch::Sender<bool>,
-    /// Tells waiters that something was freed.
+    /// Notifies waiters that a lock was freed.
     freed: watch::Sender<()>,
     pushed: Mutex<HashSet<String>>,
     pub(crate) fault: Fault,
@@ -29,8 +29,11 @@ impl Server {
         }
     }
 
-    /// Sends a request and waits for its answer; a request that is dropped on its way never
-    /// arrives.
+    /// Sends a request and waits for its answer.
+    ///
+    /// # Cancel safety
+    ///
+    /// A request that is dropped on its way never arrives.
     pub(crate) async fn request<T>(&self, work: impl FnOnce(&mut Rules) -> T) -> T {
         self.travel().await;
         let answer = work(&mut self.rules());
@@ -47,7 +50,7 @@ impl Server {
             .expect("the server lives");
     }
 
-    /// What an operator sees and does, also while it is frozen.
+    /// Returns the state that an operator sees and changes, also on a frozen server.
     pub(crate) fn rules(&self) -> MutexGuard<'_, Rules> {
         self.rules.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -64,14 +67,14 @@ impl Server {
         self.frozen.send_replace(false);
     }
 
-    /// Ends, and goes on as another server with what there is here.
+    /// Hands the state over to another server.
     pub(crate) fn switch_over(&self) {
         if self.fault == Fault::ForgetsAtSwitchover {
             *self.rules() = Rules::new(self.fault);
         }
     }
 
-    /// Wakes whoever waits.
+    /// Wakes all waiters.
     pub(crate) fn push(&self, key: &str) {
         let mut pushed = self.pushed.lock().unwrap_or_else(PoisonError::into_inner);
         if pushed.insert(key.to_owned()) || self.fault != Fault::PushesOnce {

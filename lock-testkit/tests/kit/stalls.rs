@@ -1,4 +1,4 @@
-//! What a failure counts for when the machine stood still meanwhile.
+//! Tests that a case that fails during a standstill runs again, unless exclusion failed.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Command;
@@ -13,7 +13,7 @@ use crate::client::everything;
 use crate::fault::Fault;
 use crate::store::Shelf;
 
-/// Stops this process as a busy host stops a whole machine.
+/// Stops this process for 400 ms, as a busy host stops a virtual machine.
 fn stand_still() {
     let stopping = ["-c", "kill -STOP $PPID; sleep 0.4; kill -CONT $PPID"];
     let stopped = Command::new("sh").args(stopping).status();
@@ -68,7 +68,7 @@ fn who_is_let_in_while_the_machine_stands_still_is_let_in() {
     assert_eq!(runs.into_inner(), 1);
 }
 
-/// How often a test is run that fails on its first run while the machine stands still.
+/// Returns the number of runs of a test that fails on its first run, while the process is stopped.
 fn runs_of_a_test_that_fails_once(failure: impl AsyncFn()) -> u32 {
     let runs = AtomicU32::new(0);
     let test = async || {

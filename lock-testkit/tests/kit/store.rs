@@ -1,4 +1,4 @@
-//! The shelf as a store under test.
+//! The shelf: a store in memory with one fault, as the store under test.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -16,7 +16,7 @@ pub(crate) struct Shelf {
     server: Arc<Server>,
     declared: Capabilities,
     patience: Duration,
-    /// Where other processes reach the server, once the first was told.
+    /// The address of the server for other processes, set at the first request for it.
     listening: OnceLock<String>,
 }
 
@@ -25,7 +25,7 @@ impl Shelf {
         Self {
             server: Arc::new(Server::new(fault)),
             declared,
-            // What is known to fail need not be waited for as long as on a busy machine.
+            // A case that must fail need not allow for a busy machine.
             patience: Duration::from_secs(if fault == Fault::Nothing { 5 } else { 1 }),
             listening: OnceLock::new(),
         }

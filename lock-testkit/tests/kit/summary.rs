@@ -1,4 +1,4 @@
-//! What the kit tells of a run in the end.
+//! Tests of the summary that a run prints at its end.
 
 use std::process::Command;
 
@@ -45,7 +45,7 @@ fn a_group_of_which_all_is_skipped_is_named_once() {
     assert!(text.ends_with(&end), "{text}");
 }
 
-/// As a person sees it who runs some of the cases, all of which pass.
+/// Runs some cases, which all pass, in a process of this test's program.
 #[test]
 fn the_harness_shows_it_when_the_last_test_has_ended() {
     let program = std::env::current_exe().expect("a running program has a path");

@@ -1,6 +1,6 @@
-//! What the system says about a process.
+//! The state of a process, as `/proc` shows it.
 
-/// The state letter of a process and what follows; empty when it is gone.
+/// Returns the fields of `/proc/<pid>/stat` from the state letter on; empty if there is no process.
 pub(crate) fn state(pid: u32) -> String {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ")

@@ -1,4 +1,4 @@
-//! A tiny echo server, and what a client of it hears.
+//! An echo server, and the checks of what its clients receive.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -12,10 +12,10 @@ use tokio::time::Instant;
 
 pub(crate) const PROMPT: Duration = Duration::from_secs(5);
 
-/// How long nothing has to arrive to count as silence.
+/// The time without data that counts as silence.
 const SILENCE: Duration = Duration::from_millis(80);
 
-/// An echo server, and what it has seen.
+/// An echo server that counts received bytes and closed connections.
 #[derive(Clone)]
 pub(crate) struct Echo {
     pub(crate) port: u16,

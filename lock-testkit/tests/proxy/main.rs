@@ -1,5 +1,6 @@
-//! The fault proxy in front of a tiny echo server, blocking on purpose: the proxy needs no runtime
-//! of the test's.
+//! Tests of the fault proxy in front of an echo server.
+//!
+//! The tests block on purpose: the proxy needs no runtime of its test.
 
 mod echo;
 
@@ -143,7 +144,7 @@ fn one_way_of_a_connection_is_closed() {
     eventually("the server sees an end", || {
         echo.closed.load(Ordering::SeqCst) == 1
     });
-    // Which it answers by closing the other way, too.
+    // The server then closes the other direction, too.
     is_cut(&mut another);
 }
 

@@ -1,4 +1,4 @@
-//! Servers whose clock is set.
+//! Tests of servers whose clock is set ahead or back.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -65,11 +65,11 @@ fn waits_last_as_long_whatever_the_clock_says() {
     }
 }
 
-/// How long the server takes to answer `sql`, be it with an error.
+/// Returns the time that the server takes to answer `sql`, also with an error.
 ///
 /// # Panics
 ///
-/// When that is longer than any wait here on a busy machine.
+/// If the server does not answer within 20 seconds: longer than any wait of this test.
 fn time(server: &SqlServer, sql: &str) -> Duration {
     let begin = Instant::now();
     let (answers, answer) = mpsc::channel();

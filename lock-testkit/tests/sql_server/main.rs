@@ -1,4 +1,4 @@
-//! MariaDB and MySQL servers start, freeze, crash and come back as the documentation says.
+//! Tests of the kit's MariaDB and MySQL servers: start, freeze, crash and restart.
 
 mod clock;
 #[path = "../processes/mod.rs"]
@@ -152,7 +152,7 @@ fn the_shared_servers_outlive_the_test_that_started_them() {
     for vendor in SqlVendor::available() {
         let starting = std::thread::spawn(move || SqlServer::shared(vendor).pid());
         let pid = starting.join().expect("it starts");
-        // Were the death signal bound to that thread, it would be under way by now.
+        // A death signal that is bound to the ended thread would arrive within this time.
         std::thread::park_timeout(Duration::from_millis(50));
         assert_eq!(SqlServer::shared(vendor).pid(), pid);
         assert!(is_running(pid));
@@ -170,7 +170,7 @@ fn vendors_are_those_that_are_there() {
     );
 }
 
-/// The client, but over TCP.
+/// Returns the command of the server's client program, with a connection over TCP.
 pub(crate) fn over_tcp(server: &SqlServer) -> Command {
     let mut command = server.client_command();
     command

@@ -1,4 +1,4 @@
-//! A session by hand: the client, kept open.
+//! Test of a session: the server's client program, kept open for several statements.
 
 use lock_testkit::servers::{SqlServer, SqlVendor};
 

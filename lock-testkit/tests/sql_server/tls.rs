@@ -1,4 +1,4 @@
-//! Servers with certificates.
+//! Test of servers with certificates.
 
 use lock_testkit::servers::{Authority, SqlServer, SqlVendor};
 
