@@ -47,7 +47,7 @@ fn runtime() -> Runtime {
         .expect("a runtime")
 }
 
-/// A client whose every take is granted.
+/// A client that grants every take itself, without a request to a store.
 struct Desk {
     keeper: Keeper,
     store: Arc<Yes>,

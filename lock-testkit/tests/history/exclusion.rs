@@ -44,7 +44,7 @@ fn one_within_the_other_is_not_fine_either() {
 #[test]
 fn only_what_a_guard_said_counts() {
     let (a, b) = (A(), B());
-    // The last check of the guard of a was at 5; its process was killed at 100.
+    // Worker a checked its guard at 5 for the last time, and its process was killed at 100.
     let silent = [a.asks(0), a.gets(1, 1), a.holds(5), a.is_killed(100)];
     assert_fine(&both(silent.to_vec(), b.has_it(6, 12, 2)), &strict());
     let held = [a.asks(0), a.gets(1, 1), a.holds(9), a.is_killed(100)];
@@ -90,7 +90,7 @@ fn permits_are_counted() {
 
 /// Returns a history in which worker a reports its loss at `lost`, and b holds from 111 to 2000.
 ///
-/// The tests add a fault that removes the hold of a at 100.
+/// The tests add a fault that removes the hold of worker a at 100.
 fn removed(lost: u64, tokens: [u64; 2]) -> Vec<Event> {
     let a = A();
     let holder = vec![a.asks(0), a.gets(1, tokens[0]), a.loses(lost)];

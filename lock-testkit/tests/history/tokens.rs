@@ -42,7 +42,7 @@ fn readers_have_tokens_too() {
 #[test]
 fn nothing_is_said_of_grants_whose_order_is_unknown() {
     let (a, b) = (exclusive("a", 1), exclusive("b", 1));
-    // Worker b asked before the grant of a was known, so the store may have granted b first.
+    // Worker b asked before worker a was granted, so the store may have granted b first.
     let mut events = vec![a.asks(0), b.asks(0), a.gets(8, 2), b.gets(9, 1)];
     assert_fine(&events, &strict());
     events.extend(exclusive("c", 1).has_it(10, 20, 1));

@@ -125,7 +125,7 @@ pub(crate) enum Fault {
     ReleasesOnlyOnce,
     /// Leaves an entry on the store for each key that was used.
     RemembersKeys,
-    /// Keeps every name that was used in the client's memory.
+    /// Keeps in the client's memory every name that was used.
     RemembersNames,
     /// Confirms the release of a permit without freeing it, if the key has other claims.
     LosesPermits,

@@ -81,7 +81,7 @@ impl LeaseStore for ShelfLease {
         }
         let request = self.server.request(|rules| rules.release(hold));
         let released = match self.server.fault {
-            // This fault renews on the caller's runtime, which may have no timer any more.
+            // With this fault, the keeper uses the caller's runtime. It may have no timer any more.
             Fault::BelievesInLongerTtl => request.await,
             _ => timeout(ANSWER_LIMIT, request)
                 .await

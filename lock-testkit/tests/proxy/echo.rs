@@ -1,4 +1,4 @@
-//! An echo server, and the checks of what its clients receive.
+//! An echo server, and checks of the data that its clients receive.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
