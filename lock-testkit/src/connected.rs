@@ -50,3 +50,28 @@ where
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use lock_core::Error;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn only_an_unavailable_server_is_tried_again() {
+        let mut kinds = [ErrorKind::Unavailable, ErrorKind::Unavailable].into_iter();
+        let connection = connected(|| {
+            let answer = kinds
+                .next()
+                .map_or(Ok(42), |kind| Err(Error::new(kind, "busy")));
+            async move { answer }
+        });
+        assert_eq!(connection.await, 42);
+    }
+
+    #[tokio::test(start_paused = true)]
+    #[should_panic(expected = "wrong password")]
+    async fn a_refusal_fails_at_once() {
+        connected(|| async { Err::<(), _>(Error::new(ErrorKind::Denied, "wrong password")) }).await;
+    }
+}

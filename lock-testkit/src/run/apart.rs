@@ -17,7 +17,7 @@ const MEASURED: [&str; 2] = ["a_limited_wait_ends_in_time", "no_wait_answers_at_
 static MACHINE: RwLock<()> = RwLock::new(());
 
 /// The permission to run a case. Dropping it ends the permission.
-pub(crate) enum Turn {
+pub(crate) enum Permission {
     #[expect(dead_code, reason = "held until it is dropped")]
     Crowd(RwLockWriteGuard<'static, ()>),
     #[expect(dead_code, reason = "held until it is dropped")]
@@ -26,19 +26,44 @@ pub(crate) enum Turn {
 }
 
 /// Waits until `case` may run beside the cases of this process that run now.
-pub(crate) fn turn(case: Case) -> Turn {
+pub(crate) fn permission(case: Case) -> Permission {
     if CROWDS.contains(&case.name) {
-        Turn::Crowd(MACHINE.write().unwrap_or_else(PoisonError::into_inner))
+        Permission::Crowd(MACHINE.write().unwrap_or_else(PoisonError::into_inner))
     } else if MEASURED.contains(&case.name) {
-        Turn::Measured(MACHINE.read().unwrap_or_else(PoisonError::into_inner))
+        Permission::Measured(MACHINE.read().unwrap_or_else(PoisonError::into_inner))
     } else {
-        Turn::Other
+        Permission::Other
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+    use std::time::Duration;
+
     use super::*;
+
+    fn case(name: &str) -> Case {
+        let mut cases = crate::cases().into_iter();
+        cases.find(|case| case.name == name).expect("it exists")
+    }
+
+    #[test]
+    fn a_measured_case_waits_for_a_crowd() {
+        let crowd = permission(case(CROWDS[0]));
+        let (begun, measured) = mpsc::channel();
+        let measuring = thread::spawn(move || {
+            let _permission = permission(case(MEASURED[0]));
+            begun.send(()).expect("the test waits");
+        });
+        let _other = permission(case("holds_are_seen"));
+        let early = measured.recv_timeout(Duration::from_millis(50));
+        assert!(early.is_err(), "it runs beside a crowd");
+        drop(crowd);
+        measured.recv().expect("the crowd is over");
+        measuring.join().expect("no panic");
+    }
 
     #[test]
     fn cases_of_these_names_exist() {

@@ -66,7 +66,7 @@ where
     F: Future<Output = S>,
     S: Store,
 {
-    let _turn = apart::turn(case);
+    let _permission = apart::permission(case);
     let seed = seed();
     let attempt = || run_once(case, &new_store, seed);
     let outcome = if is_about_time(case) {
