@@ -113,7 +113,7 @@ fn every_flawed_strategy_fails_as_known_and_polylock_does_not() {
     });
 }
 
-/// The same strategies in separate processes on a real server: only the URL changes.
+/// Separate processes run the strategies on a real server: only the URL changes.
 #[cfg(feature = "redis")]
 #[test]
 fn on_redis_too() {

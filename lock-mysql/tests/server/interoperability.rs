@@ -63,7 +63,7 @@ fn a_row_lock_excludes_a_transaction_by_hand_until_its_release() {
     });
 }
 
-/// Of two transactions in a deadlock, the server rolls back the smaller one.
+/// The server rolls back the smaller of two transactions in a deadlock.
 #[test]
 fn a_take_that_the_server_gives_up_for_a_transaction_by_hand_is_tried_again() {
     steady(async || {
