@@ -64,10 +64,16 @@ local function kind_of(waiter)
   return string.sub(waiter, 1, 1)
 end
 
--- Returns the milliseconds for which a free key is reserved for another waiter.
+-- Returns true if both are waiters of one client, which keeps the order among its own waiters.
+local function is_same_client(one, other)
+  return string.sub(one, 2) == string.sub(other, 2)
+end
+
+-- Returns the milliseconds for which a free key is reserved for another client.
 local function kept_for_others(text, waiter)
   local queue, turn_ends = waiting(text)
-  if turn_ends == 0 or not queue[1] or queue[1] == waiter or (kind_of(waiter) ~= 'x' and kind_of(queue[1]) == kind_of(waiter)) then
+  local first = queue[1]
+  if turn_ends == 0 or not first or is_same_client(first, waiter) or (kind_of(waiter) ~= 'x' and kind_of(first) == kind_of(waiter)) then
     return 0
   end
   return math.max(turn_ends - server_ms(), 1)
@@ -108,12 +114,12 @@ local function leave_queue(waits, text, waiter)
   end
 end
 
--- After a release by waiter, reserves the key for the other waiter that has waited longest, if a
--- turn is due.
+-- After a release by waiter, reserves the key for the waiter of another client that has waited
+-- longest, if a turn is due.
 local function reserve_for_next(waits, text, waiter)
   local queue, _, due = waiting(text)
   for place, one in ipairs(queue) do
-    if one ~= waiter then
+    if not is_same_client(one, waiter) then
       local now = server_ms()
       if due <= now then
         table.remove(queue, place)

@@ -15,6 +15,9 @@ use crate::connect;
 
 const PROMPT: Duration = Duration::from_secs(20);
 
+/// Time before the turn of a waiter is due.
+const PATIENCE: Duration = Duration::from_millis(5);
+
 /// The key of the queue of waiters for `k`.
 const WAITS: &[u8] = b"k\xffwaits";
 
@@ -38,6 +41,32 @@ fn a_waiter_that_has_gone_holds_nobody_up() {
         ours.lock("k").await.unwrap().release().await.unwrap();
         let took = begin.elapsed();
         assert!(took < Duration::from_millis(300), "{took:?}");
+    });
+}
+
+/// The server learns only from the next request of a client that its waiter gave up.
+#[test]
+fn a_waiter_that_gave_up_refuses_no_try_of_its_own_client() {
+    steady(async || {
+        let server = RedisServer::start();
+        let locks = connect(server.url()).await;
+        let requests = [
+            LockRequest::exclusive("k"),
+            LockRequest::shared("k"),
+            LockRequest::permit("k", 8),
+        ]
+        .map(Result::unwrap);
+        for held in &requests {
+            for given_up in requests.iter().filter(|other| other.mode != held.mode) {
+                let guard = take(&locks, held).await;
+                let waits = given_up.clone().with_wait(Wait::within(PATIENCE * 4));
+                assert!(locks.acquire(waits).await.unwrap().is_none(), "two holders");
+                guard.release().await.unwrap();
+                let tried = locks.acquire(held.clone().without_waiting()).await.unwrap();
+                let tried = tried.unwrap_or_else(|| panic!("refused by {given_up:?}"));
+                tried.release().await.unwrap();
+            }
+        }
     });
 }
 
