@@ -53,6 +53,7 @@
 //! - [`eventually`] waits for a predicate, and [`poll_times`] cancels a future.
 //! - [`Comparison`] measures the cost of a lock.
 
+mod answered;
 mod bench;
 mod blocking;
 mod case;
@@ -60,7 +61,6 @@ mod cases;
 mod client;
 mod comparison;
 mod conformance;
-mod connected;
 mod eventually;
 mod excluded;
 mod join;
@@ -79,12 +79,12 @@ pub mod measure;
 pub mod processes;
 pub mod servers;
 
+pub use answered::answered;
 pub use async_trait::async_trait;
 pub use blocking::{block_thread, block_workers};
 pub use case::{Case, Group, Need, Outcome};
 pub use comparison::{Comparison, Ratios};
 pub use conformance::cases;
-pub use connected::connected;
 pub use eventually::eventually;
 #[doc(hidden)]
 pub use excluded::two_holders as __two_holders;

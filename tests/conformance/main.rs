@@ -86,7 +86,7 @@ mod redis {
             namespace: Some(namespace),
             ..Config::new(url)
         };
-        lock_testkit::connected(|| polylock::connect(config.clone())).await
+        lock_testkit::answered(|| polylock::connect(config.clone())).await
     }
 
     lock_testkit::conformance!(new_store);
@@ -112,7 +112,7 @@ mod etcd {
             namespace: Some(namespace),
             ..Config::new(url)
         };
-        lock_testkit::connected(|| polylock::connect(config.clone())).await
+        lock_testkit::answered(|| polylock::connect(config.clone())).await
     }
 
     lock_testkit::conformance!(new_store);
@@ -148,5 +148,5 @@ async fn connect(
         namespace: Some(namespace.to_owned()),
         ..polylock::Config::new(plain.url)
     };
-    lock_testkit::connected(|| polylock::connect(config.clone())).await
+    lock_testkit::answered(|| polylock::connect(config.clone())).await
 }

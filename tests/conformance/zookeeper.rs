@@ -31,7 +31,7 @@ const REACHED_BY_OTHERS: bool = false;
 /// Connects a client for the store of the backend's own tests, through the facade.
 async fn connect(plain: ZooKeeperConfig) -> Arc<dyn DistributedLock> {
     let url = format!("zookeeper://{}{}", plain.servers, plain.chroot);
-    lock_testkit::connected(|| polylock::connect(url.clone())).await
+    lock_testkit::answered(|| polylock::connect(url.clone())).await
 }
 
 lock_testkit::conformance!(new_store);

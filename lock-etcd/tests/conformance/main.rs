@@ -11,7 +11,7 @@ use std::sync::Arc;
 use lock_core::{DistributedLock, Namespace};
 use lock_etcd::{EtcdConfig, EtcdLock};
 use lock_testkit::Case;
-use lock_testkit::connected;
+use lock_testkit::answered;
 use store::{Clusters, EtcdStore, ONE_MEMBER};
 
 const REACHED_BY_OTHERS: Clusters = Clusters {
@@ -26,7 +26,7 @@ async fn connect(config: EtcdConfig, namespace: &str) -> Arc<dyn DistributedLock
 async fn open(config: EtcdConfig, namespace: &str) -> EtcdLock {
     let namespace = Namespace::new(namespace).expect("a case's name is one");
     let config = config.with_namespace(namespace);
-    connected(|| EtcdLock::connect(config.clone())).await
+    answered(|| EtcdLock::connect(config.clone())).await
 }
 
 /// Connects another process to the namespace and cluster in `address`.

@@ -6,7 +6,7 @@ use lock_core::{DistributedLock, LockGuard, LockRequest};
 use lock_etcd::{EtcdConfig, EtcdLock};
 use lock_testkit::faults::{Connections, Proxy};
 use lock_testkit::servers::EtcdCluster;
-use lock_testkit::{connected, eventually};
+use lock_testkit::{answered, eventually};
 
 use crate::{PROMPT, TTL};
 
@@ -64,7 +64,7 @@ impl Bed {
 
 async fn connect(url: String) -> EtcdLock {
     let config = EtcdConfig::new(url);
-    connected(|| EtcdLock::connect(config.clone())).await
+    answered(|| EtcdLock::connect(config.clone())).await
 }
 
 pub(crate) fn request(key: &str) -> LockRequest {

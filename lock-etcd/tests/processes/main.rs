@@ -4,11 +4,11 @@
 mod killed;
 
 use lock_etcd::{EtcdConfig, EtcdLock};
-use lock_testkit::connected;
+use lock_testkit::answered;
 
 async fn connect(url: impl Into<String>) -> EtcdLock {
     let config = EtcdConfig::new(url);
-    connected(|| EtcdLock::connect(config.clone())).await
+    answered(|| EtcdLock::connect(config.clone())).await
 }
 
 lock_testkit::roles!(connect);

@@ -26,10 +26,8 @@ fn limit(size: usize) -> Duration {
     PROMPT * 3 + Duration::from_millis(20) * u32::try_from(size).expect("small")
 }
 
-/// Returns a ttl that leaves time to renew a crowd on a busy machine.
-fn ttl(size: usize) -> Duration {
-    Duration::from_secs(if size > 2000 { 30 } else { 6 })
-}
+/// A ttl that leaves time to renew a crowd on a busy machine.
+const TTL: Duration = Duration::from_secs(30);
 
 async fn hold_many(locks: &EtcdLock, size: usize) -> Vec<LockGuard> {
     let mut tasks = JoinSet::new();
@@ -38,7 +36,7 @@ async fn hold_many(locks: &EtcdLock, size: usize) -> Vec<LockGuard> {
         tasks.spawn(async move {
             let mut guards = Vec::new();
             for number in (task..size).step_by(32) {
-                guards.push(lock_for(&locks, &format!("many/{number}"), ttl(size)).await);
+                guards.push(lock_for(&locks, &format!("many/{number}"), TTL).await);
             }
             guards
         });
@@ -89,13 +87,13 @@ fn many_holds_survive_a_reconnection_and_hear_of_their_removal() {
                 .filter(is_deleted)
                 .all(|guard| !guard.is_held())
         };
-        eventually(ttl(size) / 3 + PROMPT, "the removed ones are told", told).await;
+        eventually(TTL / 3 + PROMPT, "the removed ones are told", told).await;
         let lost = guards.iter().filter(|guard| !guard.is_held());
         assert_eq!(lost.count(), guards.iter().filter(is_deleted).count());
         cluster.control(&["del", "--prefix", "many/"]);
         let deleted = Instant::now();
         for guard in &guards {
-            let lost = timeout(ttl(size) / 3 + PROMPT, guard.lost()).await;
+            let lost = timeout(TTL / 3 + PROMPT, guard.lost()).await;
             lost.expect("it is told");
         }
         eprintln!(
@@ -150,8 +148,8 @@ fn a_crowd_of_exclusive_waiters_is_served_one_by_one() {
         let size = crowd(300);
         let cluster = EtcdCluster::start(1);
         let (locks, other) = (connect(cluster.url()).await, connect(cluster.url()).await);
-        let held = lock_for(&other, "k", ttl(size)).await;
-        let request = LockRequest::exclusive("k").unwrap().with_ttl(ttl(size));
+        let held = lock_for(&other, "k", TTL).await;
+        let request = LockRequest::exclusive("k").unwrap().with_ttl(TTL);
         let (begun, before) = (Instant::now(), resident());
         let mut crowd = wait_in_line(&cluster, &locks, size, request).await;
         let joined = begun.elapsed();
@@ -183,8 +181,8 @@ fn a_crowd_of_readers_behind_a_writer_enters_together() {
         let size = crowd(300);
         let cluster = EtcdCluster::start(1);
         let (locks, other) = (connect(cluster.url()).await, connect(cluster.url()).await);
-        let held = lock_for(&other, "k", ttl(size)).await;
-        let request = LockRequest::shared("k").unwrap().with_ttl(ttl(size));
+        let held = lock_for(&other, "k", TTL).await;
+        let request = LockRequest::shared("k").unwrap().with_ttl(TTL);
         let (begun, before) = (Instant::now(), resident());
         let mut crowd = wait_in_line(&cluster, &locks, size, request).await;
         let joined = begun.elapsed();

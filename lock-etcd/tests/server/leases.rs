@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use lock_core::{DistributedLock, DistributedLockExt, ErrorKind, LockRequest};
-use lock_etcd::{EtcdConfig, EtcdLock};
 use lock_testkit::servers::EtcdCluster;
 use lock_testkit::{eventually, steady};
 
@@ -107,9 +106,7 @@ fn a_ttl_that_servers_cannot_give_is_refused_and_the_shortest_one_named() {
     steady(async || {
         let arguments = ["--heartbeat-interval", "500", "--election-timeout", "5000"];
         let cluster = EtcdCluster::start_with(1, &arguments);
-        let locks = EtcdLock::connect(EtcdConfig::new(cluster.url()))
-            .await
-            .unwrap();
+        let locks = connect(cluster.url()).await;
         let shortest = *locks.capabilities().ttl.start();
         assert_eq!(shortest, Duration::from_secs(8), "one and a half of 5 s");
         let request = LockRequest::exclusive("k")

@@ -23,7 +23,7 @@ use std::time::Duration;
 use lock_core::{DistributedLock, LockGuard, LockRequest};
 use lock_etcd::{EtcdConfig, EtcdLock};
 use lock_testkit::servers::EtcdCluster;
-use lock_testkit::{connected, eventually};
+use lock_testkit::{answered, eventually};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -32,7 +32,7 @@ const PROMPT: Duration = Duration::from_secs(10);
 
 async fn connect(url: impl Into<String>) -> EtcdLock {
     let config = EtcdConfig::new(url);
-    connected(|| EtcdLock::connect(config.clone())).await
+    answered(|| EtcdLock::connect(config.clone())).await
 }
 
 async fn lock_for(locks: &EtcdLock, key: &str, ttl: Duration) -> LockGuard {
@@ -40,11 +40,8 @@ async fn lock_for(locks: &EtcdLock, key: &str, ttl: Duration) -> LockGuard {
         .expect("a key")
         .with_ttl(ttl)
         .without_waiting();
-    locks
-        .acquire(request)
-        .await
-        .expect("the cluster runs")
-        .expect("free")
+    let taken = answered(|| locks.acquire(request.clone())).await;
+    taken.expect("free")
 }
 
 /// Returns the keys that begin with `prefix`, in their order.

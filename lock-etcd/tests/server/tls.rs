@@ -3,7 +3,7 @@
 use lock_core::backend::Released;
 use lock_core::{DistributedLockExt, Error, ErrorKind, Tls};
 use lock_etcd::{EtcdConfig, EtcdLock};
-use lock_testkit::connected;
+use lock_testkit::answered;
 use lock_testkit::servers::{Authority, EtcdCluster};
 use lock_testkit::steady;
 
@@ -14,7 +14,7 @@ fn trusting(cluster: &EtcdCluster, authority: &Authority) -> EtcdConfig {
 }
 
 async fn open(config: EtcdConfig) -> EtcdLock {
-    connected(|| EtcdLock::connect(config.clone())).await
+    answered(|| EtcdLock::connect(config.clone())).await
 }
 
 /// Checks that `connect` is refused with `kind` and `advice`.

@@ -127,10 +127,9 @@ impl Client {
         }
         Ok(match taken {
             RowTake::Granted { won, .. } => Some(won),
-            // A row that is purged right after its creation counts as held: the caller asks again.
-            RowTake::Held | RowTake::Leased | RowTake::Doubtful | RowTake::New | RowTake::Fresh => {
-                None
-            }
+            RowTake::Held | RowTake::Leased | RowTake::Doubtful | RowTake::Fresh => None,
+            // Nobody holds a row that is not there, so the caller asks again or gets this error.
+            RowTake::New => return Err(Failure::Locked),
             RowTake::Refused(setting) => return Err(Failure::ReadOnly(takes_no_writes(&setting))),
         })
     }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use lock_core::{DistributedLock, Namespace};
 use lock_mysql::{MySqlConfig, MySqlHold, MySqlLock};
-use lock_testkit::connected;
+use lock_testkit::answered;
 
 async fn connect(config: MySqlConfig, namespace: &str) -> Arc<dyn DistributedLock> {
     Arc::new(open(config, namespace).await)
@@ -22,7 +22,7 @@ async fn connect(config: MySqlConfig, namespace: &str) -> Arc<dyn DistributedLoc
 async fn open(config: MySqlConfig, namespace: &str) -> MySqlLock {
     let namespace = Namespace::new(namespace).expect("a case's name is one");
     let config = config.with_namespace(namespace);
-    connected(|| MySqlLock::connect(config.clone())).await
+    answered(|| MySqlLock::connect(config.clone())).await
 }
 
 /// True if another process can connect as a plain client.

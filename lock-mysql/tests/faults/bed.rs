@@ -6,7 +6,7 @@ use lock_core::{DistributedLock, LockGuard, LockRequest, Mode, Wait};
 use lock_mysql::{MySqlConfig, MySqlHold, MySqlLock};
 use lock_testkit::faults::Proxy;
 use lock_testkit::servers::{SqlServer, SqlVendor};
-use lock_testkit::{connected, eventually};
+use lock_testkit::{answered, eventually};
 
 use crate::PROMPT;
 
@@ -85,7 +85,7 @@ impl Bed {
 
 pub(crate) async fn connect(url: String, hold: MySqlHold) -> MySqlLock {
     let config = MySqlConfig::new(url).with_hold(hold);
-    connected(|| MySqlLock::connect(config.clone())).await
+    answered(|| MySqlLock::connect(config.clone())).await
 }
 
 /// Returns a key without a namespace as an SQL literal.

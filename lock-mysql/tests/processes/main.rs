@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use lock_core::{DistributedLock, LockGuard, LockRequest, Mode};
 use lock_mysql::{MySqlConfig, MySqlHold, MySqlLock};
-use lock_testkit::connected;
+use lock_testkit::answered;
 
 const BOTH: [MySqlHold; 2] = [MySqlHold::Lease, MySqlHold::Row];
 
 async fn connect(url: impl Into<String>, hold: MySqlHold) -> MySqlLock {
     let config = MySqlConfig::new(url).with_hold(hold);
-    connected(|| MySqlLock::connect(config.clone())).await
+    answered(|| MySqlLock::connect(config.clone())).await
 }
 
 fn request(key: &str, mode: Mode, ttl: Duration) -> LockRequest {

@@ -92,7 +92,7 @@ async fn take_soon_or_late(locks: &lock_mysql::MySqlLock, key: &str) {
 
 #[test]
 fn batches_that_the_server_refuses_for_their_size_are_halved() {
-    const TTL: Duration = Duration::from_secs(8);
+    const TTL: Duration = Duration::from_secs(12);
 
     steady(async || {
         for vendor in SqlVendor::available() {
@@ -118,7 +118,7 @@ fn batches_that_the_server_refuses_for_their_size_are_halved() {
             server.freeze();
             sleep(TTL * 3 / 8).await;
             server.thaw();
-            sleep(TTL).await;
+            sleep(TTL * 6 / 8).await;
             let lost = guards.iter().filter(|guard| !guard.is_held()).count();
             assert_eq!(lost, 0, "{vendor:?}: lost for the size of their batch");
             for guard in guards {

@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use lock_core::{DistributedLock, LockGuard, LockRequest, Wait};
 use lock_mysql::{MySqlConfig, MySqlHold, MySqlLock};
-use lock_testkit::connected;
+use lock_testkit::answered;
 use lock_testkit::servers::SqlServer;
 
 /// Time limit of a few round trips.
@@ -41,7 +41,7 @@ async fn connect(server: &SqlServer, hold: MySqlHold) -> MySqlLock {
 }
 
 async fn connect_with(config: MySqlConfig) -> MySqlLock {
-    connected(|| MySqlLock::connect(config.clone())).await
+    answered(|| MySqlLock::connect(config.clone())).await
 }
 
 fn exclusive(key: &str, ttl: Duration) -> LockRequest {
@@ -49,10 +49,10 @@ fn exclusive(key: &str, ttl: Duration) -> LockRequest {
     request.with_ttl(ttl).without_waiting()
 }
 
-/// Takes a free lock, in one attempt.
+/// Takes a free lock, without waiting.
 async fn take(locks: &MySqlLock, key: &str, ttl: Duration) -> LockGuard {
-    let answer = locks.acquire(exclusive(key, ttl)).await;
-    answer.expect("the server runs").expect("free")
+    let taken = answered(|| locks.acquire(exclusive(key, ttl))).await;
+    taken.expect("free")
 }
 
 /// Takes a lock that is free or soon will be.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use lock_core::{DistributedLock, Namespace};
 use lock_redis::{RedisConfig, RedisLock};
 use lock_testkit::Case;
-use lock_testkit::connected;
+use lock_testkit::answered;
 use store::{PLAIN, RedisStore, Servers};
 
 const REACHED_BY_OTHERS: Servers = Servers {
@@ -26,7 +26,7 @@ async fn connect(config: RedisConfig, namespace: &str) -> Arc<dyn DistributedLoc
 async fn open(config: RedisConfig, namespace: &str) -> RedisLock {
     let namespace = Namespace::new(namespace).expect("a case's name is one");
     let config = config.with_namespace(namespace);
-    connected(|| RedisLock::connect(config.clone())).await
+    answered(|| RedisLock::connect(config.clone())).await
 }
 
 /// Connects another process to the namespace and server in `address`.

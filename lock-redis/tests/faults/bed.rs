@@ -6,7 +6,7 @@ use lock_core::{DistributedLock, LockGuard, LockRequest, LossReason, Wait};
 use lock_redis::{RedisConfig, RedisLock};
 use lock_testkit::faults::{Connections, Proxy};
 use lock_testkit::servers::{RedisServer, Reply, RespClient};
-use lock_testkit::{connected, eventually};
+use lock_testkit::{answered, eventually};
 use tokio::time::{Instant, timeout};
 
 use crate::PROMPT;
@@ -114,7 +114,7 @@ impl Bed {
 
 pub(crate) async fn connect(url: String) -> RedisLock {
     let config = RedisConfig::new(url);
-    connected(|| RedisLock::connect(config.clone())).await
+    answered(|| RedisLock::connect(config.clone())).await
 }
 
 /// Returns a request in each mode, on keys of their own.

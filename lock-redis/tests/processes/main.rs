@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use lock_core::{DistributedLock, LockGuard, LockRequest, Mode};
 use lock_redis::{RedisConfig, RedisLock};
-use lock_testkit::connected;
+use lock_testkit::answered;
 use lock_testkit::servers::RedisServer;
 
 async fn connect(url: impl Into<String>) -> RedisLock {
     let config = RedisConfig::new(url);
-    connected(|| RedisLock::connect(config.clone())).await
+    answered(|| RedisLock::connect(config.clone())).await
 }
 
 lock_testkit::roles!(connect);

@@ -28,11 +28,11 @@ use std::time::Duration;
 use lock_core::{DistributedLock, LockGuard, LockRequest};
 use lock_redis::{RedisConfig, RedisLock};
 use lock_testkit::servers::RedisServer;
-use lock_testkit::{connected, eventually};
+use lock_testkit::{answered, eventually};
 
 async fn connect(url: impl Into<String>) -> RedisLock {
     let config = RedisConfig::new(url);
-    connected(|| RedisLock::connect(config.clone())).await
+    answered(|| RedisLock::connect(config.clone())).await
 }
 
 async fn lock_for(locks: &RedisLock, key: &str, ttl: Duration) -> LockGuard {
@@ -40,11 +40,8 @@ async fn lock_for(locks: &RedisLock, key: &str, ttl: Duration) -> LockGuard {
         .expect("a key")
         .with_ttl(ttl)
         .without_waiting();
-    locks
-        .acquire(request)
-        .await
-        .expect("the server runs")
-        .expect("free")
+    let taken = answered(|| locks.acquire(request.clone())).await;
+    taken.expect("free")
 }
 
 /// Waits until a client has read a key on a connection that receives pushes.

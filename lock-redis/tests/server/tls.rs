@@ -6,7 +6,7 @@ use std::time::Duration;
 use lock_core::backend::Released;
 use lock_core::{DistributedLockExt, Error, ErrorKind, Tls};
 use lock_redis::{RedisConfig, RedisLock};
-use lock_testkit::connected;
+use lock_testkit::answered;
 use lock_testkit::servers::{Authority, RedisServer};
 use lock_testkit::steady;
 use tokio::time::Instant;
@@ -22,7 +22,7 @@ fn trusting(server: &RedisServer, authority: &Authority) -> RedisConfig {
 }
 
 async fn open(config: RedisConfig) -> RedisLock {
-    connected(|| RedisLock::connect(config.clone())).await
+    answered(|| RedisLock::connect(config.clone())).await
 }
 
 async fn refusal(config: RedisConfig) -> Error {

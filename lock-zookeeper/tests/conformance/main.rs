@@ -10,7 +10,7 @@ mod store;
 use std::sync::Arc;
 
 use lock_core::DistributedLock;
-use lock_testkit::connected;
+use lock_testkit::answered;
 use lock_zookeeper::{ZooKeeperConfig, ZooKeeperLock};
 
 async fn connect(config: ZooKeeperConfig) -> Arc<dyn DistributedLock> {
@@ -18,7 +18,7 @@ async fn connect(config: ZooKeeperConfig) -> Arc<dyn DistributedLock> {
 }
 
 async fn open(config: ZooKeeperConfig) -> ZooKeeperLock {
-    connected(|| ZooKeeperLock::connect(config.clone())).await
+    answered(|| ZooKeeperLock::connect(config.clone())).await
 }
 
 /// True if another process can connect to a place with one server.

@@ -3,7 +3,7 @@
 use lock_core::{DistributedLock, LockGuard, LockRequest, Mode, Wait};
 use lock_testkit::faults::Proxy;
 use lock_testkit::servers::ZooKeeperServer;
-use lock_testkit::{connected, eventually};
+use lock_testkit::{answered, eventually};
 use lock_zookeeper::zookeeper_client::{Client, Error};
 use lock_zookeeper::{ZooKeeperConfig, ZooKeeperLock};
 
@@ -73,7 +73,7 @@ impl Bed {
 
 pub(crate) async fn connect(address: String) -> ZooKeeperLock {
     let config = ZooKeeperConfig::new(address);
-    connected(|| ZooKeeperLock::connect(config.clone())).await
+    answered(|| ZooKeeperLock::connect(config.clone())).await
 }
 
 pub(crate) fn modes() -> [Mode; 3] {

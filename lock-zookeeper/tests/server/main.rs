@@ -22,7 +22,7 @@ mod ttls;
 use std::time::Duration;
 
 use lock_core::{DistributedLock, LockGuard, LockRequest, Mode, Wait};
-use lock_testkit::connected;
+use lock_testkit::answered;
 use lock_testkit::servers::ZooKeeperServer;
 use lock_zookeeper::zookeeper_client::{Client, Error};
 use lock_zookeeper::{ZooKeeperConfig, ZooKeeperLock};
@@ -32,7 +32,7 @@ const PROMPT: Duration = Duration::from_secs(10);
 
 async fn connect(server: &ZooKeeperServer, chroot: &str) -> ZooKeeperLock {
     let config = ZooKeeperConfig::new(server.address()).with_chroot(chroot);
-    connected(|| ZooKeeperLock::connect(config.clone())).await
+    answered(|| ZooKeeperLock::connect(config.clone())).await
 }
 
 /// Connects the operator.

@@ -74,7 +74,7 @@ fn new_names_have_one_holder_each_and_delay_no_other() {
 
 /// Lets the tries of two clients meet while they create the row.
 ///
-/// The ttl is shorter than the server's limit for row waits.
+/// A third of the ttl, the limit of an answer, is shorter than the server's limit for row waits.
 async fn meet(server: &SqlServer, hold: lock_mysql::MySqlHold, shared: bool) {
     const NAMES: usize = 40;
     let clients = [connect(server, hold).await, connect(server, hold).await];
@@ -87,7 +87,7 @@ async fn meet(server: &SqlServer, hold: lock_mysql::MySqlHold, shared: bool) {
         };
         let request = request.expect("a key");
         let request = request
-            .with_ttl(Duration::from_millis(1500))
+            .with_ttl(Duration::from_millis(2900))
             .without_waiting();
         let (one, other) = join(
             clients[0].acquire(request.clone()),

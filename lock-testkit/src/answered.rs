@@ -1,4 +1,4 @@
-//! Patient connecting, for tests that are not about connecting.
+//! Patient requests, for tests that are not about a server's time to answer.
 
 use std::future::Future;
 use std::time::Duration;
@@ -11,18 +11,19 @@ const LIMIT: Duration = Duration::from_secs(30);
 
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Connects to a server that runs; tries again for 30 seconds while it is unavailable.
+/// Sends a request to a server that runs; repeats it for 30 seconds while the server is
+/// unavailable.
 ///
 /// While many tests run, a server may be too slow for the time limits of a client.
 ///
 /// # Cancel safety
 ///
-/// Dropping the future drops the future of `connect`.
+/// Dropping the future drops the future of `request`.
 ///
 /// # Panics
 ///
 /// - If the server is [`Unavailable`](ErrorKind::Unavailable) for longer than 30 seconds.
-/// - If `connect` returns any other error.
+/// - If `request` returns any other error.
 ///
 /// # Examples
 ///
@@ -31,22 +32,22 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
 /// # async fn connect(_url: &str) -> Result<MemoryLock> { Ok(MemoryLock::new()) }
-/// let locks = lock_testkit::connected(|| connect("redis://127.0.0.1")).await;
+/// let locks = lock_testkit::answered(|| connect("redis://127.0.0.1")).await;
 /// # drop(locks);
 /// # }
 /// ```
-pub async fn connected<L, F>(mut connect: impl FnMut() -> F) -> L
+pub async fn answered<T, F>(mut request: impl FnMut() -> F) -> T
 where
-    F: Future<Output = Result<L>>,
+    F: Future<Output = Result<T>>,
 {
     let end = Instant::now() + LIMIT;
     loop {
-        match connect().await {
-            Ok(locks) => return locks,
+        match request().await {
+            Ok(answer) => return answer,
             Err(error) if error.kind() == ErrorKind::Unavailable && Instant::now() < end => {
                 sleep(PAUSE).await;
             }
-            Err(error) => panic!("cannot connect, although the server runs: {error}"),
+            Err(error) => panic!("no answer, although the server runs: {error}"),
         }
     }
 }
@@ -60,18 +61,18 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn only_an_unavailable_server_is_tried_again() {
         let mut kinds = [ErrorKind::Unavailable, ErrorKind::Unavailable].into_iter();
-        let connection = connected(|| {
+        let answer = answered(|| {
             let answer = kinds
                 .next()
                 .map_or(Ok(42), |kind| Err(Error::new(kind, "busy")));
             async move { answer }
         });
-        assert_eq!(connection.await, 42);
+        assert_eq!(answer.await, 42);
     }
 
     #[tokio::test(start_paused = true)]
     #[should_panic(expected = "wrong password")]
     async fn a_refusal_fails_at_once() {
-        connected(|| async { Err::<(), _>(Error::new(ErrorKind::Denied, "wrong password")) }).await;
+        answered(|| async { Err::<(), _>(Error::new(ErrorKind::Denied, "wrong password")) }).await;
     }
 }
