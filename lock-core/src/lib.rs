@@ -85,7 +85,7 @@ pub mod backend {
     pub use crate::clock::{Clock, Moment};
     pub use crate::connection::batch_size::BatchSize;
     pub use crate::connection::deadlines::Deadlines;
-    pub use crate::connection::detached::Detached;
+    pub use crate::connection::detached::{Detached, DetachedWork};
     pub use crate::connection::in_flight::{InFlight, OneInFlight};
     pub use crate::connection::on_demand::{Attendance, OnDemand};
     pub use crate::connection::per_runtime::PerRuntime;

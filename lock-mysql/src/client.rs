@@ -12,9 +12,10 @@ use lock_core::{Capabilities, Error, LockKey, Result};
 
 use crate::connection::connect::Connector;
 use crate::connection::connection_id::ConnectionId;
-use crate::connection::detached_request::{DetachedRequest, InFlightByClaim};
+use crate::connection::in_flight::InFlightByClaim;
 use crate::connection::kill::Kill;
 use crate::connection::pool::Pool;
+use crate::connection::request::Request;
 use crate::connection::retrying_query::QueryClaim;
 use crate::connection::session::StatementResults;
 use crate::error::{Failure, config_error, no_answer};
@@ -188,7 +189,7 @@ impl Client {
         let pool = Arc::clone(&self.background()?.keeping);
         let lent = pool.lend(PREPARE_LIMIT).await?;
         let connection = lent.connection_id.clone();
-        let mut request = DetachedRequest::new(&pool, lent, statements);
+        let mut request = Request::new(&pool, lent, statements).send();
         let answer = match self.deadlines.timeout(PREPARE_LIMIT, &mut request).await {
             Some((_, answer)) => answer,
             None => Err(self.silence(&connection, PREPARE_LIMIT).await),
@@ -266,11 +267,7 @@ impl Client {
 pub(crate) struct ClaimOf<'a>(pub(crate) &'a Client, pub(crate) ClaimId);
 
 impl QueryClaim for ClaimOf<'_> {
-    fn adopt(
-        &self,
-        request: DetachedRequest,
-        connection: &ConnectionId,
-    ) -> Result<DetachedRequest> {
+    fn adopt(&self, request: Request, connection: &ConnectionId) -> Result<Request> {
         let Self(client, claim) = self;
         let kill = client.kill(connection)?;
         Ok(request

@@ -8,8 +8,8 @@ use lock_core::backend::ClaimId;
 
 use crate::client::{ClaimOf, Client};
 use crate::connection::connection_id::ConnectionId;
-use crate::connection::detached_request::DetachedRequest;
 use crate::connection::pool::Pool;
+use crate::connection::request::Request;
 use crate::connection::retrying_query::RetryingQuery;
 use crate::connection::session::StatementResults;
 use crate::error::Failure;
@@ -53,18 +53,23 @@ impl Client {
     /// Returns the state of a transaction that cannot commit, if there is one.
     ///
     /// Such a transaction may keep a row locked, although it holds no key yet, or no key any more.
-    pub(crate) async fn blocking_state(&self) -> Option<String> {
-        let answer = self.inquire(STATES.to_owned()).await?;
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::NoAnswer`] if the server does not say, since the key may be free.
+    pub(crate) async fn blocking_state(&self) -> Result<Option<String>, Failure> {
+        let answer = self.inquire(STATES.to_owned()).await;
+        let answer = answer.ok_or(Failure::NoAnswer(SILENCE_LIMIT))?;
         let states = answer.rows().filter_map(|row| row.value::<String>(0).ok());
         let mut blocked = states.filter(|state| keeps_commits(state));
-        blocked.next()
+        Ok(blocked.next())
     }
 
     async fn inquire(&self, statement: String) -> Option<StatementResults> {
         let keeping = &self.background().ok()?.keeping;
         let asking = async {
             let lent = keeping.lend(SILENCE_LIMIT).await?;
-            DetachedRequest::new(keeping, lent, statement).await.1
+            Request::new(keeping, lent, statement).send().await.1
         };
         self.deadlines.timeout(SILENCE_LIMIT, asking).await?.ok()
     }

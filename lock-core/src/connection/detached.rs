@@ -23,12 +23,16 @@ use tokio::runtime::Handle;
 /// # }
 /// ```
 pub struct Detached<T: Send + 'static> {
-    work: Option<Work<T>>,
+    work: Option<DetachedWork<T>>,
     is_begun: bool,
     runtime: Handle,
+    finish: Option<Finish<T>>,
 }
 
-type Work<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+/// The rest of a [`Detached`] future.
+pub type DetachedWork<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+type Finish<T> = Box<dyn FnOnce(DetachedWork<T>) -> DetachedWork<()> + Send>;
 
 impl<T: Send + 'static> Detached<T> {
     /// Creates a future that `runtime` completes if it is dropped early.
@@ -37,7 +41,23 @@ impl<T: Send + 'static> Detached<T> {
             work: Some(Box::pin(work)),
             is_begun: false,
             runtime: runtime.clone(),
+            finish: None,
         }
+    }
+
+    /// Replaces the completion by the future that `finish` makes of the rest of the work.
+    ///
+    /// `finish` is called in the drop, so what it does counts before the caller goes on.
+    #[must_use]
+    pub fn finished_by<F>(
+        mut self,
+        finish: impl FnOnce(DetachedWork<T>) -> F + Send + 'static,
+    ) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.finish = Some(Box::new(|work| Box::pin(finish(work))));
+        self
     }
 }
 
@@ -57,9 +77,14 @@ impl<T: Send + 'static> Future for Detached<T> {
 
 impl<T: Send + 'static> Drop for Detached<T> {
     fn drop(&mut self) {
-        if let Some(work) = self.work.take().filter(|_| self.is_begun) {
-            self.runtime.spawn(work);
-        }
+        let Some(work) = self.work.take().filter(|_| self.is_begun) else {
+            return;
+        };
+        let work: DetachedWork<()> = match self.finish.take() {
+            Some(finish) => finish(work),
+            None => Box::pin(async { drop(work.await) }),
+        };
+        self.runtime.spawn(work);
     }
 }
 
@@ -89,6 +114,20 @@ mod tests {
         drop(work);
         go_on.send(()).unwrap();
         ended.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn the_rest_of_the_work_goes_to_what_finishes_it() {
+        let (end, ended) = oneshot::channel();
+        let (go_on, told) = oneshot::channel::<u8>();
+        let mut work = Detached::new(&Handle::current(), told).finished_by(|rest| async move {
+            end.send(rest.await).unwrap();
+        });
+        let context = &mut Context::from_waker(Waker::noop());
+        assert!(Pin::new(&mut work).poll(context).is_pending());
+        drop(work);
+        go_on.send(42).unwrap();
+        assert_eq!(ended.await.unwrap(), Ok(42));
     }
 
     #[tokio::test]

@@ -8,15 +8,15 @@ use lock_core::backend::{Backoff, Clock, Moment};
 use lock_core::{ErrorKind, Result};
 
 use crate::connection::connection_id::ConnectionId;
-use crate::connection::detached_request::DetachedRequest;
 use crate::connection::pool::{Lent, Pool};
+use crate::connection::request::Request;
 use crate::connection::session::StatementResults;
 use crate::error::Failure;
 
 /// The claim for which a query may win something. The defaults are for a query that wins nothing.
 pub(crate) trait QueryClaim {
     /// Assigns the request to the claim, and ends it on `connection` if its caller gives up.
-    fn adopt(&self, request: DetachedRequest, _: &ConnectionId) -> Result<DetachedRequest> {
+    fn adopt(&self, request: Request, _: &ConnectionId) -> Result<Request> {
         Ok(request)
     }
 
@@ -92,8 +92,8 @@ impl<'a, O: QueryClaim, S: Fn(&Lent) -> String> RetryingQuery<'a, O, S> {
             let used = session.used;
             let statements = (self.statements)(&session);
             let connection_id = session.connection_id.clone();
-            let request = DetachedRequest::new(self.pool, session, statements);
-            let mut request = self.claim.adopt(request, &connection_id)?;
+            let request = Request::new(self.pool, session, statements);
+            let mut request = self.claim.adopt(request, &connection_id)?.send();
             let sent = Clock::Boot.now();
             let Some((_, answer)) = deadlines.timeout(ends.since(sent), &mut request).await else {
                 let failure = Box::pin(self.claim.silence(&connection_id, limit)).await;

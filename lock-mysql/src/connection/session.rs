@@ -92,7 +92,7 @@ impl Session {
     /// # Cancel safety
     ///
     /// Not cancel safe: the rest of the answer would be read as the answer to the next packet. A
-    /// [`DetachedRequest`](crate::connection::detached_request::DetachedRequest) prevents this.
+    /// [`Request`](crate::connection::request::Request) prevents this.
     pub(crate) async fn ask(&mut self, statements: &str) -> Result<StatementResults, Failure> {
         if statements.len() >= self.packet_max {
             return Err(too_large(statements.len(), self.packet_max));

@@ -9,8 +9,8 @@ use lock_core::backend::{ClaimId, Clock, HoldId, Moment, Renewal};
 use lock_core::{LossReason, Mode, Result};
 
 use crate::client::{ClaimOf, Client, NumberedGrant};
-use crate::connection::detached_request::DetachedRequest;
 use crate::connection::pool::{Lent, Pool};
+use crate::connection::request::Request;
 use crate::connection::retrying_query::RetryingQuery;
 use crate::connection::session::{Fields, StatementResults};
 use crate::error::Failure;
@@ -76,7 +76,7 @@ impl Client {
         let query = RetryingQuery::new(&command.taking, owner, wait.min(QUEUE_LIMIT), take);
         match query.run(patience).await {
             Ok((answer, sent)) => Ok(taken(hold, new, &answer, sent)?),
-            Err(Failure::Locked) => match self.blocking_state().await {
+            Err(Failure::Locked) => match self.blocking_state().await? {
                 Some(state) => Err(Failure::Blocked(state)),
                 None => Ok(LeaseTake::Held),
             },
@@ -204,9 +204,9 @@ impl Client {
             let kill = self.kill(&lent.connection_id)?;
             let statements = format!("{MAY_WRITE};{}", self.names.renew(holds));
             // Interrupted at once: while the request waits for a row, it keeps other rows locked.
-            let request = DetachedRequest::new(pool, lent, statements)
+            let request = Request::new(pool, lent, statements)
                 .interrupted_after(Duration::ZERO, kill.until_done());
-            request.await.1
+            request.send().await.1
         };
         let Some(answer) = self.deadlines.timeout(limit, renewing).await else {
             return Err(Failure::NoAnswer(limit));

@@ -7,8 +7,8 @@ use lock_core::backend::{Backoff, Claim, Clock, HoldId, Moment};
 use lock_core::{Mode, Result};
 
 use crate::client::{Client, NumberedGrant};
-use crate::connection::detached_request::DetachedRequest;
 use crate::connection::pool::Lent;
+use crate::connection::request::Request;
 use crate::connection::session::StatementResults;
 use crate::error::{Failure, blocked, no_answer, takes_no_writes, unexpected};
 use crate::schema::grant_clock::grant_number;
@@ -113,7 +113,7 @@ impl Client {
             // is blocked.
             let pause = backoff.next_pause();
             self.deadlines.timeout(pause, pending::<()>()).await;
-            if let Some(state) = self.blocking_state().await {
+            if let Some(state) = self.blocking_state().await? {
                 return Err(Failure::Blocked(state));
             }
             taken = self.ask_for_row(claim, wait, patience).await?;
@@ -127,9 +127,11 @@ impl Client {
         }
         Ok(match taken {
             RowTake::Granted { won, .. } => Some(won),
-            RowTake::Held | RowTake::Leased | RowTake::Doubtful | RowTake::Fresh => None,
-            // Nobody holds a row that is not there, so the caller asks again or gets this error.
-            RowTake::New => return Err(Failure::Locked),
+            // A row that is purged right after its creation counts as held: the caller asks again.
+            // So does a row that an open transaction creates, which is a lock by hand.
+            RowTake::Held | RowTake::Leased | RowTake::Doubtful | RowTake::New | RowTake::Fresh => {
+                None
+            }
             RowTake::Refused(setting) => return Err(Failure::ReadOnly(takes_no_writes(&setting))),
         })
     }
@@ -164,7 +166,7 @@ impl Client {
             command.heartbeats.enter(hold.claim());
         } else if matches!(taken, RowTake::New) && wait.is_none() {
             let looking = self.names.look_for_row(hold.key());
-            let looking = DetachedRequest::new(&command.taking, lent, looking);
+            let looking = Request::new(&command.taking, lent, looking).send();
             let Some((_, looked)) = self.deadlines.timeout(patience, looking).await else {
                 return Err(no_answer(patience));
             };
@@ -177,7 +179,7 @@ impl Client {
                 });
             }
         } else {
-            let ending = DetachedRequest::new(&command.taking, lent, "ROLLBACK".to_owned());
+            let ending = Request::new(&command.taking, lent, "ROLLBACK".to_owned()).send();
             // The rollback continues in the background if it takes longer.
             let ended = self.deadlines.timeout(patience, ending).await;
             if let (RowTake::Refused(_), Some((mut lent, _))) = (&taken, ended)
@@ -268,9 +270,10 @@ impl Client {
         let pool = &self.command()?.taking;
         let kill = self.kill(&lent.connection_id)?;
         let connection = lent.connection_id.clone();
-        let mut request = DetachedRequest::leaving_open(pool, lent, statements)
+        let mut request = Request::leaving_open(pool, lent, statements)
             .of(hold.claim(), &self.in_flight)
-            .interrupted_after(Duration::ZERO, kill.until_done());
+            .interrupted_after(Duration::ZERO, kill.until_done())
+            .send();
         match self.deadlines.timeout(limit, &mut request).await {
             Some((lent, answer)) => Ok((lent, answer?)),
             None => Err(Box::pin(self.silence(&connection, limit)).await),

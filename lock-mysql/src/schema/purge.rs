@@ -6,8 +6,8 @@ use std::time::Duration;
 use lock_core::backend::{Backoff, BatchSize, Clock, HumanDuration};
 use lock_core::{ErrorKind, Result};
 
-use crate::connection::detached_request::DetachedRequest;
 use crate::connection::pool::Pool;
+use crate::connection::request::Request;
 use crate::connection::session::{Fields, StatementResults};
 use crate::error::{Failure, no_answer, unavailable};
 use crate::schema::grant_clock::GRANT_CLOCK;
@@ -152,13 +152,13 @@ impl Purge {
         let removing = async {
             let mut session = pool.lend(LIMIT).await?;
             let wait_timeout = std::mem::replace(&mut session.wait_timeout, LIMIT_SECONDS);
-            let request = DetachedRequest::leaving_open(&pool, session, self.lock(keys, floor));
-            let (session, locked) = request.await;
+            let request = Request::leaving_open(&pool, session, self.lock(keys, floor));
+            let (session, locked) = request.send().await;
             let locked = locked?;
             let literal = |row: Fields<'_>| row.value::<&[u8]>(0).map(hexadecimal);
             let keys = locked.rows().map(literal).collect::<Result<Vec<_>>>()?;
             let delete = self.delete(&keys, wait_timeout);
-            let (mut session, deleted) = DetachedRequest::new(&pool, session, delete).await;
+            let (mut session, deleted) = Request::new(&pool, session, delete).send().await;
             if deleted.is_ok() {
                 session.wait_timeout = wait_timeout;
             }

@@ -6,7 +6,6 @@ use lock_core::{DistributedLock, ErrorKind, LockRequest, Wait};
 use lock_mysql::{MySqlConfig, MySqlHold, MySqlLock};
 use lock_testkit::servers::{SqlServer, SqlSession, SqlVendor};
 use lock_testkit::{assert_excluded, eventually, steady};
-use tokio::task::JoinSet;
 
 use crate::{BOTH, LONG, PROMPT, connect, connect_with, exclusive, is_free, take, take_soon};
 
@@ -199,40 +198,6 @@ async fn all_say_so(
         blocking_claim.run(unblock);
         drop(take_soon(&theirs, request).await);
     }
-}
-
-/// A user without the `PROCESS` privilege does not see the connections of other users.
-#[test]
-fn a_row_that_another_user_cannot_create_is_not_held() {
-    steady(async || {
-        let server = SqlServer::start(SqlVendor::MariaDb);
-        let mut clients = Vec::new();
-        for user in ["app", "web"] {
-            server.execute(&format!(
-                "CREATE USER {user}@'127.0.0.1'; GRANT ALL ON locks.* TO {user}@'127.0.0.1'"
-            ));
-            let url = format!("mysql://{user}@127.0.0.1:{}/locks", server.port());
-            let config = MySqlConfig::new(url).with_hold(MySqlHold::Row);
-            clients.push(connect_with(config).await);
-        }
-        let mut backup = begin(&server, "BACKUP STAGE START; BACKUP STAGE BLOCK_COMMIT");
-        let (locks, mut creating) = (clients[0].clone(), JoinSet::new());
-        creating.spawn(async move { locks.acquire(exclusive("new", LONG)).await });
-        let is_blocked = async || {
-            server.execute(
-                "SELECT COUNT(*) FROM information_schema.processlist WHERE state = 'Waiting for backup lock'",
-            ) == "1"
-        };
-        eventually(PROMPT, "the row cannot be committed", is_blocked).await;
-        let answer = clients[1].acquire(exclusive("new", LONG)).await;
-        let error = answer.expect_err("a row without a holder is not busy");
-        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-        let created = creating.join_next().await.expect("a task");
-        let created = created.expect("no panic");
-        created.expect_err("it cannot commit");
-        backup.run("BACKUP STAGE END");
-        drop(take_soon(&clients[1], exclusive("new", LONG)).await);
-    });
 }
 
 #[test]
