@@ -43,7 +43,7 @@ pub use api::token::FencingToken;
 pub use hand_off::HandOff;
 pub use hold::loss_reason::LossReason;
 pub use hold::state::HoldState;
-pub use hold::states::HoldStates;
+pub use hold::state_stream::HoldStates;
 pub use hold::watch::HoldWatch;
 pub use keeper::runtime::KeeperMode;
 pub use memory::MemoryLock;

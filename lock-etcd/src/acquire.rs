@@ -9,7 +9,7 @@ use lock_core::{LockRequest, Result};
 
 use crate::claim_key::ClaimKey;
 use crate::client::{Client, Take};
-use crate::connection::shared::SharedConnection;
+use crate::connection::shared_connection::SharedConnection;
 use crate::error::{Failure, lease_ended, no_answer, unexpected};
 use crate::queue::QueueSnapshot;
 use crate::wait::shared_wait::TurnNews;

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use crate::key_pool::KeyPool;
 use crate::keys::{Keys, look_at};
-use crate::lease::shared::SharedLease;
+use crate::lease::shared_lease::SharedLease;
 use crate::watch::watches::Subscription;
 
 /// A claim on the servers.

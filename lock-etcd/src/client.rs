@@ -15,7 +15,7 @@ use tokio::runtime::Handle;
 use crate::EtcdConfig;
 use crate::claim_key::ClaimKey;
 use crate::connection::connect::Connector;
-use crate::connection::shared::{REPLY_LIMIT, SharedConnection, transact};
+use crate::connection::shared_connection::{REPLY_LIMIT, SharedConnection, transact};
 use crate::error::Failure;
 use crate::key_pool::KeyPool;
 use crate::keys::{Keys, end_of, mode_text};

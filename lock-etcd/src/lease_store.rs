@@ -14,7 +14,7 @@ use tokio::runtime::Handle;
 use crate::claim_key::ClaimKey;
 use crate::client::Client;
 use crate::error::Failure;
-use crate::lease::shared::SharedLease;
+use crate::lease::shared_lease::SharedLease;
 use crate::watch::messages::{WatchEvent, WatchedKeys};
 
 /// The time that the request for the keys of holds may take.

@@ -12,7 +12,7 @@ use lock_core::{
 use crate::EtcdConfig;
 use crate::acquire::EtcdAttempt;
 use crate::client::Client;
-use crate::connection::shared::REPLY_LIMIT;
+use crate::connection::shared_connection::REPLY_LIMIT;
 use crate::error::BACKEND;
 
 /// Locks on one etcd cluster, version 3.4 or later.

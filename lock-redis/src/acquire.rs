@@ -3,13 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::backend::{Answer, Ask, Attempt, Backoff, Claim, Clock, LastReply, Moment};
+use lock_core::backend::{
+    Answer, Ask, Attempt, Backoff, Claim, Clock, LastReply, LocalQueue, Moment,
+};
 use lock_core::{LockRequest, Result};
 
 use crate::client::{self, Client};
 use crate::commands::calls::Asks;
 use crate::connection::multiplexed::Connection;
-use crate::connection::shared::SharedConnection;
+use crate::connection::shared_connection::SharedConnection;
 use crate::notifications::WakeUp;
 use crate::wake_rate_limit::WakeRateLimit;
 
@@ -22,6 +24,7 @@ const LOOKS: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(10
 /// The attempts of one acquisition.
 pub(crate) struct RedisAttempt<'a> {
     client: &'a Client,
+    queue: &'a LocalQueue,
     request: &'a LockRequest,
     command: Arc<SharedConnection>,
     unanswered: Unanswered,
@@ -31,10 +34,15 @@ pub(crate) struct RedisAttempt<'a> {
 }
 
 impl<'a> RedisAttempt<'a> {
-    pub(crate) fn new(client: &'a Client, request: &'a LockRequest) -> Result<Self> {
+    pub(crate) fn new(
+        client: &'a Client,
+        queue: &'a LocalQueue,
+        request: &'a LockRequest,
+    ) -> Result<Self> {
         let [first, longest] = LOOKS;
         Ok(Self {
             client,
+            queue,
             request,
             command: client.command()?,
             unanswered: Unanswered::default(),
@@ -50,6 +58,7 @@ impl<'a> RedisAttempt<'a> {
         let connection = self.command.connection_within(left()).await?;
         let is_told = waits && connection.pushes;
         let asks = match (waits, is_told) {
+            (false, _) if self.queue.is_waited_for(&self.request.key) => Asks::BesideWaiter,
             (false, _) => Asks::Once,
             (true, false) => Asks::Waiting,
             (true, true) => Asks::Listening,

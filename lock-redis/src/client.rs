@@ -13,7 +13,7 @@ use crate::commands::calls::Asks;
 use crate::commands::script::FLOOR;
 use crate::connection::connect::Connector;
 use crate::connection::multiplexed::{Connection, Tracking};
-use crate::connection::shared::{ConnectOptions, SharedConnection};
+use crate::connection::shared_connection::{ConnectOptions, SharedConnection};
 use crate::error::BACKEND;
 use crate::keys::Keys;
 use crate::notifications::Notifications;

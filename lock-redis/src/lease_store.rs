@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 use crate::client::{Client, REPLY_LIMIT, unexpected};
 use crate::commands::script::{self, Call};
 use crate::connection::multiplexed::Connection;
-use crate::connection::shared::SharedConnection;
+use crate::connection::shared_connection::SharedConnection;
 
 /// Time that a release waits on each of its two connections, so that it ends within a second.
 const RELEASE_LIMIT: Duration = Duration::from_millis(450);

@@ -108,7 +108,7 @@ impl DistributedLock for RedisLock {
         let take = |request| {
             let lock = self.clone();
             async move {
-                let attempt = RedisAttempt::new(&lock.client, &request)?;
+                let attempt = RedisAttempt::new(&lock.client, &lock.queue, &request)?;
                 acquire(
                     &lock.keeper,
                     &request,

@@ -10,8 +10,8 @@ use crate::claim::registry::ClaimRecord;
 use crate::client::Client;
 use crate::connection::request_size::REQUEST_MAX;
 use crate::error::{DriverResult, is_end_of_session};
+use crate::session::loss_watch::WatchedNode;
 use crate::session::node::Node;
-use crate::session::removal_watch::WatchedNode;
 use crate::session::requests::Session;
 
 /// The largest number of nodes that one renewal begins to watch. A watch takes a request of its

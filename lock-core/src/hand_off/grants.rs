@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use super::place::Place;
 use super::queue::HandOffQueue;
 use super::queues::{HandOffQueues, next_driver};
-use super::shared::SharedGrant;
+use super::shared_grant::SharedGrant;
 use super::slot::{Slot, SlotState};
 use crate::{FencingToken, LockGuard, Mode};
 

@@ -6,7 +6,7 @@ mod place;
 mod queue;
 mod queue_watch;
 mod queues;
-mod shared;
+mod shared_grant;
 mod slot;
 mod waiting;
 

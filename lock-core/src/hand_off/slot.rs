@@ -11,7 +11,7 @@ use tokio::runtime::{Handle, Id};
 use tokio::time::Instant;
 
 use super::queue::{Waits, Wants};
-use super::shared::SharedGrant;
+use super::shared_grant::SharedGrant;
 use crate::backend::followers::{Followers, QueuedBehind};
 use crate::backend::{Clock, Moment};
 use crate::mutex::Mutex;

@@ -4,7 +4,7 @@ pub(crate) mod loss;
 pub(crate) mod loss_reason;
 mod members;
 pub(crate) mod state;
-pub(crate) mod states;
+pub(crate) mod state_stream;
 pub(crate) mod validity;
 pub(crate) mod watch;
 

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::backend::{Clock, Keeper};
 use crate::keeper::inner::KeeperInner;
-use crate::waiter::driven::{Acquiring, Driven};
+use crate::waiter::watched_acquisition::{Acquiring, WatchedAcquisition};
 use crate::{Error, ErrorKind, LockGuard, LockKey, LockRequest, LossReason, Result};
 
 /// Maximum time that a try waits for its own client's release; the same as for a store's answer.
@@ -80,7 +80,9 @@ impl Keeper {
             let work = take(request.clone());
             Box::pin(async move { keeper.pass(&request, work).await })
         };
-        let outcome = Driven::new(self, &request, arrived).run(begin).await;
+        let outcome = WatchedAcquisition::new(self, &request, arrived)
+            .run(begin)
+            .await;
         outcome.map_err(|error| self.about(error, &request.key))
     }
 

@@ -8,7 +8,7 @@ use etcd_client::{LeaseGrantOptions, ResponseHeader};
 use lock_core::backend::{ClaimId, Clock, HumanDuration, Moment};
 use lock_core::{Error, ErrorKind, Result};
 
-use crate::connection::shared::SharedConnection;
+use crate::connection::shared_connection::SharedConnection;
 use crate::error::{BACKEND, Failure, unexpected};
 use crate::lease::revoke::{revoke, spawn_revoke};
 

@@ -19,7 +19,7 @@ use lock_core::Result;
 use lock_core::backend::{Clock, Moment};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::connection::shared::{Connection, SharedConnection};
+use crate::connection::shared_connection::{Connection, SharedConnection};
 use crate::error::{is_lease_missing, no_answer, runtime_gone, unavailable, unexpected};
 
 /// The handle of the task that sends keep-alives.

@@ -8,10 +8,10 @@ use lock_core::backend::{Clock, Moment};
 use lock_core::{LossReason, Result};
 use tokio::sync::watch;
 
-use crate::connection::shared::SharedConnection;
+use crate::connection::shared_connection::SharedConnection;
 use crate::lease::migrate::migrate_all;
 use crate::lease::revoke::revoke;
-use crate::lease::shared::SharedLease;
+use crate::lease::shared_lease::SharedLease;
 
 /// The time that one request may take.
 const LIMIT: Duration = Duration::from_secs(1);

@@ -8,11 +8,11 @@ use lock_core::backend::{Clock, Moment};
 use lock_core::{Mode, Result};
 
 use crate::claim_key::ClaimKey;
-use crate::connection::shared::SharedConnection;
+use crate::connection::shared_connection::SharedConnection;
 use crate::error::{Failure, leader_changed};
 use crate::keys::mode_text;
 use crate::lease::revoke::spawn_revoke;
-use crate::lease::shared::SharedLease;
+use crate::lease::shared_lease::SharedLease;
 
 /// The time that one request may take.
 const LIMIT: Duration = Duration::from_secs(1);

@@ -6,4 +6,4 @@ pub(crate) mod maintain;
 pub(crate) mod migrate;
 pub(crate) mod pool;
 pub(crate) mod revoke;
-pub(crate) mod shared;
+pub(crate) mod shared_lease;

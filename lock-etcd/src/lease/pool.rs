@@ -8,12 +8,12 @@ use lock_core::Result;
 use lock_core::backend::{ClaimId, HoldId, LossSender, Mutex};
 use tokio::sync::watch;
 
-use crate::connection::shared::SharedConnection;
+use crate::connection::shared_connection::SharedConnection;
 use crate::error::{lease_ended, runtime_gone};
 use crate::lease::grant::Granting;
 use crate::lease::keep_alive::KeepAlive;
 use crate::lease::maintain::maintain;
-use crate::lease::shared::SharedLease;
+use crate::lease::shared_lease::SharedLease;
 
 /// The number of leases that a claim tries: a lease may retire before the claim enters it.
 const ATTEMPTS: u32 = 3;

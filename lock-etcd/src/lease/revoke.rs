@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lock_core::backend::{Backoff, Clock};
 
-use crate::connection::shared::SharedConnection;
+use crate::connection::shared_connection::SharedConnection;
 use crate::error::Failure;
 
 /// The time that one request may take.

@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use crate::claim_key::ClaimKey;
-use crate::connection::shared::{REPLY_LIMIT, transact};
+use crate::connection::shared_connection::{REPLY_LIMIT, transact};
 use crate::keys::{end_of, look_at};
 use crate::queue::{Blocker, QueueSnapshot};
 use crate::wait::shared_wait::{KeyLookup, SharedWait, TurnWaiter, WaitStep};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lock_core::backend::{Clock, Moment, Mutex};
 
-use crate::connection::shared::SharedConnection;
+use crate::connection::shared_connection::SharedConnection;
 use crate::wait::shared_wait::SharedWait;
 use crate::watch::watches::Watches;
 

@@ -11,7 +11,7 @@ use lock_core::Result;
 use lock_core::backend::{Backoff, Clock, Moment};
 use tokio::sync::mpsc;
 
-use crate::connection::shared::{Connection, SharedConnection};
+use crate::connection::shared_connection::{Connection, SharedConnection};
 use crate::error::no_answer;
 use crate::watch::messages::{KeyWatch, WatchCommand, WatchEvent};
 

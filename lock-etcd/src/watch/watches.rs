@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use lock_core::Result;
 use tokio::sync::mpsc;
 
-use crate::connection::shared::SharedConnection;
+use crate::connection::shared_connection::SharedConnection;
 use crate::error::runtime_gone;
 use crate::watch::messages::{EventHandler, KeyWatch, WatchCommand, WatchEvent, WatchedKeys};
 use crate::watch::stream::WatchTask;

@@ -152,10 +152,9 @@ impl Interruption {
             // The answer may never arrive, and nothing depends on it.
             () = &mut end => {}
             (mut lent, _) = &mut exchange => {
-                // Kept until `end` is done and then closed: the kill might hit the connection's
-                // next request.
-                end.await;
+                // Closed when `end` is done: the kill might hit the connection's next request.
                 lent.mark_broken();
+                end.await;
             }
         }
     }

@@ -76,9 +76,10 @@ impl Client {
         let query = RetryingQuery::new(&command.taking, owner, wait.min(QUEUE_LIMIT), take);
         match query.run(patience).await {
             Ok((answer, sent)) => Ok(taken(hold, new, &answer, sent)?),
-            Err(Failure::Locked) => match self.blocking_state().await? {
-                Some(state) => Err(Failure::Blocked(state)),
-                None => Ok(LeaseTake::Held),
+            // A row without a known reason is locked by a row lock.
+            Err(Failure::Locked) => match self.blocking_state().await {
+                Ok(Some(state)) => Err(Failure::Blocked(state)),
+                Ok(None) | Err(_) => Ok(LeaseTake::Held),
             },
             Err(Failure::NoTable(missing)) if !new => {
                 Box::pin(self.restore_tables(missing)).await?;

@@ -4,5 +4,5 @@ pub(crate) mod holds;
 pub(crate) mod key_state;
 pub(crate) mod places;
 pub(crate) mod poller;
-pub(crate) mod release;
+pub(crate) mod releases;
 pub(crate) mod statements;

@@ -1,4 +1,5 @@
--- Takes and releases many exclusive locks, one after the other.
+-- Takes and releases many exclusive locks, one after the other. No waiter of the client waits for the
+-- locks that are taken.
 -- KEYS: locks, then the queue of each, then the counter if one of them is taken
 -- ARGV: for each lock the owner mark, and the ttl in ms to take it or nothing to release it; then
 -- the client
@@ -43,7 +44,7 @@ local function take_what_seems_free(lock, mark, ttl)
   end
   -- The key holds something other than a string.
   next_grant, grants = grant, grants + 1
-  return take(lock, waits_of[lock], mark, ttl, waiter, draw)
+  return take(lock, waits_of[lock], mark, ttl, waiter, true, draw)
 end
 
 local function ask(lock, mark, ttl)
@@ -53,7 +54,7 @@ local function ask(lock, mark, ttl)
     if not value and not queues[lock] then
       return take_what_seems_free(lock, mark, ttl)
     end
-    local answer = take(lock, waits_of[lock], mark, ttl, waiter, draw)
+    local answer = take(lock, waits_of[lock], mark, ttl, waiter, true, draw)
     if type(answer) == 'number' and answer > 0 then
       values[lock] = redis.call('GET', lock)
     end

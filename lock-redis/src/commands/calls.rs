@@ -13,8 +13,10 @@ use crate::keys::{Keys, owner_mark};
 /// The way in which a take asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asks {
-    /// A single request.
+    /// A single request while no waiter of this client waits for the key.
     Once,
+    /// A single request beside a waiter of this client.
+    BesideWaiter,
     /// A request of a waiter that polls.
     Waiting,
     /// A request of a waiter to which the server pushes the key's next change.
@@ -28,7 +30,8 @@ impl Keys {
             _ => &TAKE_EXCLUSIVE,
         };
         let waits: &[u8] = match asks {
-            Asks::Once => b"",
+            Asks::BesideWaiter => b"",
+            Asks::Once => b"0",
             Asks::Waiting | Asks::Listening => b"1",
         };
         let call = self
@@ -46,7 +49,7 @@ impl Keys {
         };
         match asks {
             Asks::Once => call,
-            Asks::Waiting => call.alone(),
+            Asks::BesideWaiter | Asks::Waiting => call.alone(),
             Asks::Listening => call.listening(),
         }
     }

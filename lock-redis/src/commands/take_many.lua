@@ -1,9 +1,9 @@
 -- Takes the key together with other holders of the same mode: a sorted set of holders by expiry.
--- KEYS: lock, tokens, queue, counter   ARGV: owner mark, ttl in ms, client, 1 if it waits, limit
--- (0: none)
+-- KEYS: lock, tokens, queue, counter   ARGV: owner mark, ttl in ms, client; 1 if it waits, else 0 if
+-- no waiter of the client waits for the key; limit (0: none)
 -- The first character of the owner mark is the mode, shared or permit. Returns the grant number, or
 -- the answer of busy while the key is held in another mode or the limit is reached.
-local waiter = string.sub(ARGV[1], 1, 1) .. ARGV[3]
+local waiter, is_only = string.sub(ARGV[1], 1, 1) .. ARGV[3], ARGV[4] ~= ''
 local function refuse(answer)
   if ARGV[4] == '1' then
     enter_queue(KEYS[3], waiter)
@@ -34,19 +34,19 @@ if kind == 'zset' then
     return refuse(busy(KEYS[1]))
   elseif tonumber(ARGV[5]) > 0 and redis.call('ZCARD', KEYS[1]) >= tonumber(ARGV[5]) then
     return refuse(busy(KEYS[1]))
-  elseif first and queue and is_behind_others(queue, waiter) then
+  elseif first and queue and is_behind_others(queue, waiter, is_only) then
     return refuse(busy(KEYS[1]))
   end
 end
 if not grant then
-  local kept = not first and queue and kept_for_others(queue, waiter) or 0
+  local kept = not first and queue and kept_for_others(queue, waiter, is_only) or 0
   if kept > 0 then
     return refuse(-2 - kept)
   end
   grant = mint(KEYS[4], 1)
   redis.call('HSET', KEYS[2], ARGV[1], string.format('%.0f', grant))
   if queue then
-    leave_queue(KEYS[3], queue, waiter)
+    leave_queue(KEYS[3], queue, waiter, is_only)
   end
 end
 redis.call('ZADD', KEYS[1], expires, ARGV[1])

@@ -64,16 +64,17 @@ local function kind_of(waiter)
   return string.sub(waiter, 1, 1)
 end
 
--- Returns true if both are waiters of one client, which keeps the order among its own waiters.
-local function is_same_client(one, other)
-  return string.sub(one, 2) == string.sub(other, 2)
+-- Returns true if one is an entry of waiter's client whose waiter has given up. Of a client, one
+-- waiter at a time asks for a key. is_only: this waiter does, or none of the client waits.
+local function is_abandoned(one, waiter, is_only)
+  return is_only and one ~= waiter and string.sub(one, 2) == string.sub(waiter, 2)
 end
 
--- Returns the milliseconds for which a free key is reserved for another client.
-local function kept_for_others(text, waiter)
+-- Returns the milliseconds for which a free key is reserved for another waiter.
+local function kept_for_others(text, waiter, is_only)
   local queue, turn_ends = waiting(text)
   local first = queue[1]
-  if turn_ends == 0 or not first or is_same_client(first, waiter) or (kind_of(waiter) ~= 'x' and kind_of(first) == kind_of(waiter)) then
+  if turn_ends == 0 or not first or first == waiter or is_abandoned(first, waiter, is_only) or (kind_of(waiter) ~= 'x' and kind_of(first) == kind_of(waiter)) then
     return 0
   end
   return math.max(turn_ends - server_ms(), 1)
@@ -81,18 +82,38 @@ end
 
 -- Returns true if a waiter of another mode came first and its turn is due. It need not wait until
 -- all holders of this mode have left by themselves.
-local function is_behind_others(text, waiter)
+local function is_behind_others(text, waiter, is_only)
   local queue, _, due = waiting(text)
   for _, one in ipairs(queue) do
     if one == waiter then return false end
-    if kind_of(one) ~= kind_of(waiter) then return due <= server_ms() end
+    if kind_of(one) ~= kind_of(waiter) and not is_abandoned(one, waiter, is_only) then
+      return due <= server_ms()
+    end
   end
   return false
+end
+
+-- Removes the waiter, unless it stays, and the abandoned entries of its client. Returns true if any
+-- was removed, and true if one of these was the first.
+local function remove_own(queue, waiter, is_only, stays)
+  local is_removed, was_first = false, false
+  for place = #queue, 1, -1 do
+    local one = queue[place]
+    if (one == waiter and not stays) or is_abandoned(one, waiter, is_only) then
+      table.remove(queue, place)
+      is_removed, was_first = true, place == 1
+    end
+  end
+  return is_removed, was_first
 end
 
 -- Enters a refused waiter. The queue has at most 64 entries.
 local function enter_queue(waits, waiter)
   local queue, turn_ends, due = waiting(redis.call('GET', waits))
+  local _, was_first = remove_own(queue, waiter, true, true)
+  if was_first then
+    turn_ends = 0
+  end
   if #queue == 0 then
     due = server_ms() + PATIENCE_MS
   end
@@ -104,22 +125,20 @@ local function enter_queue(waits, waiter)
 end
 
 -- Removes a waiter that was granted the lock.
-local function leave_queue(waits, text, waiter)
+local function leave_queue(waits, text, waiter, is_only)
   local queue, _, due = waiting(text)
-  local place = place_of(queue, waiter)
-  if place then
-    table.remove(queue, place)
+  if remove_own(queue, waiter, is_only) then
     due = server_ms() + PATIENCE_MS
     note_waiting(waits, queue, 0, due)
   end
 end
 
--- After a release by waiter, reserves the key for the waiter of another client that has waited
--- longest, if a turn is due.
+-- After a release by waiter, reserves the key for the other waiter that has waited longest, if a
+-- turn is due.
 local function reserve_for_next(waits, text, waiter)
   local queue, _, due = waiting(text)
   for place, one in ipairs(queue) do
-    if not is_same_client(one, waiter) then
+    if one ~= waiter then
       local now = server_ms()
       if due <= now then
         table.remove(queue, place)

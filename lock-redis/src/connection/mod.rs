@@ -5,4 +5,4 @@ pub(crate) mod batch;
 pub(crate) mod connect;
 pub(crate) mod multiplexed;
 pub(crate) mod preflight;
-pub(crate) mod shared;
+pub(crate) mod shared_connection;

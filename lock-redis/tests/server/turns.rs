@@ -8,7 +8,7 @@ use lock_core::backend::Released;
 use lock_core::{DistributedLock, DistributedLockExt, LockGuard, LockRequest, Wait};
 use lock_redis::RedisLock;
 use lock_testkit::servers::RedisServer;
-use lock_testkit::steady;
+use lock_testkit::{eventually, steady};
 use tokio::time::Instant;
 
 use crate::connect;
@@ -44,7 +44,7 @@ fn a_waiter_that_has_gone_holds_nobody_up() {
     });
 }
 
-/// The server learns only from the next request of a client that its waiter gave up.
+/// The server learns only from the next request of the client that its waiter gave up.
 #[test]
 fn a_waiter_that_gave_up_refuses_no_try_of_its_own_client() {
     steady(async || {
@@ -66,6 +66,30 @@ fn a_waiter_that_gave_up_refuses_no_try_of_its_own_client() {
                 let tried = tried.unwrap_or_else(|| panic!("refused by {given_up:?}"));
                 tried.release().await.unwrap();
             }
+        }
+    });
+}
+
+#[test]
+fn a_try_does_not_take_the_turn_of_its_clients_waiter() {
+    steady(async || {
+        let server = RedisServer::start();
+        let (ours, theirs) = (connect(server.url()).await, connect(server.url()).await);
+        let read = LockRequest::shared("k").unwrap();
+        let held = take(&theirs, &read).await;
+        let write = LockRequest::exclusive("k").unwrap();
+        let mut waiting = Box::pin(ours.acquire(write.with_wait(Wait::within(PROMPT))));
+        let tried = || ours.acquire(read.clone().without_waiting());
+        let refused = async || tried().await.unwrap().is_none();
+        tokio::select! {
+            _ = &mut waiting => panic!("two holders"),
+            () = eventually(PROMPT, "the reader waits for its turn", refused) => {}
+        }
+        drop(waiting);
+        let joined = tried().await.unwrap();
+        let joined = joined.expect("the writer has given up");
+        for guard in [held, joined] {
+            guard.release().await.unwrap();
         }
     });
 }

@@ -18,7 +18,7 @@ use crate::{LockGuard, LockKey, LockRequest, Result};
 pub(crate) type Acquiring = Pin<Box<dyn Future<Output = Result<Option<LockGuard>>> + Send>>;
 
 /// An acquisition in progress, registered with the watchdog.
-pub(crate) struct Driven {
+pub(crate) struct WatchedAcquisition {
     work: Mutex<Option<Acquiring>>,
     polling: Polling,
     keeper: Keeper,
@@ -29,7 +29,7 @@ pub(crate) struct Driven {
     runtime: Option<Handle>,
 }
 
-impl Driven {
+impl WatchedAcquisition {
     /// Creates the acquisition of a waiter that arrived at `arrived`.
     pub(crate) fn new(keeper: &Keeper, request: &LockRequest, arrived: Moment) -> Self {
         Self {
@@ -77,8 +77,8 @@ impl Driven {
     }
 }
 
-/// Drops the work with its future. The waker inside the work keeps the `Driven` itself alive.
-struct Driving(Arc<Driven>);
+/// Drops the work with its future. The waker inside the work keeps the `WatchedAcquisition` itself alive.
+struct Driving(Arc<WatchedAcquisition>);
 
 impl Drop for Driving {
     fn drop(&mut self) {
@@ -86,7 +86,7 @@ impl Drop for Driving {
     }
 }
 
-impl Wake for Driven {
+impl Wake for WatchedAcquisition {
     fn wake(self: Arc<Self>) {
         if let Some(seen) = self.polling.is_to_be_woken() {
             let watchdog = &self.keeper.inner.watchdog;
@@ -96,7 +96,7 @@ impl Wake for Driven {
     }
 }
 
-impl Watched for Driven {
+impl Watched for WatchedAcquisition {
     fn progress(&self, seen: u64) -> Progress {
         self.polling.progress(seen)
     }
