@@ -79,4 +79,14 @@ pub mod backend {
 mod documents {
     #[doc = include_str!("../README.md")]
     struct Readme;
+    #[doc = include_str!("../docs/custom-backend.md")]
+    struct CustomBackend;
+    #[doc = include_str!("../docs/fencing.md")]
+    struct Fencing;
+    #[doc = include_str!("../docs/operations.md")]
+    struct Operations;
+    #[doc = include_str!("../docs/recipes.md")]
+    struct Recipes;
+    #[doc = include_str!("../docs/stores/memory.md")]
+    struct Memory;
 }

@@ -7,7 +7,8 @@ use lock_core::{KeeperMode, MySqlHold};
 
 use crate::{Error, ErrorKind, Result};
 
-/// Minimum `purge_after`. A shorter one would purge and recreate keys all the time.
+/// Minimum of `purge_after`, which `lock_mysql::MySqlConfig` documents. It is checked here, too, so
+/// that the error names the line of the file.
 const PURGE_AFTER_MIN: Duration = Duration::from_secs(1);
 
 pub(crate) fn text(_name: &str, text: &str) -> Result<String> {
@@ -52,7 +53,7 @@ pub(crate) fn keeper(name: &str, text: &str) -> Result<KeeperMode> {
         ("thread", KeeperMode::Thread),
         ("caller", KeeperMode::Caller),
     ];
-    one_of(name, "place for the keeper", text, known)
+    one_of(name, "keeper", text, known)
 }
 
 pub(crate) fn hold(name: &str, text: &str) -> Result<MySqlHold> {

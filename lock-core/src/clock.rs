@@ -1,4 +1,4 @@
-//! The only module that reads a clock.
+//! The only reader of the clocks of holds. Waits and budgets use tokio's clock.
 
 use std::time::Duration;
 

@@ -24,8 +24,9 @@ use crate::error::BACKEND;
 /// The ttl is rounded down to whole seconds, and is at least one and a half election timeouts of
 /// the servers. A lock delay is rounded up. A crashed holder blocks waiters for at most its ttl and
 /// a second, or for twice its ttl after a change of leader. Holds survive a change of leader. Holds
-/// are lost, in time, if the cluster has no leader for long, or if the members have reached their
-/// quota. The claim of a waiter that crashes also stays for the ttl and the lock delay.
+/// are lost, in time, if the cluster has no leader for long, or if the leader changes while the
+/// members have reached their quota. The claim of a waiter that crashes also stays for the ttl and
+/// the lock delay.
 ///
 /// A request without a wait fails if no server answers within two seconds (a third of the ttl, if
 /// that is less). While no server can be reached, a wait continues until its end, or for 30 seconds

@@ -27,7 +27,7 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(5);
 pub(crate) struct MySqlAttempt<'a> {
     client: &'a Client,
     request: &'a LockRequest,
-    /// The server's last reason for granting nothing, unless that was a holder.
+    /// The last error that says why the server does not grant; `None` after the answer "held".
     told: Option<Error>,
     /// The limits of the next wait for a row.
     row_wait: RowWait,

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::backend::{
-    BatchSize, ClaimId, Deadlines, HumanDuration, KeeperRuntime, Moment, Mutex, PerRuntime,
-    ReplyStats,
+    BatchSize, ClaimId, Deadlines, KeeperRuntime, Moment, Mutex, PerRuntime, ReplyStats,
 };
 use lock_core::{Capabilities, Error, LockKey, Result};
 
@@ -18,7 +17,7 @@ use crate::connection::pool::Pool;
 use crate::connection::request::Request;
 use crate::connection::retrying_query::QueryClaim;
 use crate::connection::session::StatementResults;
-use crate::error::{Failure, config_error, no_answer};
+use crate::error::{Failure, no_answer};
 use crate::lease::poller::Poller;
 use crate::row::heartbeats::Heartbeats;
 use crate::row::row_locks::RowLocks;
@@ -99,7 +98,7 @@ impl Client {
         let connector = Connector::new(config)?;
         let server = connector.server();
         let deadlines = Deadlines::new(keeper_runtime.clone());
-        let (size, purge_after) = (connections(config)?, purge_after(config)?);
+        let (size, purge_after) = (config.connections_max()?, config.checked_purge_after()?);
         let rows = Arc::default();
         let command = command_pools(
             config.hold,
@@ -305,27 +304,6 @@ fn command_pools(
             releasing,
         })
     })
-}
-
-fn connections(config: &MySqlConfig) -> Result<u32> {
-    match (config.connections, config.hold) {
-        (Some(0), _) => Err(config_error(
-            "connections 0 is out of range: allow at least 1",
-        )),
-        (Some(limit), _) => Ok(limit),
-        (None, MySqlHold::Lease) => Ok(8),
-        (None, MySqlHold::Row) => Ok(64),
-    }
-}
-
-fn purge_after(config: &MySqlConfig) -> Result<Option<Duration>> {
-    match config.purge_after {
-        Some(after) if after < Duration::from_secs(1) => Err(config_error(format!(
-            "purge_after {} is too short: keep unused keys for at least 1 s, or for ever",
-            HumanDuration(after)
-        ))),
-        after => Ok(after),
-    }
 }
 
 /// Returns an hour in units of the grant clock, or half of `purge_after` if that is less.

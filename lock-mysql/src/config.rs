@@ -5,8 +5,17 @@ use std::time::Duration;
 
 #[doc(inline)]
 pub use lock_core::MySqlHold;
-use lock_core::backend::RedactedUrl;
-use lock_core::{KeeperMode, Namespace, Tls};
+use lock_core::backend::{HumanDuration, RedactedUrl};
+use lock_core::{KeeperMode, Namespace, Result, Tls};
+
+use crate::error::config_error;
+
+/// Default of `connections` on each runtime, for leases and for row locks.
+const CONNECTIONS_OF_LEASES: u32 = 8;
+const CONNECTIONS_OF_ROWS: u32 = 64;
+
+/// Minimum of `purge_after`. A shorter one would purge and recreate keys all the time.
+const PURGE_AFTER_MIN: Duration = Duration::from_secs(1);
 
 /// The configuration: the server, its tables, and the kind of holds.
 ///
@@ -132,8 +141,8 @@ impl MySqlConfig {
 
     /// Sets where holds are renewed.
     #[must_use]
-    pub fn with_keeper(mut self, place: KeeperMode) -> Self {
-        self.keeper = place;
+    pub fn with_keeper(mut self, keeper: KeeperMode) -> Self {
+        self.keeper = keeper;
         self
     }
 
@@ -142,6 +151,29 @@ impl MySqlConfig {
     pub fn with_tls(mut self, tls: Tls) -> Self {
         self.tls = tls;
         self
+    }
+
+    /// Returns the maximum number of connections for takes and holds.
+    pub(crate) fn connections_max(&self) -> Result<u32> {
+        match (self.connections, self.hold) {
+            (Some(0), _) => Err(config_error(
+                "connections 0 is out of range: allow at least 1",
+            )),
+            (Some(limit), _) => Ok(limit),
+            (None, MySqlHold::Lease) => Ok(CONNECTIONS_OF_LEASES),
+            (None, MySqlHold::Row) => Ok(CONNECTIONS_OF_ROWS),
+        }
+    }
+
+    /// Returns `purge_after`, unless it is too short.
+    pub(crate) fn checked_purge_after(&self) -> Result<Option<Duration>> {
+        match self.purge_after {
+            Some(after) if after < PURGE_AFTER_MIN => Err(config_error(format!(
+                "purge_after {} is too short: keep unused keys for at least 1 s, or for ever",
+                HumanDuration(after)
+            ))),
+            after => Ok(after),
+        }
     }
 }
 

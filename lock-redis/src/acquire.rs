@@ -92,8 +92,8 @@ impl<'a> RedisAttempt<'a> {
 }
 
 impl Attempt for RedisAttempt<'_> {
-    /// Retries once on a new connection. A connection that the server closed while it was idle
-    /// fails only when it is used. The server recognizes the resend by its claim id.
+    /// Sends a take, and sends it again on a new connection if the connection had broken while it
+    /// was idle. The server recognizes the resend by its claim id.
     async fn ask(&mut self, ask: Ask<'_>) -> Result<Answer> {
         let Ask {
             claim,

@@ -57,8 +57,8 @@ impl RedisConfig {
 
     /// Sets the runtime that renews holds.
     #[must_use]
-    pub fn with_keeper(mut self, place: KeeperMode) -> Self {
-        self.keeper = place;
+    pub fn with_keeper(mut self, keeper: KeeperMode) -> Self {
+        self.keeper = keeper;
         self
     }
 

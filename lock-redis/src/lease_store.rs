@@ -20,7 +20,7 @@ const RELEASE_LIMIT: Duration = Duration::from_millis(450);
 
 #[async_trait]
 impl LeaseStore for Client {
-    /// Renews the holds on the background connection, some hundred in one pipeline.
+    /// Renews the holds on the background connection, up to 1024 in one pipeline.
     async fn renew(&self, holds: &[HoldId]) -> Result<Vec<Renewal>> {
         let limit = holds.iter().map(HoldId::ttl).min().unwrap_or(REPLY_LIMIT) / 4;
         let ends = Clock::Boot.now().plus(limit);

@@ -30,7 +30,8 @@
 //!   hold never counts on more than the present server grants, or than a lost answer may have
 //!   granted.
 //! - A server ends a session at the next tick after its timeout. So a crashed holder blocks waiters
-//!   for its ttl and up to a tick.
+//!   for its ttl and up to a tick. A new leader begins each session anew, so after a change of
+//!   leader a crashed holder blocks waiters for up to twice its ttl.
 //! - Of each ttl a quarter, at most 2 seconds, does not count. If a server dies, up to half a tick
 //!   of heartbeats may never reach the leader. This needs sessions of two ticks or more, and ticks
 //!   of at most 4 seconds. So do not lower `minSessionTimeout` below its default of two ticks.

@@ -15,7 +15,7 @@ use store::BenchedStore;
 
 type Problem = Box<dyn Error>;
 
-/// The marks around the table in the README.
+/// The marks around the table in the document.
 const MARKS: [&str; 2] = [
     "<!-- results of scripts/bench -->\n",
     "<!-- end of results -->\n",
@@ -39,9 +39,9 @@ struct Arguments {
     #[arg(long, value_name = "FILE")]
     results: PathBuf,
 
-    /// README whose table is refreshed
+    /// Document whose table is refreshed
     #[arg(long, value_name = "FILE")]
-    readme: PathBuf,
+    document: PathBuf,
 
     /// Stores to measure. Default: all stores whose servers are installed
     #[arg(value_name = "STORE")]
@@ -81,20 +81,20 @@ fn main() -> Result<(), Problem> {
     }
     let conditions = fs::read_to_string(&arguments.conditions)?;
     fs::write(&arguments.results, table::results(&conditions, &columns))?;
-    let readme = fs::read_to_string(&arguments.readme)?;
+    let document = fs::read_to_string(&arguments.document)?;
     fs::write(
-        &arguments.readme,
-        with_table(&readme, &table::summary(&columns))?,
+        &arguments.document,
+        with_table(&document, &table::summary(&columns))?,
     )?;
     Ok(())
 }
 
-fn with_table(readme: &str, table: &str) -> Result<String, Problem> {
+fn with_table(document: &str, table: &str) -> Result<String, Problem> {
     let [begin, end] = MARKS;
-    let parts = readme.split_once(begin).and_then(|(before, rest)| {
+    let parts = document.split_once(begin).and_then(|(before, rest)| {
         let (_, after) = rest.split_once(end)?;
         Some((before, after))
     });
-    let (before, after) = parts.ok_or("the README has no marks for the table")?;
+    let (before, after) = parts.ok_or("the document has no marks for the table")?;
     Ok(format!("{before}{begin}{table}{end}{after}"))
 }

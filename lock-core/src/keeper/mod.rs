@@ -1,5 +1,6 @@
 //! The keeper: the only module that knows holds, their store and their runtimes.
 
+mod acquisition;
 pub(crate) mod at_runtime;
 mod background_release;
 pub(crate) mod inner;

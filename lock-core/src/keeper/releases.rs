@@ -9,7 +9,7 @@ use crate::backend::HoldId;
 use crate::mutex::Mutex;
 use crate::{LockKey, Mode};
 
-/// The pending releases by which tries know the keys that their own client is about to free.
+/// The pending releases of a client, per key. A request that does not wait starts after them.
 #[derive(Debug, Default)]
 pub(crate) struct Releases(Mutex<HashMap<LockKey, OfKey>>);
 
@@ -76,7 +76,8 @@ impl OfKey {
         }
     }
 
-    /// Shared holds never block each other.
+    /// Returns true if a pending release may block a claim in `mode`. Shared holds never block each
+    /// other.
     fn blocks(&self, mode: Mode) -> bool {
         self.others > 0 || (self.shared > 0 && mode != Mode::Shared)
     }

@@ -65,8 +65,8 @@ impl KeeperRuntime {
     /// # Errors
     ///
     /// [`ErrorKind::Backend`] if the operating system cannot start the keeper thread.
-    pub fn at(place: KeeperMode) -> Result<Self> {
-        match place {
+    pub fn at(mode: KeeperMode) -> Result<Self> {
+        match mode {
             KeeperMode::Thread => Self::thread(),
             KeeperMode::Caller => Ok(Self::caller()),
         }

@@ -20,7 +20,8 @@ const SLICE_MAX: Duration = Duration::from_secs(8);
 
 /// Time for which a take asks again for a row that was just created.
 ///
-/// The transaction that created the row may have locked it only for this, and may share it.
+/// The transaction that created the row may have locked the row only to create it, or may hold it in
+/// a mode that this take can share.
 const FRESH_LIMIT: Duration = Duration::from_millis(50);
 
 /// The limits of a wait for a row.

@@ -83,7 +83,7 @@ impl Purge {
             let is_denied = matches!(&outcome, Err(error) if error.kind() == ErrorKind::Denied);
             if let Err(error) = &outcome {
                 if is_denied && !was_denied {
-                    tracing::warn!(%error, "mysql: unused keys stay in the table while this user may not delete rows: allow it, purge them offline as documented, or set purge_after to none");
+                    tracing::warn!(%error, "mysql: unused keys stay in the table while this user may not delete rows: allow it, purge them offline as documented, or turn purge_after off");
                 }
                 tracing::debug!(%error, "mysql: unused keys are not purged, trying again");
             }

@@ -128,7 +128,7 @@ fn leases_and_row_locks_respect_each_other() {
 
 #[test]
 fn what_is_documented_for_transactions_by_hand_excludes_and_is_excluded() {
-    const DOCUMENTED: &str = include_str!("../../../README.md");
+    const DOCUMENTED: &str = include_str!("../../../docs/stores/mysql.md");
 
     steady(async || {
         let mut blocks = DOCUMENTED

@@ -84,7 +84,7 @@ impl Keys {
     }
 }
 
-/// Rounds up, so that the server never expires a hold before the client does.
+/// Returns `ttl` in milliseconds, rounded up: the server never ends a hold before the client does.
 fn milliseconds(ttl: Duration) -> String {
     ttl.as_nanos().div_ceil(1_000_000).to_string()
 }

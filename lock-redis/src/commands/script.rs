@@ -282,17 +282,17 @@ pub(crate) fn listening_next() -> Cmd {
 
 /// Maximum number and total size of the calls in one pipeline. Servers close a connection whose
 /// unread input exceeds `client-query-buffer-limit`, which is 1 MB or more.
-const GO_MAX: usize = 1024;
-const GO_BYTES_MAX: usize = 256 * 1024;
+const PIPELINE_MAX: usize = 1024;
+const PIPELINE_BYTES_MAX: usize = 256 * 1024;
 
 /// Returns how many of the first `calls` to send in one pipeline.
 pub(crate) fn pipeline_length(calls: &[Call]) -> usize {
     // Each part is sent with its length, after the name and hash of the script.
     let size = |call: &Call| call.bytes.len() + 100 + 12 * call.parts;
     let mut bytes = 0;
-    let fits = calls.iter().take(GO_MAX).take_while(|call| {
+    let fits = calls.iter().take(PIPELINE_MAX).take_while(|call| {
         bytes += size(call);
-        bytes <= GO_BYTES_MAX
+        bytes <= PIPELINE_BYTES_MAX
     });
     fits.count().max(1)
 }
