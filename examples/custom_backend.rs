@@ -153,7 +153,7 @@ impl ShelfLock {
                 return Ok(claim.granted(FencingToken::from_grant(grant)?, sent, ttl));
             }
             claim.refused();
-            if !attempts.waits() || attempts.is_over() {
+            if !attempts.may_wait() || attempts.is_over() {
                 return Ok(None);
             }
             let pause = backoff.next_pause();

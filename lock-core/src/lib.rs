@@ -91,6 +91,7 @@ pub mod backend {
     pub use crate::connection::per_runtime::PerRuntime;
     pub use crate::connection::percent::percent_decoded;
     pub use crate::connection::reconnecting::Reconnecting;
+    pub use crate::connection::two_routes::TwoRoutes;
     pub use crate::hold::loss::LossSender;
     pub use crate::keeper::Keeper;
     pub use crate::keeper::recheck::RecheckHandle;

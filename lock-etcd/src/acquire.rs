@@ -189,7 +189,7 @@ impl Attempt for EtcdAttempt<'_> {
 
     async fn ask(&mut self, ask: Ask<'_>) -> Result<Answer> {
         // Boxed: otherwise each waiter would hold the memory of a request for as long as it waits.
-        match ask.retry.waits() {
+        match ask.retry.may_wait() {
             true => Box::pin(self.enqueue(ask)).await,
             false => Box::pin(self.try_once(ask)).await,
         }

@@ -1,15 +1,13 @@
 //! Renews and releases holds.
 
 use std::collections::HashMap;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::join_all;
-use lock_core::backend::{HoldId, LeaseStore, Released, Renewal};
+use lock_core::backend::{HoldId, LeaseStore, Released, Renewal, TwoRoutes};
 use lock_core::{LossReason, Result};
-use tokio::runtime::Handle;
 
 use crate::claim_key::ClaimKey;
 use crate::client::Client;
@@ -70,19 +68,15 @@ impl LeaseStore for Client {
             claim_key.mark_in_doubt();
         }
         match self.delete(hold, &claim_key).await {
-            Ok(deleted) => {
+            Ok(released) => {
                 if claim_key.is_in_doubt() {
                     claim_key.lease.delete_until_revoked(&claim_key.key);
                 }
-                if deleted == 0 {
+                if released == Released::AlreadyLost {
                     claim_key.forbid_reuse();
                 }
                 self.leave(hold.claim());
-                Ok(if deleted > 0 {
-                    Released::Released
-                } else {
-                    Released::AlreadyLost
-                })
+                Ok(released)
             }
             Err(failure) => {
                 // The lease ends with its other claims, which deletes the key. Until then the key
@@ -145,56 +139,47 @@ impl Client {
         &self,
         hold: &HoldId,
         claim_key: &Arc<ClaimKey>,
-    ) -> std::result::Result<i64, Failure> {
+    ) -> std::result::Result<Released, Failure> {
         let deleting = |client: Arc<etcd_client::Client>| {
             let claim_key = Arc::clone(claim_key);
             async move {
                 let deleted = client.kv_client().delete(&*claim_key.key, None).await;
-                deleted.map(|deleted| deleted.deleted())
+                deleted.map(|deleted| match deleted.deleted() {
+                    0 => Released::AlreadyLost,
+                    _ => Released::Released,
+                })
             }
         };
         let Some(command) = self.command_of(hold) else {
             return self.delete_elsewhere(claim_key, deleting).await;
         };
         let in_doubt = || claim_key.forbid_reuse();
-        let mut asking = pin!(command.ask_noting(RELEASE_LIMIT * 2, deleting, in_doubt));
-        let is_at_home = Handle::try_current().is_ok_and(|here| here.id() == hold.runtime());
-        let patience = match claim_key.is_in_doubt() || is_at_home {
+        let here = command.ask_noting(RELEASE_LIMIT * 2, deleting, in_doubt);
+        let head_start = match claim_key.is_in_doubt() || hold.is_on_its_runtime() {
             true => RELEASE_LIMIT,
             // No request of the claim is under way on that runtime, which may not be driven.
             false => (command.replies.last().latency * 4).clamp(HEAD_START, RELEASE_LIMIT),
         };
-        match command.within(patience, asking.as_mut()).await {
-            Some(Err(failure)) if failure.is_retryable() => {
-                return self.delete_elsewhere(claim_key, deleting).await;
-            }
-            Some(outcome) => return outcome,
-            None => claim_key.forbid_reuse(),
-        }
-        // Both deletes are under way, since the first connection may only be slow.
-        let mut elsewhere = pin!(self.delete_elsewhere(claim_key, deleting));
-        tokio::select! {
-            outcome = asking.as_mut() => match outcome {
-                // A delete that found no key may have lost the race, so wait for the answer to the
-                // other delete.
-                Ok(0) => Ok(elsewhere.await.unwrap_or(0)),
-                Ok(deleted) => Ok(deleted),
-                Err(_) => elsewhere.await,
-            },
-            outcome = elsewhere.as_mut() => match outcome {
-                Ok(0) => Ok(asking.await.unwrap_or(0)),
-                outcome => outcome,
-            },
-        }
+        let routes = TwoRoutes {
+            deadlines: command.deadlines(),
+            runtime: command.runtime(),
+            head_start,
+            limit: RELEASE_LIMIT,
+        };
+        let elsewhere = || {
+            claim_key.forbid_reuse();
+            self.delete_elsewhere(claim_key, deleting)
+        };
+        routes.release(here, Failure::is_retryable, elsewhere).await
     }
 
     async fn delete_elsewhere<F>(
         &self,
         claim_key: &ClaimKey,
         deleting: impl Fn(Arc<etcd_client::Client>) -> F,
-    ) -> std::result::Result<i64, Failure>
+    ) -> std::result::Result<Released, Failure>
     where
-        F: Future<Output = std::result::Result<i64, etcd_client::Error>>,
+        F: Future<Output = std::result::Result<Released, etcd_client::Error>>,
     {
         let background = self.background().map_err(Failure::NotSent)?;
         let connection = &background.connection;

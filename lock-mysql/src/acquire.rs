@@ -53,7 +53,7 @@ impl<'a> MySqlAttempt<'a> {
         let Ask {
             claim,
             limit,
-            waits,
+            is_waiting,
             retry,
         } = ask;
         let (client, left) = (self.client, retry.left());
@@ -62,7 +62,7 @@ impl<'a> MySqlAttempt<'a> {
             MySqlHold::Lease => Box::pin(client.take_lease(claim.id(), left, limit)).await,
             MySqlHold::Row => {
                 self.row_wait.left = left;
-                let wait = (waits || self.waits_at_once).then_some(self.row_wait);
+                let wait = (is_waiting || self.waits_at_once).then_some(self.row_wait);
                 let taking = Box::pin(client.take_row(claim, wait, limit));
                 self.row_wait = wait.map_or(self.row_wait, |wait| wait.next(self.request.ttl()));
                 taking.await
@@ -116,18 +116,19 @@ impl<'a> MySqlAttempt<'a> {
         retry: &Retry,
     ) -> Result<Answer> {
         let client = self.client;
-        let is_told = matches!(failure, Failure::Blocked(_) | Failure::ReadOnly(_));
+        let has_reason = matches!(failure, Failure::Blocked(_) | Failure::ReadOnly(_));
         let is_silence = matches!(failure, Failure::NoAnswer(_) | Failure::Working(_));
         let error = failure.into_error();
         let grace = retry.grace(client.heard.last());
         let is_locked = Box::pin(client.is_locked(&self.request.key, grace));
-        if client.hold == MySqlHold::Lease && error.is_retryable() && !is_told && is_locked.await {
+        if client.hold == MySqlHold::Lease && error.is_retryable() && !has_reason && is_locked.await
+        {
             return Ok(match retry.is_over() {
                 true => Answer::Over,
                 false => self.refused(begun, true),
             });
         }
-        if is_told || (!is_silence && self.told.is_none()) {
+        if has_reason || (!is_silence && self.told.is_none()) {
             self.told = Some(error.clone());
         }
         // The last attempt of a wait has little time. An earlier answer of the server says more

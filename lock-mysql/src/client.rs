@@ -213,10 +213,7 @@ impl Client {
 
     /// Adds the server's address to `error`, unless the error has an address.
     pub(crate) fn at_server(&self, error: Error) -> Error {
-        match error.server() {
-            Some(_) => error,
-            None => error.with_server(self.server.clone()),
-        }
+        error.or_server(&self.server)
     }
 
     /// Returns true if a transaction has locked the row of `key`.

@@ -53,11 +53,16 @@ impl<'a> RedisAttempt<'a> {
     }
 
     /// Sends one take, connecting if needed, with an answer before `ends`.
-    async fn ask_before(&mut self, claim: &mut Claim, waits: bool, ends: Moment) -> Result<Answer> {
+    async fn ask_before(
+        &mut self,
+        claim: &mut Claim,
+        is_waiting: bool,
+        ends: Moment,
+    ) -> Result<Answer> {
         let left = || ends.since(Clock::Boot.now());
         let connection = self.command.connection_within(left()).await?;
-        let is_told = waits && connection.pushes;
-        let asks = match (waits, is_told) {
+        let is_pushed = is_waiting && connection.pushes;
+        let asks = match (is_waiting, is_pushed) {
             (false, _) if self.queue.is_waited_for(&self.request.key) => Asks::BesideWaiter,
             (false, _) => Asks::Once,
             (true, false) => Asks::Waiting,
@@ -81,7 +86,7 @@ impl<'a> RedisAttempt<'a> {
                 Answer::Refused {
                     sent,
                     may_arrive: self.unanswered.may_arrive,
-                    next_ask: match is_told || !waits {
+                    next_ask: match is_pushed || !is_waiting {
                         true => look,
                         false => look.min(self.looks.next_pause()),
                     },
@@ -98,17 +103,17 @@ impl Attempt for RedisAttempt<'_> {
         let Ask {
             claim,
             limit,
-            waits,
+            is_waiting,
             ..
         } = ask;
         let ends = Clock::Boot.now().plus(limit);
-        match self.ask_before(claim, waits, ends).await {
+        match self.ask_before(claim, is_waiting, ends).await {
             Err(error)
                 if error.is_retryable()
                     && self.command.current().is_none()
                     && Clock::Boot.now() < ends =>
             {
-                self.ask_before(claim, waits, ends).await
+                self.ask_before(claim, is_waiting, ends).await
             }
             outcome => outcome,
         }

@@ -1,14 +1,12 @@
 //! Renewals and releases of holds.
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::backend::{Clock, HoldId, LeaseStore, Moment, Released, Renewal};
+use lock_core::backend::{Clock, HoldId, LeaseStore, Moment, Released, Renewal, TwoRoutes};
 use lock_core::{Error, LossReason, Result};
 use redis::{RedisResult, Value};
-use tokio::runtime::Handle;
 
 use crate::client::{Client, REPLY_LIMIT, unexpected};
 use crate::commands::script::{self, Call};
@@ -45,8 +43,7 @@ impl LeaseStore for Client {
         // The server does not push a connection's own changes to it, so wake the waiter here.
         let _releasing = self.notifications.releasing(self.keys.lock(hold.key()));
         let call = self.keys.release(hold, &self.name);
-        let is_at_home = Handle::try_current().is_ok_and(|here| here.id() == hold.runtime());
-        let command = match hold.was_granted() && !is_at_home {
+        let command = match hold.was_granted() && !hold.is_on_its_runtime() {
             true => None,
             false => self.command.of(hold.runtime()),
         };
@@ -55,33 +52,19 @@ impl LeaseStore for Client {
         else {
             return self.release_elsewhere(&call).await;
         };
-        let mut asking = pin!(command.deliver(&connection, &call, RELEASE_LIMIT * 2));
-        match self.deadlines.timeout(RELEASE_LIMIT, asking.as_mut()).await {
-            Some(Ok(answer)) => return released(&answer),
-            Some(Err(error)) if error.is_retryable() => return self.release_elsewhere(&call).await,
-            Some(Err(error)) => return Err(error),
-            None => {}
-        }
-        // Both requests may be on their way, and are sent even if the caller is dropped. A request
-        // that deletes nothing may be the second one, so wait for the other.
-        let mut elsewhere = pin!(self.release_elsewhere(&call));
-        tokio::select! {
-            answer = asking.as_mut() => match answer {
-                Ok(Value::Int(0)) | Err(_) => elsewhere.await,
-                Ok(answer) => released(&answer),
-            },
-            outcome = elsewhere.as_mut() => match outcome {
-                Ok(Released::AlreadyLost) => {
-                    let runtime = command.runtime();
-                    let late = self.deadlines.timeout_while_driven(RELEASE_LIMIT, runtime, asking);
-                    match late.await {
-                        Some(Ok(answer)) => released(&answer),
-                        Some(Err(_)) | None => outcome,
-                    }
-                }
-                outcome => outcome,
-            },
-        }
+        // Both requests are sent even if the caller is dropped.
+        let here = async {
+            let delivery = command.deliver(&connection, &call, RELEASE_LIMIT * 2).await;
+            released(&delivery?)
+        };
+        let routes = TwoRoutes {
+            deadlines: &self.deadlines,
+            runtime: command.runtime(),
+            head_start: RELEASE_LIMIT,
+            limit: RELEASE_LIMIT,
+        };
+        let elsewhere = || self.release_elsewhere(&call);
+        routes.release(here, Error::is_retryable, elsewhere).await
     }
 }
 

@@ -190,7 +190,7 @@ impl Attempt for ZooKeeperAttempt<'_> {
         } = ask;
         let client = self.client;
         let asking = async {
-            match retry.waits() {
+            match retry.may_wait() {
                 true => self.enqueue(claim, retry).await,
                 false => self.try_once(claim).await,
             }

@@ -137,11 +137,8 @@ impl Client {
     }
 
     /// Adds the addresses of the ensemble to an error that names no server.
-    pub(crate) fn located(&self, error: Error) -> Error {
-        match error.server() {
-            Some(_) => error,
-            None => error.with_server(self.address.clone()),
-        }
+    pub(crate) fn at_server(&self, error: Error) -> Error {
+        error.or_server(&self.address)
     }
 
     /// Deletes the node of a hold or claim, after all earlier requests for that node.

@@ -11,12 +11,12 @@ impl LeaseStore for Client {
     async fn renew(&self, holds: &[HoldId]) -> Result<Vec<Renewal>> {
         self.renew_holds(holds)
             .await
-            .map_err(|error| self.located(error))
+            .map_err(|error| self.at_server(error))
     }
 
     async fn release(&self, hold: &HoldId) -> Result<Released> {
         self.release_claim(hold)
             .await
-            .map_err(|error| self.located(error))
+            .map_err(|error| self.at_server(error))
     }
 }

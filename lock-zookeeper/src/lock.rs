@@ -113,7 +113,7 @@ impl DistributedLock for ZooKeeperLock {
             async move {
                 let attempt = ZooKeeperAttempt::new(&lock.client, &request);
                 let acquired = acquire(&lock.keeper, &request, None, REPLY_LIMIT, attempt).await;
-                acquired.map_err(|error| lock.client.located(error))
+                acquired.map_err(|error| lock.client.at_server(error))
             }
         };
         self.keeper.acquire(request, take).await

@@ -119,6 +119,15 @@ impl Error {
         self
     }
 
+    /// Sets the server, unless the error names one.
+    #[must_use]
+    pub fn or_server(self, server: &str) -> Self {
+        match self.0.server {
+            Some(_) => self,
+            None => self.with_server(server.to_owned()),
+        }
+    }
+
     /// Sets the driver's error, for [`driver_error`](Self::driver_error).
     ///
     /// The chain of [`source`](StdError::source) leaves out texts that the message or an earlier

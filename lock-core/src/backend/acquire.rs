@@ -124,7 +124,7 @@ pub struct Ask<'a> {
     pub limit: Duration,
     /// True if the waiter has [begun to wait](Attempt::begin_to_wait), so that the store has to
     /// wake it after a refusal.
-    pub waits: bool,
+    pub is_waiting: bool,
     /// The state of the retries, with the end of the wait.
     pub retry: &'a mut Retry,
 }
@@ -211,7 +211,7 @@ pub async fn acquire<A: Attempt>(
         is_over: false,
         attempt,
     };
-    let acquired = match acquisition.retry.waits() {
+    let acquired = match acquisition.retry.may_wait() {
         true => acquisition.wait_in(queue).await?,
         false => acquisition.ask(false).await?,
     };
@@ -290,12 +290,12 @@ impl<A: Attempt> Acquisition<'_, A> {
         self.retry.final_answer(attempt)
     }
 
-    async fn ask_and_note(&mut self, waits: bool) -> Result<Option<LockGuard>> {
-        let attempt = self.ask(waits).await;
+    async fn ask_and_note(&mut self, is_waiting: bool) -> Result<Option<LockGuard>> {
+        let attempt = self.ask(is_waiting).await;
         self.retry.note(attempt, self.attempt.last_reply())
     }
 
-    async fn ask(&mut self, waits: bool) -> Result<Option<LockGuard>> {
+    async fn ask(&mut self, is_waiting: bool) -> Result<Option<LockGuard>> {
         let limit = self.retry.patience(self.attempt.last_reply());
         let ends = Clock::Boot.now().plus(limit);
         loop {
@@ -308,7 +308,7 @@ impl<A: Attempt> Acquisition<'_, A> {
             let ask = Ask {
                 claim: &mut claim,
                 limit: ends.since(Clock::Boot.now()),
-                waits,
+                is_waiting,
                 retry: &mut self.retry,
             };
             match self.attempt.ask(ask).await {
@@ -326,7 +326,7 @@ impl<A: Attempt> Acquisition<'_, A> {
                         claim.refused();
                     }
                     self.retry.refused(sent);
-                    self.next_ask = waits.then_some(next_ask);
+                    self.next_ask = is_waiting.then_some(next_ask);
                     self.claim = Some(claim);
                     return Ok(None);
                 }

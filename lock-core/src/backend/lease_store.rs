@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::runtime::Id;
+use tokio::runtime::{Handle, Id};
 
 use crate::backend::Moment;
 use crate::{Error, ErrorKind, LockKey, LockRequest, LossReason, Mode, Result};
@@ -163,6 +163,11 @@ impl HoldId {
     /// be gone by now, and another runtime may have its id.
     pub fn runtime(&self) -> Id {
         self.runtime
+    }
+
+    /// Returns true on the runtime that made the claim, which therefore is being driven.
+    pub fn is_on_its_runtime(&self) -> bool {
+        Handle::try_current().is_ok_and(|here| here.id() == self.runtime)
     }
 
     /// Returns true if the store granted the hold and no take of it is unanswered.

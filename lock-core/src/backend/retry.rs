@@ -39,14 +39,14 @@ pub(crate) const OUTAGE_LIMIT: Duration = Duration::from_secs(30);
 ///
 /// let request = LockRequest::exclusive("coupon/42")?.without_waiting();
 /// let retry = Retry::new(&request, Duration::from_secs(2));
-/// assert!(!retry.waits());
+/// assert!(!retry.may_wait());
 /// assert_eq!(retry.left(), Duration::ZERO);
 /// # Ok::<(), lock_core::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct Retry {
     reply_limit: Duration,
-    waits: bool,
+    may_wait: bool,
     ends: Option<Instant>,
     /// The waiter's arrival, in this queue or an earlier one.
     begun: Moment,
@@ -67,12 +67,12 @@ impl Retry {
     pub fn new(request: &LockRequest, reply_limit: Duration) -> Self {
         let ends = request.wait().deadline();
         // A wait that is already over counts as no wait.
-        let waits = request.wait() != Wait::No && ends.is_none_or(|ends| Instant::now() < ends);
+        let may_wait = request.wait() != Wait::No && ends.is_none_or(|ends| Instant::now() < ends);
         Self {
             // A grant after a third of the ttl would need a renewal before its first use.
             reply_limit: reply_limit.min(request.ttl() / 3),
-            waits,
-            ends: ends.filter(|_| waits),
+            may_wait,
+            ends: ends.filter(|_| may_wait),
             begun: request.arrived.unwrap_or_else(|| Clock::Boot.now()),
             troubled: false,
             refused: None,
@@ -84,8 +84,8 @@ impl Retry {
     }
 
     /// Returns true if the request may wait, so that several attempts are possible.
-    pub fn waits(&self) -> bool {
-        self.waits
+    pub fn may_wait(&self) -> bool {
+        self.may_wait
     }
 
     /// Returns the end of the wait; `None` if it has no limit.
@@ -97,7 +97,7 @@ impl Retry {
     pub fn left(&self) -> Duration {
         match self.ends {
             Some(ends) => ends.saturating_duration_since(Instant::now()),
-            None if self.waits => Duration::MAX,
+            None if self.may_wait => Duration::MAX,
             None => Duration::ZERO,
         }
     }
@@ -308,8 +308,8 @@ mod tests {
         let last_reply = ReplyStats::new().last();
         let once = attempts(request().without_waiting());
         assert_eq!(once.patience(last_reply), Duration::from_secs(1));
-        assert!(!once.waits() && once.left().is_zero());
-        assert!(!attempts(request().waiting_at_most(Duration::ZERO)).waits());
+        assert!(!once.may_wait() && once.left().is_zero());
+        assert!(!attempts(request().waiting_at_most(Duration::ZERO)).may_wait());
         let brief = attempts(request().with_ttl(Duration::from_millis(90)));
         assert_eq!(brief.patience(last_reply), Duration::from_millis(30));
         let ending = attempts(request().waiting_at_most(Duration::from_millis(100)));

@@ -8,3 +8,4 @@ pub(crate) mod on_demand;
 pub(crate) mod per_runtime;
 pub(crate) mod percent;
 pub(crate) mod reconnecting;
+pub(crate) mod two_routes;

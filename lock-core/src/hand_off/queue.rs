@@ -169,7 +169,8 @@ impl<W: Waits> HandOffQueue<W> {
     /// Removes and returns the first waiter if it `wants` the same.
     pub(super) fn next_alike(&mut self, wants: Wants) -> Option<W> {
         self.forget_gone();
-        self.waiters.pop_front_if(|waiter| waiter.wants() == wants)
+        let is_alike = self.waiters.front()?.wants() == wants;
+        is_alike.then(|| self.waiters.pop_front()).flatten()
     }
 
     /// Removes and returns the readers that share a grant of what the driver `wants`, at most
@@ -216,11 +217,9 @@ impl<W: Waits> HandOffQueue<W> {
     }
 
     fn forget_gone(&mut self) {
-        while self
-            .waiters
-            .pop_front_if(|waiter| waiter.has_gone())
-            .is_some()
-        {}
+        while self.waiters.front().is_some_and(Waits::has_gone) {
+            self.waiters.pop_front();
+        }
     }
 }
 

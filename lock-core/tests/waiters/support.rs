@@ -128,7 +128,7 @@ impl Plain {
         let _turn = self.line.enter(&request.key, &mut attempts).await?;
         loop {
             let attempt = self.attempt(request).await;
-            if !attempts.waits() {
+            if !attempts.may_wait() {
                 return attempt;
             }
             if let Some(guard) = attempts.note(attempt, self.heard.last())? {

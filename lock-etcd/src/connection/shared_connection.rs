@@ -93,6 +93,10 @@ impl SharedConnection {
         self.open.runtime()
     }
 
+    pub(crate) fn deadlines(&self) -> &Deadlines {
+        &self.deadlines
+    }
+
     /// Waits for `request`, at most for `limit`.
     pub(crate) async fn within<F: Future>(&self, limit: Duration, request: F) -> Option<F::Output> {
         self.deadlines.timeout(limit, request).await

@@ -2,13 +2,21 @@
 
 use std::time::Duration;
 
-use lock_core::{DistributedLock, DistributedLockExt, ErrorKind, LockRequest};
+use lock_core::{DistributedLock, DistributedLockExt, ErrorKind, LockGuard, LockRequest};
+use lock_etcd::EtcdLock;
 use lock_testkit::servers::EtcdCluster;
-use lock_testkit::{eventually, steady};
+use lock_testkit::{answered, eventually, steady};
 
-use crate::{PROMPT, connect, leases, lock_for};
+use crate::{PROMPT, connect, leases};
 
 const TTL: Duration = Duration::from_secs(2);
+
+/// Takes a free lock, also from a busy server. These tests are about leases, not about its answers.
+async fn lock_for(locks: &EtcdLock, key: &str, ttl: Duration) -> LockGuard {
+    let request = LockRequest::exclusive(key).expect("a key").with_ttl(ttl);
+    let taken = answered(|| locks.acquire(request.clone().without_waiting())).await;
+    taken.expect("free")
+}
 
 async fn no_lease_is_left(cluster: &EtcdCluster) {
     let none = || async { leases(cluster).is_empty() };

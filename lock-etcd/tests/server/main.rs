@@ -40,8 +40,8 @@ async fn lock_for(locks: &EtcdLock, key: &str, ttl: Duration) -> LockGuard {
         .expect("a key")
         .with_ttl(ttl)
         .without_waiting();
-    let taken = answered(|| locks.acquire(request.clone())).await;
-    taken.expect("free")
+    let taken = locks.acquire(request).await;
+    taken.expect("the cluster runs").expect("free")
 }
 
 /// Returns the keys that begin with `prefix`, in their order.

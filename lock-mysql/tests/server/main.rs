@@ -49,10 +49,10 @@ fn exclusive(key: &str, ttl: Duration) -> LockRequest {
     request.with_ttl(ttl).without_waiting()
 }
 
-/// Takes a free lock, without waiting.
+/// Takes a free lock, in one attempt.
 async fn take(locks: &MySqlLock, key: &str, ttl: Duration) -> LockGuard {
-    let taken = answered(|| locks.acquire(exclusive(key, ttl))).await;
-    taken.expect("free")
+    let taken = locks.acquire(exclusive(key, ttl)).await;
+    taken.expect("the server runs").expect("free")
 }
 
 /// Takes a lock that is free or soon will be.
