@@ -76,7 +76,7 @@ impl Client {
         let query = RetryingQuery::new(&command.taking, owner, wait.min(QUEUE_LIMIT), take);
         match query.run(patience).await {
             Ok((answer, sent)) => Ok(taken(hold, new, &answer, sent)?),
-            // A row without a known reason is locked by a row lock.
+            // Without a known reason the row counts as held, mostly by a row lock.
             Err(Failure::Locked) => match self.blocking_state().await {
                 Ok(Some(state)) => Err(Failure::Blocked(state)),
                 Ok(None) | Err(_) => Ok(LeaseTake::Held),
