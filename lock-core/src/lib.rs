@@ -83,6 +83,7 @@ pub mod backend {
     pub use crate::api::human_duration::HumanDuration;
     pub use crate::api::redacted_url::RedactedUrl;
     pub use crate::clock::{Clock, Moment};
+    pub use crate::connection::addresses::connect_to_first;
     pub use crate::connection::batch_size::BatchSize;
     pub use crate::connection::deadlines::Deadlines;
     pub use crate::connection::detached::{Detached, DetachedWork};

@@ -51,9 +51,8 @@ impl<'a> EtcdAttempt<'a> {
     /// and the claim might join them, the claim enters the queue to find out.
     async fn try_once(&mut self, ask: Ask<'_>) -> Result<Answer> {
         let mode = self.request.mode;
-        let Ask { claim, limit, .. } = ask;
-        let sent = Clock::Boot.now();
-        let ends = sent.plus(limit);
+        let (claim, sent) = (ask.claim, Clock::Boot.now());
+        let ends = sent.plus(ask.limit);
         let mut queue = match self.take(claim, Take::IfQueueEmpty(PAGE), ends).await? {
             Ok(queue) => queue,
             Err(answer) => return Ok(answer),
@@ -80,17 +79,11 @@ impl<'a> EtcdAttempt<'a> {
 
     /// Enters the queue, or asks for the position of the claim in it.
     async fn enqueue(&mut self, ask: Ask<'_>) -> Result<Answer> {
-        let Ask {
-            claim,
-            limit,
-            retry,
-            ..
-        } = ask;
         if let Some(ticket) = self.ticket.take()
             && let Some(checked) = ticket.wait.checked()
             && self.next.is_none()
         {
-            retry.refused(checked);
+            ask.retry.refused(checked);
         }
         let waits = &self.client.background()?.waits;
         let queue = self.client.keys.queue(&self.request.key);
@@ -102,7 +95,7 @@ impl<'a> EtcdAttempt<'a> {
             false => Take::Enqueue,
         };
         let sent = Clock::Boot.now();
-        let queue = match self.take(claim, take, sent.plus(limit)).await? {
+        let queue = match self.take(ask.claim, take, sent.plus(ask.limit)).await? {
             Ok(queue) => queue,
             Err(answer) => return Ok(answer),
         };
@@ -110,9 +103,9 @@ impl<'a> EtcdAttempt<'a> {
         let (Some(claim_key), Some(created)) = (&self.claim_key, queue.created()) else {
             return Err(unexpected("a claim that is not in its queue"));
         };
-        if !retry.is_over() {
+        if !ask.retry.is_over() {
             let claim_key = Arc::clone(claim_key);
-            let ticket = waits.enter(claim_key, created, retry.ends(), Some(queue));
+            let ticket = waits.enter(claim_key, created, ask.retry.ends(), Some(queue));
             self.ticket = Some(ticket);
         }
         Ok(Answer::Queued {

@@ -12,10 +12,9 @@ pub(crate) struct Keys {
 
 impl Keys {
     pub(crate) fn new(namespace: &Namespace) -> Self {
-        let prefix = namespace
-            .as_str()
-            .map_or_else(String::new, |name| format!("{}/", escaped(name)));
-        Self { prefix }
+        Self {
+            prefix: namespace.prefix('/'),
+        }
     }
 
     /// Returns the prefix of all claims on a lock: `namespace/key/`, or `key/` without a namespace.
@@ -57,12 +56,6 @@ pub(crate) fn look_at(key: impl Into<Vec<u8>>, created: i64) -> TxnOp {
         .with_min_create_revision(created)
         .with_max_create_revision(created);
     TxnOp::get(key, Some(options))
-}
-
-/// Escapes the slashes of a namespace, so that the first slash of a key ends the namespace. `a`
-/// with the key `b/c` and `a/b` with the key `c` are different locks.
-fn escaped(namespace: &str) -> String {
-    namespace.replace('%', "%25").replace('/', "%2F")
 }
 
 /// Returns the value of a claim, which contains its mode. Other lock clients count every claim as

@@ -50,19 +50,14 @@ impl<'a> MySqlAttempt<'a> {
     }
 
     async fn ask_once(&mut self, ask: Ask<'_>) -> Result<Answer> {
-        let Ask {
-            claim,
-            limit,
-            is_waiting,
-            retry,
-        } = ask;
-        let (client, left) = (self.client, retry.left());
+        let (client, claim, limit) = (self.client, ask.claim, ask.limit);
+        let left = ask.retry.left();
         let begun = claim.sending();
         let answer = match client.hold {
             MySqlHold::Lease => Box::pin(client.take_lease(claim.id(), left, limit)).await,
             MySqlHold::Row => {
                 self.row_wait.left = left;
-                let wait = (is_waiting || self.waits_at_once).then_some(self.row_wait);
+                let wait = (ask.is_waiting || self.waits_at_once).then_some(self.row_wait);
                 let taking = Box::pin(client.take_row(claim, wait, limit));
                 self.row_wait = wait.map_or(self.row_wait, |wait| wait.next(self.request.ttl()));
                 taking.await
@@ -88,7 +83,7 @@ impl<'a> MySqlAttempt<'a> {
                     // failure, the server may have granted the take.
                     claim.refused();
                 }
-                self.handle_failure(begun, failure, retry).await
+                self.handle_failure(begun, failure, ask.retry).await
             }
         }
     }

@@ -100,20 +100,14 @@ impl Attempt for RedisAttempt<'_> {
     /// Sends a take, and sends it again on a new connection if the connection had broken while it
     /// was idle. The server recognizes the resend by its claim id.
     async fn ask(&mut self, ask: Ask<'_>) -> Result<Answer> {
-        let Ask {
-            claim,
-            limit,
-            is_waiting,
-            ..
-        } = ask;
-        let ends = Clock::Boot.now().plus(limit);
-        match self.ask_before(claim, is_waiting, ends).await {
+        let ends = Clock::Boot.now().plus(ask.limit);
+        match self.ask_before(ask.claim, ask.is_waiting, ends).await {
             Err(error)
                 if error.is_retryable()
                     && self.command.current().is_none()
                     && Clock::Boot.now() < ends =>
             {
-                self.ask_before(claim, is_waiting, ends).await
+                self.ask_before(ask.claim, ask.is_waiting, ends).await
             }
             outcome => outcome,
         }

@@ -14,11 +14,8 @@ pub(crate) struct Keys {
 
 impl Keys {
     pub(crate) fn new(namespace: &Namespace) -> Self {
-        let prefix = namespace
-            .as_str()
-            .map_or_else(String::new, |name| format!("{}:", escaped(name)));
         Self {
-            prefix: prefix.into_bytes(),
+            prefix: namespace.prefix(':').into_bytes(),
         }
     }
 
@@ -60,12 +57,6 @@ impl Keys {
     pub(crate) fn counter(&self) -> Vec<u8> {
         [self.prefix.as_slice(), &[COMPANION], b"grants"].concat()
     }
-}
-
-/// Escapes colons, so that the first colon of a key ends its namespace. So `a` with the key `b:c`
-/// and `a:b` with the key `c` are different locks.
-fn escaped(namespace: &str) -> String {
-    namespace.replace('%', "%25").replace(':', "%3A")
 }
 
 /// Returns the mark of a claim on the server.

@@ -182,17 +182,11 @@ impl<'a> ZooKeeperAttempt<'a> {
 
 impl Attempt for ZooKeeperAttempt<'_> {
     async fn ask(&mut self, ask: Ask<'_>) -> Result<Answer> {
-        let Ask {
-            claim,
-            limit,
-            retry,
-            ..
-        } = ask;
-        let client = self.client;
+        let (client, limit) = (self.client, ask.limit);
         let asking = async {
-            match retry.may_wait() {
-                true => self.enqueue(claim, retry).await,
-                false => self.try_once(claim).await,
+            match ask.retry.may_wait() {
+                true => self.enqueue(ask.claim, ask.retry).await,
+                false => self.try_once(ask.claim).await,
             }
         };
         // Boxed: an attempt is large, and most waiters are between two attempts.

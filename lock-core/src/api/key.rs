@@ -96,6 +96,26 @@ impl Namespace {
     pub fn as_str(&self) -> Option<&str> {
         self.0.as_deref()
     }
+
+    /// Returns the namespace and `separator`, as a prefix of keys; empty if there is none.
+    ///
+    /// Escapes the separators of the namespace, so that the first one ends it: `a` with the key
+    /// `b:c` and `a:b` with the key `c` are different locks.
+    ///
+    /// ```
+    /// use lock_core::Namespace;
+    ///
+    /// assert_eq!(Namespace::new("a:b")?.prefix(':'), "a%3Ab:");
+    /// assert_eq!(Namespace::none().prefix(':'), "");
+    /// # Ok::<(), lock_core::Error>(())
+    /// ```
+    pub fn prefix(&self, separator: char) -> String {
+        self.as_str().map_or_else(String::new, |name| {
+            let escape = format!("%{:02X}", u32::from(separator));
+            let escaped = name.replace('%', "%25").replace(separator, &escape);
+            format!("{escaped}{separator}")
+        })
+    }
 }
 
 fn check(what: &str, name: &str) -> Result<()> {

@@ -1,5 +1,6 @@
 //! Shared connections, timeouts, batches, and requests that complete without their caller.
 
+pub(crate) mod addresses;
 pub(crate) mod batch_size;
 pub(crate) mod deadlines;
 pub(crate) mod detached;

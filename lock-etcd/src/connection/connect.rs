@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use etcd_client::{Channel, Client, ConnectOptions, Error as EtcdError, GetOptions};
 use hyper_util::rt::TokioIo;
-use lock_core::backend::Clock;
+use lock_core::backend::{Clock, connect_to_first};
 use lock_core::{Error, ErrorKind, Result};
 #[cfg(feature = "tls")]
 use lock_tls::Security;
@@ -19,9 +19,6 @@ use crate::connection::tls_error::ErrorKeeper;
 use crate::connection::url::{Host, Location, config_error};
 use crate::error::{BACKEND, advise, is_answer, rejects_user, translate};
 use crate::keys::Keys;
-
-/// The time that one address of a host is tried before the next address.
-const ADDRESS_LIMIT: Duration = Duration::from_millis(500);
 
 /// The time that a server has to send its first bytes over TLS. Servers that send before they are
 /// asked do so at once.
@@ -177,26 +174,12 @@ fn check(config: &EtcdConfig, location: &Location) -> Result<()> {
     Ok(())
 }
 
-/// Connects to the first address of the host that answers, in the order of the resolver.
 async fn open_stream(host: &Host) -> io::Result<TcpStream> {
-    let mut failure = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
-    for address in tokio::net::lookup_host((host.name.as_str(), host.port)).await? {
-        // In real time, also on a runtime with paused time.
-        let limit = Clock::Boot.now().plus(ADDRESS_LIMIT);
-        let attempt = tokio::select! {
-            attempt = TcpStream::connect(address) => attempt,
-            () = Clock::Boot.sleep_until(limit) => Err(io::ErrorKind::TimedOut.into()),
-        };
-        match attempt {
-            Ok(stream) => {
-                // Requests are small, and the client waits for each answer.
-                stream.set_nodelay(true)?;
-                return Ok(stream);
-            }
-            Err(error) => failure = error,
-        }
-    }
-    Err(failure)
+    let addresses = tokio::net::lookup_host((host.name.as_str(), host.port)).await?;
+    let stream = connect_to_first(addresses, TcpStream::connect).await?;
+    // Requests are small, and the client waits for each answer.
+    stream.set_nodelay(true)?;
+    Ok(stream)
 }
 
 /// Explains a failure of the connection or of its TLS.

@@ -1,5 +1,6 @@
 //! A cluster of its own behind a proxy.
 
+use std::future::Future;
 use std::time::Duration;
 
 use lock_core::{DistributedLock, LockGuard, LockRequest};
@@ -54,6 +55,18 @@ impl Bed {
         let printed = self.cluster.control(&["lease", "list"]);
         // The first line is the number of leases.
         printed.lines().skip(1).count()
+    }
+
+    /// Waits for `count` keys while `waiting` waits on: a waiter that is not polled loses its place.
+    ///
+    /// # Panics
+    ///
+    /// If `waiting` ends first.
+    pub(crate) async fn has_keys_beside(&self, count: usize, waiting: impl Future) {
+        tokio::select! {
+            _ = waiting => panic!("it was to wait for {count} keys"),
+            () = self.has_keys(count) => {}
+        }
     }
 
     pub(crate) async fn has_keys(&self, count: usize) {

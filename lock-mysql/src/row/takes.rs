@@ -134,10 +134,7 @@ impl Client {
             RowTake::Held | RowTake::Leased | RowTake::Doubtful | RowTake::Fresh => None,
             // A row that is purged right after its creation counts as held: the caller asks again.
             // So does a row that the open transaction of another program creates.
-            RowTake::New => match unexplained {
-                None => None,
-                Some(failure) => return Err(failure),
-            },
+            RowTake::New => unexplained.map_or(Ok(None), Err)?,
             RowTake::Refused(setting) => return Err(Failure::ReadOnly(takes_no_writes(&setting))),
         })
     }

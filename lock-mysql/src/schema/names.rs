@@ -1,6 +1,6 @@
 //! The names of the tables, and of locks as rows in them.
 
-use lock_core::{LockKey, Namespace, Result};
+use lock_core::{LockKey, Result};
 
 use crate::MySqlConfig;
 use crate::error::config_error;
@@ -39,7 +39,7 @@ impl Names {
         }
         let place = database.map_or_else(String::new, |name| format!("`{name}`."));
         Ok(Self {
-            prefix: prefix(&config.namespace),
+            prefix: config.namespace.prefix(':'),
             database: database.map(str::to_owned),
             table: table.to_owned(),
             locks: format!("{place}`{table}`"),
@@ -68,14 +68,6 @@ impl Names {
     }
 }
 
-/// Escapes colons of the namespace, so that the first colon of a row ends the namespace.
-///
-/// So namespace `a` with key `b:c` and namespace `a:b` with key `c` are different locks.
-fn prefix(namespace: &Namespace) -> String {
-    let escape = |name: &str| format!("{}:", name.replace('%', "%25").replace(':', "%3A"));
-    namespace.as_str().map_or_else(String::new, escape)
-}
-
 fn is_name(name: &str, length_max: usize) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
     // A name of digits alone would be read as a number.
@@ -86,6 +78,8 @@ fn is_name(name: &str, length_max: usize) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use lock_core::Namespace;
+
     use super::*;
 
     fn names(namespace: &str, table: &str) -> Result<Names> {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
-use lock_core::backend::Clock;
+use lock_core::backend::connect_to_first;
 use lock_core::{Error, Result};
 #[cfg(feature = "tls")]
 use lock_core::{ErrorKind, backend::HumanDuration};
@@ -26,9 +26,6 @@ use crate::error::{broken, config_error, no_answer, translate};
 
 /// Idle time of a connection before a keep-alive probe, so that firewalls do not forget it.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
-
-/// Time that one address of a host is tried before the next.
-const ADDRESS_LIMIT: Duration = Duration::from_millis(500);
 
 /// The task that runs a connection's I/O, until this value is dropped.
 pub(crate) struct Driver {
@@ -221,29 +218,14 @@ fn check(config: &RedisConfig) -> Result<bool> {
     Ok(is_secure)
 }
 
-/// Connects to the host's first address that answers, in the resolver's order. Racing the addresses
-/// could reach a different server each time if the name has several.
 async fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
-    let mut failure = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
-    for address in tokio::net::lookup_host((host, port)).await? {
-        // Real time, even on a runtime with paused time.
-        let limit = Clock::Boot.now().plus(ADDRESS_LIMIT);
-        let attempt = tokio::select! {
-            attempt = TcpStream::connect(address) => attempt,
-            () = Clock::Boot.sleep_until(limit) => Err(io::ErrorKind::TimedOut.into()),
-        };
-        match attempt {
-            Ok(stream) => {
-                // Requests are small, and each is awaited.
-                stream.set_nodelay(true)?;
-                let keep_alive = TcpKeepalive::new().with_time(KEEP_ALIVE);
-                SockRef::from(&stream).set_tcp_keepalive(&keep_alive)?;
-                return Ok(stream);
-            }
-            Err(error) => failure = error,
-        }
-    }
-    Err(failure)
+    let addresses = tokio::net::lookup_host((host, port)).await?;
+    let stream = connect_to_first(addresses, TcpStream::connect).await?;
+    // Requests are small, and each is awaited.
+    stream.set_nodelay(true)?;
+    let keep_alive = TcpKeepalive::new().with_time(KEEP_ALIVE);
+    SockRef::from(&stream).set_tcp_keepalive(&keep_alive)?;
+    Ok(stream)
 }
 
 /// Makes the close of `stream` discard unsent data and reset the connection.

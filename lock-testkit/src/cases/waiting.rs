@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use lock_core::Wait;
 use lock_core::backend::Released;
+use lock_core::{LockGuard, LockRequest, Wait};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
@@ -202,7 +202,6 @@ pub(crate) async fn a_waiter_blocks_no_other_key(bench: Bench) {
 }
 
 pub(crate) async fn a_try_waits_for_a_release_of_its_own_client(bench: Bench) {
-    const WHY: &str = "refused by a release of its own client that is under way";
     let client = bench.client().await;
     let free = bench.exclusive("own");
     for mode in bench.modes() {
@@ -215,35 +214,49 @@ pub(crate) async fn a_try_waits_for_a_release_of_its_own_client(bench: Bench) {
                 _ => bench.request("own", mode),
             };
             let guard = client.take(&request).await;
-            let tried = match round % 5 {
+            let what = format!("{mode:?}, round {round}");
+            let tried = try_after_release(&client, &free, &what);
+            drop(match round % 5 {
                 0 => {
                     guard.lost().await;
-                    let tried = client.try_take(&free).await;
+                    let tried = tried.await;
                     drop(guard);
                     tried
                 }
                 1 => {
                     drop(poll_times(guard.release(), 1, bench.prompt()).await);
-                    client.try_take(&free).await
+                    tried.await
                 }
                 2 => {
                     // The futures are polled in this order, so the release begins first.
-                    tokio::join!(release(guard), client.try_take(&free)).1
+                    tokio::join!(release(guard), tried).1
                 }
                 _ => {
                     drop(guard);
-                    client.try_take(&free).await
+                    tried.await
                 }
-            };
-            assert!(tried.is_some(), "{WHY}, {mode:?}, round {round}");
-            drop(tried);
+            });
         }
         for polls in 1..8 {
             let cancelled = client.acquire(bench.request("own", mode));
             drop(poll_times(cancelled, polls, Duration::from_millis(5)).await);
-            let tried = client.try_take(&free).await;
-            assert!(tried.is_some(), "{WHY}, cancelled at poll {polls}");
-            drop(tried);
+            let what = format!("{mode:?}, cancelled at poll {polls}");
+            drop(try_after_release(&client, &free, &what).await);
         }
     }
+}
+
+/// Takes a lock that only a release of the same client may still block. While the store stalls, a
+/// try waits for that release for two seconds, and then may be refused.
+async fn try_after_release(client: &Client, request: &LockRequest, what: &str) -> LockGuard {
+    let began = Instant::now();
+    if let Some(guard) = client.try_take(request).await {
+        return guard;
+    }
+    let waited = began.elapsed();
+    assert!(
+        Duration::from_secs(2) <= waited,
+        "refused by a release of its own client that is under way, after {waited:?}, {what}"
+    );
+    client.wait_for(request).await
 }
