@@ -129,7 +129,7 @@ impl SharedLease {
     /// Attaches a claim; returns false if the lease takes no new claims.
     pub(crate) fn enter(&self, claim: ClaimId, loss: LossSender) -> bool {
         let mut state = self.state.lock();
-        if state.retired || self.end().is_some() {
+        if state.retired {
             return false;
         }
         state
