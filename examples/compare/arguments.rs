@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
 
-    /// Write the picture at the top of the page, as SVG
+    /// Write four of the charts as one picture, as SVG
     #[arg(long, value_name = "FILE")]
     pub(crate) picture: Option<PathBuf>,
 

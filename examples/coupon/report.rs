@@ -29,6 +29,10 @@ struct Report<'a> {
     strategies: &'a [Figures],
 }
 
+const ACCIDENTS: &str = "\
+Each strategy but the last met only the accident that breaks it. polylock met all of them, which is
+why its claims took longest.";
+
 /// Prints one JSON object.
 pub(crate) fn print_json(rows: &[Figures]) -> Result<(), Problem> {
     let json = serde_json::to_string(&Report { strategies: rows })?;
@@ -53,7 +57,7 @@ pub(crate) fn print_table(rows: &[Figures], arguments: &Arguments) -> Result<(),
     };
     writeln!(
         std::io::stdout(),
-        "{} coupons, {} buyers, instances: {} ({place})\n{table}",
+        "{} coupons, {} buyers, instances: {} ({place})\n{table}\n{ACCIDENTS}",
         arguments.stock,
         arguments.buyers,
         arguments.instances

@@ -52,6 +52,16 @@ fn assert_was_measured(store: &Value) {
     }
 }
 
+const CHARTS: [&str; 7] = [
+    "Taking a free lock",
+    "Free locks taken each second",
+    "Round trips of a free lock",
+    "A hot lock taken each second",
+    "Waiting for a hot lock",
+    "Fairness between processes",
+    "After the holder was killed",
+];
+
 fn assert_stands_alone(page: &str) {
     // The only address is the XML namespace of the charts.
     let addresses = page.replace("http://www.w3.org/2000/svg", "");
@@ -78,12 +88,18 @@ fn memory_is_measured_and_the_page_stands_alone() {
             "each second",
             "seconds until",
             "round trips",
-            "n = ",
+            "locks measured",
         ];
         for said in axes {
             assert!(page.contains(said), "{said}: {page}");
         }
-        assert!(picture.starts_with("<svg") && page.contains(&picture));
+        assert!(picture.starts_with("<svg"), "{picture}");
+        for title in CHARTS {
+            let drawn = page.matches(&format!("\n{title}\n")).count();
+            assert_eq!(drawn, 1, "{title}: {page}");
+        }
+        let picked = CHARTS.iter().filter(|title| picture.contains(**title));
+        assert_eq!(picked.count(), 4, "{picture}");
     });
 }
 

@@ -2,7 +2,7 @@
 
 use crate::contender::Kind;
 use crate::figures::{Comparison, Figures};
-use crate::report::metrics::short;
+use crate::report::metrics::{duration, short};
 
 /// A question, and the store that answers it best.
 #[derive(Debug)]
@@ -48,9 +48,9 @@ fn hot_coupon(candidates: &[&Figures]) -> Option<Advice> {
         ));
     }
     reasons.push(format!(
-        "a holder that is killed stops the sale for {} s, its ttl being {} s",
-        short(best.recovery.median_ms() / 1e3),
-        short(best.ttl_ms / 1e3)
+        "a holder that is killed stops the sale for {}, its ttl being {}",
+        duration(best.recovery.median_ms()),
+        duration(best.ttl_ms)
     ));
     if best.kind == Kind::Redis {
         reasons.push(
@@ -71,8 +71,8 @@ fn refund(candidates: &[&Figures]) -> Option<Advice> {
     let lock = best.refunds_by("lock")?;
     let mut reasons = vec![
         format!(
-            "a peer that is killed blocks its bank for {} s",
-            short(best.recovery.median_ms() / 1e3)
+            "a peer that is killed blocks its bank for {}",
+            duration(best.recovery.median_ms())
         ),
         format!(
             "a refund has its answer in {} ms, 99 of 100 in {} ms, and nothing was paid twice or lost",
@@ -103,10 +103,10 @@ fn refund_in_order(candidates: &[&Figures]) -> Option<Advice> {
         question: "For refunds that are paid in the order in which they came",
         answer: best.name.clone(),
         reasons: vec![
-            format!("the queue is the store's own{trips}"),
+            format!("the servers keep the queue{trips}"),
             format!(
-                "a peer that is killed blocks the queue for {} s",
-                short(best.recovery.median_ms() / 1e3)
+                "a peer that is killed blocks the queue for {}",
+                duration(best.recovery.median_ms())
             ),
             "locks and tokens outlive a member of the cluster: run three or five".to_owned(),
         ],

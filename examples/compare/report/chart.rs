@@ -8,17 +8,20 @@ use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use crate::report::metrics::grouped;
 use crate::stage::problem::Problem;
 
-pub(crate) const WIDTH: u32 = 560;
-pub(crate) const HEIGHT: u32 = 300;
+/// So narrow that a phone shows the text in a readable size.
+pub(crate) const WIDTH: u32 = 420;
+pub(crate) const HEIGHT: u32 = 260;
 
 const FONT: &str = "sans-serif";
-const NAMES_WIDTH: u32 = 92;
+const NAMES_WIDTH: u32 = 84;
 
 /// The part of the axis that is left free for the text behind the last mark.
-const TEXT_SHARE: f64 = 0.44;
+const TEXT_SHARE: f64 = 0.42;
+
+/// The greatest number of labels on a logarithmic axis.
+const LABELS_MAX: usize = 5;
 
 /// The content of a chart.
 #[derive(Debug)]
@@ -44,7 +47,7 @@ pub(crate) struct Row {
     pub(crate) name: String,
     pub(crate) color: RGBColor,
     pub(crate) mark: Mark,
-    /// The figures, and the number of their samples.
+    /// The figures.
     pub(crate) text: String,
 }
 
@@ -98,13 +101,14 @@ impl Axis {
                 let span = (most.log10() - from).max(1.0);
                 let to = from + span / (1.0 - TEXT_SHARE);
                 let ticks = (0..).map(|number| from + f64::from(number));
+                let ticks = ticks.take_while(|tick| *tick < most.log10() + 1.0);
+                let ticks: Vec<f64> = ticks.collect();
+                let step = ticks.len().div_ceil(LABELS_MAX);
                 Self {
                     scale,
                     from,
                     to,
-                    ticks: ticks
-                        .take_while(|tick| *tick < most.log10() + 1.0)
-                        .collect(),
+                    ticks: ticks.into_iter().step_by(step).collect(),
                 }
             }
         }
@@ -122,8 +126,10 @@ impl Axis {
             Scale::Linear => place,
             Scale::Tenfold => 10_f64.powf(place),
         };
-        if value >= 1000.0 {
-            return grouped(value.round());
+        match value {
+            1_000_000.0.. => return format!("{:.0}M", value / 1e6),
+            1_000.0.. => return format!("{:.0}k", value / 1e3),
+            _ => {}
         }
         // Cuts off the rounding error of the arithmetic.
         let rounded = format!("{value:.4}");
@@ -199,9 +205,9 @@ impl Chart {
         let ticks = Ticked::new(axis.from, axis.to, axis.ticks.clone());
         let heights = Ticked::new(-0.6, count as f64 - 0.4, (0..count).map(height).collect());
         let mut chart = ChartBuilder::on(area)
-            .caption(&self.title, (FONT, 17))
+            .caption(&self.title, (FONT, 18))
             .margin(10)
-            .x_label_area_size(44)
+            .x_label_area_size(48)
             .y_label_area_size(NAMES_WIDTH)
             .build_cartesian_2d(ticks, heights)?;
         chart
@@ -213,8 +219,8 @@ impl Chart {
             .x_desc(&self.axis)
             .x_label_formatter(&|place| axis.label(*place))
             .y_label_formatter(&|height| name(*height))
-            .label_style((FONT, 13))
-            .axis_desc_style((FONT, 13))
+            .label_style((FONT, 15))
+            .axis_desc_style((FONT, 15))
             .draw()?;
         for (index, row) in self.rows.iter().enumerate() {
             let (height, color) = (height(index), row.color);
@@ -243,7 +249,7 @@ impl Chart {
             }
             let last = row.mark.values().into_iter().fold(f64::NAN, f64::max);
             if last.is_finite() {
-                let style = (FONT, 12)
+                let style = (FONT, 15)
                     .into_text_style(area)
                     .pos(Pos::new(HPos::Left, VPos::Center));
                 let text = Text::new(row.text.clone(), (12, 0), style);

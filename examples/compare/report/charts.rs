@@ -9,48 +9,67 @@ use crate::report::chart::{Chart, HEIGHT, Mark, Row, Scale, WIDTH};
 use crate::report::metrics::{short, trips_cell};
 use crate::stage::problem::Problem;
 
-/// Returns all charts, each with a note for the reader.
-pub(crate) fn all(comparison: &Comparison) -> Vec<(Chart, String)> {
+/// Charts under a common heading, each with a note for the reader.
+#[derive(Debug)]
+pub(crate) struct Group {
+    pub(crate) heading: &'static str,
+    pub(crate) charts: Vec<(Chart, String)>,
+}
+
+/// Returns all charts in groups.
+pub(crate) fn groups(comparison: &Comparison) -> Vec<Group> {
     let conditions = &comparison.conditions;
+    let free_s = conditions.free_s;
     let crowd = format!(
         "{} processes (threads on memory) of {} tasks each take and release one lock as fast as they can, for {} s.",
         conditions.processes, conditions.tasks, conditions.hot_s
     );
+    let group = |heading, charts| Group { heading, charts };
     vec![
-        (
-            free(comparison),
-            format!(
-                "One task takes and releases 64 locks in turn that nobody else wants, for {} s. This is what most locks of a service cost.",
-                conditions.free_s
-            ),
+        group(
+            "A lock that nobody else wants",
+            vec![
+                (
+                    free(comparison),
+                    format!("One task takes and releases 64 locks in turn, for {free_s} s. This is what most locks of a service cost."),
+                ),
+                (
+                    throughput(comparison),
+                    format!("The same with one task, and then with {TASKS_TOGETHER} tasks of one process, each with locks of its own."),
+                ),
+                (
+                    round_trips(comparison),
+                    "How often a lock waits for its store: multiply it by the distance to yours. Measured over a connection that takes 20 ms longer."
+                        .to_owned(),
+                ),
+            ],
         ),
-        (
-            throughput(comparison),
-            format!(
-                "The same with one task, and then with {TASKS_TOGETHER} tasks of one process, each with locks of its own."
-            ),
+        group(
+            "One lock that everybody wants",
+            vec![
+                (
+                    changes_of_hands(comparison),
+                    format!("{crowd} By default a lock that others of the same process wait for is handed on for up to 10 ms without asking the store."),
+                ),
+                (
+                    waits(comparison),
+                    "The same crowd without handing on: the time from asking for the lock until it is there."
+                        .to_owned(),
+                ),
+                (
+                    fairness(comparison),
+                    "The same crowd without handing on. Jain's index over the locks that each process got: 1 when all got as many, 0.33 when one got all."
+                        .to_owned(),
+                ),
+            ],
         ),
-        (
-            changes_of_hands(comparison),
-            format!("{crowd} By default a lock that others of the same process wait for is handed on without asking the store, for up to 10 ms (hollow); filled is the same without that, so that the store decides each time."),
-        ),
-        (
-            waits(comparison),
-            format!("{crowd} How long it took from asking for the lock until it was there, each time through the store."),
-        ),
-        (
-            fairness(comparison),
-            format!("{crowd} Jain's index over the locks that each process got: 1 when all got as many, 0.33 when one got all."),
-        ),
-        (
-            recovery(comparison),
-            "Processes take a lock and end without releasing it, while somebody waits for it. Where the server sees the connection close (mysql row) nobody waits for the ttl; had the machine lost its power, it would be waited for."
-                .to_owned(),
-        ),
-        (
-            round_trips(comparison),
-            "How often a free lock waits for its store, measured by a way to the store that takes 20 ms longer. Multiply it by the distance to your store."
-                .to_owned(),
+        group(
+            "A holder that is killed",
+            vec![(
+                recovery(comparison),
+                "Processes take a lock and end without releasing it, while somebody waits. With mysql row the server sees the connection close; after a loss of power it would wait for the ttl, too."
+                    .to_owned(),
+            )],
         ),
     ]
 }
@@ -78,8 +97,7 @@ pub(crate) fn picture(comparison: &Comparison) -> Result<String, Problem> {
 fn free(comparison: &Comparison) -> Chart {
     Chart {
         title: "Taking a free lock".to_owned(),
-        axis: "milliseconds until it is there: half of them (filled), 99 of 100 (hollow)"
-            .to_owned(),
+        axis: "milliseconds (● half, ○ 99 of 100)".to_owned(),
         scale: Scale::Tenfold,
         rows: rows(comparison, |one| times(&one.free.take)),
     }
@@ -88,21 +106,13 @@ fn free(comparison: &Comparison) -> Chart {
 fn throughput(comparison: &Comparison) -> Chart {
     let mark = |one: &Figures| {
         let (alone, together) = (one.free.per_s, one.free.together_per_s);
-        let n = one.free.take.n + one.free.together_n;
-        let text = format!(
-            "{} / {} (n = {})",
-            short(alone),
-            short(together),
-            short(n as f64)
-        );
+        let text = format!("{} / {}", short(alone), short(together));
         // The text is right of the greater value, which is not always the hollow dot.
         (Mark::Range(alone, together), text)
     };
     Chart {
-        title: "Free locks".to_owned(),
-        axis: format!(
-            "taken and released each second: by one task (filled), by {TASKS_TOGETHER} (hollow)"
-        ),
+        title: "Free locks taken each second".to_owned(),
+        axis: format!("by one task ●, by {TASKS_TOGETHER} tasks ○"),
         scale: Scale::Tenfold,
         rows: rows(comparison, mark),
     }
@@ -111,18 +121,12 @@ fn throughput(comparison: &Comparison) -> Chart {
 fn changes_of_hands(comparison: &Comparison) -> Chart {
     let mark = |one: &Figures| {
         let (through, handed) = (&one.hot_through_store, &one.hot);
-        let n = short((through.wait.n + handed.wait.n) as f64);
-        let text = format!(
-            "{} / {} (n = {n})",
-            short(through.per_s),
-            short(handed.per_s)
-        );
+        let text = format!("{} / {}", short(through.per_s), short(handed.per_s));
         (Mark::Range(through.per_s, handed.per_s), text)
     };
     Chart {
-        title: "One hot lock".to_owned(),
-        axis: "taken each second: through the store (filled), handed on in a process (hollow)"
-            .to_owned(),
+        title: "A hot lock taken each second".to_owned(),
+        axis: "each time from the store ●, handed on ○".to_owned(),
         scale: Scale::Tenfold,
         rows: rows(comparison, mark),
     }
@@ -130,8 +134,8 @@ fn changes_of_hands(comparison: &Comparison) -> Chart {
 
 fn waits(comparison: &Comparison) -> Chart {
     Chart {
-        title: "Waiting for the hot lock, through the store".to_owned(),
-        axis: "milliseconds of waiting: half of them (filled), 99 of 100 (hollow)".to_owned(),
+        title: "Waiting for a hot lock".to_owned(),
+        axis: "milliseconds (● half, ○ 99 of 100)".to_owned(),
         scale: Scale::Tenfold,
         rows: rows(comparison, |one| times(&one.hot_through_store.wait)),
     }
@@ -140,11 +144,11 @@ fn waits(comparison: &Comparison) -> Chart {
 fn fairness(comparison: &Comparison) -> Chart {
     let mark = |one: &Figures| {
         let hot = &one.hot_through_store;
-        let text = format!("{:.2} (n = {})", hot.fairness, short(hot.wait.n as f64));
+        let text = format!("{:.2}", hot.fairness);
         (Mark::Bar(hot.fairness), text)
     };
     Chart {
-        title: "Fairness between processes, through the store".to_owned(),
+        title: "Fairness between processes".to_owned(),
         axis: "Jain's index, of 1".to_owned(),
         scale: Scale::Linear,
         rows: rows(comparison, mark),
@@ -154,17 +158,12 @@ fn fairness(comparison: &Comparison) -> Chart {
 fn recovery(comparison: &Comparison) -> Chart {
     let mark = |one: &Figures| {
         let blocked: Vec<f64> = one.recovery.blocked_ms.iter().map(|ms| ms / 1e3).collect();
-        let text = format!(
-            "median {}, ttl {} s (n = {})",
-            short(one.recovery.median_ms() / 1e3),
-            short(one.ttl_ms / 1e3),
-            blocked.len()
-        );
+        let text = format!("median {}", short(one.recovery.median_ms() / 1e3));
         (Mark::Dots(blocked), text)
     };
     Chart {
         title: "After the holder was killed".to_owned(),
-        axis: "seconds until the next one has the lock".to_owned(),
+        axis: "seconds until the next one has it".to_owned(),
         scale: Scale::Linear,
         rows: rows(comparison, mark),
     }
@@ -173,29 +172,20 @@ fn recovery(comparison: &Comparison) -> Chart {
 fn round_trips(comparison: &Comparison) -> Chart {
     let mark = |one: &Figures| {
         let trips = &one.round_trips;
-        let text = format!(
-            "{} + {} (n = 9 each)",
-            trips_cell(trips.take),
-            trips_cell(trips.release)
-        );
+        let text = format!("{} + {}", trips_cell(trips.take), trips_cell(trips.release));
         let both = trips.take.unwrap_or(f64::NAN) + trips.release.unwrap_or(f64::NAN);
         (Mark::Bar(both), text)
     };
     Chart {
         title: "Round trips of a free lock".to_owned(),
-        axis: "round trips that are waited for: to take + to release".to_owned(),
+        axis: "round trips: to take + to release".to_owned(),
         scale: Scale::Linear,
         rows: rows(comparison, mark),
     }
 }
 
 fn times(times: &Times) -> (Mark, String) {
-    let text = format!(
-        "{} / {} (n = {})",
-        short(times.p50_ms),
-        short(times.p99_ms),
-        short(times.n as f64)
-    );
+    let text = format!("{} / {}", short(times.p50_ms), short(times.p99_ms));
     (Mark::Range(times.p50_ms, times.p99_ms), text)
 }
 

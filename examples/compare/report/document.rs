@@ -3,7 +3,7 @@
 use crate::contender::Kind;
 use crate::figures::Figures;
 use crate::plan::TASKS_TOGETHER;
-use crate::report::metrics::{short, trips_cell};
+use crate::report::metrics::{duration, short, trips_cell};
 
 /// A criterion of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,28 +42,28 @@ impl Criterion {
             (Self::Deployment, Memory) => "nothing to deploy",
             (Self::Deployment, Redis) => "rather easy: one server",
             (Self::Deployment, MysqlLease | MysqlRow) => {
-                "easy: a table in a database that is there"
+                "easy: a table in a database that you have"
             }
             (Self::Deployment, Etcd) => {
-                "rather hard: a cluster of its own, of three for one to fail"
+                "rather hard: a cluster of its own; three servers, so that one may fail"
             }
             (Self::Deployment, ZooKeeper) => {
-                "rather hard: an ensemble of its own, of three for one to fail, and Java"
+                "rather hard: an ensemble of its own, on Java; three servers, so that one may fail"
             }
             (Self::Cost, Memory) => "none",
             (Self::Cost, Redis) => "rather low",
             (Self::Cost, MysqlLease) => "low",
-            (Self::Cost, MysqlRow) => "low, and a connection for each lock that is held",
+            (Self::Cost, MysqlRow) => "low; a connection for each lock that is held",
             (Self::Cost, Etcd | ZooKeeper) => "rather high: more servers",
             (Self::Scaling, Memory) => "not beyond one process",
             (Self::Scaling, Redis) => "easy: any number of keys",
-            (Self::Scaling, MysqlLease) => "easy: a row a key",
-            (Self::Scaling, MysqlRow) => "keys easily; locks held at a time only with connections",
+            (Self::Scaling, MysqlLease) => "easy: a row per key",
+            (Self::Scaling, MysqlRow) => "easy in keys; each held lock needs a connection",
             (Self::Scaling, Etcd) => {
                 "rather easy: any number of keys; every write goes through one leader"
             }
             (Self::Scaling, ZooKeeper) => {
-                "rather easy as a lock, rather hard as a queue: a node a key; every write goes through one leader"
+                "rather easy as a lock, rather hard as a queue; every write goes through one leader"
             }
             (Self::Reliability, Memory) => "as the process",
             (Self::Reliability, Redis) => {
@@ -73,7 +73,7 @@ impl Criterion {
             (Self::Reliability, Etcd | ZooKeeper) => "reliable: a minority of the servers may fail",
             (Self::Impact, Memory) => "none",
             (Self::Impact, Redis) => "small",
-            (Self::Impact, MysqlLease | MysqlRow) => "rather small: a table more",
+            (Self::Impact, MysqlLease | MysqlRow) => "rather small: one more table",
             (Self::Impact, Etcd) => "large as a queue, which makes work asynchronous",
             (Self::Impact, ZooKeeper) => "large as a queue, which makes work asynchronous",
         }
@@ -84,7 +84,7 @@ impl Criterion {
         let server = one.server.as_ref();
         match self {
             Self::Deployment => server.map_or_else(String::new, |server| {
-                format!("serves {} s after its start", short(server.ready_ms / 1e3))
+                format!("serves {} after its start", duration(server.ready_ms))
             }),
             Self::Cost => server.map_or_else(String::new, |server| {
                 let memory = server
@@ -92,7 +92,7 @@ impl Criterion {
                     .map(|memory| format!("{} MB of memory", short(memory)));
                 let processor = server
                     .processor_us_per_lock
-                    .map(|processor| format!("{} us of a processor a lock", short(processor)));
+                    .map(|processor| format!("{} µs of a processor per lock", short(processor)));
                 memory
                     .into_iter()
                     .chain(processor)
@@ -106,9 +106,9 @@ impl Criterion {
                 short(one.hot_through_store.per_s)
             ),
             Self::Reliability => format!(
-                "a killed holder of a {} s lock blocks it for {} s; coupons and refunds {}",
-                short(one.ttl_ms / 1e3),
-                short(one.recovery.median_ms() / 1e3),
+                "a killed holder of a lock with a ttl of {} blocks it for {}; coupons and refunds {}",
+                duration(one.ttl_ms),
+                duration(one.recovery.median_ms()),
                 if one.is_clean() {
                     "came out right"
                 } else {

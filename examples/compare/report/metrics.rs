@@ -58,6 +58,9 @@ fn free(stores: &[Figures]) -> Vec<Metric> {
         }),
         metric(stores, "locks/s, one task", |one| short(one.free.per_s)),
         metric(stores, &together, |one| short(one.free.together_per_s)),
+        metric(stores, "locks measured", |one| {
+            short((one.free.take.n + one.free.together_n) as f64)
+        }),
         metric(stores, "round trips, take / release", |one| {
             let trips = &one.round_trips;
             format!("{} / {}", trips_cell(trips.take), trips_cell(trips.release))
@@ -77,12 +80,16 @@ fn hot(stores: &[Figures], of: impl Fn(&Figures) -> &Hot) -> Vec<Metric> {
         metric(stores, "longest without, ms", |one| {
             short(of(one).longest_without_ms)
         }),
+        metric(stores, "locks measured", |one| short(of(one).wait.n as f64)),
     ]
 }
 
 fn killed_holder(stores: &[Figures]) -> Vec<Metric> {
     vec![
         metric(stores, "ttl, s", |one| short(one.ttl_ms / 1e3)),
+        metric(stores, "kills", |one| {
+            one.recovery.blocked_ms.len().to_string()
+        }),
         metric(stores, "blocks for, median / max, s", |one| {
             pair(
                 one.recovery.median_ms() / 1e3,
@@ -150,6 +157,15 @@ pub(crate) fn short(value: f64) -> String {
         size if size >= 0.995 => format!("{value:.2}"),
         size if size >= 0.0995 => format!("{value:.2}"),
         _ => format!("{value:.4}"),
+    }
+}
+
+/// Formats a duration in milliseconds or seconds.
+pub(crate) fn duration(ms: f64) -> String {
+    if ms < 995.0 {
+        format!("{} ms", short(ms))
+    } else {
+        format!("{} s", short(ms / 1e3))
     }
 }
 

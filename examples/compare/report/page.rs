@@ -16,8 +16,12 @@ const STYLE: &str = include_str!("page.css");
 
 pub(crate) fn page(comparison: &Comparison) -> Result<String, Problem> {
     let mut drawn = Vec::new();
-    for (chart, about) in charts::all(comparison) {
-        drawn.push((chart.svg()?, about));
+    for group in charts::groups(comparison) {
+        let mut charts = Vec::new();
+        for (chart, note) in group.charts {
+            charts.push((chart.svg()?, note));
+        }
+        drawn.push((group.heading, charts));
     }
     let page = html! {
         (DOCTYPE)
@@ -30,35 +34,35 @@ pub(crate) fn page(comparison: &Comparison) -> Result<String, Problem> {
             }
             body {
                 h1 { "Which store should hold the locks?" }
-                (conditions(comparison))
+                (problems(comparison))
+                p {
+                    "The same program took the same locks on each store below. What differs is one line of configuration. "
+                    "All times are from one machine: compare them with each other, and do not expect them elsewhere."
+                }
                 (advised(comparison))
-                h2 { "At a glance" }
-                div .picture { (PreEscaped(charts::picture(comparison)?)) }
-                h2 { "All figures" }
-                (figures(comparison))
-                h2 { "The words of the articles, and what was measured" }
+                h2 { "What articles say of the stores, and what was measured" }
                 (document(comparison))
-                h2 { "Chart by chart" }
-                div .charts {
-                    @for (svg, about) in &drawn {
-                        figure { (PreEscaped(svg)) figcaption { (about) } }
+                @for (heading, charts) in &drawn {
+                    h2 { (heading) }
+                    div .charts {
+                        @for (svg, note) in charts {
+                            figure { (PreEscaped(svg)) figcaption { (note) } }
+                        }
                     }
                 }
+                h2 { "All figures" }
+                (figures(comparison))
+                h2 { "How it was measured" }
+                (conditions(comparison))
             }
         }
     };
     Ok(page.into_string())
 }
 
-fn conditions(comparison: &Comparison) -> Markup {
-    let Conditions {
-        processors,
-        optimized,
-        disk_sync_ms,
-        ..
-    } = &comparison.conditions;
+fn problems(comparison: &Comparison) -> Markup {
     html! {
-        @if !optimized {
+        @if !comparison.conditions.optimized {
             p .warning { "This program was built without optimization: build it with --release before you compare." }
         }
         @if !comparison.failed.is_empty() {
@@ -67,11 +71,23 @@ fn conditions(comparison: &Comparison) -> Markup {
         @for one in &comparison.missing {
             p .warning { "Without " (one) "." }
         }
+    }
+}
+
+fn conditions(comparison: &Comparison) -> Markup {
+    let Conditions {
+        processors,
+        disk_sync_ms,
+        ..
+    } = &comparison.conditions;
+    html! {
         p {
-            "Measured through polylock on one machine with " (processors) " processors, where the disk takes "
-            (short(*disk_sync_ms)) " ms to have something for good. Clients and servers share its processors, so that "
-            "the differences count, and not the absolute figures. Servers that the program has started itself are single ones "
-            "(a cluster adds a round trip among its members to each write); MariaDB, etcd and ZooKeeper write every lock to the disk, Redis does not."
+            "One machine with " (processors) " processors ran clients and servers together. Its disk confirms a write after "
+            (short(*disk_sync_ms)) " ms. MariaDB, etcd and ZooKeeper write every lock to the disk; Redis does not."
+        }
+        p {
+            "Servers that the program started itself are single ones. "
+            "A cluster adds a round trip among its members to each write."
         }
     }
 }
@@ -88,8 +104,8 @@ fn advised(comparison: &Comparison) -> Markup {
             }
         }
         p {
-            "Which of them you run already weighs more than most differences here: the code stays the same, and the store is one line of configuration. "
-            "One process alone needs none of them: memory."
+            "If you already run one of these stores, that weighs more than most differences here. "
+            "A single process needs none of them: memory is enough."
         }
     }
 }
@@ -108,7 +124,7 @@ fn figures(comparison: &Comparison) -> Markup {
             }
         } }
         p .note {
-            "p50 and p99: half and 99 of 100 were not longer. Coupons: two instances sell, one of them fails, one crashes and one is held up. "
+            "p50 and p99: half of all, and 99 of 100, took no longer. Coupons: two instances sell; one request fails, one instance crashes, and one is held up. "
             "Refunds: three peers, killed at random, and banks that want 20 ms between two payments; “later” is what a compensation run or the queue has paid. "
             "Killed holders have a ttl of " (short(plan::TTL.as_secs_f64())) " s, or the least that the store can give."
         }
@@ -118,21 +134,21 @@ fn figures(comparison: &Comparison) -> Markup {
 fn document(comparison: &Comparison) -> Markup {
     let stores = &comparison.stores;
     html! {
-        div .scrolling { table .document {
+        table .document {
             thead { tr { th {} @for store in stores { th scope="col" { (store.name) } } } }
             tbody {
                 @for criterion in Criterion::ALL {
                     tr {
                         th scope="row" { (criterion.name()) }
                         @for store in stores {
-                            td { p { (criterion.words(store.kind)) } p .fact { (criterion.facts(store)) } }
+                            td data-store=(store.name) { p { (criterion.words(store.kind)) } p .fact { (criterion.facts(store)) } }
                         }
                     }
                 }
             }
-        } }
+        }
         @if stores.iter().any(|store| matches!(store.kind, Kind::Memory | Kind::Etcd)) {
-            p .note { "The articles do not know memory and etcd: those words are ours." }
+            p .note { "Articles about refund systems compare Redis, databases and ZooKeeper by these criteria. The words on memory and etcd are ours." }
         }
     }
 }
