@@ -1,4 +1,4 @@
-//! A custom backend in about 60 lines, named by URL, and the proof that it keeps the contract.
+//! A custom backend in about 130 lines, named by URL, and the proof that it keeps the contract.
 //!
 //! The store is a map in this process; replace it by a client of a real store. The map supports
 //! only exclusive locks and cannot push, so the backend declares just that, and waiters poll.

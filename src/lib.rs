@@ -7,7 +7,8 @@
 //!    [`try_lock`](DistributedLockExt::try_lock), [`with_lock`](DistributedLockExt::with_lock).
 //! 3. [`LockRequest`] sets the rest: the [`Mode`], the ttl, the [`Wait`], the lock delay.
 //! 4. [`LockGuard`] is a held lock. It is renewed until it is released, dropped or lost.
-//! 5. [`FencingToken`] goes with every write, so that a resource can refuse an outdated holder.
+//! 5. [`FencingToken`] is stored in the resource before the first read and goes with every write,
+//!    so that the resource can refuse an outdated holder.
 //! 6. [`HoldWatch`] follows the guard from other tasks and threads. [`HoldState`] says whether the
 //!    renewal is overdue, and [`LossReason`] why a lock was lost.
 //! 7. [`Error`] has an [`ErrorKind`], which says whether a retry can help.

@@ -29,9 +29,8 @@ struct Report<'a> {
     strategies: &'a [Figures],
 }
 
-const ACCIDENTS: &str = "\
-Each strategy but the last met only the accident that breaks it. polylock met all of them, which is
-why its claims took longest.";
+const ACCIDENTS: &str =
+    "\nEach other strategy met only the accident that breaks it; polylock met all of them.";
 
 /// Prints one JSON object.
 pub(crate) fn print_json(rows: &[Figures]) -> Result<(), Problem> {
@@ -55,9 +54,14 @@ pub(crate) fn print_table(rows: &[Figures], arguments: &Arguments) -> Result<(),
     } else {
         "threads"
     };
+    let has_polylock = rows.iter().any(|row| row.strategy == Strategy::Polylock);
+    let accidents = match has_polylock && rows.len() > 1 {
+        true => ACCIDENTS,
+        false => "",
+    };
     writeln!(
         std::io::stdout(),
-        "{} coupons, {} buyers, instances: {} ({place})\n{table}\n{ACCIDENTS}",
+        "{} coupons, {} buyers, instances: {} ({place})\n{table}{accidents}",
         arguments.stock,
         arguments.buyers,
         arguments.instances

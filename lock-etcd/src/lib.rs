@@ -11,10 +11,10 @@
 //! `a`, so each claim on `a/b` makes `a` slower.
 //!
 //! All claims of a client with the same ttl are attached to one lease, and one stream keeps all
-//! leases of the client alive. So a hold costs nothing while it is held. It ends with its lease: a
-//! lease that is revoked or expires deletes all its keys. A second stream reports deleted keys, and
-//! a holder learns of the deletion of its own key. For each lock, the first waiter of a client
-//! watches the claim before it, also for the waiters behind it.
+//! leases of the client alive. A hold ends with its lease: a lease that is revoked or expires
+//! deletes all its keys. A second stream reports deleted keys, and a holder learns of the deletion
+//! of its own key. For each lock, the first waiter of a client watches the claim before it, also
+//! for the waiters behind it.
 //!
 //! Decisions are made in transactions only, which the members agree on. The limits are:
 //!

@@ -15,14 +15,9 @@ pub(crate) const NO_CLUSTER: &str =
 
 /// Returns the error of a request without an answer, whose outcome is unknown.
 pub(crate) fn no_answer(limit: Duration) -> Error {
-    Error::new(
-        ErrorKind::Unavailable,
-        format!(
-            "no answer within {}: check that the server runs and is reachable",
-            HumanDuration(limit)
-        ),
-    )
-    .with_backend(BACKEND)
+    let limit = HumanDuration(limit);
+    let told = format!("no answer within {limit}: check that the server runs and is reachable");
+    Error::new(ErrorKind::Unavailable, told).with_backend(BACKEND)
 }
 
 /// Translates a driver error by its code and text.

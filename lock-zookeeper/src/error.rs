@@ -18,11 +18,11 @@ pub(crate) fn error_of(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -
 
 /// Creates the error for a missing answer; the outcome of the request is unknown.
 pub(crate) fn no_answer(limit: Duration) -> Error {
+    let limit = HumanDuration(limit);
     error_of(
         ErrorKind::Unavailable,
         format!(
-            "no answer within {}: check that most servers of the ensemble run and are reachable",
-            HumanDuration(limit)
+            "no answer within {limit}: check that most servers of the ensemble run and are reachable"
         ),
     )
 }

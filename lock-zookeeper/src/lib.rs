@@ -24,7 +24,7 @@
 //!   seconds. If the server accepts no further connection, the ttl is shortened to the next shorter
 //!   open session. [`remaining`](lock_core::LockGuard::remaining) shows the shortened ttl, and the
 //!   client logs it once for each ttl.
-//! - A server grants sessions of two to twenty ticks (4 to 40 seconds by default). A shorter ttl is
+//! - A server grants sessions of two to twenty ticks (4 to 40 seconds with the usual tick of 2 s). A shorter ttl is
 //!   [`Unsupported`](lock_core::ErrorKind::Unsupported), and a longer ttl is shortened.
 //! - With each new connection the server sets the timeout of the session anew, by its own limits. A
 //!   hold never counts on more than the present server grants, or than a lost answer may have

@@ -21,7 +21,7 @@ const NAMES_WIDTH: u32 = 84;
 const TEXT_SHARE: f64 = 0.42;
 
 /// The greatest number of labels on a logarithmic axis.
-const LABELS_MAX: usize = 5;
+const LABELS_MAX: usize = 6;
 
 /// The content of a chart.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ pub(crate) struct Chart {
 pub(crate) enum Scale {
     /// Linear, starting at zero.
     Linear,
-    /// Logarithmic, with a tick for each power of ten.
+    /// Logarithmic, with ticks at powers of ten.
     Tenfold,
 }
 

@@ -162,7 +162,7 @@ pub(crate) fn short(value: f64) -> String {
 
 /// Formats a duration in milliseconds or seconds.
 pub(crate) fn duration(ms: f64) -> String {
-    if ms < 995.0 {
+    if ms < 999.5 {
         format!("{} ms", short(ms))
     } else {
         format!("{} s", short(ms / 1e3))

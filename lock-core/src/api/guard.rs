@@ -20,8 +20,8 @@ use crate::{FencingToken, HoldState, HoldWatch, LockKey, LossReason, Mode, Resul
 /// the guard in one of two ways, or better both:
 ///
 /// - Stop working when [`lost`](Self::lost) resolves.
-/// - Send [`token`](Self::token) with every write, so that the resource can refuse an overtaken
-///   holder.
+/// - Store [`token`](Self::token) in the resource before the first read, and send it with every
+///   write, so that the resource can refuse an overtaken holder.
 ///
 /// Dropping the guard releases in the background; [`release`](Self::release) waits for it.
 ///

@@ -97,7 +97,8 @@ impl Namespace {
         self.0.as_deref()
     }
 
-    /// Returns the namespace and `separator`, as a prefix of keys; empty if there is none.
+    /// Returns the namespace and `separator`, as a prefix of keys; empty if there is none. The
+    /// separator is a punctuation mark other than `%`.
     ///
     /// Escapes the separators of the namespace, so that the first one ends it: `a` with the key
     /// `b:c` and `a:b` with the key `c` are different locks.

@@ -24,7 +24,7 @@ pub enum MySqlHold {
     ///
     /// If the server restarts, closes the connection or is demoted (such as by `read_only`),
     /// another client may get the key before this guard learns of it. The guard learns of it within
-    /// half a second to one second, whatever the ttl.
+    /// one second, or within two if the connection dies silently, whatever the ttl.
     ///
     /// Tokens are the server's clock, persisted at most once an hour. If the clock is set back by
     /// less than that, or a switchover leads to a server whose clock is behind, tokens go back by

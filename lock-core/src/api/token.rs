@@ -11,8 +11,10 @@ const HAND_OFF_BITS: u32 = 14;
 
 /// A number that is greater for every later grant of the same key.
 ///
-/// Send it with every write to the protected resource, and let the resource reject a number lower
-/// than one it has seen. Then even a holder that slept through its own loss does no harm.
+/// A resource stores the highest token that it has seen. A holder stores its token there before its
+/// first read, and the resource then refuses every request with a lower one. So even a holder that
+/// slept through its own loss does no harm. A check at the write alone still loses updates, since
+/// the next holder may have read before it.
 ///
 /// The value is the backend's grant number shifted left by 14 bits; the low bits count hand-offs
 /// between waiters of one process. It fits in a signed 64-bit integer. As text and in JSON it is a

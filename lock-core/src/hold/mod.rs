@@ -21,12 +21,16 @@ use crate::backend::{Clock, HoldId, Moment};
 use crate::hold::loss_reason::LossReason;
 use crate::hold::state::HoldState;
 use crate::hold::validity::{Check, Confirmed, GuardGeneration, Validity};
+use crate::keeper::releases::OneRelease;
 use crate::mutex::Mutex;
 
 /// The keeper of a hold, which carries out the effects of the hold's changes.
 pub(crate) trait HoldKeeper: Send + Sync {
     /// Schedules a check of the hold at `due`.
     fn attend_at(self: Arc<Self>, hold: &Arc<Hold>, due: Moment);
+
+    /// Makes tries of this client for the key wait until the value is dropped.
+    fn hold_tries_back(&self, id: &HoldId) -> OneRelease;
 
     /// Handles the end of a hold: removes it, and releases it if its guard may never do so.
     fn ended(&self, hold: &Hold, reason: LossReason);
@@ -147,7 +151,12 @@ impl Hold {
     }
 
     fn check_generation(&self, generation: Option<GuardGeneration>) -> Result<Moment, LossReason> {
-        let checked = self.state.lock().check(self.clock.now(), generation);
+        let mut state = self.state.lock();
+        let checked = state.check(self.clock.now(), generation);
+        // Before anybody sees the end: its release is registered only by the notification.
+        let _until_released =
+            matches!(checked, Check::EndsNow(_)).then(|| self.keeper.hold_tries_back(&self.id));
+        drop(state);
         match checked {
             Check::Valid(deadline) => Ok(deadline),
             Check::Ended(reason) => Err(reason),

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use tokio::runtime::{Handle, Id};
 
-use crate::backend::Moment;
+use crate::backend::{HoldId, Moment};
 use crate::hold::validity::renewal_due;
 use crate::hold::{Hold, HoldKeeper, Part};
 use crate::keeper::inner::KeeperInner;
+use crate::keeper::releases::OneRelease;
 use crate::keeper::renewal::keep;
 use crate::keeper::schedule::RenewalSchedule;
 use crate::mutex::Mutex;
@@ -81,6 +82,10 @@ impl HoldKeeper for RuntimeKeeper {
         if hold.has_ended() {
             self.schedule.remove(hold);
         }
+    }
+
+    fn hold_tries_back(&self, id: &HoldId) -> OneRelease {
+        self.client.releases.begin(id)
     }
 
     fn ended(&self, hold: &Hold, reason: LossReason) {

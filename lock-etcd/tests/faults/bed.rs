@@ -44,11 +44,17 @@ impl Bed {
     }
 
     pub(crate) fn keys(&self) -> Vec<String> {
-        let printed = self
-            .cluster
-            .control(&["get", "--prefix", "", "--keys-only"]);
-        let lines = printed.lines().filter(|line| !line.is_empty());
-        lines.map(str::to_owned).collect()
+        names(&self.cluster.control(&LIST))
+    }
+
+    /// Returns the keys without blocking the task, whose waiters are polled meanwhile.
+    pub(crate) async fn listed(&self) -> Vec<String> {
+        let mut command = self.cluster.control_command();
+        command.args(LIST);
+        let listing = tokio::task::spawn_blocking(move || command.output()).await;
+        let listed = listing.expect("no panic").expect("etcdctl runs");
+        assert!(listed.status.success(), "{listed:?}");
+        names(&String::from_utf8(listed.stdout).expect("keys are text"))
     }
 
     pub(crate) fn leases(&self) -> usize {
@@ -70,9 +76,16 @@ impl Bed {
     }
 
     pub(crate) async fn has_keys(&self, count: usize) {
-        let has = || async { self.keys().len() == count };
+        let has = || async { self.listed().await.len() == count };
         eventually(PROMPT, &format!("{count} keys"), has).await;
     }
+}
+
+const LIST: [&str; 4] = ["get", "--prefix", "", "--keys-only"];
+
+fn names(printed: &str) -> Vec<String> {
+    let lines = printed.lines().filter(|line| !line.is_empty());
+    lines.map(str::to_owned).collect()
 }
 
 async fn connect(url: String) -> EtcdLock {

@@ -33,6 +33,8 @@ fn a_waiter_whose_answer_is_lost_keeps_its_place() {
         bed.command().lose_next_reply_and_cut();
         let mut waiting = Box::pin(locks.lock("k"));
         bed.has_keys_beside(2, &mut waiting).await;
+        assert!(timeout(BRIEFLY, &mut waiting).await.is_err());
+        bed.has_keys_beside(2, &mut waiting).await;
         held.release().await.unwrap();
         let guard = timeout(PROMPT, waiting).await.expect("its turn");
         assert!(guard.unwrap().is_held());

@@ -91,15 +91,9 @@ impl SharedConnection {
         self: &Arc<Self>,
         limit: Duration,
     ) -> Result<Arc<Connection>> {
-        match self
-            .options
-            .deadlines
-            .timeout(limit, self.connection())
-            .await
-        {
-            Some(connection) => connection,
-            None => Err(self.no_answer(limit)),
-        }
+        let deadlines = &self.options.deadlines;
+        let connection = deadlines.timeout(limit, self.connection()).await;
+        connection.unwrap_or_else(|| Err(self.no_answer(limit)))
     }
 
     /// Returns the error of a request that was not answered within `limit`.

@@ -213,8 +213,8 @@ pub(crate) async fn a_try_waits_for_a_release_of_its_own_client(bench: Bench) {
                 0 => limited,
                 _ => bench.request("own", mode),
             };
-            let guard = client.take(&request).await;
             let what = format!("{mode:?}, round {round}");
+            let guard = try_after_release(&client, &request, &what).await;
             let tried = try_after_release(&client, &free, &what);
             drop(match round % 5 {
                 0 => {
