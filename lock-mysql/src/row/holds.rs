@@ -21,13 +21,14 @@ impl Client {
     pub(crate) async fn renew_rows(&self, holds: &[HoldId]) -> Result<Vec<Renewal>> {
         let command = self.command()?;
         let runtime = &command.taking.runtime;
+        // The holds are answered for together, so none waits longer than the shortest ttl allows.
+        let shortest = holds.iter().map(HoldId::ttl).min().unwrap_or_default();
         let renewals = holds.iter().map(|hold| async {
-            let ttl = hold.ttl();
             let Some(mut heard) = self.rows.heartbeat(hold.claim(), runtime) else {
                 return Renewal::Lost(LossReason::Removed);
             };
             // A silent connection must not delay the renewals of other holds.
-            let limit = (ttl / 8).min(HEARTBEAT_LIMIT);
+            let (ttl, limit) = (hold.ttl(), (shortest / 8).min(HEARTBEAT_LIMIT));
             // Without an answer in time, the last answered heartbeat counts. Heartbeats are also
             // answered while no renewal waits.
             if let Some(Err(_)) = self.deadlines.timeout(limit, heard.changed()).await {
