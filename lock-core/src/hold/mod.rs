@@ -350,3 +350,6 @@ impl fmt::Debug for Hold {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;
