@@ -78,8 +78,8 @@ fn a_row_lock_whose_connection_died_silently_together_with_its_server_is_told_so
 fn a_row_lock_outlives_heartbeats_that_are_late() {
     steady(async || {
         // The ttls differ, so that some answers arrive while a renewal waits for them, and some
-        // while none does.
-        const TTLS: [u64; 12] = [40, 43, 46, 49, 52, 55, 58, 61, 64, 67, 70, 73];
+        // while none does. The shortest may not wait as long as the others for their answers.
+        const TTLS: [u64; 12] = [25, 80, 83, 86, 89, 92, 95, 98, 101, 104, 107, 110];
         let bed = Bed::new(SqlVendor::MariaDb);
         let locks = bed.client(MySqlHold::Row).await;
         let mut held = Vec::new();
@@ -88,7 +88,10 @@ fn a_row_lock_outlives_heartbeats_that_are_late() {
             let request = request(&format!("k {tenths}"), Mode::Exclusive, ttl);
             held.push(take(&locks, &request).await);
         }
-        bed.proxy.all().to_client().delay(Duration::from_secs(1));
+        bed.proxy
+            .all()
+            .to_client()
+            .delay(Duration::from_millis(700));
         sleep(Duration::from_secs(12)).await;
         if let Some(guard) = held.iter().find(|guard| !guard.is_held()) {
             let (key, reason) = (guard.key(), guard.lost().await);
