@@ -1,6 +1,6 @@
 //! The check of the build script for `protoc`.
 
-#[allow(dead_code, reason = "its main runs in the build")]
+#[expect(dead_code, reason = "its main runs in the build")]
 #[path = "../build.rs"]
 mod build;
 

@@ -27,7 +27,7 @@ pub(crate) fn groups(comparison: &Comparison) -> Vec<Group> {
     let group = |heading, charts| Group { heading, charts };
     vec![
         group(
-            "A lock that nobody else wants",
+            "A free lock",
             vec![
                 (
                     free(comparison),
@@ -45,7 +45,7 @@ pub(crate) fn groups(comparison: &Comparison) -> Vec<Group> {
             ],
         ),
         group(
-            "One lock that everybody wants",
+            "A lock that many tasks want",
             vec![
                 (
                     changes_of_hands(comparison),
@@ -67,7 +67,7 @@ pub(crate) fn groups(comparison: &Comparison) -> Vec<Group> {
             "A holder that is killed",
             vec![(
                 recovery(comparison),
-                "Processes take a lock and end without releasing it, while somebody waits. With mysql row the server sees the connection close; after a loss of power it would wait for the ttl, too."
+                "A process takes a lock and crashes while others wait. With mysql row the server sees the connection close. After a loss of power it would wait for the ttl, too."
                     .to_owned(),
             )],
         ),
