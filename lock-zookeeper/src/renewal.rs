@@ -1,9 +1,10 @@
 //! Renews holds: confirms each of their sessions once, and looks for their nodes.
 
+use std::ptr;
 use std::sync::Arc;
 
 use futures_util::future::{join, join_all};
-use lock_core::backend::{ClaimId, Clock, HoldId, Renewal};
+use lock_core::backend::{Clock, HoldId, Renewal};
 use lock_core::{LossReason, Result};
 
 use crate::claim::registry::ClaimRecord;
@@ -27,7 +28,7 @@ const READ_AT_ONCE: usize = 500;
 #[derive(Clone, Copy)]
 struct Sought<'a> {
     index: usize,
-    claim: ClaimId,
+    hold: &'a HoldId,
     record: &'a ClaimRecord,
     node: &'a Node,
 }
@@ -35,79 +36,89 @@ struct Sought<'a> {
 impl Client {
     /// Confirms each session once, and looks for the nodes of all holds.
     ///
+    /// Holds of a session that answers in time are renewed even if another session is silent.
     /// Watched nodes are looked for, too: a server does not report the deletion of a node that the
     /// user may not read.
     pub(crate) async fn renew_holds(&self, holds: &[HoldId]) -> Result<Vec<Renewal>> {
-        let limit = holds.iter().map(HoldId::ttl).min().unwrap_or_default() / 4;
         let records: Vec<Option<ClaimRecord>> = holds
             .iter()
             .map(|hold| self.registry.get(hold.claim()))
             .collect();
-        let sessions = sessions(records.iter().flatten());
-        let sent = Clock::Boot.now();
-        let confirming = join_all(sessions.iter().map(|session| session.confirm()));
-        let asking = join(confirming, self.find(holds, &records));
-        let answers = self.deadlines.timeout(limit, asking).await;
-        let (confirmed, found) = answers.ok_or_else(|| self.request_sizes.no_answer(limit))?;
-        if confirmed.iter().any(Result::is_ok) {
-            self.replies.note(sent);
+        // A hold without a known node counts as not found.
+        let mut renewals = vec![Renewal::Lost(LossReason::Removed); holds.len()];
+        let mut sessions: Vec<(&Session, Vec<Sought<'_>>)> = Vec::new();
+        for (index, (hold, record)) in holds.iter().zip(&records).enumerate() {
+            let Some(record) = record else { continue };
+            let Some(node) = &record.node else { continue };
+            renewals[index] = Renewal::Unknown;
+            let sought = Sought {
+                index,
+                hold,
+                record,
+                node,
+            };
+            let session = &*record.session;
+            match sessions.iter_mut().find(|(it, _)| ptr::eq(*it, session)) {
+                Some((_, those)) => those.push(sought),
+                None => sessions.push((session, vec![sought])),
+            }
         }
-        let is_confirmed = |record: &ClaimRecord| {
-            let mut answers = sessions.iter().zip(&confirmed);
-            answers.any(|(session, answer)| Arc::ptr_eq(session, &record.session) && answer.is_ok())
-        };
-        let renewals: Vec<Renewal> = found
-            .iter()
-            .zip(holds.iter().zip(&records))
-            .map(|(found, (hold, record))| match (found, record) {
-                (Ok(true), Some(record)) if is_confirmed(record) => Renewal::Held {
-                    sent,
-                    ttl: record.session.ttl(hold.lock_delay()),
-                },
-                (Ok(false), _) => Renewal::Lost(LossReason::Removed),
-                (Err(error), _) if is_end_of_session(error) => Renewal::Lost(LossReason::Removed),
-                (Ok(true) | Err(_), _) => Renewal::Unknown,
-            })
-            .collect();
-        let answered = holds.iter().zip(&renewals);
-        let held = answered.filter(|(_, renewal)| matches!(renewal, Renewal::Held { .. }));
-        self.registry.renewed(sent, held.map(|(hold, _)| hold));
+        // Holds of a session that answers wait for the others, so several sessions get less time.
+        let part = if sessions.len() > 1 { 8 } else { 4 };
+        let limit = holds.iter().map(HoldId::ttl).min().unwrap_or_default() / part;
+        let renewing = sessions.into_iter().map(|(session, sought)| {
+            self.deadlines
+                .timeout(limit, self.renew_in(session, sought))
+        });
+        let answers = join_all(renewing).await;
+        if !answers.is_empty() && answers.iter().all(Option::is_none) {
+            return Err(self.request_sizes.no_answer(limit));
+        }
+        for (sought, renewal) in answers.into_iter().flatten().flatten() {
+            renewals[sought.index] = renewal;
+        }
         Ok(renewals)
     }
 
-    /// Returns for each hold whether its node is there.
-    async fn find(
+    /// Renews the holds of one session.
+    async fn renew_in<'a>(
         &self,
-        holds: &[HoldId],
-        records: &[Option<ClaimRecord>],
-    ) -> Vec<DriverResult<bool>> {
-        let sought = holds.iter().zip(records).enumerate();
-        let sought = sought.filter_map(|(index, (hold, record))| {
-            let record = record.as_ref()?;
-            Some(Sought {
-                index,
-                claim: hold.claim(),
-                record,
-                node: record.node.as_ref()?,
-            })
-        });
-        let (watched, mut unwatched): (Vec<Sought<'_>>, Vec<Sought<'_>>) =
-            sought.partition(|sought| sought.record.is_watched);
+        session: &Session,
+        sought: Vec<Sought<'a>>,
+    ) -> Vec<(Sought<'a>, Renewal)> {
+        let (watched, mut unwatched): (Vec<Sought<'_>>, Vec<Sought<'_>>) = sought
+            .into_iter()
+            .partition(|sought| sought.record.is_watched);
         let mut others = unwatched.split_off(unwatched.len().min(WATCHES_AT_ONCE));
         others.extend(watched);
-        let beginning = unwatched.iter().map(|sought| self.begin_to_watch(sought));
-        let (begun, read) = join(join_all(beginning), read(&others)).await;
-        // A hold without a known node counts as not found.
-        let mut found = vec![Ok(false); holds.len()];
-        for (index, answer) in begun.into_iter().chain(read) {
-            found[index] = answer;
+        let beginning = unwatched.into_iter().map(|it| self.begin_to_watch(it));
+        let finding = join(join_all(beginning), read(session, others));
+        let sent = Clock::Boot.now();
+        let (confirmed, (begun, read)) = join(session.confirm(), finding).await;
+        if confirmed.is_ok() {
+            self.replies.note(sent);
         }
-        found
+        let renewals = begun.into_iter().chain(read).map(|(sought, found)| {
+            let ttl = session.ttl(sought.hold.lock_delay());
+            let renewal = match found {
+                Ok(true) if confirmed.is_ok() => Renewal::Held { sent, ttl },
+                Ok(false) => Renewal::Lost(LossReason::Removed),
+                Err(error) if is_end_of_session(&error) => Renewal::Lost(LossReason::Removed),
+                Ok(true) | Err(_) => Renewal::Unknown,
+            };
+            (sought, renewal)
+        });
+        let renewals: Vec<(Sought<'a>, Renewal)> = renewals.collect();
+        let held = renewals.iter().filter_map(|(sought, renewal)| {
+            matches!(renewal, Renewal::Held { .. }).then_some(sought.hold)
+        });
+        self.registry.renewed(sent, held);
+        renewals
     }
 
     /// Looks for a node, and watches it from now on.
-    async fn begin_to_watch(&self, sought: &Sought<'_>) -> (usize, DriverResult<bool>) {
-        let (claim, session) = (sought.claim, &sought.record.session);
+    async fn begin_to_watch<'a>(&self, sought: Sought<'a>) -> (Sought<'a>, DriverResult<bool>) {
+        let (claim, session) = (sought.hold.claim(), &sought.record.session);
         let watcher = session.has_and_watches(sought.node).await;
         let is_there = watcher.map(|watcher| match watcher {
             Some(watcher) => {
@@ -123,37 +134,23 @@ impl Client {
             }
             None => false,
         });
-        (sought.index, is_there)
+        (sought, is_there)
     }
 }
 
-/// Reads nodes in batches, and returns for each index whether the node is there.
-async fn read(sought: &[Sought<'_>]) -> Vec<(usize, DriverResult<bool>)> {
-    let mut reading = Vec::new();
-    for session in sessions(sought.iter().map(|sought| sought.record)) {
-        let is_there = |sought: &&Sought<'_>| Arc::ptr_eq(&sought.record.session, session);
-        let there: Vec<Sought<'_>> = sought.iter().filter(is_there).copied().collect();
-        let request_sizes = &session.link.request_sizes;
-        let batches = request_sizes.cut(there, READ_AT_ONCE, REQUEST_MAX, |sought| {
-            sought.node.path.len()
-        });
-        reading.extend(batches.map(|batch| async move {
-            let nodes: Vec<&Node> = batch.iter().map(|sought| sought.node).collect();
-            let answers = session.have(&nodes).await;
-            let indices = batch.iter().map(|sought| sought.index);
-            indices.zip(answers).collect::<Vec<_>>()
-        }));
-    }
+/// Reads nodes in batches, and returns for each whether it is there.
+async fn read<'a>(
+    session: &Session,
+    sought: Vec<Sought<'a>>,
+) -> Vec<(Sought<'a>, DriverResult<bool>)> {
+    let request_sizes = &session.link.request_sizes;
+    let batches = request_sizes.cut(sought, READ_AT_ONCE, REQUEST_MAX, |sought| {
+        sought.node.path.len()
+    });
+    let reading = batches.map(|batch| async move {
+        let nodes: Vec<&Node> = batch.iter().map(|sought| sought.node).collect();
+        let answers = session.have(&nodes).await;
+        batch.into_iter().zip(answers).collect::<Vec<_>>()
+    });
     join_all(reading).await.into_iter().flatten().collect()
-}
-
-/// Returns the sessions of `records`, each once.
-fn sessions<'a>(registry: impl Iterator<Item = &'a ClaimRecord>) -> Vec<&'a Arc<Session>> {
-    let mut sessions: Vec<&Arc<Session>> = Vec::new();
-    for ClaimRecord { session, .. } in registry {
-        if !sessions.iter().any(|known| Arc::ptr_eq(known, session)) {
-            sessions.push(session);
-        }
-    }
-    sessions
 }

@@ -76,10 +76,10 @@ impl Client {
         let query = RetryingQuery::new(&command.taking, owner, wait.min(QUEUE_LIMIT), take);
         match query.run(patience).await {
             Ok((answer, sent)) => Ok(taken(hold, new, &answer, sent)?),
-            // Without a known reason the row counts as held, mostly by a row lock.
-            Err(Failure::Locked) => match self.blocking_state().await {
-                Ok(Some(state)) => Err(Failure::Blocked(state)),
-                Ok(None) | Err(_) => Ok(LeaseTake::Held),
+            // Without a reason the row counts as held, mostly by a row lock.
+            Err(Failure::Locked) => match self.blocking_state().await? {
+                Some(state) => Err(Failure::Blocked(state)),
+                None => Ok(LeaseTake::Held),
             },
             Err(Failure::NoTable(missing)) if !new => {
                 Box::pin(self.restore_tables(missing)).await?;

@@ -99,31 +99,30 @@ fn an_attempt_on_a_connection_that_goes_silent_leaves_nothing() {
 #[test]
 fn a_try_that_cannot_learn_why_a_row_is_locked_says_so() {
     steady(async || {
-        let bed = Bed::new(SqlVendor::MariaDb);
-        let [free, new] = ["free", "new"].map(|key| request(key, Mode::Exclusive, LONG));
-        let (ours, theirs) = (
-            bed.client(MySqlHold::Row).await,
-            bed.direct(MySqlHold::Row).await,
-        );
-        take_and_release(&ours, &free).await;
-        let mut backup = bed.server.session();
-        backup.run("BACKUP STAGE START");
-        backup.run("BACKUP STAGE BLOCK_COMMIT");
-        let trying = async {
-            let is_blocked = async || {
-                bed.server.execute(
-                    "SELECT COUNT(*) FROM information_schema.processlist WHERE state = 'Waiting for backup lock'",
-                ) == "1"
+        for hold in [MySqlHold::Row, MySqlHold::Lease] {
+            let bed = Bed::new(SqlVendor::MariaDb);
+            let [free, new] = ["free", "new"].map(|key| request(key, Mode::Exclusive, LONG));
+            let (ours, theirs) = (bed.client(hold).await, bed.direct(hold).await);
+            take_and_release(&ours, &free).await;
+            let mut backup = bed.server.session();
+            backup.run("BACKUP STAGE START");
+            backup.run("BACKUP STAGE BLOCK_COMMIT");
+            let trying = async {
+                let is_blocked = async || {
+                    bed.server.execute(
+                        "SELECT COUNT(*) FROM information_schema.processlist WHERE state = 'Waiting for backup lock'",
+                    ) == "1"
+                };
+                eventually(PROMPT, "the row cannot be committed", is_blocked).await;
+                bed.proxy.refuse();
+                bed.proxy.nth(0).to_client().hold();
+                ours.acquire(new.clone()).await
             };
-            eventually(PROMPT, "the row cannot be committed", is_blocked).await;
-            bed.proxy.refuse();
-            bed.proxy.nth(0).to_client().hold();
-            ours.acquire(new.clone()).await
-        };
-        let (created, tried) = tokio::join!(theirs.acquire(new.clone()), trying);
-        created.expect_err("it cannot be committed");
-        let error = tried.expect_err("a row without a holder is not busy");
-        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+            let (created, tried) = tokio::join!(theirs.acquire(new.clone()), trying);
+            created.expect_err("it cannot be committed");
+            let error = tried.expect_err("a row without a holder is not busy");
+            assert_eq!(error.kind(), ErrorKind::Unavailable, "{hold:?}: {error}");
+        }
     });
 }
 

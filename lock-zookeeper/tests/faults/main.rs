@@ -8,6 +8,7 @@ mod lost_answers;
 mod releases;
 mod removals;
 mod renegotiated;
+mod renewals;
 mod requests;
 mod waiting;
 
