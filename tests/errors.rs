@@ -49,6 +49,7 @@ const URLS: &[&str] = &[
     "rediss://localhost?tls_ca=/no/such/file.pem",
     "rediss://localhost?tls_cert=client.pem",
     "mysql://app@localhost",
+    "mysql://localhost/app",
     "mysql://localhost/app?hold=rows",
     "mysql://localhost/app?connections=0",
     "mysql://localhost/app?connections=many",

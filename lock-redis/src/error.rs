@@ -23,7 +23,9 @@ pub(crate) fn no_answer(limit: Duration) -> Error {
 /// Translates a driver error by its code and text.
 pub(crate) fn translate(error: RedisError) -> Error {
     let (kind, advice) = classify(&error);
-    Error::new(kind, format!("{error}: {advice}"))
+    // The driver names the kind of the error, too.
+    let told = error.to_string().replace(" - InvalidClientConfig", "");
+    Error::new(kind, format!("{told}: {advice}"))
         .with_backend(BACKEND)
         .with_source(error)
 }

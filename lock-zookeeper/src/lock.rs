@@ -23,7 +23,7 @@ use crate::error::BACKEND;
 /// which creates the node of the lock.
 ///
 /// The ttl and the lock delay together are the timeout of a session. Servers limit that timeout
-/// (`maxSessionTimeout`: twenty ticks, 40 s by default). The claim of a waiter that crashes also
+/// (`maxSessionTimeout`, twenty ticks by default: 40 s with ticks of 2 s). The claim of a waiter that crashes also
 /// stays for the ttl and the lock delay.
 ///
 /// A request without a wait fails if no server answers within two seconds (a third of the ttl, if

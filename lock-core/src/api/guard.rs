@@ -176,7 +176,8 @@ impl LockGuard {
 
     /// Waits until the lock is lost and returns the reason.
     ///
-    /// If renewals fail, this future resolves before another client can get the lock. If the claim
+    /// If renewals fail, this future resolves before another client can get the lock
+    /// ([exceptions](crate::DistributedLock#contract)). If the claim
     /// was removed on the store, it resolves within a third of the ttl plus a round trip, and at
     /// once on backends with push.
     ///

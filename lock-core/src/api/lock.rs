@@ -30,6 +30,9 @@ use crate::{Capabilities, Error, ErrorKind, LockGuard, LockRequest, Result};
 /// # Contract
 ///
 /// - While one guard of a key [is held](LockGuard::is_held), no conflicting guard is held anywhere.
+///   Two events free a key before its guard knows: the claim is removed on the store, and with row
+///   locks of MySQL, the connection ends. The guard learns of it within a third of the ttl, or
+///   within two seconds with row locks.
 /// - A lock that another client holds is `Ok(None)`, never an error. An error never means "held".
 /// - Every grant carries a [`FencingToken`](crate::FencingToken) greater than every earlier token
 ///   of its key, under the condition that [`Capabilities::tokens`] names.

@@ -53,7 +53,7 @@ pub trait DistributedLockExt: DistributedLock {
         async move { wait_forever(self, LockRequest::exclusive(key)?).await }
     }
 
-    /// Takes the exclusive lock if it is free: one round trip.
+    /// Takes the exclusive lock if it is free, without a wait.
     fn try_lock(&self, key: &str) -> impl Future<Output = Result<Option<LockGuard>>> + Send {
         async move {
             self.acquire(LockRequest::exclusive(key)?.without_waiting())
@@ -78,7 +78,7 @@ pub trait DistributedLockExt: DistributedLock {
         async move { wait_forever(self, LockRequest::shared(key)?).await }
     }
 
-    /// Takes a shared lock if no conflicting claim exists: one round trip.
+    /// Takes a shared lock if no conflicting claim exists, without a wait.
     fn try_lock_shared(&self, key: &str) -> impl Future<Output = Result<Option<LockGuard>>> + Send {
         async move {
             self.acquire(LockRequest::shared(key)?.without_waiting())
@@ -103,7 +103,7 @@ pub trait DistributedLockExt: DistributedLock {
         async move { wait_forever(self, LockRequest::permit(key, of)?).await }
     }
 
-    /// Takes one of `of` permits if one is free: one round trip. Zero permits are an error.
+    /// Takes one of `of` permits if one is free, without a wait. Zero permits are an error.
     fn try_permit(
         &self,
         key: &str,
@@ -130,8 +130,8 @@ pub trait DistributedLockExt: DistributedLock {
 
     /// Runs `work` under the lock and releases it afterwards; `None` if the wait ran out.
     ///
-    /// If the lock is lost, the work's future is dropped before another client can get the lock,
-    /// and the call fails. The drop stops async work at its current await. It stops neither
+    /// If the lock is lost, the work's future is dropped before another client can get the lock
+    /// ([exceptions](DistributedLock#contract)), and the call fails. The drop stops async work at its current await. It stops neither
     /// *blocking* work nor tasks that the work has spawned; these have to check the [`HoldWatch`]
     /// they are given:
     ///

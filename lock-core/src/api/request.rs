@@ -88,7 +88,7 @@ impl Mode {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// No wait: one attempt, one round trip.
+    /// No wait: one attempt.
     No,
     /// Until this instant of tokio's clock.
     Until(Instant),
@@ -250,7 +250,7 @@ impl LockRequest {
         self.with_wait(Wait::within(limit))
     }
 
-    /// Disables waiting: one attempt, one round trip.
+    /// Disables waiting: one attempt.
     #[must_use]
     pub fn without_waiting(self) -> Self {
         self.with_wait(Wait::No)

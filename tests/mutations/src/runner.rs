@@ -122,6 +122,8 @@ impl Runner {
         cargo
             .args(["--package", package])
             .current_dir(&self.tree)
+            // Each mutation changes a few lines of a crate that was just compiled.
+            .env("CARGO_INCREMENTAL", "1")
             .env("CARGO_TARGET_DIR", &self.target);
         match target {
             "lib" => cargo.arg("--lib"),
