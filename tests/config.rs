@@ -142,6 +142,10 @@ async fn a_backend_that_is_not_compiled_in_names_its_feature() {
             "{text}"
         );
         assert!(!format!("{error} {error:?}").contains("secret"));
+        if scheme == "redis" {
+            let page = include_str!("../docs/errors.md");
+            assert!(page.contains(&format!("| Config: {text} |")), "{text}");
+        }
     }
 }
 

@@ -17,6 +17,9 @@ use polylock::{Config, DistributedLockExt, LockRequest, connect};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/errors.md");
 
+/// The error of a URL whose cargo feature is missing, which `tests/config.rs` sees.
+const NO_FEATURE: &str = "Config: redis:// needs the cargo feature `redis`, which is not compiled in: build with `--features redis`, or in Cargo.toml: polylock = { …, features = [\"redis\"] }";
+
 /// URLs that `connect` refuses without asking a server.
 const URLS: &[&str] = &[
     "",
@@ -91,14 +94,17 @@ const FILES: [(&str, &str); 4] = [
 async fn refused(config: impl polylock::IntoConfig) -> String {
     match connect(config).await {
         Ok(locks) => panic!("connected to {locks:?}"),
-        Err(error) => format!("{:?}: {error}", error.kind()),
+        Err(error) => told(error),
     }
+}
+
+fn told(error: polylock::Error) -> String {
+    format!("{:?}: {error}", error.kind())
 }
 
 /// Returns the errors of requests on a store in memory.
 async fn refused_requests() -> Vec<(&'static str, String)> {
     let locks = connect("memory://").await.expect("it needs no server");
-    let told = |error: polylock::Error| format!("{:?}: {error}", error.kind());
     let long = "k".repeat(256);
     let short = LockRequest::exclusive("k").expect("a key");
     let short = short.with_ttl(Duration::from_millis(1));
@@ -127,12 +133,13 @@ async fn refused_requests() -> Vec<(&'static str, String)> {
 #[tokio::test]
 async fn errors_of_a_first_user_are_on_the_page() {
     let mut page = String::from(
-        "# Errors\n\nWhat a first user meets, by the kind of the error. A test writes this page.\n",
+        "# Errors\n\nWhat a first user meets, by where it happens. A test writes this page.\n",
     );
     let mut table = |title: &str, rows: Vec<(String, String)>| {
         write!(page, "\n## {title}\n\n| input | error |\n|---|---|\n").expect("memory");
         for (input, error) in rows {
             let error = error.replace('|', "\\|");
+            let input = if input.is_empty() { "(empty)" } else { &input };
             writeln!(page, "| `{input}` | {error} |").expect("memory");
         }
     };
@@ -140,8 +147,12 @@ async fn errors_of_a_first_user_are_on_the_page() {
     for url in URLS {
         rows.push(((*url).to_owned(), refused(*url).await));
     }
+    rows.push(("redis://localhost".to_owned(), NO_FEATURE.to_owned()));
     table("URLs", rows);
-    let mut rows = Vec::new();
+    let mut rows = vec![(
+        "Config::from_env() without POLYLOCK_URL".to_owned(),
+        told(Config::from_env().expect_err("it is not set")),
+    )];
     for (what, file) in FILES {
         let error = match toml::from_str::<Config>(file) {
             Ok(config) => refused(config).await,
@@ -149,7 +160,7 @@ async fn errors_of_a_first_user_are_on_the_page() {
         };
         rows.push((what.to_owned(), error));
     }
-    table("Files", rows);
+    table("Environment and files", rows);
     let rows = refused_requests().await.into_iter();
     let rows = rows.map(|(input, error)| (input.to_owned(), error));
     table("Requests", rows.collect());

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_core::{DistributedLock, DistributedLockExt};
+use lock_core::{DistributedLock, DistributedLockExt, LockKey, LockRequest, Mode};
 use lock_testkit::servers::{SqlServer, SqlVendor};
 use lock_testkit::{assert_excluded, steady};
 use tokio::time::Instant;
@@ -157,6 +157,57 @@ fn what_is_documented_for_transactions_by_hand_excludes_and_is_excluded() {
                 guard.release().await.expect("it runs");
                 assert_eq!(theirs.run(recipe), ["1"], "{vendor:?} {hold:?}");
             }
+        }
+    });
+}
+
+/// Returns the statements that the page of the store gives to other programs.
+fn recipe() -> &'static str {
+    let page = include_str!("../../../docs/stores/mysql.md");
+    let (_, recipe) = page
+        .split_once("SET TRANSACTION")
+        .expect("the page has them");
+    let (recipe, _) = recipe.split_once("-- If is_free").expect("their end");
+    recipe
+}
+
+#[test]
+fn the_statements_for_other_programs_see_every_holder() {
+    steady(async || {
+        let recipe = format!("SET TRANSACTION {}", recipe());
+        for vendor in SqlVendor::available() {
+            let server = SqlServer::start(vendor);
+            let locks = connect(&server, MySqlHold::Lease).await;
+            let is_free = || server.session().run(&recipe).pop() == Some("1".to_owned());
+            assert!(is_free(), "{vendor:?}: a new key");
+            let key = LockKey::new("shop:refund/4001").expect("a key");
+            for mode in [
+                Mode::Exclusive,
+                Mode::Shared,
+                Mode::permit(2).expect("a permit"),
+            ] {
+                let request = LockRequest::new(key.clone(), mode).with_ttl(LONG);
+                let guard = take_soon(&locks, request.clone()).await;
+                assert_excluded!(!is_free(), "{vendor:?}: {mode:?}");
+                guard.release().await.expect("the server runs");
+                assert!(is_free(), "{vendor:?}: {mode:?} is released");
+                let crashed = take_soon(&locks, request).await;
+                for table in ["locks", "locks_holders"] {
+                    server.execute(&format!("UPDATE {table} SET expires = '2025-01-01'"));
+                }
+                assert!(is_free(), "{vendor:?}: the ttl of {mode:?} is over");
+                drop(crashed);
+            }
+            let rows = connect(&server, MySqlHold::Row).await;
+            let guard = take_soon(&rows, LockRequest::new(key, Mode::Exclusive)).await;
+            let mut theirs = server.session();
+            theirs.begin(&recipe);
+            guard.release().await.expect("the server runs");
+            assert_eq!(
+                theirs.finish().pop(),
+                Some("1".to_owned()),
+                "{vendor:?}: rows"
+            );
         }
     });
 }
