@@ -25,9 +25,11 @@ pub(crate) struct RuntimeKeeper {
     pub(crate) handle: Handle,
 }
 
-/// The parts of a keeper, one per runtime, while they have holds.
+/// The schedules of a keeper, one per runtime, while they have holds or a task.
+///
+/// The task of a schedule outlasts the holds, so the next hold needs no new task.
 #[derive(Default)]
-pub(crate) struct RuntimeKeepers(Mutex<HashMap<Id, Weak<RuntimeKeeper>>>);
+pub(crate) struct RuntimeKeepers(Mutex<HashMap<Id, Weak<RenewalSchedule>>>);
 
 impl RuntimeKeepers {
     /// Returns the part for holds of `client` that are claimed on the present runtime.
@@ -39,17 +41,18 @@ impl RuntimeKeepers {
     pub(crate) fn current(&self, client: &Arc<KeeperInner>) -> Result<Arc<RuntimeKeeper>> {
         let handle = client.keeper_runtime.handle()?;
         let mut all = self.0.lock();
-        if let Some(keeper) = all.get(&handle.id()).and_then(Weak::upgrade) {
-            return Ok(keeper);
-        }
-        all.retain(|_, keeper| keeper.strong_count() > 0);
-        let keeper = Arc::new(RuntimeKeeper {
-            client: Arc::clone(client),
-            schedule: Arc::default(),
-            handle: handle.clone(),
+        let known = all.get(&handle.id()).and_then(Weak::upgrade);
+        let schedule = known.unwrap_or_else(|| {
+            all.retain(|_, schedule| schedule.strong_count() > 0);
+            let schedule = Arc::default();
+            all.insert(handle.id(), Arc::downgrade(&schedule));
+            schedule
         });
-        all.insert(handle.id(), Arc::downgrade(&keeper));
-        Ok(keeper)
+        Ok(Arc::new(RuntimeKeeper {
+            client: Arc::clone(client),
+            schedule,
+            handle: handle.clone(),
+        }))
     }
 }
 

@@ -181,13 +181,11 @@ impl Watchdog {
             state.sleeps_for = Duration::ZERO;
         }
         drop(state);
-        match (attendance, self.runtime(runtime)) {
-            (Some(attendance), Some(keeper_runtime)) => {
-                let looking = sleep_and_look(Arc::clone(&self.rounds), attendance);
-                keeper_runtime.spawn(looking);
-            }
-            (None, _) if is_sooner => self.rounds.sooner.notify_one(),
-            (Some(_) | None, _) => {}
+        if let Some(attendance) = attendance {
+            let looking = sleep_and_look(Arc::clone(&self.rounds), attendance);
+            self.runtime(runtime).map(|runtime| runtime.spawn(looking));
+        } else if is_sooner {
+            self.rounds.sooner.notify_one();
         }
         drop(gone);
     }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use crate::support::{Answer, ScriptedLease, TTL, hold, hold_for, keeper};
 use lock_core::backend::{Clock, Keeper, KeeperRuntime, Released};
-use lock_core::{Capabilities, DistributedLockExt, LockGuard, LossReason, TTL_RANGE};
+use lock_core::{Capabilities, DistributedLockExt, LockGuard, LossReason, MemoryLock, TTL_RANGE};
+use tokio::runtime::Handle;
 use tokio::time::{Instant, advance, sleep};
 
 /// Time by which a hold ends for its holder before it expires on the store.
@@ -258,4 +259,17 @@ async fn modes_that_are_not_declared_are_refused_by_name() {
     let locks = lock_core::MemoryLock::new();
     let zero = locks.permit("k", 0).await.unwrap_err();
     assert_eq!(zero.kind(), lock_core::ErrorKind::Config);
+}
+
+#[tokio::test(start_paused = true)]
+async fn holds_of_a_runtime_share_a_task_also_one_after_the_other() {
+    let locks = MemoryLock::new();
+    for _ in 0..100 {
+        let guard = locks.lock("k").await.expect("free");
+        // The task plans the renewal, and sleeps.
+        tokio::task::yield_now().await;
+        guard.release().await.expect("held");
+    }
+    let alive = Handle::current().metrics().num_alive_tasks();
+    assert!(alive <= 1, "{alive} tasks after 100 holds");
 }
