@@ -23,8 +23,8 @@ use crate::error::BACKEND;
 /// which creates the node of the lock.
 ///
 /// The ttl and the lock delay together are the timeout of a session. Servers limit that timeout
-/// (`maxSessionTimeout`, twenty ticks by default: 40 s with ticks of 2 s). The claim of a waiter that crashes also
-/// stays for the ttl and the lock delay.
+/// (`maxSessionTimeout`, twenty ticks by default: 40 s with ticks of 2 s). The claim of a waiter
+/// that crashes also stays for the ttl and the lock delay.
 ///
 /// A request without a wait fails if no server answers within two seconds (a third of the ttl, if
 /// that is less). While no server can be reached, a wait continues until its end, or for 30 seconds

@@ -131,9 +131,9 @@ pub trait DistributedLockExt: DistributedLock {
     /// Runs `work` under the lock and releases it afterwards; `None` if the wait ran out.
     ///
     /// If the lock is lost, the work's future is dropped before another client can get the lock
-    /// ([exceptions](DistributedLock#contract)), and the call fails. The drop stops async work at its current await. It stops neither
-    /// *blocking* work nor tasks that the work has spawned; these have to check the [`HoldWatch`]
-    /// they are given:
+    /// ([exceptions](DistributedLock#contract)), and the call fails. The drop stops async work at
+    /// its current await. It stops neither *blocking* work nor tasks that the work has spawned;
+    /// these have to check the [`HoldWatch`] they are given:
     ///
     /// ```
     /// use lock_core::{DistributedLockExt, LockRequest, MemoryLock};
