@@ -48,6 +48,8 @@ mod connect;
 mod deserialize;
 mod environment;
 mod fields;
+#[cfg(feature = "macros")]
+mod locked;
 mod read;
 mod registry;
 mod routes;
@@ -59,12 +61,67 @@ pub use connect::{IntoConfig, connect};
 pub use lock_core::*;
 #[cfg(feature = "etcd")]
 pub use lock_etcd as etcd;
+/// Runs the body of an async function under an exclusive lock, by [`with_lock`](DistributedLockExt::with_lock).
+///
+/// ```
+/// use polylock::{DistributedLock, HoldWatch, connect, locked};
+///
+/// struct Order {
+///     id: u64,
+/// }
+///
+/// #[locked(key = "order:{order.id}", wait = "2s")]
+/// async fn pay(
+///     locks: &dyn DistributedLock,
+///     order: &Order,
+///     held: HoldWatch,
+/// ) -> Result<String, Box<dyn std::error::Error + Send + Sync>> {
+///     Ok(format!("paid {} with token {}", order.id, held.token()))
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+/// let locks = connect("memory://").await?;
+/// let paid = pay(&*locks, &Order { id: 42 }).await?;
+/// assert!(paid.starts_with("paid 42"));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// - The function returns a `Result`. Its error is made from [`Error`] if the lock fails or is lost,
+///   and from [`Busy`] if another client holds it until the wait ends.
+/// - If the lock is lost, the future of the body is dropped before another client can get the lock
+///   ([exceptions](DistributedLock#contract)).
+/// - An argument `held: HoldWatch` comes from the lock, and callers leave it out. It has the
+///   [fencing token](HoldWatch::token).
+/// - The body has to be `Send`.
+///
+/// | option | default | meaning |
+/// |---|---|---|
+/// | `key` | required | The key, with arguments in braces: `"{id}"`, `"{order.id}"`, `"{page:04}"`. |
+/// | `locks` | the argument `locks` | The client, such as `self.locks`. |
+/// | `wait` | the client's `request_wait` | Maximum wait, such as `"2s"`; `"0s"` means no wait. |
+/// | `ttl` | the client's `ttl` | Time that the hold survives without a renewal. |
+/// | `at_most` | no limit | Maximum time that the lock is held. |
+/// | `on_busy` | `"error"` | With `"skip"` the function returns `Result<(), E>` or `Result<Option<T>, E>`, and a held lock is `Ok(())` or `Ok(None)`. |
+///
+/// Durations have the units `ms`, `s`, `m` and `h`. Texts of users in a key may need an escape:
+/// `"{a}:{b}"` is the same key for `a = "x:y"` with `b = "z"` as for `a = "x"` with `b = "y:z"`.
+///
+/// # Cancel safety
+///
+/// Dropping the future drops the body and releases the lock in the background.
+#[cfg(feature = "macros")]
+#[doc(inline)]
+pub use lock_macros::locked;
 #[cfg(feature = "mysql")]
 pub use lock_mysql as mysql;
 #[cfg(feature = "redis")]
 pub use lock_redis as redis;
 #[cfg(feature = "zookeeper")]
 pub use lock_zookeeper as zookeeper;
+#[cfg(feature = "macros")]
+pub use locked::{Busy, Skipped};
 pub use registry::Registry;
 
 /// Traits and parts for authors of a backend, and its registration in a [`Registry`].
@@ -86,6 +143,7 @@ mod documents {
     struct Fencing;
     #[doc = include_str!("../docs/operations.md")]
     struct Operations;
+    #[cfg(feature = "macros")]
     #[doc = include_str!("../docs/recipes.md")]
     struct Recipes;
     #[doc = include_str!("../docs/stores/memory.md")]

@@ -111,7 +111,10 @@ impl<'a> MySqlAttempt<'a> {
         retry: &Retry,
     ) -> Result<Answer> {
         let client = self.client;
-        let has_reason = matches!(failure, Failure::Blocked(_) | Failure::ReadOnly(_));
+        let has_reason = matches!(
+            failure,
+            Failure::Blocked(_) | Failure::ReadOnly(_) | Failure::Unexplained
+        );
         let is_silence = matches!(failure, Failure::NoAnswer(_) | Failure::Working(_));
         let error = failure.into_error();
         let grace = retry.grace(client.heard.last());

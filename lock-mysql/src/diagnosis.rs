@@ -56,12 +56,10 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// The failure of the question, after which the reason of a locked row is unknown.
+    /// [`Failure::Unexplained`] if the question fails.
     pub(crate) async fn blocking_state(&self) -> Result<Option<String>, Failure> {
-        let background = self.background()?;
-        let asking = background.keeping.ask(STATES.to_owned(), SILENCE_LIMIT);
-        let answer = self.deadlines.timeout(SILENCE_LIMIT, asking).await;
-        let answer = answer.unwrap_or(Err(Failure::NoAnswer(SILENCE_LIMIT)))?;
+        let answer = self.inquire(STATES.to_owned()).await;
+        let answer = answer.ok_or(Failure::Unexplained)?;
         let states = answer.rows().filter_map(|row| row.value::<String>(0).ok());
         let mut blocked = states.filter(|state| keeps_commits(state));
         Ok(blocked.next())

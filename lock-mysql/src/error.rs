@@ -37,6 +37,8 @@ pub(crate) enum Failure {
     Working(Duration),
     /// The statement waits for a lock other than a row lock. Contains the server's description.
     Blocked(String),
+    /// Another transaction has locked the row, and the server did not say why.
+    Unexplained,
     /// The server denied the login or the statement, and executed nothing.
     Denied(Error),
     /// Any other failure.
@@ -219,6 +221,9 @@ impl Failure {
             }
             Self::NoAnswer(limit) | Self::Working(limit) => no_answer(limit),
             Self::Blocked(state) => blocked(&state),
+            Self::Unexplained => unavailable(
+                "the row is locked, and the server does not say why: check that it is reachable, or try again",
+            ),
             Self::Gone => unexpected("about a connection"),
             Self::Deadlock => {
                 unavailable("the server ended the transaction to resolve a deadlock; try again")

@@ -24,8 +24,8 @@ pub(crate) fn no_answer(limit: Duration) -> Error {
 pub(crate) fn translate(error: RedisError) -> Error {
     let (kind, advice) = classify(&error);
     // The driver names the kind of the error, too.
-    let told = error.to_string().replace(" - InvalidClientConfig", "");
-    Error::new(kind, format!("{told}: {advice}"))
+    let told = format!("{error}: {advice}").replace(" - InvalidClientConfig", "");
+    Error::new(kind, told)
         .with_backend(BACKEND)
         .with_source(error)
 }

@@ -64,7 +64,7 @@ impl Client {
             }
         }
         // Holds of a session that answers wait for the others, so several sessions get less time.
-        let part = if sessions.len() > 1 { 8 } else { 4 };
+        let part = if sessions.len() > 1 { 6 } else { 4 };
         let limit = holds.iter().map(HoldId::ttl).min().unwrap_or_default() / part;
         let renewing = sessions.into_iter().map(|(session, sought)| {
             self.deadlines

@@ -177,6 +177,7 @@ fn is_answer(answer: &Result<StatementResults, Failure>) -> bool {
             Failure::NoAnswer(_)
             | Failure::Working(_)
             | Failure::Blocked(_)
+            | Failure::Unexplained
             | Failure::Refused(_)
             | Failure::TooLarge(_),
         ) => false,

@@ -109,17 +109,14 @@ impl Client {
             };
         }
         let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(200));
-        let mut unexplained = None;
         while matches!(taken, RowTake::New) && Clock::Boot.now() < ends {
             // Another transaction is creating the row. That takes a moment, unless the transaction
             // is blocked.
             let pause = backoff.next_pause();
             self.deadlines.timeout(pause, pending::<()>()).await;
-            unexplained = match self.blocking_state().await {
-                Ok(Some(state)) => return Err(Failure::Blocked(state)),
-                Ok(None) => None,
-                Err(failure) => Some(failure),
-            };
+            if let Some(state) = self.blocking_state().await? {
+                return Err(Failure::Blocked(state));
+            }
             taken = self.ask_for_row(claim, wait, patience).await?;
         }
         let mut backoff = Backoff::new(Duration::from_millis(1), Duration::from_millis(50));
@@ -131,10 +128,10 @@ impl Client {
         }
         Ok(match taken {
             RowTake::Granted { won, .. } => Some(won),
-            RowTake::Held | RowTake::Leased | RowTake::Doubtful | RowTake::Fresh => None,
             // A row that is purged right after its creation counts as held: the caller asks again.
             // So does a row that the open transaction of another program creates.
-            RowTake::New => unexplained.map_or(Ok(None), Err)?,
+            RowTake::New | RowTake::Fresh => None,
+            RowTake::Held | RowTake::Leased | RowTake::Doubtful => None,
             RowTake::Refused(setting) => return Err(Failure::ReadOnly(takes_no_writes(&setting))),
         })
     }

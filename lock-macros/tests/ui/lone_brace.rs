@@ -1,0 +1,10 @@
+use polylock::locked;
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+#[locked(key = "order:{id")]
+async fn job(locks: &dyn polylock::DistributedLock, id: u64) -> Result<(), BoxError> {
+    Ok(())
+}
+
+fn main() {}

@@ -1,0 +1,10 @@
+use polylock::locked;
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+#[locked(wait = "2s")]
+async fn job(locks: &dyn polylock::DistributedLock) -> Result<(), BoxError> {
+    Ok(())
+}
+
+fn main() {}
