@@ -1,4 +1,4 @@
-//! What functions under `#[locked]` return when their lock is held by another client.
+//! The outcomes of a `#[locked]` function whose lock another client holds.
 
 use std::error::Error;
 use std::fmt;

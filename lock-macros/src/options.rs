@@ -21,7 +21,7 @@ pub(crate) struct Options {
     pub(crate) on_busy: OnBusy,
 }
 
-/// What a function does whose lock is held by another client until the wait ends.
+/// The outcome of a function if another client holds its lock until the wait ends.
 #[derive(Clone, Copy, Default)]
 pub(crate) enum OnBusy {
     /// Returns an error.
@@ -42,7 +42,7 @@ const NAMES: &str = "key, locks, ttl, wait, at_most, on_busy";
 impl Parse for Options {
     fn parse(input: ParseStream<'_>) -> Result<Self> {
         let mut key = None;
-        let mut options = (None, None, None, None);
+        let (mut locks, mut ttl, mut wait, mut at_most) = (None, None, None, None);
         let mut on_busy = OnBusy::default();
         let mut seen: Vec<String> = Vec::new();
         for Written { name, value } in Punctuated::<Written, Token![,]>::parse_terminated(input)? {
@@ -52,10 +52,10 @@ impl Parse for Options {
             }
             match &*written {
                 "key" => key = Some(Template::parse(text(&name, &value)?)?),
-                "locks" => options.0 = Some(value),
-                "ttl" => options.1 = Some(duration::parse(text(&name, &value)?)?),
-                "wait" => options.2 = Some(duration::parse(text(&name, &value)?)?),
-                "at_most" => options.3 = Some(duration::parse(text(&name, &value)?)?),
+                "locks" => locks = Some(value),
+                "ttl" => ttl = Some(duration::parse(text(&name, &value)?)?),
+                "wait" => wait = Some(duration::parse(text(&name, &value)?)?),
+                "at_most" => at_most = Some(duration::parse(text(&name, &value)?)?),
                 "on_busy" => on_busy = OnBusy::parse(text(&name, &value)?)?,
                 _ => {
                     let message = format!("unknown option {written}: known are {NAMES}");
@@ -69,7 +69,6 @@ impl Parse for Options {
                 "the key is missing: write key = \"order:{order.id}\", with arguments in braces";
             Error::new(Span::call_site(), message)
         })?;
-        let (locks, ttl, wait, at_most) = options;
         Ok(Self {
             key,
             locks,

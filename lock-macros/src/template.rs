@@ -2,7 +2,7 @@
 
 use proc_macro2::{Group, Span, TokenStream, TokenTree};
 use quote::quote;
-use syn::{Error, Expr, LitStr, Member, Result};
+use syn::{Error, Expr, LitStr, Result};
 
 /// The maximum length of a key in bytes.
 const KEY_MAX: usize = 255;
@@ -102,9 +102,7 @@ impl Value {
 fn root(value: &Expr) -> Option<String> {
     match value {
         Expr::Path(path) => path.path.get_ident().map(ToString::to_string),
-        Expr::Field(field) => match &field.member {
-            Member::Named(_) | Member::Unnamed(_) => root(&field.base),
-        },
+        Expr::Field(field) => root(&field.base),
         _ => None,
     }
 }
