@@ -4,7 +4,7 @@
 # The tests wait for leases and servers far more than they compute, so several programs of tests run side by side, and
 # in each of them more tests than there are cores.
 test_lanes=${POLYLOCK_TEST_LANES:-2}
-export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$(($(nproc) * 5 / 2))}
+export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$(($(nproc) * 3 / 2))}
 
 # Servers that are written in Go collect garbage less often, and do not look for work on several cores at once.
 test_environment='GOMAXPROCS=1 GOGC=400'
@@ -96,6 +96,8 @@ run_tests() {
         sed -n 's|.*"manifest_path":"\([^"]*\)/Cargo.toml".*"profile":{[^}]*"test":true}.*"executable":"\([^"]*\)".*|\1 \2|p' |
         sort --reverse)
     [ -n "$programs" ] || return 1
+    # Servers whose data is on a disk would wait behind all that was just compiled.
+    sync
     lists=$(mktemp -d)
     grep -E "$kits" <<<"$programs" >"$lists/kits" || true
     grep -vE "$kits" <<<"$programs" >"$lists/others" || true

@@ -102,6 +102,7 @@ pub use lock_etcd as etcd;
 /// | `locks` | the argument `locks` | The client, such as `self.locks`. |
 /// | `wait` | the client's `request_wait` | Maximum wait, such as `"2s"`; `"0s"` means no wait. |
 /// | `ttl` | the client's `ttl` | Time that the hold survives without a renewal. |
+/// | `at_least` | `"0s"` | Minimum time that the key stays closed, also after the body has ended. |
 /// | `at_most` | no limit | Maximum time that the lock is held. |
 /// | `on_busy` | `"error"` | With `"skip"` the function returns `Result<(), E>` or `Result<Option<T>, E>`, and a held lock is `Ok(())` or `Ok(None)`. |
 ///

@@ -126,6 +126,8 @@ impl DistributedLock for Routed {
             .map(|one| one.longest_with_delay)
             .min()
             .unwrap_or_default();
+        let min_holds = all.iter().map(|one| one.longest_min_hold);
+        common.longest_min_hold = min_holds.min().unwrap_or_default();
         if let Some((least, most)) = longest_least.zip(shortest_most) {
             common.ttl = least..=most;
         }

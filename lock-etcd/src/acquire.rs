@@ -168,7 +168,7 @@ impl<'a> EtcdAttempt<'a> {
     /// Grants the claim. Its validity counts from the last keep-alive of its lease.
     async fn grant(&mut self, claim_key: Arc<ClaimKey>, created: i64) -> Result<Answer> {
         let grant = u64::try_from(created).map_err(|_| unexpected("a revision below zero"))?;
-        let (sent, ttl) = claim_key.lease.fresh().await?;
+        let (sent, ttl) = claim_key.lease.fresh(self.request.min_hold()).await?;
         claim_key.granted(created);
         self.claim_key = None;
         Ok(Answer::Granted { grant, sent, ttl })

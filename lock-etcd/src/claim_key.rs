@@ -5,7 +5,7 @@ use std::sync::Arc;
 use etcd_client::TxnOp;
 use lock_core::Mode;
 use lock_core::backend::{Claim, HoldId, LossSender, Moment, Mutex};
-use tokio::sync::watch;
+use tokio::sync::{OnceCell, watch};
 
 use crate::key_pool::KeyPool;
 use crate::keys::{Keys, look_at};
@@ -22,6 +22,8 @@ pub(crate) struct ClaimKey {
     pub(crate) lease: Arc<SharedLease>,
     pub(crate) loss: LossSender,
     state: Mutex<ClaimState>,
+    /// The lease of this key alone, once its hold was given back before the end of its minimum.
+    pub(crate) own_lease: OnceCell<i64>,
 }
 
 #[derive(Default)]
@@ -60,6 +62,7 @@ impl ClaimKey {
             loss: claim.loss(),
             lease,
             state: Mutex::default(),
+            own_lease: OnceCell::new(),
         })
     }
 

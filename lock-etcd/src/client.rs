@@ -35,6 +35,8 @@ pub(crate) struct Client {
     background: PerRuntime<Background>,
     claims: Mutex<HashMap<ClaimId, Arc<ClaimKey>>>,
     key_pool: KeyPool,
+    /// The shortest ttl that the servers grant.
+    pub(crate) shortest: Duration,
 }
 
 /// The part of a client that lives on the runtime where its holds are kept.
@@ -58,11 +60,11 @@ pub(crate) enum Take {
 }
 
 impl Client {
-    /// Connects, and returns the client with the shortest ttl that the servers grant.
+    /// Connects to the first member that answers.
     pub(crate) async fn connect(
         config: &EtcdConfig,
         keeper_runtime: &KeeperRuntime,
-    ) -> Result<(Self, Duration)> {
+    ) -> Result<Self> {
         let keys = Keys::new(&config.namespace);
         let connector = Arc::new(Connector::new(config, &keys)?);
         let deadlines = Deadlines::new(keeper_runtime.clone());
@@ -70,7 +72,7 @@ impl Client {
             SharedConnection::new(Arc::clone(&connector), deadlines.clone(), runtime.clone())
         };
         let open_in_background = open.clone();
-        let client = Self {
+        let mut client = Self {
             keys,
             command: PerRuntime::new(KeeperRuntime::caller(), open),
             background: PerRuntime::new(keeper_runtime.clone(), move |runtime| {
@@ -85,10 +87,11 @@ impl Client {
             }),
             claims: Mutex::default(),
             key_pool: KeyPool::default(),
+            shortest: Duration::ZERO,
         };
         client.command()?.connection().await?;
-        let shortest = client.background()?.leases.granting.shortest().await?;
-        Ok((client, shortest))
+        client.shortest = client.background()?.leases.granting.shortest().await?;
+        Ok(client)
     }
 
     /// Returns the member that the client is connected to, and its version if the member answers

@@ -12,6 +12,7 @@ use lock_core::{LossReason, Result};
 use crate::claim_key::ClaimKey;
 use crate::client::Client;
 use crate::error::Failure;
+use crate::lease::migrate::move_to_own_lease;
 use crate::lease::shared_lease::SharedLease;
 use crate::watch::messages::{WatchEvent, WatchedKeys};
 
@@ -89,6 +90,30 @@ impl LeaseStore for Client {
             }
         }
     }
+
+    /// Moves the key of a hold to a lease that ends by itself. Its former lease is kept alive.
+    async fn shorten(&self, hold: &HoldId, left: Duration) -> Result<Released> {
+        let Some(claim_key) = self.known(hold) else {
+            return Ok(Released::AlreadyLost);
+        };
+        let background = self.background()?;
+        let (connection, granting) = (&background.connection, &background.leases.granting);
+        let claim = (hold.claim(), &*claim_key);
+        let ttl = whole_seconds(left).max(self.shortest);
+        if move_to_own_lease(connection, granting, claim, ttl).await? {
+            return Ok(Released::Released);
+        }
+        let found = self.existing_claims(&[&claim_key], LOOK_LIMIT).await?;
+        Ok(match found.first() {
+            Some(Some(_)) => Released::Released,
+            Some(None) | None => Released::AlreadyLost,
+        })
+    }
+}
+
+/// Returns the ttl of a lease that lasts for `time` from its grant on.
+fn whole_seconds(time: Duration) -> Duration {
+    Duration::from_secs(time.as_secs() + 1)
 }
 
 impl Client {

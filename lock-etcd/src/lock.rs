@@ -81,7 +81,7 @@ impl EtcdLock {
     /// ```
     pub async fn connect(config: EtcdConfig) -> Result<Self> {
         let keeper_runtime = KeeperRuntime::at(config.keeper)?;
-        let (client, shortest) = Client::connect(&config, &keeper_runtime)
+        let client = Client::connect(&config, &keeper_runtime)
             .await
             .map_err(|error| error.with_operation("connect"))?;
         let client = Arc::new(client);
@@ -91,8 +91,9 @@ impl EtcdLock {
             .with_fairness()
             .with_push()
             .with_tokens(TokenOrder::Always)
-            .with_ttl(shortest..=*TTL_RANGE.end())
-            .with_lock_delay(*TTL_RANGE.end());
+            .with_ttl(client.shortest..=*TTL_RANGE.end())
+            .with_lock_delay(*TTL_RANGE.end())
+            .with_min_hold(*TTL_RANGE.end());
         let (server, version) = client.server().await?;
         capabilities.log_connected(&server, version.as_deref());
         let keeper = Keeper::new(capabilities, Arc::<Client>::clone(&client), keeper_runtime);

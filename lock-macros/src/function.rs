@@ -44,6 +44,9 @@ pub(crate) fn under_lock(options: Options, function: ItemFn) -> Result<TokenStre
         options.ttl.map(|ttl| setting("with_ttl", ttl)),
         options.wait.map(|wait| setting("waiting_at_most", wait)),
         options
+            .at_least
+            .map(|minimum| setting("holding_at_least", minimum)),
+        options
             .at_most
             .map(|limit| setting("holding_at_most", limit)),
     ];

@@ -17,6 +17,7 @@ pub(crate) struct Options {
     pub(crate) locks: Option<Expr>,
     pub(crate) ttl: Option<Duration>,
     pub(crate) wait: Option<Duration>,
+    pub(crate) at_least: Option<Duration>,
     pub(crate) at_most: Option<Duration>,
     pub(crate) on_busy: OnBusy,
 }
@@ -37,12 +38,13 @@ struct Written {
     value: Expr,
 }
 
-const NAMES: &str = "key, locks, ttl, wait, at_most, on_busy";
+const NAMES: &str = "key, locks, ttl, wait, at_least, at_most, on_busy";
 
 impl Parse for Options {
     fn parse(input: ParseStream<'_>) -> Result<Self> {
         let mut key = None;
-        let (mut locks, mut ttl, mut wait, mut at_most) = (None, None, None, None);
+        let (mut locks, mut ttl, mut wait) = (None, None, None);
+        let (mut at_least, mut at_most) = (None, None);
         let mut on_busy = OnBusy::default();
         let mut seen: Vec<String> = Vec::new();
         for Written { name, value } in Punctuated::<Written, Token![,]>::parse_terminated(input)? {
@@ -55,6 +57,7 @@ impl Parse for Options {
                 "locks" => locks = Some(value),
                 "ttl" => ttl = Some(duration::parse(text(&name, &value)?)?),
                 "wait" => wait = Some(duration::parse(text(&name, &value)?)?),
+                "at_least" => at_least = Some(duration::parse(text(&name, &value)?)?),
                 "at_most" => at_most = Some(duration::parse(text(&name, &value)?)?),
                 "on_busy" => on_busy = OnBusy::parse(text(&name, &value)?)?,
                 _ => {
@@ -74,6 +77,7 @@ impl Parse for Options {
             locks,
             ttl,
             wait,
+            at_least,
             at_most,
             on_busy,
         })

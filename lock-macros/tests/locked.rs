@@ -3,6 +3,7 @@
 use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use polylock::{
     Busy, DistributedLock, DistributedLockExt, ErrorKind, FencingToken, HoldWatch, MemoryLock,
@@ -136,6 +137,21 @@ async fn a_loss_drops_the_body() {
     assert_eq!(error.expect("of the lock").kind(), ErrorKind::Lost);
     assert!(dropped.load(Ordering::Relaxed));
     assert!(!is_held(&locks, "long").await);
+}
+
+#[locked(key = "tick/{tick}", at_least = "60s", wait = "0s", on_busy = "skip")]
+async fn tick(locks: &dyn DistributedLock, tick: u32) -> Result<Option<()>, BoxError> {
+    Ok(Some(()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_short_body_runs_once_within_its_minimum() {
+    let locks = MemoryLock::new();
+    assert!(tick(&locks, 1).await.expect("it answers").is_some());
+    assert!(tick(&locks, 1).await.expect("it answers").is_none());
+    assert!(tick(&locks, 2).await.expect("it answers").is_some());
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(tick(&locks, 1).await.expect("it answers").is_some());
 }
 
 #[locked(key = "pair/{left}/{right}")]

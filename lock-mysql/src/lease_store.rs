@@ -1,5 +1,7 @@
 //! Renewals and releases of holds.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use lock_core::Result;
 use lock_core::backend::{HoldId, LeaseStore, Released, Renewal};
@@ -19,9 +21,15 @@ impl LeaseStore for Client {
 
     async fn release(&self, hold: &HoldId) -> Result<Released> {
         let released = match self.hold {
-            MySqlHold::Lease => self.release_lease(hold).await,
+            MySqlHold::Lease => self.release_lease(hold, None).await,
             MySqlHold::Row => self.release_row(hold).await,
         };
         released.map_err(|error| self.at_server(error))
+    }
+
+    /// Shortens a lease. A row lock has no minimum hold.
+    async fn shorten(&self, hold: &HoldId, left: Duration) -> Result<Released> {
+        let shortened = self.release_lease(hold, Some(left)).await;
+        shortened.map_err(|error| self.at_server(error))
     }
 }

@@ -88,6 +88,8 @@ impl MySqlLock {
     }
 }
 
+const ROW_IS_FREED: &str = "with hold = \"row\" the server frees a row as soon as its holder's connection dies: use hold = \"lease\"";
+
 fn capabilities(hold: MySqlHold) -> Capabilities {
     let capabilities = Capabilities::new(BACKEND)
         .with_shared()
@@ -95,13 +97,13 @@ fn capabilities(hold: MySqlHold) -> Capabilities {
     match hold {
         MySqlHold::Lease => capabilities
             .with_permits()
-            .with_lock_delay(*TTL_RANGE.end()),
+            .with_lock_delay(*TTL_RANGE.end())
+            .with_min_hold(*TTL_RANGE.end()),
         // `wait_timeout`, which ends the session of a silent holder, is a whole number of seconds.
         MySqlHold::Row => capabilities
             .with_ttl(Duration::from_secs(1)..=*TTL_RANGE.end())
-            .without_lock_delay(
-                "with hold = \"row\" the server frees a row as soon as its holder's connection dies: use hold = \"lease\"",
-            ),
+            .without_lock_delay(ROW_IS_FREED)
+            .without_min_hold(ROW_IS_FREED),
     }
 }
 

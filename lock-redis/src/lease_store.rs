@@ -66,6 +66,10 @@ impl LeaseStore for Client {
         let elsewhere = || self.release_elsewhere(&call);
         routes.release(here, Error::is_retryable, elsewhere).await
     }
+
+    async fn shorten(&self, hold: &HoldId, left: Duration) -> Result<Released> {
+        self.release_elsewhere(&self.keys.renew(hold, left)).await
+    }
 }
 
 impl Client {
@@ -76,7 +80,8 @@ impl Client {
         ends: Moment,
     ) -> Result<Vec<Renewal>> {
         let connection = background.connection().await?;
-        let calls: Vec<Call> = holds.iter().map(|hold| self.keys.renew(hold)).collect();
+        let renew = |hold: &HoldId| self.keys.renew(hold, hold.store_ttl());
+        let calls: Vec<Call> = holds.iter().map(renew).collect();
         let mut renewals = Vec::with_capacity(holds.len());
         while let left @ [_, ..] = &calls[renewals.len()..] {
             let go = &left[..script::pipeline_length(left)];

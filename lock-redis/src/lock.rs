@@ -78,6 +78,7 @@ impl RedisLock {
             .with_shared()
             .with_permits()
             .with_lock_delay(*TTL_RANGE.end())
+            .with_min_hold(*TTL_RANGE.end())
             .with_tokens(TokenOrder::ServerClock);
         capabilities.push = found.pushes;
         capabilities.log_connected(&found.server, found.version.as_deref());

@@ -70,6 +70,8 @@ pub enum Group {
     Lease,
     /// A lost key stays closed for its lock delay.
     Delay,
+    /// A key stays closed for its minimum hold.
+    Minimum,
     /// Dropped acquisitions, guards, clients and runtimes leave nothing on the store.
     Cancellation,
     /// Shared holds and permits share a key as far as their modes allow.
@@ -93,6 +95,7 @@ impl fmt::Display for Group {
             Self::Waiting => "waiting",
             Self::Lease => "lease",
             Self::Delay => "delay",
+            Self::Minimum => "minimum",
             Self::Cancellation => "cancellation",
             Self::Modes => "modes",
             Self::Turns => "turns",
@@ -124,6 +127,9 @@ pub enum Need {
     /// A [`lock delay`](lock_core::Capabilities::longest_with_delay). Without the capability, the
     /// case asserts that a lock delay is refused as unsupported.
     LockDelay,
+    /// A [minimum hold](lock_core::Capabilities::longest_min_hold). Without the capability, the
+    /// case asserts that a minimum hold is refused as unsupported.
+    MinHold,
     /// [`DistributedLock::shutdown`](lock_core::DistributedLock::shutdown). A backend without a
     /// shutdown has to refuse it as unsupported.
     Shutdown,
@@ -152,6 +158,7 @@ impl fmt::Display for Need {
             Self::Shared => "the backend declares no shared locks, and refuses them",
             Self::Permits => "the backend declares no permits, and refuses them",
             Self::LockDelay => "the backend declares no lock delay, and refuses one",
+            Self::MinHold => "the backend declares no minimum hold, and refuses one",
             Self::Shutdown => "the backend cannot be shut down, and refuses that",
             Self::Fair => "the backend does not declare that it is fair",
             Self::Push => "the backend does not declare that it pushes",

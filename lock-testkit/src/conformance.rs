@@ -68,6 +68,18 @@ macro_rules! __for_every_case {
                 a_lock_delay_out_of_range_is_refused: [],
                 the_longest_lock_delay_can_be_had: [LockDelay],
             }
+            Minimum minimum {
+                what_is_given_back_stays_closed_for_its_minimum: [MinHold],
+                what_is_lost_stays_closed_for_its_minimum: [MinHold],
+                waiters_of_its_own_client_wait_for_a_minimum: [MinHold],
+                a_hold_beyond_its_minimum_is_given_back_at_once: [MinHold],
+                a_renewed_hold_stays_closed_for_its_minimum: [MinHold],
+                a_lock_delay_and_a_minimum_count_both: [LockDelay, MinHold],
+                what_was_never_held_has_no_minimum: [MinHold],
+                a_minimum_out_of_range_is_refused: [],
+                the_longest_minimum_can_be_had: [MinHold, Remove],
+                a_shutdown_keeps_a_minimum: [MinHold, Shutdown],
+            }
             Cancellation cancellation {
                 acquire_dropped_at_every_poll: [],
                 shared_acquire_dropped_at_every_poll: [Shared],
@@ -134,6 +146,8 @@ macro_rules! __for_every_case {
             Processes processes {
                 a_killed_holder_blocks_for_its_ttl_and_no_longer: [Processes],
                 a_killed_holder_keeps_its_key_closed_for_its_lock_delay: [LockDelay, Processes],
+                a_killed_holder_keeps_its_key_closed_for_its_minimum: [MinHold, Processes],
+                a_program_that_ends_keeps_its_key_closed_for_its_minimum: [MinHold, Processes],
                 a_killed_waiter_delays_nobody_behind_it: [Processes],
                 a_living_reader_does_not_keep_a_killed_one_alive: [Shared, Processes],
                 a_killed_permit_comes_back_beside_a_living_one: [Permits, Processes],

@@ -17,9 +17,9 @@ const RUNS: u32 = 3;
 /// Runs a test against a real server, on a new runtime with a worker for each core.
 ///
 /// Virtual machines stall while their host is busy, and threads wait on busy machines. If a test
-/// fails and no thread of this process ran for 100 ms or more, it may only have been late. The test
-/// then runs again, up to three times in all. Each repetition is printed past the capture of the
-/// test harness.
+/// fails and no thread of this process ran for 100 ms or more, it may only have been late. So may a
+/// server, if no write reached the disk of its data for 300 ms or more. The test then runs again,
+/// up to three times in all. Each repetition is printed past the capture of the test harness.
 ///
 /// A failure of [`assert_excluded!`](crate::assert_excluded) is never repeated.
 ///
@@ -85,7 +85,7 @@ pub(crate) fn run_again_after_stalls<T, E>(
 fn announce(name: &str, stall: Duration, reason: &str) {
     let _unprinted = writeln!(
         std::io::stderr(),
-        "{name} is run again, since the machine let nothing here run for {stall:?} when it failed: {reason}"
+        "{name} is run again, since the machine or its disk stood still for {stall:?} when it failed: {reason}"
     );
 }
 

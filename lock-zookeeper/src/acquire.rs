@@ -12,7 +12,7 @@ use zookeeper_client::Error as ZooKeeperError;
 
 use crate::claim::node::ClaimNode;
 use crate::claim::position::QueuePosition;
-use crate::client::Client;
+use crate::client::{Client, check_lasts};
 use crate::error::{
     DriverResult, claim_ended, is_end_of_session, is_loss_of_connection, no_claim, translate,
 };
@@ -123,7 +123,10 @@ impl<'a> ZooKeeperAttempt<'a> {
                 .check(&look.session, &look.queue, in_the_way)
                 .await?;
             let Some(before) = before else {
-                return Ok(self.node.grant(claim, &look));
+                return Ok(match check_lasts(&look.session, claim.id()) {
+                    Ok(()) => self.node.grant(claim, &look),
+                    Err(error) => Answer::Ended(error),
+                });
             };
             self.told_held = Some(look.confirmed);
             let is_permit_before = matches!(modes[before], Mode::Permit { .. });

@@ -9,7 +9,7 @@ use lock_core::backend::{
     ClaimId, Clock, Deadlines, HoldId, HumanDuration, KeeperRuntime, Moment, PerRuntime, Released,
     ReplyStats,
 };
-use lock_core::{Capabilities, Error, LockKey, Result};
+use lock_core::{Capabilities, Error, ErrorKind, LockKey, Result};
 use zookeeper_client::Error as ZooKeeperError;
 
 use crate::ZooKeeperConfig;
@@ -17,9 +17,10 @@ use crate::claim::registry::{ClaimRecord, ClaimRegistry};
 use crate::claim::removal::remove;
 use crate::connection::connect::Connector;
 use crate::connection::request_size::RequestSizes;
-use crate::error::{BACKEND, config_error, translate};
+use crate::error::{BACKEND, config_error, error_of, translate};
 use crate::lock_nodes::LockNodeSweeper;
 use crate::paths::Paths;
+use crate::session::connection::{lasting, longest_minimum};
 use crate::session::pool::{OPENING_LIMIT, SessionOptions, SessionPool};
 use crate::session::reattach::Reattaching;
 use crate::session::remembered::Remembered;
@@ -117,12 +118,16 @@ impl Client {
 
     /// Returns the session for `hold`, on the caller's runtime or the keeper's.
     ///
-    /// The session times out after at most the ttl and the lock delay of `hold`.
+    /// The session times out after at most the ttl and the lock delay of `hold`, or after its
+    /// minimum hold if that is longer.
     pub(crate) async fn session(&self, hold: &HoldId) -> Result<Arc<Session>> {
-        let (ttl, lock_delay) = (hold.ttl(), hold.lock_delay());
-        let asked = class(ttl, lock_delay, &self.bounds);
-        let session = self.pools.current()?.session(asked, lock_delay).await?;
-        let granted = session.ttl(lock_delay).saturating_sub(lock_delay);
+        let (ttl, lock_delay, reserve) = (hold.ttl(), hold.lock_delay(), hold.reserve());
+        let least = lasting(hold.min_hold());
+        let asked = class(ttl, lock_delay, least, &self.bounds);
+        let pool = self.pools.current()?;
+        let session = pool.session(asked, reserve.max(least)).await?;
+        check_lasts(&session, hold)?;
+        let granted = session.ttl(reserve).saturating_sub(reserve);
         let timeout = session.link.timeout();
         if timeout < ttl + lock_delay && self.shortened.add(ttl) {
             tracing::info!(
@@ -185,7 +190,7 @@ impl Client {
             .update(hold.claim(), |record| record.stuck_since = Some(since));
         // A release is repeated for as long as a hold in this session counts, which is less than
         // the timeout.
-        let granted = record.session.ttl(hold.lock_delay());
+        let granted = record.session.ttl(hold.reserve());
         let ttl = hold.store_ttl().min(granted);
         if Clock::Boot.now().since(since) >= ttl * 9 / 10 {
             record.session.retire();
@@ -198,6 +203,20 @@ impl fmt::Debug for Client {
         // Without the connector, which has the password.
         f.debug_tuple("Client").field(&self.address).finish()
     }
+}
+
+/// Rejects a session that may end before the minimum hold of `hold` is over. The servers of an
+/// ensemble may grant different timeouts.
+pub(crate) fn check_lasts(session: &Session, hold: &HoldId) -> Result<()> {
+    let longest = longest_minimum(session.link.timeout());
+    if hold.min_hold() <= longest {
+        return Ok(());
+    }
+    let (minimum, longest) = (HumanDuration(hold.min_hold()), HumanDuration(longest));
+    let message = format!(
+        "minimum hold {minimum} is longer than this server grants: it may be {longest} at most, or raise maxSessionTimeout on all servers"
+    );
+    Err(error_of(ErrorKind::Unsupported, message))
 }
 
 fn check_chroot(chroot: &str) -> Result<()> {

@@ -14,6 +14,7 @@ use crate::ZooKeeperConfig;
 use crate::acquire::{REPLY_LIMIT, ZooKeeperAttempt};
 use crate::client::Client;
 use crate::error::BACKEND;
+use crate::session::connection::longest_minimum;
 
 /// Locks on one ZooKeeper ensemble, version 3.6 or later.
 ///
@@ -90,7 +91,8 @@ impl ZooKeeperLock {
             .with_push()
             .with_tokens(TokenOrder::Always)
             .with_ttl(*client.bounds.start()..=*TTL_RANGE.end())
-            .with_lock_delay(*client.bounds.end());
+            .with_lock_delay(*client.bounds.end())
+            .with_min_hold(longest_minimum(*client.bounds.end()));
         client.log_connected(&capabilities);
         let keeper = Keeper::new(capabilities, Arc::<Client>::clone(&client), keeper_runtime);
         Ok(Self { client, keeper })

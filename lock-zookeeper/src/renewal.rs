@@ -99,7 +99,7 @@ impl Client {
             self.replies.note(sent);
         }
         let renewals = begun.into_iter().chain(read).map(|(sought, found)| {
-            let ttl = session.ttl(sought.hold.lock_delay());
+            let ttl = session.ttl(sought.hold.reserve());
             let renewal = match found {
                 Ok(true) if confirmed.is_ok() => Renewal::Held { sent, ttl },
                 Ok(false) => Renewal::Lost(LossReason::Removed),

@@ -66,10 +66,20 @@ pub struct Capabilities {
     /// than that, even if the holder crashes. A backend whose holds share a lease must not remove a
     /// lost hold before [`LossSender::is_over`](crate::backend::LossSender::is_over) returns true.
     pub longest_with_delay: Duration,
+    /// Maximum [minimum hold](LockRequest::min_hold). Default: zero, which means that minimum holds
+    /// are not supported.
+    ///
+    /// A backend supports them under the conditions of lock delays.
+    pub longest_min_hold: Duration,
+    /// Advice for the error of a request with a minimum hold, where they are not supported.
+    /// Default: to leave it out.
+    pub no_min_hold: &'static str,
     /// Advice for the error of a request with a lock delay, where delays are not supported.
     /// Default: to leave it out.
     pub no_lock_delay: &'static str,
 }
+
+const LEAVE_IT_OUT: &str = "leave it out, or choose another backend";
 
 impl Capabilities {
     /// Creates the capabilities of a backend that supports exclusive locks only.
@@ -83,7 +93,9 @@ impl Capabilities {
             tokens: TokenOrder::Process,
             ttl: TTL_RANGE,
             longest_with_delay: Duration::ZERO,
-            no_lock_delay: "leave it out, or choose another backend",
+            longest_min_hold: Duration::ZERO,
+            no_min_hold: LEAVE_IT_OUT,
+            no_lock_delay: LEAVE_IT_OUT,
         }
     }
 
@@ -144,6 +156,21 @@ impl Capabilities {
         self
     }
 
+    /// Declares minimum holds of at most `longest`.
+    #[must_use]
+    pub fn with_min_hold(mut self, longest: Duration) -> Self {
+        self.longest_min_hold = longest;
+        self
+    }
+
+    /// Declares that minimum holds are not supported, with the advice for the error.
+    #[must_use]
+    pub fn without_min_hold(mut self, because: &'static str) -> Self {
+        self.longest_min_hold = Duration::ZERO;
+        self.no_min_hold = because;
+        self
+    }
+
     /// Logs at INFO that the client connected to `server`, its version, and the missing features.
     ///
     /// Backends call this method once per connect.
@@ -153,6 +180,7 @@ impl Capabilities {
             (self.permits, "permits"),
             (self.push, "push"),
             (!self.longest_with_delay.is_zero(), "lock delays"),
+            (!self.longest_min_hold.is_zero(), "minimum holds"),
         ];
         let without: Vec<&str> = lacks
             .iter()
@@ -208,7 +236,26 @@ impl Capabilities {
             )));
         }
         self.check_lock_delay(ttl, request.lock_delay())
+            .and_then(|()| self.check_min_hold(request.min_hold()))
             .map_err(|error| error.with_key(&request.key))
+    }
+
+    /// Rejects a minimum hold that this backend does not support.
+    fn check_min_hold(&self, minimum: Duration) -> Result<()> {
+        let longest = self.longest_min_hold;
+        if minimum <= longest {
+            return Ok(());
+        }
+        let (minimum, backend, advice) = (HumanDuration(minimum), self.backend, self.no_min_hold);
+        let message = if longest.is_zero() {
+            format!("minimum hold {minimum} is not supported by {backend}: {advice}")
+        } else {
+            let longest = HumanDuration(longest);
+            format!(
+                "minimum hold {minimum} is out of range for {backend}: it may be {longest} at most"
+            )
+        };
+        Err(Error::new(ErrorKind::Unsupported, message).with_backend(backend))
     }
 
     /// Rejects a lock delay that this backend does not support together with `ttl`.

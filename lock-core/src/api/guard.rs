@@ -197,7 +197,8 @@ impl LockGuard {
     ///
     /// Returns [`Released::AlreadyLost`], not an error, if the lock was lost before. The key then
     /// stays closed for its [lock delay](crate::LockRequest::lock_delay); this call does not wait
-    /// for the delay.
+    /// for the delay. Nor does it wait for the rest of a [minimum
+    /// hold](crate::LockRequest::min_hold), during which the key stays closed.
     ///
     /// # Errors
     ///
@@ -241,11 +242,11 @@ impl LockGuard {
         let of_key = client.releases.begin(&guard.hold.id);
         guard.under_way = Some(Box::new((client.gate.enter(), of_key)));
         let was_held = guard.end();
-        if guard.hold.closed_until().is_some() {
+        if guard.hold.is_lost_and_kept() {
             guard.released = true;
             return Ok(Released::AlreadyLost);
         }
-        let outcome = client.release(&guard.hold.id).await?;
+        let outcome = client.release(&guard.hold).await?;
         guard.released = true;
         Ok(if was_held {
             outcome
@@ -313,7 +314,7 @@ impl Drop for LockGuard {
             let releasing = self.keeper.client.releasing(&self.hold);
             self.end();
             let is_closed = self.hold.expire_if_due() == Err(LossReason::Closed);
-            if is_closed || self.hold.closed_until().is_some() {
+            if is_closed || self.hold.is_lost_and_kept() {
                 // The shutdown, or the task that handles the loss, releases the hold.
                 releasing.confirmed();
             } else {

@@ -58,8 +58,8 @@ pub trait DistributedLock: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// - [`Unsupported`](crate::ErrorKind::Unsupported) for a mode, ttl or lock delay that the
-    ///   backend does not support.
+    /// - [`Unsupported`](crate::ErrorKind::Unsupported) for a mode, ttl, lock delay or minimum hold
+    ///   that the backend does not support.
     /// - [`Unavailable`](crate::ErrorKind::Unavailable) if the store does not answer.
     /// - [`Denied`](crate::ErrorKind::Denied) if the store rejects the client.
     ///
@@ -89,9 +89,10 @@ pub trait DistributedLock: fmt::Debug + Send + Sync + 'static {
     /// Guards end with [`LossReason::Closed`](crate::LossReason::Closed) before their keys are
     /// released, so a task that checks its guard never works without the lock. To let work finish
     /// first, wait for it before this call. Keys lost earlier stay closed for their [lock
-    /// delay](LockRequest::lock_delay). Waiting and new acquisitions fail with
+    /// delay](LockRequest::lock_delay), and all keys for their [minimum
+    /// hold](LockRequest::min_hold). Waiting and new acquisitions fail with
     /// [`Closed`](crate::ErrorKind::Closed). Clones of the client are shut down, too; its
-    /// connections close with the last clone.
+    /// connections close with the last clone, or when its last minimum hold is over.
     ///
     /// # Errors
     ///

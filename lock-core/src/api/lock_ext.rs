@@ -1,9 +1,9 @@
 //! The methods that applications call, derived from [`DistributedLock::acquire`].
 
 use std::future::Future;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use crate::api::with_lock;
+use crate::api::{once, with_lock};
 use crate::{DistributedLock, Error, ErrorKind, HoldWatch, LockGuard, LockRequest, Result, Wait};
 
 /// The methods that applications call, implemented for every [`DistributedLock`].
@@ -177,6 +177,63 @@ pub trait DistributedLockExt: DistributedLock {
         F::Output: Send,
     {
         with_lock::with_lock(self, request, work)
+    }
+
+    /// Runs the job `name` of the planned time `fire_time`, unless another instance runs or ran it;
+    /// then returns `None`.
+    ///
+    /// Of all instances whose clocks differ by less than `within`, at most one runs the job, once,
+    /// unless its lock is removed on the store. That holds for a job of a millisecond, too, and if its
+    /// instance is killed afterwards. If the instance crashes during the job, no other runs it. See
+    /// [`LockRequest::once`].
+    ///
+    /// ```
+    /// use std::time::{Duration, SystemTime};
+    /// use lock_core::{DistributedLockExt, MemoryLock};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> lock_core::Result<()> {
+    /// let locks = MemoryLock::new();
+    /// let planned = SystemTime::now(); // the time in the schedule
+    /// let minute = Duration::from_secs(60);
+    /// let first = locks.once("report", planned, minute, async |_| "done").await?;
+    /// assert_eq!(first, Some("done"));
+    /// let second = locks.once("report", planned, minute, async |_| "done").await?;
+    /// assert_eq!(second, None);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`LockRequest::once`] and [`with_lock`](Self::with_lock), among them
+    /// [`Unsupported`](ErrorKind::Unsupported) if the store has no minimum hold, or none of up to
+    /// three times `within`.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the job. Once the job has begun, no instance runs it again.
+    fn once<W, F>(
+        &self,
+        name: &str,
+        fire_time: SystemTime,
+        within: Duration,
+        work: W,
+    ) -> impl Future<Output = Result<Option<F::Output>>> + Send
+    where
+        W: FnOnce(HoldWatch) -> F + Send,
+        F: Future + Send,
+        F::Output: Send,
+    {
+        async move {
+            let request = LockRequest::once(name, fire_time, within)?;
+            let Some(guard) = self.acquire(request).await? else {
+                return Ok(None);
+            };
+            // The process may have stood still since the request was made.
+            once::time_left(fire_time, within).map_err(|error| error.with_key(guard.key()))?;
+            with_lock::with_guard(guard, work).await.map(Some)
+        }
     }
 }
 

@@ -8,6 +8,7 @@ pub(crate) mod key;
 pub(crate) mod lock;
 pub(crate) mod lock_ext;
 pub(crate) mod mysql_hold;
+pub(crate) mod once;
 pub(crate) mod redacted_url;
 pub(crate) mod request;
 pub(crate) mod tls;

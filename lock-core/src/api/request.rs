@@ -167,6 +167,20 @@ pub struct LockRequest {
     /// claim was [removed](crate::LossReason::Removed) on the store. A crashed holder blocks the
     /// key for ttl plus delay; on etcd and ZooKeeper so does a crashed waiter.
     pub lock_delay: Option<Duration>,
+    /// Minimum time from the grant that the store keeps the key closed. Default: zero. Range: 0 to
+    /// 24 hours, or less where the backend [narrows it](crate::Capabilities::longest_min_hold).
+    ///
+    /// Nobody gets the key before that, this process included, even if its guard is released,
+    /// dropped or lost, or its process crashes. A release ends the guard at once and leaves the key
+    /// closed for the rest of the time. A job that takes a millisecond therefore runs once, not
+    /// once on each instance: see [`once`](crate::DistributedLockExt::once).
+    ///
+    /// A crashed holder blocks the key for its ttl, or for the minimum hold if that is longer: for
+    /// what is left of it, or on stores with shared leases (etcd, ZooKeeper) for the whole of it. A
+    /// request that is given up before its grant leaves the key open, as does a claim that was
+    /// [removed](crate::LossReason::Removed) on the store. Holds with a minimum are neither handed
+    /// on nor shared inside a process.
+    pub min_hold: Option<Duration>,
     /// The waiter's arrival, if it arrived before this request was made.
     pub(crate) arrived: Option<Moment>,
     /// The waiters queued behind this request in this process.
@@ -183,6 +197,7 @@ impl LockRequest {
             wait: None,
             max_hold: None,
             lock_delay: None,
+            min_hold: None,
             arrived: None,
             followers: None,
         }
@@ -230,6 +245,13 @@ impl LockRequest {
         self
     }
 
+    /// Sets the minimum time from the grant that the key stays closed, also after a release.
+    #[must_use]
+    pub fn holding_at_least(mut self, minimum: Duration) -> Self {
+        self.min_hold = Some(minimum);
+        self
+    }
+
     /// Sets the time that the key stays closed after a loss.
     #[must_use]
     pub fn with_lock_delay(mut self, delay: Duration) -> Self {
@@ -264,6 +286,11 @@ impl LockRequest {
     /// Returns the lock delay of this request, else zero.
     pub fn lock_delay(&self) -> Duration {
         self.lock_delay.unwrap_or_default()
+    }
+
+    /// Returns the minimum hold of this request, else zero.
+    pub fn min_hold(&self) -> Duration {
+        self.min_hold.unwrap_or_default()
     }
 
     /// Returns the wait of this request, else [`Wait::Forever`].

@@ -20,9 +20,18 @@ where
     W: FnOnce(HoldWatch) -> F,
     F: Future,
 {
-    let Some(guard) = locks.acquire(request).await? else {
-        return Ok(None);
-    };
+    match locks.acquire(request).await? {
+        Some(guard) => with_guard(guard, work).await.map(Some),
+        None => Ok(None),
+    }
+}
+
+/// Runs `work` while `guard` is held, and releases it afterwards.
+pub(crate) async fn with_guard<W, F>(guard: LockGuard, work: W) -> Result<F::Output>
+where
+    W: FnOnce(HoldWatch) -> F,
+    F: Future,
+{
     let key = guard.key().clone();
     let lost = |what: &str, reason: LossReason| {
         Err(Error::new(ErrorKind::Lost, format!("{what}: {reason}")).with_key(&key))
@@ -48,10 +57,10 @@ where
             "the work is done, but perhaps not under the lock",
             LossReason::Removed,
         ),
-        Ok(_) => Ok(Some(output)),
+        Ok(_) => Ok(output),
         Err(error) => {
             tracing::warn!(%key, %error, "work done, release not confirmed");
-            Ok(Some(output))
+            Ok(output)
         }
     }
 }

@@ -138,7 +138,8 @@ pub enum Answer {
         grant: u64,
         /// When the request was sent. Validity counts from this moment.
         sent: Moment,
-        /// The time from `sent` for which the store keeps the key, lock delay included.
+        /// The time from `sent` for which the store keeps the key,
+        /// [reserve](crate::backend::HoldId::reserve) included.
         ttl: Duration,
     },
     /// Another claim holds the key.

@@ -49,8 +49,8 @@ impl Keeper {
     ///
     /// # Errors
     ///
-    /// - [`Unsupported`](crate::ErrorKind::Unsupported) for a mode, ttl or lock delay that the
-    ///   backend does not support.
+    /// - [`Unsupported`](crate::ErrorKind::Unsupported) for a mode, ttl, lock delay or minimum hold
+    ///   that the backend does not support.
     /// - [`Config`](crate::ErrorKind::Config) outside a Tokio runtime.
     /// - [`Closed`](crate::ErrorKind::Closed) after [`shutdown`](Self::shutdown).
     pub fn claim(&self, request: &LockRequest) -> Result<Claim> {
@@ -97,7 +97,7 @@ impl Claim {
         self.armed
     }
 
-    /// Makes the guard of a grant of `ttl` from `sent` on, lock delay included.
+    /// Makes the guard of a grant of `ttl` from `sent` on, [reserve](HoldId::reserve) included.
     ///
     /// `None` if a third of the guard's ttl has passed already: the hold would need a renewal
     /// before its first use, or has expired. The hold is then released in the background; try again
@@ -106,7 +106,7 @@ impl Claim {
         if !self.resent {
             self.hold.id.set_granted();
         }
-        let ttl = self.hold.usable(ttl);
+        let ttl = self.hold.usable(&self.hold.id, ttl);
         if self.keeper.client.clock.now() > renewal_due(sent, ttl) {
             return None;
         }

@@ -64,12 +64,30 @@ pub trait LeaseStore: fmt::Debug + Send + Sync + 'static {
     ///
     /// A dropped release is repeated in the background.
     async fn release(&self, hold: &HoldId) -> Result<Released>;
+
+    /// Shortens `hold`, which its holder gave back before the end of its [minimum
+    /// hold](HoldId::min_hold), so that the store opens the key after `left`. Default: the store
+    /// keeps the key for the time granted last, and the keeper releases it after `left`.
+    ///
+    /// Returns whether the store still had the hold. An answer after `left` says nothing.
+    ///
+    /// # Errors
+    ///
+    /// The outcome is unknown. The keeper repeats the call in the background.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped call is repeated in the background.
+    #[expect(unused_variables, reason = "the default changes nothing")]
+    async fn shorten(&self, hold: &HoldId, left: Duration) -> Result<Released> {
+        Ok(Released::Released)
+    }
 }
 
 /// The outcome of a renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Renewal {
-    /// The hold is valid for `ttl` from `sent` on, lock delay included.
+    /// The hold is valid for `ttl` from `sent` on, [reserve](HoldId::reserve) included.
     ///
     /// The answer with the latest `sent` counts, whether it extends or shortens the hold; an answer
     /// to an earlier request changes nothing. Deadline, next renewal and hand-off follow from it.
@@ -102,6 +120,7 @@ pub struct HoldId {
     mode: Mode,
     ttl: Duration,
     lock_delay: Duration,
+    min_hold: Duration,
     claim: ClaimId,
     runtime: Id,
     granted: GrantedFlag,
@@ -114,6 +133,7 @@ impl HoldId {
             mode: request.mode,
             ttl: request.ttl(),
             lock_delay: request.lock_delay(),
+            min_hold: request.min_hold(),
             claim: ClaimId::random()?,
             runtime,
             granted: GrantedFlag::default(),
@@ -124,6 +144,13 @@ impl HoldId {
     pub(crate) fn member(&self, number: u64) -> Self {
         let mut id = self.clone();
         id.claim.0 = id.claim.0.wrapping_add(u128::from(number));
+        id
+    }
+
+    /// Returns this id for a renewal of a hold with `left` of its minimum hold.
+    pub(crate) fn renewing(&self, left: Duration) -> Self {
+        let mut id = self.clone();
+        id.min_hold = left;
         id
     }
 
@@ -142,14 +169,26 @@ impl HoldId {
         self.ttl
     }
 
-    /// Returns the time that the store keeps the key closed after the ttl, unless it is released.
+    /// Returns the time that the key stays closed after a loss.
     pub fn lock_delay(&self) -> Duration {
         self.lock_delay
     }
 
-    /// Returns the ttl to request from the store at each take and renewal, lock delay included.
+    /// Returns the time that the store keeps the key at least: at a take the minimum hold, at a
+    /// renewal what is left of it.
+    pub fn min_hold(&self) -> Duration {
+        self.min_hold
+    }
+
+    /// Returns the ttl to request from the store at each take and renewal: ttl and lock delay, or
+    /// the minimum hold if that is longer.
     pub fn store_ttl(&self) -> Duration {
-        self.ttl + self.lock_delay
+        (self.ttl + self.lock_delay).max(self.min_hold)
+    }
+
+    /// Returns the part of the [store's ttl](Self::store_ttl) that a guard does not count on.
+    pub fn reserve(&self) -> Duration {
+        self.store_ttl() - self.ttl
     }
 
     /// Returns the claim id, which is new for every claim on the store.

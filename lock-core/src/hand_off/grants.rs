@@ -38,10 +38,12 @@ impl HandOffQueues {
             return Place::new(self, &driver.key, number).link(guard);
         }
         let sharers = match driver.wants.mode {
-            Mode::Shared => queue.sharers(driver.wants, SHARERS_MAX, |slot| {
-                guard.can_be_kept_on(slot.runtime_id())
-            }),
-            Mode::Exclusive | Mode::Permit { .. } => Vec::new(),
+            Mode::Shared if driver.wants.min_hold.is_zero() => {
+                queue.sharers(driver.wants, SHARERS_MAX, |slot| {
+                    guard.can_be_kept_on(slot.runtime_id())
+                })
+            }
+            Mode::Shared | Mode::Exclusive | Mode::Permit { .. } => Vec::new(),
         };
         let next = next_driver(queue, None);
         if next.is_none() {

@@ -55,9 +55,11 @@ impl Place {
     /// Returns the next waiter if it may have the hold of `guard`.
     ///
     /// The hold must be within its budget, with most of the lease left, and mode, ttl and lock
-    /// delay must be equal.
+    /// delay must be equal. With a minimum hold, each guard gets a grant of its own.
     fn next_waiter(&self, guard: &LockGuard) -> Option<Arc<Slot>> {
-        if self.since.elapsed() >= self.queues.budget || !guard.hold().is_fresh() {
+        let hold = guard.hold();
+        let is_spent = self.since.elapsed() >= self.queues.budget || !hold.is_fresh();
+        if is_spent || !hold.id.min_hold().is_zero() {
             return None;
         }
         self.queues.next_for_hold(&self.key, self.number, guard)

@@ -50,6 +50,7 @@ pub(super) struct Wants {
     pub(super) mode: Mode,
     pub(super) ttl: Duration,
     pub(super) lock_delay: Duration,
+    pub(super) min_hold: Duration,
 }
 
 impl Wants {
@@ -58,6 +59,7 @@ impl Wants {
             mode: request.mode,
             ttl: request.ttl(),
             lock_delay: request.lock_delay(),
+            min_hold: request.min_hold(),
         }
     }
 }
@@ -248,6 +250,7 @@ mod tests {
             mode,
             ttl: Duration::from_secs(1),
             lock_delay: Duration::ZERO,
+            min_hold: Duration::ZERO,
         }
     }
 

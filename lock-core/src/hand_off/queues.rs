@@ -230,6 +230,7 @@ fn wants_of(hold: &Hold) -> Wants {
         mode: hold.id.mode(),
         ttl: hold.id.ttl(),
         lock_delay: hold.id.lock_delay(),
+        min_hold: hold.id.min_hold(),
     }
 }
 

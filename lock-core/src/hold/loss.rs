@@ -29,7 +29,7 @@ impl LossSender {
         Self { hold }
     }
 
-    /// Returns true if the hold has ended and its lock delay is over, or if it can never start.
+    /// Returns true if the hold has ended and its key may open, or if it can never start.
     ///
     /// No caller then needs its claim on the store. A backend whose store keeps claims alive has to
     /// remove the claim at that point, since its guard may never be dropped.
@@ -37,7 +37,7 @@ impl LossSender {
         self.hold.upgrade().is_none_or(|hold| hold.is_over())
     }
 
-    /// Limits the validity of the hold to `ttl` from `since` on, lock delay included.
+    /// Limits the validity of the hold to `ttl` from `since` on, reserve included.
     ///
     /// The limit overrides the store's answers to requests sent before `since`. The hold is renewed
     /// soon, and answers to later requests count in full.

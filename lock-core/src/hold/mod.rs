@@ -83,7 +83,8 @@ impl Hold {
     /// `max_hold`.
     pub(crate) fn start(&self, sent: Moment, ttl: Duration, max_hold: Option<Duration>) {
         let now = self.clock.now();
-        self.state.lock().start(now, (sent, ttl), max_hold);
+        let mut state = self.state.lock();
+        state.start(now, (sent, ttl), self.id.min_hold(), max_hold);
     }
 
     /// Returns true once the hold has ended.
@@ -91,20 +92,48 @@ impl Hold {
         self.state.lock().reason().is_some()
     }
 
-    /// Returns true once the hold has ended and its lock delay is over.
+    /// Returns true once the hold has ended and its key may open.
     pub(crate) fn is_over(&self) -> bool {
         self.state.lock().is_over(self.clock.now())
     }
 
-    /// Returns the end of the lock delay, if the hold was lost with one. The hold is then released
-    /// at that moment, and the guard's drop does nothing.
+    /// Returns when the key of an ended hold opens, if it does not open at once. The keeper then
+    /// releases the hold at that moment.
     pub(crate) fn closed_until(&self) -> Option<Moment> {
         self.state.lock().closed_until()
     }
 
-    /// Returns the guard's part of the `ttl` that the store granted.
-    pub(crate) fn usable(&self, ttl: Duration) -> Duration {
-        ttl.saturating_sub(self.id.lock_delay())
+    /// Returns true if the hold was lost and its key stays closed for a while: the guard's drop
+    /// does nothing.
+    pub(crate) fn is_lost_and_kept(&self) -> bool {
+        let state = self.state.lock();
+        state.closed_until().is_some() && !state.is_given_back()
+    }
+
+    /// Returns the time for which the store keeps a hold that was given back, if its minimum hold
+    /// is not over.
+    pub(crate) fn kept_for(&self) -> Option<Duration> {
+        let state = self.state.lock();
+        let until = state.closed_until().filter(|_| state.is_given_back())?;
+        Some(until.since(self.clock.now())).filter(|left| !left.is_zero())
+    }
+
+    /// Returns the id for a renewal that is sent now.
+    pub(crate) fn renewing(&self) -> HoldId {
+        match self.id.min_hold() {
+            Duration::ZERO => self.id.clone(),
+            _ => (self.id).renewing(self.state.lock().min_hold_left(self.clock.now())),
+        }
+    }
+
+    /// Returns the guard's part of the `ttl` that the store granted to a request for `asked`.
+    pub(crate) fn usable(&self, asked: &HoldId, ttl: Duration) -> Duration {
+        let usable = ttl.saturating_sub(asked.reserve());
+        match self.id.min_hold() {
+            Duration::ZERO => usable,
+            // The leases of some stores stay as long as the minimum hold was at first.
+            _ => usable.min(self.id.ttl()),
+        }
     }
 
     /// Returns the time that the hold stays valid without another renewal.
@@ -124,7 +153,7 @@ impl Hold {
     /// requested.
     pub(crate) fn store_ttl(&self) -> Duration {
         let granted = self.state.lock().granted_ttl();
-        granted.map_or(self.id.store_ttl(), |ttl| ttl + self.id.lock_delay())
+        granted.map_or(self.id.store_ttl(), |ttl| ttl + self.renewing().reserve())
     }
 
     /// Returns the time that the present guard has had the hold.
@@ -252,10 +281,10 @@ impl Hold {
         self.expire_if_due().ok().map(|_| confirmed)
     }
 
-    /// Limits the validity to `ttl` from `since`, lock delay included, and requests a renewal soon.
+    /// Limits the validity to `ttl` from `since`, reserve included, and requests a renewal soon.
     /// The limit ends when a later request is confirmed.
     pub(crate) fn limit_validity(self: &Arc<Self>, since: Moment, ttl: Duration) {
-        let is_held = self.state.lock().limit(since, self.usable(ttl));
+        let is_held = self.state.lock().limit(since, self.usable(&self.id, ttl));
         // Wake the tasks that sleep until the deadline, since it may be earlier now.
         self.changed.notify_waiters();
         self.update_members();

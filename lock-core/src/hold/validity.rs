@@ -26,10 +26,14 @@ pub(crate) struct Validity {
     /// When the next renewal is due.
     renewal_due: Moment,
     end: Option<LossReason>,
+    /// True if the hold was valid until it was released or its client was shut down.
+    is_given_back: bool,
     /// True once a guard existed.
     granted: bool,
-    /// After a loss: until when the store keeps the key closed.
+    /// After the end: until when the store keeps the key closed, if it does not open at once.
     closed_until: Option<Moment>,
+    /// When the minimum hold is over, if there is one.
+    kept_until: Option<Moment>,
     /// The present guard's number, which changes when the hold is handed on.
     generation: GuardGeneration,
     /// When that guard got the hold.
@@ -94,8 +98,10 @@ impl Validity {
             ttl: Duration::ZERO,
             renewal_due: now,
             end: None,
+            is_given_back: false,
             granted: false,
             closed_until: None,
+            kept_until: None,
             generation: 0,
             turn_began: now,
             turn_ends: None,
@@ -114,14 +120,16 @@ impl Validity {
         member
     }
 
-    /// Starts a grant of `ttl` to a request sent at `sent`, and a guard's turn of at most
-    /// `max_hold`.
+    /// Starts a grant of `ttl` to a request sent at `sent`, with a minimum hold, and a guard's turn
+    /// of at most `max_hold`.
     pub(crate) fn start(
         &mut self,
         now: Moment,
         (sent, ttl): (Moment, Duration),
+        min_hold: Duration,
         max_hold: Option<Duration>,
     ) {
+        self.kept_until = (!min_hold.is_zero()).then(|| now.plus(min_hold));
         self.begin_turn(now, max_hold);
         self.granted = true;
         self.confirmed = sent;
@@ -149,7 +157,7 @@ impl Validity {
     /// Ends the hold and returns true, unless it has ended before, whose reason stays.
     ///
     /// A guard that was lost, rather than released while valid, keeps the key closed for its lock
-    /// delay.
+    /// delay. Each end keeps it closed until the minimum hold is over.
     pub(crate) fn end(&mut self, now: Moment, reason: LossReason) -> bool {
         if self.end.is_some() {
             return false;
@@ -157,11 +165,23 @@ impl Validity {
         self.end = Some(reason);
         let (valid_until, _) = self.valid_until();
         let is_given_back = matches!(reason, LossReason::Released | LossReason::Closed);
-        let is_clean = is_given_back && now < valid_until;
-        if self.granted && !is_clean && !self.lock_delay.is_zero() {
-            self.closed_until = Some(now.min(valid_until).plus(self.lock_delay));
-        }
+        self.is_given_back = is_given_back && now < valid_until;
+        let is_delayed = self.granted && !self.is_given_back && !self.lock_delay.is_zero();
+        let delayed = is_delayed.then(|| now.min(valid_until).plus(self.lock_delay));
+        let kept = self.kept_until.filter(|until| now < *until);
+        self.closed_until = delayed.max(kept);
         true
+    }
+
+    /// Returns what is left of the minimum hold.
+    pub(crate) fn min_hold_left(&self, now: Moment) -> Duration {
+        self.kept_until
+            .map_or(Duration::ZERO, |until| until.since(now))
+    }
+
+    /// Returns true if the hold was released, or its client was shut down, while it was valid.
+    pub(crate) fn is_given_back(&self) -> bool {
+        self.is_given_back
     }
 
     /// Ends the guard's turn and starts the next, of at most `max_hold`; `None` if the hold has
@@ -330,12 +350,12 @@ impl Validity {
         self.end
     }
 
-    /// Returns the end of the lock delay, if the hold was lost with one.
+    /// Returns when the key of an ended hold opens, if it does not open at once.
     pub(crate) fn closed_until(&self) -> Option<Moment> {
         self.closed_until
     }
 
-    /// Returns true once the hold has ended and its lock delay is over.
+    /// Returns true once the hold has ended and its key may open.
     pub(crate) fn is_over(&self, now: Moment) -> bool {
         self.end.is_some() && self.closed_until.is_none_or(|until| now >= until)
     }

@@ -14,6 +14,9 @@ use crate::keeper::at_runtime::RuntimeKeeper;
 use crate::keeper::inner::KeeperInner;
 use crate::keeper::shutdown_gate::ReleaseGuard;
 
+/// The time before its end from which on a minimum hold or a lock delay is awaited precisely.
+const PRECISE: Duration = Duration::from_secs(1);
+
 impl KeeperInner {
     /// Registers a release in progress. Without it, the store ends the hold after the store's ttl.
     pub(crate) fn releasing(&self, hold: &Hold) -> ReleaseGuard {
@@ -38,7 +41,7 @@ impl KeeperInner {
     ) {
         let end = self.clock.now().plus(hold.store_ttl());
         let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_secs(1));
-        while let Err(error) = self.release(&hold.id).await {
+        while let Err(error) = self.release(&hold).await {
             let left = end.since(self.clock.now());
             if left.is_zero() {
                 tracing::warn!(key = %hold.id.key(), %error, "release not confirmed; the ttl ends the hold");
@@ -57,13 +60,19 @@ impl KeeperInner {
 }
 
 impl RuntimeKeeper {
-    /// Releases a hold at `until`, when its lock delay is over.
+    /// Releases a hold at `until`, when its lock delay and its minimum hold are over.
     ///
     /// Most stores have ended the hold by then, but a store whose holds share a lease may not have.
     /// Until then no release is registered, so a shutdown does not wait for it.
     pub(crate) fn release_after(&self, hold: &Arc<Hold>, until: Moment) {
         let (keeper, hold) = (Arc::clone(&self.client), Arc::clone(hold));
         self.handle.spawn(async move {
+            // A minimum hold may last for hours, and a precise sleep wakes up often.
+            while let left = until.since(keeper.clock.now())
+                && left > PRECISE
+            {
+                tokio::time::sleep(left / 2).await;
+            }
             keeper.clock.sleep_until(until).await;
             let releasing = keeper.releasing(&hold);
             keeper

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::{Clock, HoldId, KeeperRuntime, LeaseStore, Released, Renewal};
+use crate::hold::Hold;
 use crate::keeper::registry::HoldRegistry;
 use crate::keeper::releases::Releases;
 use crate::keeper::shutdown_gate::ShutdownGate;
@@ -33,9 +34,14 @@ impl KeeperInner {
         renewals.map_err(|error| error.with_operation("renew"))
     }
 
-    pub(crate) async fn release(&self, hold: &HoldId) -> Result<Released> {
-        let released = self.store.release(hold).await;
-        released.map_err(|error| error.with_operation("release").with_key(hold.key()))
+    /// Releases `hold`. Only shortens it while its minimum hold is not over.
+    pub(crate) async fn release(&self, hold: &Hold) -> Result<Released> {
+        let id = &hold.id;
+        let released = match hold.kept_for() {
+            Some(left) => self.store.shorten(id, left).await,
+            None => self.store.release(id).await,
+        };
+        released.map_err(|error| error.with_operation("release").with_key(id.key()))
     }
 }
 

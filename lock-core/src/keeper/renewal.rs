@@ -62,14 +62,14 @@ fn attend(schedule: &RenewalSchedule, clock: Clock) -> Vec<Arc<Hold>> {
 /// Renews several holds at once, within half the shortest remaining time. The other half is for
 /// another attempt.
 async fn renew(keeper: Arc<KeeperInner>, holds: Vec<Arc<Hold>>) {
-    let ids: Vec<HoldId> = holds.iter().map(|hold| hold.id.clone()).collect();
+    let ids: Vec<HoldId> = holds.iter().map(|hold| hold.renewing()).collect();
     let left = holds.iter().map(|hold| hold.remaining()).min();
     let limit = (left.unwrap_or_default() / 2).max(Duration::from_millis(1));
     let outcome = tokio::time::timeout(limit, keeper.renew(&ids)).await;
     match outcome {
         Ok(Ok(renewals)) if renewals.len() == holds.len() => {
-            for (hold, renewal) in holds.iter().zip(renewals) {
-                apply(hold, renewal, keeper.clock);
+            for ((hold, asked), renewal) in holds.iter().zip(&ids).zip(renewals) {
+                apply(hold, asked, renewal, keeper.clock);
             }
             return;
         }
@@ -86,9 +86,9 @@ async fn renew(keeper: Arc<KeeperInner>, holds: Vec<Arc<Hold>>) {
     }
 }
 
-fn apply(hold: &Arc<Hold>, renewal: Renewal, clock: Clock) {
+fn apply(hold: &Arc<Hold>, asked: &HoldId, renewal: Renewal, clock: Clock) {
     match renewal {
-        Renewal::Held { sent, ttl } => match hold.renewed(sent, hold.usable(ttl)) {
+        Renewal::Held { sent, ttl } => match hold.renewed(sent, hold.usable(asked, ttl)) {
             Some(confirmed) if confirmed.is_news => {
                 hold.attend_at(confirmed.renewal_due);
                 // Check only after the hold is back in the schedule, so that no change in between

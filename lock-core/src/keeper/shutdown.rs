@@ -9,7 +9,8 @@ impl Keeper {
     /// Ends all holds and acquisitions of this client and waits at most `within` for confirmation.
     ///
     /// See [`DistributedLock::shutdown`](crate::DistributedLock::shutdown). Holds lost earlier keep
-    /// their keys closed for their [lock delay](crate::LockRequest::lock_delay).
+    /// their keys closed for their [lock delay](crate::LockRequest::lock_delay), and all holds for
+    /// their [minimum hold](crate::LockRequest::min_hold).
     ///
     /// # Errors
     ///
@@ -27,7 +28,7 @@ impl Keeper {
         let runtime = keeper.keeper_runtime.handle()?;
         keeper.gate.close();
         for hold in keeper.registry.all() {
-            if hold.end(LossReason::Closed) && hold.closed_until().is_none() {
+            if hold.end(LossReason::Closed) && !hold.is_lost_and_kept() {
                 keeper.release_from(&runtime, &hold);
             }
         }

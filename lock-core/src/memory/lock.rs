@@ -81,6 +81,7 @@ impl MemoryLock {
             .with_fairness()
             .with_push()
             .with_lock_delay(*TTL_RANGE.end())
+            .with_min_hold(*TTL_RANGE.end())
             .with_tokens(TokenOrder::Process);
         let lease = Arc::new(MemoryLease {
             store: Arc::clone(&store),
@@ -216,5 +217,9 @@ impl LeaseStore for MemoryLease {
 
     async fn release(&self, hold: &HoldId) -> Result<Released> {
         Ok(self.store.release(hold))
+    }
+
+    async fn shorten(&self, hold: &HoldId, left: Duration) -> Result<Released> {
+        Ok(self.store.shorten(hold, left))
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use tokio::sync::Notify;
 
@@ -111,6 +112,18 @@ impl Store {
             }
             Some(_) | None => Renewal::Lost(LossReason::Removed),
         }
+    }
+
+    /// Lets a holder expire after `left`.
+    pub(super) fn shorten(&self, id: &HoldId, left: Duration) -> Released {
+        let now = CLOCK.now();
+        let mut state = self.state.lock();
+        state.settle(id.key(), now);
+        let Some(entry) = state.entry_mut(id) else {
+            return Released::AlreadyLost;
+        };
+        entry.expires = now.plus(left);
+        Released::Released
     }
 
     pub(super) fn release(&self, id: &HoldId) -> Released {

@@ -4,6 +4,8 @@ mod claims;
 mod limits;
 mod lock_delay;
 mod max_hold;
+mod min_hold;
+mod once;
 mod recheck;
 mod releases;
 mod renewal;

@@ -18,6 +18,10 @@ pub(crate) struct ScriptedLease {
     pub(crate) release: Mutex<Answer>,
     /// Number of holds in each renewal.
     pub(crate) renewals: Mutex<Vec<usize>>,
+    /// The ttl that each renewal asked the store for, of its first hold.
+    asked: Mutex<Vec<Duration>>,
+    /// The time that each shortening left.
+    shortened: Mutex<Vec<Duration>>,
     /// For each release, true if its hold was granted.
     pub(crate) releases: Mutex<Vec<bool>>,
 }
@@ -54,6 +58,15 @@ impl ScriptedLease {
         self.releases.lock().expect("no test panics with it").len()
     }
 
+    pub(crate) fn asked(&self) -> Vec<Duration> {
+        self.asked.lock().expect("no test panics with it").clone()
+    }
+
+    pub(crate) fn shortened(&self) -> Vec<Duration> {
+        let shortened = self.shortened.lock().expect("no test panics with it");
+        shortened.clone()
+    }
+
     /// Returns true if the hold of the last release was granted.
     pub(crate) fn last_release_was_of_a_grant(&self) -> bool {
         let releases = self.releases.lock().expect("no test panics with it");
@@ -74,6 +87,13 @@ async fn answer(answer: Answer) -> Result<bool> {
     }
 }
 
+async fn released(script: Answer) -> Result<Released> {
+    Ok(match answer(script).await? {
+        true => Released::Released,
+        false => Released::AlreadyLost,
+    })
+}
+
 #[async_trait]
 impl LeaseStore for ScriptedLease {
     async fn renew(&self, holds: &[HoldId]) -> Result<Vec<Renewal>> {
@@ -82,7 +102,11 @@ impl LeaseStore for ScriptedLease {
             .expect("no test panics with it")
             .push(holds.len());
         let script = *self.renewal.lock().expect("no test panics with it");
-        let delay = holds.first().map_or(Duration::ZERO, HoldId::lock_delay);
+        let reserve = holds.first().map_or(Duration::ZERO, HoldId::reserve);
+        self.asked
+            .lock()
+            .expect("no test panics with it")
+            .extend(holds.first().map(HoldId::store_ttl));
         let now = Clock::Runtime.now();
         let (sent, ttl) = match script {
             Answer::For(ttl) => (now, ttl),
@@ -92,7 +116,7 @@ impl LeaseStore for ScriptedLease {
         let renewal = if answer(script).await? {
             Renewal::Held {
                 sent,
-                ttl: ttl + delay,
+                ttl: ttl + reserve,
             }
         } else {
             Renewal::Lost(LossReason::Removed)
@@ -106,12 +130,16 @@ impl LeaseStore for ScriptedLease {
             .expect("no test panics with it")
             .push(hold.was_granted());
         let script = *self.release.lock().expect("no test panics with it");
-        let released = answer(script).await?;
-        Ok(if released {
-            Released::Released
-        } else {
-            Released::AlreadyLost
-        })
+        released(script).await
+    }
+
+    async fn shorten(&self, _hold: &HoldId, left: Duration) -> Result<Released> {
+        self.shortened
+            .lock()
+            .expect("no test panics with it")
+            .push(left);
+        let script = *self.release.lock().expect("no test panics with it");
+        released(script).await
     }
 }
 

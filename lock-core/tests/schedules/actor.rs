@@ -36,6 +36,8 @@ pub(crate) struct Habits {
     pub(crate) ttls_differ: bool,
     /// True if some requests limit the time of the hold.
     pub(crate) max_hold: bool,
+    /// True if some requests have a minimum hold.
+    pub(crate) min_hold: bool,
     /// True if some requests are shared or for permits.
     pub(crate) modes: bool,
     /// Maximum time of a usual hold; one hold in five lasts longer.
@@ -50,6 +52,7 @@ impl Habits {
             ttl: Duration::from_millis(rng.u64(60..150)),
             ttls_differ: rng.bool(),
             max_hold: rng.u32(..4) == 0,
+            min_hold: rng.u32(..4) == 0,
             modes: false,
             work: Duration::from_millis(rng.u64(1..12)),
         }
@@ -110,6 +113,9 @@ impl Actor {
             .with_wait(wait);
         if self.habits.max_hold && self.rng.bool() {
             request = request.holding_at_most(ttl / 2 + self.some(ttl));
+        }
+        if self.habits.min_hold && self.rng.u32(..3) == 0 {
+            request = request.holding_at_least(self.some(ttl * 2));
         }
         request
     }

@@ -20,6 +20,8 @@ pub(crate) struct Book {
     /// Time at which each key was last released or lost.
     pub(crate) frees: HashMap<LockKey, Time>,
     pub(crate) removals: Vec<Removal>,
+    /// The grants with a minimum hold.
+    pub(crate) kept: Vec<Kept>,
     pub(crate) entries: u64,
     pub(crate) story: Vec<String>,
 }
@@ -50,6 +52,15 @@ pub(crate) struct Grant {
     pub(crate) ttl: Duration,
 }
 
+/// A grant with a minimum hold.
+#[derive(Clone, Debug)]
+pub(crate) struct Kept {
+    pub(crate) key: LockKey,
+    pub(crate) mode: Mode,
+    pub(crate) number: u64,
+    pub(crate) until: Time,
+}
+
 /// A removal of a key by an operator, which ends all grants up to `last`.
 #[derive(Debug)]
 pub(crate) struct Removal {
@@ -59,9 +70,11 @@ pub(crate) struct Removal {
 }
 
 impl Book {
-    /// Notes that a holder has released or lost `key`.
+    /// Notes that a holder has released or lost `key`, which opens after its minimum holds.
     pub(crate) fn is_free(&mut self, key: &LockKey) {
-        self.frees.insert(key.clone(), self.now);
+        let kept = self.kept.iter().filter(|kept| kept.key == *key);
+        let opens = kept.map(|kept| kept.until).max().unwrap_or_default();
+        self.frees.insert(key.clone(), self.now.max(opens));
     }
 
     /// Returns the time since which `key` has no holder, if it has none.
@@ -71,6 +84,11 @@ impl Book {
             return None;
         }
         Some(self.frees.get(key).copied().unwrap_or_default())
+    }
+
+    /// Returns true if the grant had a minimum hold, for which the store keeps its key.
+    pub(crate) fn is_kept(&self, number: u64) -> bool {
+        self.kept.iter().any(|kept| kept.number == number)
     }
 
     pub(crate) fn tell(&mut self, what: String) {

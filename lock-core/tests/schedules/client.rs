@@ -10,7 +10,7 @@ use lock_core::backend::{
 };
 use lock_core::{
     Capabilities, DistributedLock, Error, ErrorKind, LockGuard, LockRequest, LossReason, Result,
-    TokenOrder,
+    TTL_RANGE, TokenOrder,
 };
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
@@ -43,6 +43,7 @@ impl Client {
         let connection = Arc::new(Connection { network, process });
         let capabilities = Capabilities::new("simulated")
             .with_push()
+            .with_min_hold(*TTL_RANGE.end())
             .with_tokens(TokenOrder::Always);
         Self {
             keeper: Keeper::in_process(capabilities, Arc::<Connection>::clone(&connection)),
@@ -98,7 +99,7 @@ impl Attempt for SimulatedAttempt<'_> {
             Answer::Taken(Some(grant)) => TakeAnswer::Granted {
                 grant,
                 sent,
-                ttl: ask.claim.id().ttl(),
+                ttl: ask.claim.id().store_ttl(),
             },
             _ => TakeAnswer::Refused {
                 sent,
@@ -179,6 +180,13 @@ impl LeaseStore for Connection {
 
     async fn release(&self, hold: &HoldId) -> Result<Released> {
         match self.ask(Request::Release(hold.clone())).await? {
+            Answer::Released(true) => Ok(Released::Released),
+            _ => Ok(Released::AlreadyLost),
+        }
+    }
+
+    async fn shorten(&self, hold: &HoldId, left: Duration) -> Result<Released> {
+        match self.ask(Request::Shorten(hold.clone(), left)).await? {
             Answer::Released(true) => Ok(Released::Released),
             _ => Ok(Released::AlreadyLost),
         }

@@ -25,6 +25,11 @@ pub(crate) trait Ground: Debug + Send + Sync {
         false
     }
 
+    /// Returns when a grant was made, if the store knows.
+    fn granted_at(&self, _grant: u64) -> Option<Time> {
+        None
+    }
+
     /// Returns how a grant ended on the store, if the store knows.
     fn end_of(&self, _grant: u64) -> Option<End> {
         None
@@ -53,6 +58,10 @@ impl Ground for Network {
 
     fn knows_ends(&self) -> bool {
         true
+    }
+
+    fn granted_at(&self, grant: u64) -> Option<Time> {
+        Some(self.server(|server| server.granted_at(grant)))
     }
 
     fn end_of(&self, grant: u64) -> Option<End> {

@@ -27,6 +27,10 @@ pub(crate) fn run(seed: u64) -> Vec<String> {
     };
     world.run(LIMIT, |world| world.is_done());
     world.run(LIMIT, |_| true);
+    if world.habits.min_hold {
+        let end = world.now + world.habits.ttl * 3;
+        world.run(LIMIT, |world| world.now >= end);
+    }
     // By now a stalled process has released any grant that its tasks had not seen.
     assert_eq!(memory.residue(), [""; 0], "not given back");
     let member = &mut world.members[0];

@@ -76,11 +76,13 @@ enum Content {
 pub(crate) enum Request {
     Take(HoldId),
     Renew(Vec<HoldId>),
+    Shorten(HoldId, Duration),
     Release(HoldId),
 }
 
 /// An answer of the server. It has the number of a take's grant, the new ttl of each renewed hold,
-/// or true if a released hold existed.
+/// or true if a released or shortened hold
+/// existed.
 #[derive(Debug)]
 pub(crate) enum Answer {
     Taken(Option<u64>),
@@ -274,6 +276,7 @@ impl State {
                 let renew = |hold| self.renew(hold, now);
                 Answer::Renewed(holds.iter().map(renew).collect())
             }
+            Request::Shorten(hold, left) => Answer::Released(self.server.shorten(&hold, left, now)),
             Request::Release(hold) => {
                 let released = self.server.release(&hold, now);
                 if released {
@@ -287,7 +290,9 @@ impl State {
     fn renew(&mut self, hold: &HoldId, now: Time) -> Option<Duration> {
         let is_shortened = self.rng.u32(..1000) < self.shortened;
         let share = if is_shortened { self.rng.f64() } else { 1.0 };
-        let ttl = hold.ttl().mul_f64(share).max(SHORT.min(hold.ttl()));
+        let ttl = hold.ttl().mul_f64(share).max(SHORT.min(hold.ttl())) + hold.reserve();
+        // A store with minimum holds keeps them.
+        let ttl = ttl.max(hold.min_hold());
         self.server.renew(hold, ttl, now).then_some(ttl)
     }
 

@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use lock_core::{LockGuard, LockKey, LockRequest, LossReason, Mode, Wait};
+use lock_core::{LockGuard, LockRequest, LossReason, Mode, Wait};
 use lock_testkit::assert_excluded;
 
-use crate::book::{Book, Grant, Removal, Waiting};
+use crate::book::{Book, Grant, Waiting};
 use crate::clock::{ProcessClock, Time};
 use crate::ground::Ground;
 use crate::held;
@@ -18,7 +18,8 @@ const LAST: usize = 40;
 
 /// Maximum delay of the report of a loss. Timers have a resolution of milliseconds, and up to two
 /// late checks of timers pass before the holder acts.
-const LATE: Duration = Duration::from_millis(3).saturating_add(LATENESS_MAX.saturating_mul(2));
+pub(crate) const LATE: Duration =
+    Duration::from_millis(3).saturating_add(LATENESS_MAX.saturating_mul(2));
 
 /// Maximum time by which a hold may end early: its holder's clock may be faster than the server's.
 const EARLY: Duration = Duration::from_millis(3);
@@ -30,9 +31,9 @@ const FREE_MAX: Duration = Duration::from_millis(60);
 /// The observer of a world. It panics at the first violation.
 #[derive(Debug)]
 pub(crate) struct Observer {
-    ground: Arc<dyn Ground>,
+    pub(crate) ground: Arc<dyn Ground>,
     promises: Promises,
-    book: Mutex<Book>,
+    pub(crate) book: Mutex<Book>,
 }
 
 /// Guarantees of a world with few faults. Every world guarantees exclusion, growing tokens and
@@ -65,6 +66,7 @@ pub(crate) struct Ticket<'a> {
     observer: &'a Observer,
     arrival: u64,
     ttl: Duration,
+    min_hold: Duration,
 }
 
 impl Observer {
@@ -109,6 +111,7 @@ impl Observer {
             observer: self,
             arrival,
             ttl: request.ttl(),
+            min_hold: request.min_hold(),
         }
     }
 
@@ -138,6 +141,7 @@ impl Observer {
         };
         book.tell(format!("{process} gets {} ({:?})", grant.key, grant.mode));
         self.assert_nobody_else(&book, &grant);
+        self.assert_none_is_kept(&mut book, &grant, ticket.min_hold);
         self.assert_order(&mut book, &grant, ticket.arrival, token);
         self.assert_is_so(&grant);
         book.grants.push(grant);
@@ -168,34 +172,6 @@ impl Observer {
                 assert_excluded!(before < of.get() as usize, "too many: {together:?}");
             }
         }
-    }
-
-    /// Returns the time by which the holder must learn of a removal, if the hold was removed.
-    fn removal_of(&self, book: &Book, grant: &Grant) -> Option<Time> {
-        let knows = self.ground.knows_ends();
-        if knows && self.ground.end_of(grant.number) != Some(End::Removed) {
-            return None;
-        }
-        let concerns = |removal: &&Removal| {
-            removal.key == grant.key && (knows || grant.number <= removal.last)
-        };
-        let removals = book.removals.iter().filter(concerns);
-        // A renewal starts at a third of the ttl, and its answer takes little longer.
-        removals.map(|removal| removal.at + grant.ttl * 2 / 3).max()
-    }
-
-    /// Notes that an operator has removed `key`. The holders learn of it at their next renewal.
-    pub(crate) fn is_removed(&self, key: &LockKey) {
-        let mut book = held(&self.book);
-        let at = book.now;
-        let served = book.served.iter().filter(|(of, ..)| of == key);
-        let last = served.map(|(_, _, token)| token >> 14).max();
-        book.removals.push(Removal {
-            key: key.clone(),
-            last: last.unwrap_or(0),
-            at,
-        });
-        book.tell(format!("{key} is removed"));
     }
 
     fn assert_order(&self, book: &mut Book, new: &Grant, arrival: u64, token: u64) {
@@ -271,6 +247,7 @@ impl Observer {
             let end = self.ground.end_of(number);
             // A take that was sent twice may arrive after the removal and hold the key again.
             let is_back = end == Some(End::Removed) && !self.promises.calm;
+            let is_back = is_back || held(&self.book).is_kept(number);
             let is_so = end == Some(End::Released) || is_back || !self.ground.knows_ends();
             assert!(
                 is_so || !self.promises.alone,
@@ -278,6 +255,8 @@ impl Observer {
             );
         } else {
             let ended = self.ground.end_of(number).is_some() || !self.ground.knows_ends();
+            // The store keeps what was lost before the end of its minimum hold.
+            let ended = ended || held(&self.book).is_kept(number);
             assert!(ended, "called lost, but it is still there");
             assert!(!was_held || !self.promises.calm, "lost for nothing");
         }

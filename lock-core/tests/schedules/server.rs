@@ -14,6 +14,8 @@ pub(crate) struct Server {
     holders: HashMap<LockKey, Holder>,
     /// The ends of all grants. The first grant has number 1.
     ends: Vec<Option<End>>,
+    /// The times of all grants.
+    times: Vec<Time>,
     /// Grants with a renewal of less than the requested ttl.
     shortened: HashSet<u64>,
 }
@@ -37,7 +39,7 @@ impl Server {
     /// Grants the key to `hold`. A take that arrives again extends its own lease.
     pub(crate) fn take(&mut self, hold: &HoldId, now: Time) -> Option<u64> {
         self.expire(now);
-        let expires = now + hold.ttl();
+        let expires = now + hold.store_ttl();
         if let Some(holder) = self.holders.get_mut(hold.key()) {
             if holder.owner != hold.claim() {
                 return None;
@@ -46,6 +48,7 @@ impl Server {
             return Some(holder.grant);
         }
         self.ends.push(None);
+        self.times.push(now);
         let grant = self.ends.len() as u64;
         let holder = Holder {
             owner: hold.claim(),
@@ -62,13 +65,22 @@ impl Server {
         match self.holders.get_mut(hold.key()) {
             Some(holder) if holder.owner == hold.claim() => {
                 holder.expires = now + ttl;
-                if ttl < hold.ttl() {
+                if ttl < hold.store_ttl() {
                     self.shortened.insert(holder.grant);
                 }
                 true
             }
             Some(_) | None => false,
         }
+    }
+
+    /// Lets the hold expire after `left`, if `hold` has the key.
+    pub(crate) fn shorten(&mut self, hold: &HoldId, left: Duration, now: Time) -> bool {
+        self.expire(now);
+        let holder = self.holders.get_mut(hold.key());
+        let holder = holder.filter(|holder| holder.owner == hold.claim());
+        let held = holder.map(|holder| holder.expires = now + left);
+        held.is_some()
     }
 
     pub(crate) fn release(&mut self, hold: &HoldId, now: Time) -> bool {
@@ -104,6 +116,10 @@ impl Server {
         if let Some(holder) = self.holders.remove(key) {
             self.ends[holder.grant as usize - 1] = Some(end);
         }
+    }
+
+    pub(crate) fn granted_at(&self, grant: u64) -> Time {
+        self.times[grant as usize - 1]
     }
 
     /// Returns how a grant ended, if it has ended.

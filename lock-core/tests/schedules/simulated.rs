@@ -189,10 +189,18 @@ impl Simulated {
         let network = &self.network;
         let calm = world.observer.promises().calm;
         world.run(LIMIT, |_| network.next_arrival().is_none());
+        if calm && world.habits.min_hold {
+            let end = world.now + world.habits.ttl * 3;
+            world.run(LIMIT, |world| world.now >= end);
+        }
         if calm {
             assert_eq!(network.residue(), [""; 0], "not given back");
             let ends = network.server(|server| server.ends().to_vec());
-            let given_back = ends.iter().all(|end| *end == Some(End::Released));
+            // The end of a minimum hold and its release arrive together.
+            let kept = world.habits.min_hold;
+            let is_given_back =
+                |end: &_| *end == Some(End::Released) || kept && *end == Some(End::Expired);
+            let given_back = ends.iter().all(is_given_back);
             assert!(given_back, "not given back: {ends:?}");
         }
         // Let late and unconfirmed grants expire; some have twice the ttl.

@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use etcd_client::{Compare, CompareOp, PutOptions, Txn, TxnOp, TxnOpResponse};
-use lock_core::backend::{Clock, Moment};
+use lock_core::backend::{ClaimId, Clock, Moment};
 use lock_core::{Mode, Result};
 
 use crate::claim_key::ClaimKey;
 use crate::connection::shared_connection::SharedConnection;
 use crate::error::{Failure, leader_changed};
 use crate::keys::mode_text;
+use crate::lease::grant::Granting;
 use crate::lease::revoke::spawn_revoke;
 use crate::lease::shared_lease::SharedLease;
 
@@ -49,6 +50,27 @@ pub(crate) async fn follow(
         Ok(false) => Err(Failure::Unknown(leader_changed())),
         Err(failure) => Err(failure),
     }
+}
+
+/// Moves the key of a claim to a lease of its own that ends by itself after `ttl`. Calls after an
+/// error use the lease of the first call. Returns false if the key is not there, or was moved
+/// before.
+///
+/// Invariant: nobody revokes that lease. Why: a repeated request does not tell whether the key was
+/// moved by the first.
+pub(crate) async fn move_to_own_lease(
+    connection: &Arc<SharedConnection>,
+    granting: &Granting,
+    claim: (ClaimId, &ClaimKey),
+    ttl: Duration,
+) -> Result<bool> {
+    let (claim, claim_key) = claim;
+    // The request may arrive late, when another claim would have the name.
+    claim_key.forbid_reuse();
+    let granting = async || granting.grant(claim, ttl).await.map(|own| own.id);
+    let own = *claim_key.own_lease.get_or_try_init(granting).await?;
+    let key = [(Arc::clone(&claim_key.key), claim_key.mode)];
+    Ok(reassign(connection, &key, claim_key.lease.id(), own, LIMIT).await?)
 }
 
 /// Moves keys from the lease `from` to the lease `to`. Returns true if all keys were attached to

@@ -1,4 +1,4 @@
-//! The leases of a client: one for each ttl and lock delay, granted when the first claim needs it.
+//! The leases of a client: one for each ttl and reserve, granted when the first claim needs it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,28 +18,41 @@ use crate::lease::shared_lease::SharedLease;
 /// The number of leases that a claim tries: a lease may retire before the claim enters it.
 const ATTEMPTS: u32 = 3;
 
-/// The ttl and lock delay of all claims that share a lease, in whole seconds. The ttl is rounded
-/// down, so that a crashed holder blocks no waiter for longer than it asked for. The lock delay is
-/// rounded up, so that the key stays closed for no less.
+/// The time in seconds by which a lease is longer than a minimum hold. The confirmation of a lease
+/// is older than the grants that count on it.
+const CONFIRMATION: u64 = 1;
+
+/// The ttl of all claims that share a lease, and the reserve that their guards do not count on, in
+/// whole seconds. The ttl is rounded down, so that a crashed holder blocks no waiter for longer
+/// than it asked for. The reserve covers lock delay and minimum hold. It is rounded up, so that the
+/// key stays closed for no less.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Span {
     ttl: u64,
-    lock_delay: u64,
+    reserve: u64,
 }
 
 impl Span {
     pub(crate) fn of(hold: &HoldId) -> Self {
-        let delay = hold.lock_delay();
+        let ttl = hold.ttl().as_secs();
+        let least = match hold.min_hold() {
+            Duration::ZERO => 0,
+            minimum => rounded_up(minimum) + CONFIRMATION,
+        };
         Self {
-            ttl: hold.ttl().as_secs(),
-            lock_delay: delay.as_secs() + u64::from(delay.subsec_nanos() > 0),
+            ttl,
+            reserve: rounded_up(hold.lock_delay()).max(least.saturating_sub(ttl)),
         }
     }
 
     /// Returns the ttl of the lease on the servers.
     fn lease(self) -> Duration {
-        Duration::from_secs(self.ttl + self.lock_delay)
+        Duration::from_secs(self.ttl + self.reserve)
     }
+}
+
+fn rounded_up(time: Duration) -> u64 {
+    time.as_secs() + u64::from(time.subsec_nanos() > 0)
 }
 
 /// The leases that are kept alive over one connection.
@@ -127,9 +140,9 @@ impl LeasePool {
 
     async fn grant(&self, span: Span, claim: ClaimId) -> Result<()> {
         let granted = self.granting.grant(claim, span.lease()).await?;
-        let lock_delay = Duration::from_secs(span.lock_delay);
+        let reserve = Duration::from_secs(span.reserve);
         let (granting, keep_alive) = (Arc::clone(&self.granting), self.keep_alive.clone());
-        let lease = SharedLease::new(granted, claim, granting, keep_alive, lock_delay);
+        let lease = SharedLease::new(granted, claim, granting, keep_alive, reserve);
         let mut shared = self.shared.lock();
         shared.retain(|_, lease| !lease.is_retired());
         shared.insert(span, Arc::clone(&lease));

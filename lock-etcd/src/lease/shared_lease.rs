@@ -1,4 +1,4 @@
-//! A lease that claims with the same ttl and lock delay share.
+//! A lease that claims with the same ttl and reserve share.
 
 use std::collections::HashMap;
 use std::pin::pin;
@@ -9,7 +9,7 @@ use lock_core::backend::{ClaimId, Clock, LossSender, Moment, Mutex};
 use lock_core::{LossReason, Mode, Result};
 use tokio::sync::{Notify, watch};
 
-use crate::error::{leader_changed, lease_ended};
+use crate::error::{leader_changed, lease_ended, no_answer};
 use crate::lease::grant::{GrantedLease, Granting};
 use crate::lease::keep_alive::{KeepAlive, KeptAlive};
 
@@ -35,7 +35,7 @@ pub(crate) struct SharedLease {
     /// A key that the user may read, as an answered take has shown.
     readable: OnceLock<Arc<str>>,
     /// The last part of the ttl, which guards do not count on.
-    lock_delay: Duration,
+    reserve: Duration,
     state: Mutex<LeaseState>,
     /// Notifies the task that maintains the lease.
     pub(crate) changed: Notify,
@@ -76,14 +76,14 @@ impl SharedLease {
         claim: ClaimId,
         granting: Arc<Granting>,
         keep_alive: KeepAlive,
-        lock_delay: Duration,
+        reserve: Duration,
     ) -> Arc<Self> {
         Arc::new(Self {
             claim,
             granting,
             keep_alive,
             readable: OnceLock::new(),
-            lock_delay,
+            reserve,
             state: Mutex::new(LeaseState {
                 lease: granted,
                 next: None,
@@ -120,10 +120,10 @@ impl SharedLease {
         (state.lease.sent, state.lease.ttl)
     }
 
-    /// Returns the last confirmation, without the lock delay that guards do not count on.
+    /// Returns the last confirmation, without the reserve that guards do not count on.
     pub(crate) fn counted_on(&self) -> (Moment, Duration) {
         let (sent, ttl) = self.confirmed();
-        (sent, ttl.saturating_sub(self.lock_delay))
+        (sent, ttl.saturating_sub(self.reserve))
     }
 
     /// Attaches a claim; returns false if the lease takes no new claims.
@@ -345,18 +345,23 @@ impl SharedLease {
     }
 
     /// Returns a recent confirmation, and requests it if necessary: a grant should not need a
-    /// renewal at once.
-    pub(crate) async fn fresh(&self) -> Result<(Moment, Duration)> {
+    /// renewal at once, and the lease has to last for its minimum hold.
+    pub(crate) async fn fresh(&self, min_hold: Duration) -> Result<(Moment, Duration)> {
+        let lasts = || {
+            let (sent, ttl) = self.confirmed();
+            min_hold.is_zero() || sent.plus(ttl) >= Clock::Boot.now().plus(min_hold)
+        };
         let (sent, ttl) = self.counted_on();
         let by_a_majority = self.state.lock().by_a_majority;
-        if !by_a_majority || Clock::Boot.now() > sent.plus(ttl * 3 / 10) {
+        if !by_a_majority || Clock::Boot.now() > sent.plus(ttl * 3 / 10) || !lasts() {
             match self.confirm().await {
                 Err(_) if self.is_superseded() => self.has_moved().await?,
                 outcome => outcome?,
             }
         }
         match self.end() {
-            None => Ok(self.confirmed()),
+            None if lasts() => Ok(self.confirmed()),
+            None => Err(no_answer(self.limit())),
             Some(_) => Err(lease_ended()),
         }
     }

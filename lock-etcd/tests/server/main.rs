@@ -8,6 +8,7 @@ mod leaders;
 mod leases;
 mod limits;
 mod messages;
+mod minimum;
 mod names;
 mod outages;
 mod queues;

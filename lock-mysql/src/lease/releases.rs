@@ -24,12 +24,17 @@ const HEAD_START: Duration = Duration::from_millis(50);
 const RELEASE_QUEUE_LIMIT: Duration = Duration::from_millis(1500);
 
 impl Client {
-    pub(crate) async fn release_lease(&self, hold: &HoldId) -> Result<Released> {
+    /// Releases a lease; with `left`, lets it end after that time.
+    pub(crate) async fn release_lease(
+        &self,
+        hold: &HoldId,
+        left: Option<Duration>,
+    ) -> Result<Released> {
         self.stalled.lock().remove(&hold.claim());
         self.settled(hold.claim(), RELEASE_LIMIT).await?;
-        let released = self.release_somewhere(hold).await;
+        let released = self.release_somewhere(hold, left).await;
         let released = released.map_err(Failure::into_error)?;
-        if released == Released::Released
+        if (released, left) == (Released::Released, None)
             && let Ok(background) = self.background()
         {
             background.poller.wake(&self.names.row(hold.key()));
@@ -39,10 +44,14 @@ impl Client {
 
     /// Releases over the caller's runtime, or over the keeper's if that is missing or makes no
     /// progress.
-    async fn release_somewhere(&self, hold: &HoldId) -> Result<Released, Failure> {
+    async fn release_somewhere(
+        &self,
+        hold: &HoldId,
+        left: Option<Duration>,
+    ) -> Result<Released, Failure> {
         let keepers = self.keeper_connections()?;
         // Boxed, so that the future of a release does not contain this future.
-        let elsewhere = || Box::pin(self.release_over(&keepers, hold));
+        let elsewhere = || Box::pin(self.release_over(&keepers, hold, left));
         let Some(command) = self
             .command()
             .ok()
@@ -58,7 +67,7 @@ impl Client {
         };
         let is_retryable =
             |failure: &Failure| matches!(failure, Failure::Failed(error) if error.is_retryable());
-        let here = self.release_over(&command, hold);
+        let here = self.release_over(&command, hold, left);
         routes.release(here, is_retryable, elsewhere).await
     }
 
@@ -66,8 +75,9 @@ impl Client {
         &self,
         command: &CommandPools,
         hold: &HoldId,
+        left: Option<Duration>,
     ) -> Result<Released, Failure> {
-        let release = |_: &Lent| format!("{MAY_WRITE};{}", self.names.release(hold));
+        let release = |_: &Lent| format!("{MAY_WRITE};{}", self.names.release(hold, left));
         let pool = &command.releasing;
         let mut query = RetryingQuery::new(pool, NoClaim, RELEASE_QUEUE_LIMIT, release);
         query.first = command.taking.lend_idle();

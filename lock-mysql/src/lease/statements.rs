@@ -9,6 +9,7 @@
 //! statements read no clock, except where the earlier time does no harm.
 
 use std::collections::{BTreeSet, HashSet};
+use std::time::Duration;
 
 use lock_core::backend::HoldId;
 use lock_core::{LockKey, Mode};
@@ -31,6 +32,9 @@ pub(crate) const DOUBTFUL: &str = "mode <> 'x' AND expires <= UTC_TIMESTAMP(6)";
 
 /// The value that a take returns instead of a token if the key is [doubtful](DOUBTFUL).
 pub(crate) const IN_DOUBT: u64 = 1;
+
+/// The time that a take waits for a locked row, as sessions set it.
+const ROW_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// Positions of results in an answer, counted from its end.
 pub(crate) const TAKE_NEW: usize = 1;
@@ -79,11 +83,16 @@ impl Names {
     fn take_exclusive(&self, hold: &HoldId) -> String {
         let is_kept = self.is_kept(hold.key(), hold.mode());
         let (locks, key, owner) = (&self.locks, self.key(hold.key()), owner(hold.claim()));
-        let ttl = microseconds(hold.store_ttl());
+        // The minimum hold counts from the grant, after the wait for the row.
+        let wait = match hold.min_hold() {
+            Duration::ZERO => Duration::ZERO,
+            _ => ROW_WAIT_MAX,
+        };
+        let (ttl, end) = (renewed_ttl(hold), after(hold.store_ttl() + wait));
         format!(
             "INSERT INTO {locks} (k, token, expires)
 SELECT k, token, expires FROM {locks} AS free WHERE k = {key} AND ({FREE} AND NOT {is_kept} OR owner = {owner} OR LAST_INSERT_ID(IF({DOUBTFUL}, {IN_DOUBT}, token)) = 0) FOR UPDATE
-ON DUPLICATE KEY UPDATE mode = 'x', token = LAST_INSERT_ID(IF({locks}.owner <=> {owner} AND {locks}.expires > {NOW}, {locks}.token, GREATEST({locks}.token + 1, {GRANT_CLOCK}))), owner = {owner}, ttl = {ttl}, expires = {NOW} + INTERVAL {ttl} MICROSECOND"
+ON DUPLICATE KEY UPDATE mode = 'x', token = LAST_INSERT_ID(IF({locks}.owner <=> {owner} AND {locks}.expires > {NOW}, {locks}.token, GREATEST({locks}.token + 1, {GRANT_CLOCK}))), owner = {owner}, ttl = {ttl}, expires = {end}"
         )
     }
 
@@ -94,16 +103,16 @@ ON DUPLICATE KEY UPDATE mode = 'x', token = LAST_INSERT_ID(IF({locks}.owner <=> 
     fn take_many(&self, hold: &HoldId, room: &str) -> String {
         let (locks, holders) = (&self.locks, &self.holders);
         let (key, owner) = (self.key(hold.key()), owner(hold.claim()));
-        let ttl = microseconds(hold.store_ttl());
+        let (ttl, end) = (renewed_ttl(hold), after(hold.store_ttl()));
         let (mode, is_kept) = (letter(hold.mode()), self.is_kept(hold.key(), hold.mode()));
         let reach = self.reach_holders();
         format!(
             "{reach};
 SELECT mode <> '{mode}' AND {DOUBTFUL} FROM {locks} WHERE k = {key} FOR UPDATE;
 DELETE FROM {holders} WHERE k = {key} AND expires <= {NOW};
-UPDATE {holders} SET expires = {NOW} + INTERVAL {ttl} MICROSECOND WHERE k = {key} AND owner = {owner};
+UPDATE {holders} SET expires = {end} WHERE k = {key} AND owner = {owner};
 INSERT INTO {holders} (k, owner, token, ttl, expires)
-SELECT k, {owner}, GREATEST(token + 1, {GRANT_CLOCK}), {ttl}, {NOW} + INTERVAL {ttl} MICROSECOND FROM {locks} AS locks
+SELECT k, {owner}, GREATEST(token + 1, {GRANT_CLOCK}), {ttl}, {end} FROM {locks} AS locks
 WHERE k = {key} AND ({FREE} OR {room}) AND NOT {is_kept}
 ON DUPLICATE KEY UPDATE {holders}.ttl = {holders}.ttl;
 UPDATE {locks} AS locks STRAIGHT_JOIN {holders} AS mine ON mine.k = locks.k AND mine.owner = {owner}
@@ -184,8 +193,9 @@ SELECT mine.token FROM {locks} AS locks JOIN {holders} AS mine ON mine.k = locks
         if !exclusive.is_empty() {
             let (keys, owners) = self.keys_and_owners(&exclusive);
             let held = format!("k IN ({keys}) AND owner IN ({owners}) AND expires > {NOW}");
+            let ttl = renewal_ttl(&exclusive, "");
             statements.push(format!(
-                "UPDATE {locks} SET expires = {NOW} + INTERVAL ttl MICROSECOND WHERE {held}"
+                "UPDATE {locks} SET expires = {NOW} + INTERVAL {ttl} MICROSECOND WHERE {held}"
             ));
             statements.push(format!("SELECT owner FROM {locks} WHERE {held}"));
         }
@@ -194,6 +204,7 @@ SELECT mine.token FROM {locks} AS locks JOIN {holders} AS mine ON mine.k = locks
             // A server changes each row of the locks table once, for its first holder. So a
             // separate statement sets the last end of keys for which several holds are renewed.
             let repeated = self.repeated(&many);
+            let ttl = renewal_ttl(&many, "mine.");
             let last = if repeated.is_empty() {
                 String::new()
             } else {
@@ -205,7 +216,7 @@ SELECT mine.token FROM {locks} AS locks JOIN {holders} AS mine ON mine.k = locks
             statements.push(format!(
                 "START TRANSACTION;
 UPDATE {locks} AS locks STRAIGHT_JOIN {holders} AS mine ON mine.k = locks.k
-SET mine.expires = {NOW} + INTERVAL mine.ttl MICROSECOND, locks.expires = GREATEST(locks.expires, {NOW} + INTERVAL mine.ttl MICROSECOND)
+SET mine.expires = {NOW} + INTERVAL {ttl} MICROSECOND, locks.expires = GREATEST(locks.expires, {NOW} + INTERVAL {ttl} MICROSECOND)
 WHERE locks.k IN ({keys}) AND locks.mode <> 'x' AND mine.owner IN ({owners}) AND mine.expires > {NOW};
 {last}SELECT mine.owner FROM {locks} AS locks JOIN {holders} AS mine ON mine.k = locks.k WHERE locks.k IN ({keys}) AND locks.mode <> 'x' AND mine.owner IN ({owners}) AND mine.expires > {NOW};
 COMMIT"
@@ -233,9 +244,19 @@ COMMIT"
         )
     }
 
-    /// Releases the key, if this hold has it.
-    pub(crate) fn release(&self, hold: &HoldId) -> String {
+    /// Releases the key, if this hold has it; with `left`, lets the hold end after that time.
+    pub(crate) fn release(&self, hold: &HoldId, left: Option<Duration>) -> String {
         let (locks, holders) = (&self.locks, &self.holders);
+        let (leave, end) = match left {
+            None => (format!("DELETE FROM {holders} WHERE"), NOW.to_owned()),
+            Some(left) => {
+                let end = after(left);
+                let leave =
+                    format!("UPDATE {holders} SET expires = {end} WHERE expires > {NOW} AND");
+                (leave, end)
+            }
+        };
+        let freed = if left.is_none() { "owner = NULL, " } else { "" };
         let (key, owner) = (self.key(hold.key()), owner(hold.claim()));
         let reach = self.reach_holders();
         match hold.mode() {
@@ -243,12 +264,12 @@ COMMIT"
                 "START TRANSACTION;
 {reach};
 SELECT k FROM {locks} WHERE k = {key} FOR UPDATE;
-DELETE FROM {holders} WHERE k = {key} AND owner = {owner};
+{leave} k = {key} AND owner = {owner};
 UPDATE {locks} SET expires = COALESCE((SELECT MAX(expires) FROM {holders} WHERE k = {key}), {NOW}), mode = IF(EXISTS (SELECT 1 FROM {holders} WHERE k = {key}), mode, 'x') WHERE k = {key} AND mode <> 'x';
 COMMIT"
             ),
             _ => format!(
-                "UPDATE {locks} SET owner = NULL, expires = {NOW} WHERE k = {key} AND owner = {owner} AND expires > {NOW}"
+                "UPDATE {locks} SET {freed}expires = {end} WHERE k = {key} AND owner = {owner} AND expires > {NOW}"
             ),
         }
     }
@@ -284,4 +305,31 @@ COMMIT"
         }
         Vec::from_iter(repeated).join(", ")
     }
+}
+
+/// Returns the moment that is `left` from now on.
+fn after(left: Duration) -> String {
+    format!("{NOW} + INTERVAL {} MICROSECOND", microseconds(left))
+}
+
+/// Returns the ttl that each renewal of a hold begins again, without its minimum hold.
+fn renewed_ttl(hold: &HoldId) -> u128 {
+    microseconds(hold.ttl() + hold.lock_delay())
+}
+
+/// Returns the ttl of a renewal of `holds`, whose columns begin with `table`: that of the row, or
+/// what is left of the minimum hold if that is longer.
+fn renewal_ttl(holds: &[&HoldId], table: &str) -> String {
+    let left = holds
+        .iter()
+        .filter(|hold| !hold.min_hold().is_zero())
+        .map(|hold| {
+            let left = microseconds(hold.min_hold());
+            format!(" WHEN {} THEN {left}", owner(hold.claim()))
+        });
+    let left = String::from_iter(left);
+    if left.is_empty() {
+        return format!("{table}ttl");
+    }
+    format!("GREATEST({table}ttl, CASE {table}owner{left} ELSE 0 END)")
 }

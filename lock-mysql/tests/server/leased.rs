@@ -1,5 +1,7 @@
 //! Leases whose rows an operator has locked by hand. They count as held, without an error.
 
+mod minimum;
+
 use std::time::Duration;
 
 use lock_core::{DistributedLock, Wait};

@@ -54,14 +54,15 @@ impl Keys {
         }
     }
 
-    pub(crate) fn renew(&self, hold: &HoldId) -> Call {
+    /// Lets a hold expire after `ttl`.
+    pub(crate) fn renew(&self, hold: &HoldId, ttl: Duration) -> Call {
         let script = match hold.mode() {
             Mode::Shared | Mode::Permit { .. } => &RENEW_MANY,
             _ => &RENEW_EXCLUSIVE,
         };
         self.keys(script.call(), hold)
             .argument(owner_mark(hold).as_bytes())
-            .argument(milliseconds(hold.store_ttl()).as_bytes())
+            .argument(milliseconds(ttl).as_bytes())
     }
 
     pub(crate) fn release(&self, hold: &HoldId, client: &str) -> Call {

@@ -7,6 +7,7 @@ mod cancellation;
 mod deadlines;
 mod interoperability;
 mod kinds;
+mod minimum;
 mod outages;
 mod owners;
 #[path = "../conformance/permissions.rs"]

@@ -1,8 +1,8 @@
 //! The cases: a module for each group, a function for each case.
 
 pub(crate) mod cancellation;
+mod closed;
 mod crowd;
-pub(crate) mod delay;
 mod dropped;
 pub(crate) mod exclusion;
 pub(crate) mod fencing;
@@ -20,3 +20,5 @@ mod switchover;
 pub(crate) mod turns;
 pub(crate) mod waiting;
 mod woken;
+
+pub(crate) use closed::{delay, minimum};

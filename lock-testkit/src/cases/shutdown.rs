@@ -12,7 +12,7 @@ use crate::client::{Client, SETTLE, release};
 use crate::eventually::within;
 use crate::join::join_all;
 
-async fn shut_down(client: &Client, bench: &Bench) {
+pub(super) async fn shut_down(client: &Client, bench: &Bench) {
     let locks = client.locks();
     let shutdown = locks.shutdown(bench.prompt());
     let outcome = within(2 * bench.prompt(), "the end of a shutdown", shutdown).await;

@@ -13,6 +13,7 @@ const KEY: &str = "LOCK_TESTKIT_CHILD_KEY";
 const MODE: &str = "LOCK_TESTKIT_CHILD_MODE";
 const TTL: &str = "LOCK_TESTKIT_CHILD_TTL";
 const LOCK_DELAY: &str = "LOCK_TESTKIT_CHILD_LOCK_DELAY";
+const MIN_HOLD: &str = "LOCK_TESTKIT_CHILD_MIN_HOLD";
 
 pub(super) struct Part {
     pub(super) store: String,
@@ -35,6 +36,7 @@ impl Part {
         for (name, duration) in [
             (TTL, self.request.ttl),
             (LOCK_DELAY, self.request.lock_delay),
+            (MIN_HOLD, self.request.min_hold),
         ] {
             if let Some(duration) = duration {
                 command.env(name, duration.as_nanos().to_string());
@@ -59,6 +61,7 @@ impl Part {
         let mut request = LockRequest::new(key, mode);
         request.ttl = duration(TTL);
         request.lock_delay = duration(LOCK_DELAY);
+        request.min_hold = duration(MIN_HOLD);
         Some(Self {
             store: told(STORE),
             request,

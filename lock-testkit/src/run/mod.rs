@@ -165,6 +165,11 @@ async fn perform(case: Case, store: Arc<dyn Store>, seed: u64) -> Outcome {
         assert_refused(&bench, request.with_lock_delay(bench.short())).await;
         return Outcome::Unsupported(Need::LockDelay);
     }
+    if case.needs(Need::MinHold) && capabilities.longest_min_hold.is_zero() {
+        let request = bench.exclusive("undeclared");
+        assert_refused(&bench, request.holding_at_least(bench.short())).await;
+        return Outcome::Unsupported(Need::MinHold);
+    }
     if case.needs(Need::Shutdown) && !can_be_shut_down(&bench).await {
         return Outcome::Unsupported(Need::Shutdown);
     }
@@ -217,10 +222,11 @@ pub(crate) async fn assert_refused(bench: &Bench, request: LockRequest) {
         match answer {
             Err(error) if error.kind() == ErrorKind::Unsupported => {}
             other => panic!(
-                "{:?} with a ttl of {:?} and a lock delay of {:?} is not declared, so it has to be refused as unsupported: {other:?}",
+                "{:?} with a ttl of {:?}, a lock delay of {:?} and a minimum hold of {:?} is not declared, so it has to be refused as unsupported: {other:?}",
                 request.mode,
                 request.ttl(),
-                request.lock_delay()
+                request.lock_delay(),
+                request.min_hold()
             ),
         }
     }

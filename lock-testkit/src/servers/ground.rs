@@ -11,6 +11,10 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use rustix::process::geteuid;
 use tempfile::TempDir;
 
+use crate::stalls;
+
+const MEMORY: &str = "/dev/shm";
+
 type Job = (Command, Sender<io::Result<Child>>);
 
 /// Starts `command` from a thread that lives as long as the process.
@@ -56,7 +60,7 @@ pub(super) fn directory(server: &str) -> TempDir {
 pub(super) fn directory_in_memory(server: &str) -> TempDir {
     static BASE: OnceLock<Option<PathBuf>> = OnceLock::new();
 
-    let memory = Path::new("/dev/shm");
+    let memory = Path::new(MEMORY);
     let base = BASE.get_or_init(|| memory.is_dir().then(|| new_base(memory)));
     match base {
         Some(base) => tempfile::Builder::new()
@@ -103,6 +107,7 @@ fn new_base(parent: &Path) -> PathBuf {
         .expect("a directory for servers")
         .keep();
     remove_with_process(&base);
+    stalls::watch_disk(parent);
     base
 }
 

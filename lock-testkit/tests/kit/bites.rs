@@ -161,6 +161,8 @@ bites! {
     ForgetsTheDelay {
         delay::a_lost_key_stays_closed_for_its_delay: "before its lock delay was over",
         delay::a_key_lost_on_a_frozen_store_stays_closed: "before its lock delay was over",
+        minimum::what_is_lost_stays_closed_for_its_minimum: "before its minimum hold was over",
+        minimum::a_lock_delay_and_a_minimum_count_both: "before its minimum hold was over",
     }
     DelaysWhatIsReleased {
         delay::what_is_given_back_has_no_lock_delay: "granted to a waiter",
@@ -171,6 +173,22 @@ bites! {
     }
     TakesShortDelays {
         delay::the_longest_lock_delay_can_be_had: "failed, which is never",
+    }
+    ReleasesBeforeTheMinimum {
+        minimum::what_is_given_back_stays_closed_for_its_minimum: "before its minimum hold was over",
+        minimum::waiters_of_its_own_client_wait_for_a_minimum: "before the minimum hold was over",
+        minimum::a_renewed_hold_stays_closed_for_its_minimum: "before its minimum hold was over",
+        minimum::a_shutdown_keeps_a_minimum: "its minimum hold is not over",
+    }
+    KeepsBeyondTheMinimum {
+        minimum::a_hold_beyond_its_minimum_is_given_back_at_once: "was refused although it is free",
+        minimum::what_was_never_held_has_no_minimum: "granted to a waiter",
+    }
+    TakesAnyMinimum {
+        minimum::a_minimum_out_of_range_is_refused: "is not declared",
+    }
+    TakesShortMinimums {
+        minimum::the_longest_minimum_can_be_had: "failed, which is never",
     }
     ArmsTooLate {
         cancellation::acquire_dropped_at_every_poll: "Exclusive was dropped at poll",

@@ -29,6 +29,8 @@ bites! {
     }
     ForgetsTheDelay {
         processes::a_killed_holder_keeps_its_key_closed_for_its_lock_delay: "after the kill",
+        processes::a_killed_holder_keeps_its_key_closed_for_its_minimum: "before its minimum hold",
+        processes::a_program_that_ends_keeps_its_key_closed_for_its_minimum: "before its minimum hold",
     }
     ReleasesOnlyWhenAsked {
         processes::a_runtime_that_is_dropped_releases_what_its_tasks_held: "free after",

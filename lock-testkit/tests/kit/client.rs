@@ -56,6 +56,8 @@ impl ShelfLock {
             Fault::TakesAnyTtl => declared.clone().with_ttl(Duration::ZERO..=Duration::MAX),
             Fault::TakesAnyDelay => declared.clone().with_lock_delay(Duration::MAX),
             Fault::TakesShortDelays => declared.clone().with_lock_delay(LONGEST_TAKEN),
+            Fault::TakesAnyMinimum => declared.clone().with_min_hold(Duration::MAX),
+            Fault::TakesShortMinimums => declared.clone().with_min_hold(LONGEST_TAKEN),
             Fault::EmulatesModes => declared.clone().with_shared().with_permits(),
             _ => declared.clone(),
         };
@@ -294,6 +296,7 @@ pub(crate) fn everything() -> Capabilities {
         .with_fairness()
         .with_push()
         .with_lock_delay(*TTL_RANGE.end())
+        .with_min_hold(*TTL_RANGE.end())
 }
 
 /// Returns the fewest capabilities that a backend may declare.

@@ -110,6 +110,16 @@ pub(crate) enum Fault {
     /// Accepts only shorter lock delays than it declares.
     TakesShortDelays,
 
+    // Minimum holds.
+    /// Releases a hold that is given back before the end of its minimum hold.
+    ReleasesBeforeTheMinimum,
+    /// Keeps a key with a minimum hold closed until its hold expires.
+    KeepsBeyondTheMinimum,
+    /// Accepts every minimum hold, whatever range it declares.
+    TakesAnyMinimum,
+    /// Accepts only shorter minimum holds than it declares.
+    TakesShortMinimums,
+
     // Clean-up.
     /// Arms the claim after the answer, not before the request is sent.
     ArmsTooLate,

@@ -99,4 +99,15 @@ impl LeaseStore for ShelfLease {
         }
         Ok(released)
     }
+
+    async fn shorten(&self, hold: &HoldId, left: Duration) -> Result<Released> {
+        if self.is(Fault::ReleasesBeforeTheMinimum) {
+            return self.release(hold).await;
+        }
+        let shortened = self.server.request(|rules| rules.shorten(hold, left)).await;
+        Ok(match shortened {
+            true => Released::Released,
+            false => Released::AlreadyLost,
+        })
+    }
 }

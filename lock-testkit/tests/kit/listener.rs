@@ -66,10 +66,12 @@ impl Connection {
     }
 
     fn answer(&mut self, question: &str) -> String {
-        let words: Vec<&str> = question.splitn(7, ' ').collect();
+        let words: Vec<&str> = question.splitn(8, ' ').collect();
         match words[..] {
-            ["take", owner, waits, mode, ttl, delay, key] => {
-                let id = self.client.new_id(&request(mode, ttl, delay, key));
+            ["take", owner, waits, mode, ttl, delay, minimum, key] => {
+                let id = self
+                    .client
+                    .new_id(&request(mode, [ttl, delay, minimum], key));
                 self.ids.insert(owner.to_owned(), id.clone());
                 let number = self.client.number;
                 let standing = self.server.rules().take(&id, number, waits == "true");
@@ -96,7 +98,7 @@ impl Connection {
     }
 }
 
-fn request(mode: &str, ttl: &str, delay: &str, key: &str) -> LockRequest {
+fn request(mode: &str, [ttl, delay, minimum]: [&str; 3], key: &str) -> LockRequest {
     let duration = |text: &str| Duration::from_millis(text.parse().expect("a number"));
     let mode = match mode.parse().expect("a number") {
         0 => Mode::Exclusive,
@@ -106,6 +108,7 @@ fn request(mode: &str, ttl: &str, delay: &str, key: &str) -> LockRequest {
     LockRequest::new(key.try_into().expect("a key"), mode)
         .with_ttl(duration(ttl))
         .with_lock_delay(duration(delay))
+        .holding_at_least(duration(minimum))
 }
 
 fn grant(standing: Standing) -> String {

@@ -81,7 +81,7 @@ mod modest {
             let outcome = run(case, new_store);
             match case.needs[0] {
                 Need::Shutdown => assert_eq!(outcome, Outcome::Proved, "{case}"),
-                need @ (Need::Shared | Need::Permits | Need::LockDelay) => {
+                need @ (Need::Shared | Need::Permits | Need::LockDelay | Need::MinHold) => {
                     assert_eq!(outcome, Outcome::Unsupported(need), "{case}");
                 }
                 need => assert_eq!(outcome, Outcome::Skipped(need), "{case}"),

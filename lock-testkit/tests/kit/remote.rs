@@ -82,9 +82,10 @@ impl RemoteLock {
             _ => 0,
         };
         let (owner, ttl, delay) = (id.claim(), id.ttl().as_millis(), id.lock_delay());
+        let minimum = id.min_hold().as_millis();
         let delay = delay.as_millis();
         let key = id.key();
-        let question = format!("take {owner} {waits} {mode} {ttl} {delay} {key}");
+        let question = format!("take {owner} {waits} {mode} {ttl} {delay} {minimum} {key}");
         self.line.ask(&question).parse().ok()
     }
 

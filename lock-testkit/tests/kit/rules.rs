@@ -150,6 +150,23 @@ impl Rules {
         true
     }
 
+    /// Lets a hold end after `left`; returns true if the hold is on the store.
+    pub(crate) fn shorten(&mut self, id: &HoldId, left: Duration) -> bool {
+        let place = self.place(id);
+        self.settle(&place);
+        let queue = self.queues.get_mut(&place).into_iter().flatten();
+        let mut entries = queue.filter(|entry| entry.id.claim() == id.claim());
+        let entry = entries.next();
+        let is_kept = self.fault == Fault::KeepsBeyondTheMinimum;
+        entry
+            .map(|entry| {
+                if !is_kept {
+                    entry.expires = CLOCK.now().plus(left);
+                }
+            })
+            .is_some()
+    }
+
     pub(crate) fn release(&mut self, id: &HoldId) -> Released {
         let place = self.place(id);
         self.settle(&place);
@@ -164,6 +181,9 @@ impl Rules {
             return Released::Released;
         }
         if fault == Fault::DelaysWhatIsReleased && id.lock_delay() > Duration::ZERO {
+            return Released::Released;
+        }
+        if fault == Fault::KeepsBeyondTheMinimum && id.min_hold() > Duration::ZERO {
             return Released::Released;
         }
         let removed = self.remove(&place, |entry| match fault {

@@ -203,7 +203,7 @@ impl<'a> ClaimNode<'a> {
         Answer::Granted {
             grant: u64::try_from(node.czxid).unwrap_or(u64::MAX),
             sent: look.confirmed,
-            ttl: look.session.ttl(claim.id().lock_delay()),
+            ttl: look.session.ttl(claim.id().reserve()),
         }
     }
 

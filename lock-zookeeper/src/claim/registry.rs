@@ -26,7 +26,7 @@ pub(crate) struct ClaimRecord {
     /// The claim's node, once an answer has named it.
     pub(crate) node: Option<Arc<Node>>,
     pub(crate) loss: LossSender,
-    lock_delay: Duration,
+    reserve: Duration,
     /// True if a watch reports the end of the node.
     pub(crate) is_watched: bool,
     /// When the first failed release began.
@@ -52,7 +52,7 @@ impl ClaimRecord {
             prefix: prefix.into(),
             node: None,
             loss: claim.loss(),
-            lock_delay: claim.id().lock_delay(),
+            reserve: claim.id().reserve(),
             is_watched: false,
             stuck_since: None,
             released: None,
@@ -147,7 +147,7 @@ impl ClaimRegistry {
     /// confirmed.
     pub(crate) fn limit(&self, session: &Arc<Session>, since: Moment, timeout: Duration) {
         for (_, record) in self.in_session(session, |_| true) {
-            let ttl = counted(timeout, record.lock_delay);
+            let ttl = counted(timeout, record.reserve);
             record.loss.limit(since, ttl);
         }
     }

@@ -6,7 +6,7 @@ use lock_core::backend::{Moment, Mutex};
 
 /// The largest age of a confirmation that a grant may count from, in total and as a part of the
 /// ttl. The grant is shorter by this age.
-const LATELY: Duration = Duration::from_millis(200);
+pub(crate) const LATELY: Duration = Duration::from_millis(200);
 const PART_OF_TTL: u32 = 50;
 
 /// The last confirmation of one session. Each transaction of the session confirms it: a creation, a

@@ -10,6 +10,7 @@ use zookeeper_client::{Error as ZooKeeperError, SessionInfo, SessionState, Stat}
 use crate::connection::open::{Connection, Watcher};
 use crate::connection::request_size::RequestSizes;
 use crate::error::DriverResult;
+use crate::session::confirmed::LATELY;
 
 /// The largest part of a timeout that holds do not count on.
 ///
@@ -125,10 +126,23 @@ impl SessionConnection {
     }
 }
 
-/// Returns the part of a session's timeout that counts for a hold with this lock delay.
-pub(crate) fn counted(timeout: Duration, lock_delay: Duration) -> Duration {
-    // The shortest session is at most the timeout without the lock delay: no ttl is shorter than a
+/// Returns the part of a session's timeout that counts for a hold with this reserve.
+pub(crate) fn counted(timeout: Duration, reserve: Duration) -> Duration {
+    // The shortest session is at most the timeout without the reserve: no ttl is shorter than a
     // session.
-    let shortest = timeout.saturating_sub(lock_delay);
+    let shortest = timeout.saturating_sub(reserve);
     timeout - UNTOLD_MAX.min(shortest / 4)
+}
+
+/// Returns the longest minimum hold in a session with this timeout.
+pub(crate) fn longest_minimum(timeout: Duration) -> Duration {
+    counted(timeout, Duration::ZERO).saturating_sub(LATELY)
+}
+
+/// Returns the shortest timeout of a session that lasts for a minimum hold.
+pub(crate) fn lasting(minimum: Duration) -> Duration {
+    match minimum + LATELY {
+        _ if minimum.is_zero() => Duration::ZERO,
+        time => time + UNTOLD_MAX.min(time / 3 + Duration::from_nanos(1)),
+    }
 }

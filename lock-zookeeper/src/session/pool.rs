@@ -97,27 +97,23 @@ impl SessionPool {
         })
     }
 
-    /// Returns the session for `ttl`, which includes the lock delay.
+    /// Returns the session for `ttl`, which includes the reserve.
     ///
     /// If the server allows no further connection from this address, returns the longest open
-    /// session below `ttl`. A session whose caller was dropped before it opened serves the next
-    /// caller.
-    pub(crate) async fn session(
-        &self,
-        ttl: Duration,
-        lock_delay: Duration,
-    ) -> Result<Arc<Session>> {
+    /// session below `ttl` and above `least`. A session whose caller was dropped before it opened
+    /// serves the next caller.
+    pub(crate) async fn session(&self, ttl: Duration, least: Duration) -> Result<Arc<Session>> {
         let pooled = self.pooled(ttl);
         if let Some(session) = pooled.current() {
             return Ok(session);
         }
         if pooled.was_refused_lately()
-            && let Some(session) = self.shorter(ttl, lock_delay)
+            && let Some(session) = self.shorter(ttl, least)
         {
             return Ok(session);
         }
         match self.open(pooled, ttl).await {
-            Err(error) if error.is_retryable() => self.shorter(ttl, lock_delay).ok_or(error),
+            Err(error) if error.is_retryable() => self.shorter(ttl, least).ok_or(error),
             outcome => outcome,
         }
     }
@@ -136,12 +132,12 @@ impl SessionPool {
         self.run(opening).await
     }
 
-    /// Returns the longest open session below `ttl` that is long enough for this lock delay.
-    fn shorter(&self, ttl: Duration, lock_delay: Duration) -> Option<Arc<Session>> {
+    /// Returns the longest open session below `ttl` and above `least`.
+    fn shorter(&self, ttl: Duration, least: Duration) -> Option<Arc<Session>> {
         let sessions = self.sessions.lock();
         let mut shorter: Vec<_> = sessions
             .iter()
-            .filter(|(length, _)| **length < ttl && **length > lock_delay)
+            .filter(|(length, _)| **length < ttl && **length > least)
             .collect();
         shorter.sort_unstable_by_key(|(length, _)| **length);
         shorter

@@ -73,8 +73,8 @@ impl Session {
     }
 
     /// Returns how long a hold counts from a confirmed request, its lock delay included.
-    pub(crate) fn ttl(&self, lock_delay: Duration) -> Duration {
-        counted(self.link.timeout(), lock_delay)
+    pub(crate) fn ttl(&self, reserve: Duration) -> Duration {
+        counted(self.link.timeout(), reserve)
     }
 
     /// Returns true if new claims may use the session.

@@ -9,10 +9,11 @@ use tokio::time::{Instant, sleep, timeout};
 use super::SLACK;
 use crate::assert_excluded;
 use crate::bench::{Bench, permit};
+use crate::cases::minimum::opens_in_time;
 use crate::client::{Client, SETTLE, Waiting, keeps_waiting, keeps_waiting_until, release};
 use crate::eventually::{eventually, within};
 use crate::join::join_all;
-use crate::processes::Role;
+use crate::processes::{Ending, Flavor, Role};
 
 pub(crate) async fn a_killed_holder_blocks_for_its_ttl_and_no_longer(bench: Bench) {
     let client = bench.client().await;
@@ -49,6 +50,42 @@ pub(crate) async fn a_killed_holder_keeps_its_key_closed_for_its_lock_delay(benc
         });
     }
     join_all(tasks).await;
+}
+
+/// A store that rounds a minimum hold up opens its key this much later.
+const ROUNDING: Duration = Duration::from_secs(2);
+
+pub(crate) async fn a_killed_holder_keeps_its_key_closed_for_its_minimum(bench: Bench) {
+    let client = bench.client().await;
+    let mut tasks = JoinSet::new();
+    for mode in bench.modes() {
+        let (bench, client) = (bench.clone(), client.clone());
+        tasks.spawn(async move {
+            // Longer than the ttl, since a store that only knows the ttl opens the key too early.
+            let request = bench.brief(&format!("kept/{mode:?}"), mode);
+            let request = request.holding_at_least(bench.short() * 3 / 2);
+            let began = Instant::now();
+            let (mut child, _) = bench.holder(&request, Role::Hold);
+            block_in_place(|| child.kill());
+            let killed = Instant::now();
+            opens_in_time(&bench, &client, &request, began).await;
+            let took = killed.elapsed();
+            let limit = request.min_hold() * 4 / 3 + ROUNDING + SLACK;
+            assert!(took < limit, "{mode:?}: open only {took:?} after the kill");
+        });
+    }
+    join_all(tasks).await;
+}
+
+pub(crate) async fn a_program_that_ends_keeps_its_key_closed_for_its_minimum(bench: Bench) {
+    let client = bench.client().await;
+    let request = bench.brief("ended", Mode::Exclusive);
+    let request = request.holding_at_least(bench.short() * 3 / 2);
+    let began = Instant::now();
+    let role = Role::End(Flavor::MultiThread, Ending::MainAfterDrop);
+    let (mut child, _) = bench.holder(&request, role);
+    block_in_place(|| child.end());
+    opens_in_time(&bench, &client, &request, began).await;
 }
 
 /// A program that is built with `panic = "abort"` runs no destructor either.
