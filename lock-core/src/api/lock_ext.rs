@@ -182,10 +182,10 @@ pub trait DistributedLockExt: DistributedLock {
     /// Runs the job `name` of the planned time `fire_time`, unless another instance runs or ran it;
     /// then returns `None`.
     ///
-    /// Of all instances whose clocks differ by less than `within`, at most one runs the job, once,
-    /// unless its lock is removed on the store. That holds for a job of a millisecond, too, and if its
-    /// instance is killed afterwards. If the instance crashes during the job, no other runs it. See
-    /// [`LockRequest::once`].
+    /// At most one instance runs the job, as long as their clocks differ by less than `within`. The
+    /// job may take a millisecond, and its instance may be killed afterwards. If the instance
+    /// crashes during the job, no other runs it. A lock that is removed on the store protects
+    /// nothing. See [`LockRequest::once`].
     ///
     /// ```
     /// use std::time::{Duration, SystemTime};

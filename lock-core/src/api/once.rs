@@ -11,9 +11,9 @@ impl LockRequest {
     /// Creates the request for one run of the job `name` at its planned time `fire_time`.
     ///
     /// The key is the name and the planned time, as in `report@2027-01-31T02:00:00Z`; a route for
-    /// it ends in `@*`. It stays closed until twice `within` after `fire_time`, and the request
-    /// does not wait. So of all instances whose clocks differ by less than `within`, one gets the
-    /// lock, once, unless it is removed on the store. `fire_time` is the time in the schedule,
+    /// it ends in `@*`. It stays closed until twice `within` after `fire_time`, or up to a quarter
+    /// of `within` longer. The request does not wait. So at most one instance gets the lock, as
+    /// long as their clocks differ by less than `within`. `fire_time` is the time in the schedule,
     /// which is the same for all instances, and not the present time.
     ///
     /// # Errors

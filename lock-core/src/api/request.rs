@@ -170,10 +170,10 @@ pub struct LockRequest {
     /// Minimum time from the grant that the store keeps the key closed. Default: zero. Range: 0 to
     /// 24 hours, or less where the backend [narrows it](crate::Capabilities::longest_min_hold).
     ///
-    /// Nobody gets the key before that, this process included, even if its guard is released,
-    /// dropped or lost, or its process crashes. A release ends the guard at once and leaves the key
-    /// closed for the rest of the time. A job that takes a millisecond therefore runs once, not
-    /// once on each instance: see [`once`](crate::DistributedLockExt::once).
+    /// Nobody gets the key before that, in this process or another. This holds after a release, a
+    /// drop, a loss and a crash. A release ends the guard at once and leaves the key closed for the
+    /// rest of the time. A job that takes a millisecond therefore runs once, not once on each
+    /// instance: see [`once`](crate::DistributedLockExt::once).
     ///
     /// A crashed holder blocks the key for its ttl, or for the minimum hold if that is longer: for
     /// what is left of it, or on stores with shared leases (etcd, ZooKeeper) for the whole of it. A

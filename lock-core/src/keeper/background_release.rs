@@ -68,9 +68,11 @@ impl RuntimeKeeper {
         let (keeper, hold) = (Arc::clone(&self.client), Arc::clone(hold));
         self.handle.spawn(async move {
             // A minimum hold may last for hours, and a precise sleep wakes up often.
-            while let left = until.since(keeper.clock.now())
-                && left > PRECISE
-            {
+            loop {
+                let left = until.since(keeper.clock.now());
+                if left <= PRECISE {
+                    break;
+                }
                 tokio::time::sleep(left / 2).await;
             }
             keeper.clock.sleep_until(until).await;

@@ -56,8 +56,8 @@ pub(crate) async fn follow(
 /// error use the lease of the first call. Returns false if the key is not there, or was moved
 /// before.
 ///
-/// Invariant: nobody revokes that lease. Why: a repeated request does not tell whether the key was
-/// moved by the first.
+/// Invariant: nobody revokes that lease. Why: the key may be under it although the call returns
+/// false or an error, since a request is repeated when its answer is lost.
 pub(crate) async fn move_to_own_lease(
     connection: &Arc<SharedConnection>,
     granting: &Granting,

@@ -1,4 +1,4 @@
-//! Keys that stay closed although nobody holds them.
+//! Keys that no client gets for some time after their last holder.
 
 pub(crate) mod delay;
 pub(crate) mod minimum;
