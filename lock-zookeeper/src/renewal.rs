@@ -99,9 +99,13 @@ impl Client {
             self.replies.note(sent);
         }
         let renewals = begun.into_iter().chain(read).map(|(sought, found)| {
-            let ttl = session.ttl(sought.hold.reserve());
+            let reserve = sought.hold.reserve();
+            let held = || Renewal::Held {
+                sent: session.link.counts_from(sent, reserve),
+                ttl: session.ttl(reserve),
+            };
             let renewal = match found {
-                Ok(true) if confirmed.is_ok() => Renewal::Held { sent, ttl },
+                Ok(true) if confirmed.is_ok() => held(),
                 Ok(false) => Renewal::Lost(LossReason::Removed),
                 Err(error) if is_end_of_session(&error) => Renewal::Lost(LossReason::Removed),
                 Ok(true) | Err(_) => Renewal::Unknown,

@@ -200,10 +200,11 @@ impl<'a> ClaimNode<'a> {
             // The next permit waits until this claim is granted, not until it ends.
             look.session.signal(&node.path);
         }
+        let (session, reserve) = (&look.session, claim.id().reserve());
         Answer::Granted {
             grant: u64::try_from(node.czxid).unwrap_or(u64::MAX),
-            sent: look.confirmed,
-            ttl: look.session.ttl(claim.id().reserve()),
+            sent: session.link.counts_from(look.confirmed, reserve),
+            ttl: session.ttl(reserve),
         }
     }
 

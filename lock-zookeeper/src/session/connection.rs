@@ -3,19 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::backend::Mutex;
+use lock_core::backend::{Moment, Mutex};
 use tokio::sync::watch;
 use zookeeper_client::{Error as ZooKeeperError, SessionInfo, SessionState, Stat};
 
 use crate::connection::open::{Connection, Watcher};
 use crate::connection::request_size::RequestSizes;
 use crate::error::DriverResult;
-use crate::session::confirmed::LATELY;
+use crate::session::confirmed::{HEARTBEAT_MAX, LATELY, SignsOfLife, heartbeat};
 
 /// The largest part of a timeout that holds do not count on.
 ///
-/// A server that dies may not have reported the heartbeats of its last half tick to the leader.
-/// Half a tick is at most a quarter of the shortest session, and at most this long if a tick is at
+/// A server that dies may not have reported the requests of its last half tick to the leader. Half a
+/// tick is at most a quarter of the shortest session, and at most this long if a tick is at
 /// most 4 s.
 const UNTOLD_MAX: Duration = Duration::from_secs(2);
 
@@ -38,11 +38,13 @@ pub(crate) struct SessionConnection {
     /// The timeout that the present server has granted.
     timeout: Mutex<Duration>,
     state: watch::Sender<SessionStatus>,
+    signs: SignsOfLife,
 }
 
 impl SessionConnection {
-    /// Makes the first connection of a session for which the client `asked` for this timeout.
-    pub(crate) fn new(connection: Arc<Connection>, asked: Duration) -> Self {
+    /// Makes the first connection of a session for which the client `asked` for this timeout, after
+    /// `began`.
+    pub(crate) fn new(connection: Arc<Connection>, asked: Duration, began: Moment) -> Self {
         Self {
             session: connection.client().session().clone(),
             asked,
@@ -50,6 +52,7 @@ impl SessionConnection {
             timeout: Mutex::new(connection.timeout()),
             connection: Mutex::new(Some(connection)),
             state: watch::Sender::new(SessionStatus::Connected),
+            signs: SignsOfLife::new(began),
         }
     }
 
@@ -108,8 +111,21 @@ impl SessionConnection {
         connection.as_ref().map(|connection| connection.end())
     }
 
-    /// Continues the session over `connection`.
-    pub(crate) fn connected(&self, connection: Arc<Connection>) {
+    /// Notes an answered request that was sent at `sent`.
+    pub(crate) fn sign(&self, sent: Moment) {
+        self.signs.note(sent, heartbeat(self.timeout()) / 2);
+    }
+
+    /// Returns from when a hold with this reserve counts, if a request sent at `sent` confirmed it.
+    pub(crate) fn counts_from(&self, sent: Moment, reserve: Duration) -> Moment {
+        let timeout = self.timeout();
+        self.signs
+            .counts_from(sent, timeout - counted(timeout, reserve))
+    }
+
+    /// Continues the session over `connection`, which was requested at `asked`.
+    pub(crate) fn connected(&self, connection: Arc<Connection>, asked: Moment) {
+        self.signs.reconnected(asked);
         *self.timeout.lock() = connection.timeout();
         *self.connection.lock() = Some(connection);
         self.state.send_replace(SessionStatus::Connected);
@@ -136,12 +152,12 @@ pub(crate) fn counted(timeout: Duration, reserve: Duration) -> Duration {
 
 /// Returns the longest minimum hold in a session with this timeout.
 pub(crate) fn longest_minimum(timeout: Duration) -> Duration {
-    counted(timeout, Duration::ZERO).saturating_sub(LATELY)
+    counted(timeout, Duration::ZERO).saturating_sub(LATELY + HEARTBEAT_MAX)
 }
 
 /// Returns the shortest timeout of a session that lasts for a minimum hold.
 pub(crate) fn lasting(minimum: Duration) -> Duration {
-    match minimum + LATELY {
+    match minimum + LATELY + HEARTBEAT_MAX {
         _ if minimum.is_zero() => Duration::ZERO,
         time => time + UNTOLD_MAX.min(time / 3 + Duration::from_nanos(1)),
     }

@@ -16,6 +16,7 @@ use crate::connection::connect::too_short;
 use crate::connection::open::Connection;
 use crate::error::{error_of, no_answer};
 use crate::lock_nodes::LockNodeSweeper;
+use crate::session::confirmed::send_heartbeats;
 use crate::session::connection::{SessionConnection, SessionStatus};
 use crate::session::reattach::{CLOSING_LIMIT, Reattaching};
 use crate::session::requests::Session;
@@ -209,13 +210,14 @@ async fn open(
     pooled: Arc<TtlSession>,
     ttl: Duration,
 ) -> Result<Arc<Session>> {
+    let began = Clock::Boot.now();
     let connection = options.connect(ttl).await.inspect_err(|_refused| {
         *pooled.refused.lock() = Some(Clock::Boot.now());
     })?;
     if connection.timeout() > ttl {
         return Err(too_short(ttl, connection.timeout()));
     }
-    let link = Arc::new(SessionConnection::new(connection, ttl));
+    let link = Arc::new(SessionConnection::new(connection, ttl, began));
     let reattaching = Arc::clone(&options.reattaching);
     let (states, weak_link) = (link.states(), Arc::downgrade(&link));
     let session = Arc::new(Session::new(link, reattaching.connector.has_user()));
@@ -224,6 +226,7 @@ async fn open(
     let keeper_runtime = Handle::current();
     let registry = Arc::downgrade(&options.registry);
     keeper_runtime.spawn(reattaching.keep_connected(weak_link, weak.clone()));
+    keeper_runtime.spawn(send_heartbeats(weak.clone()));
     keeper_runtime.spawn(delete_abandoned_nodes(
         weak.clone(),
         registry.clone(),

@@ -90,10 +90,10 @@ impl Reattaching {
             if state == SessionState::Expired {
                 return;
             }
-            let Some(connection) = self.reattach(&link, &session).await else {
+            let Some((connection, asked)) = self.reattach(&link, &session).await else {
                 return;
             };
-            link.connected(connection);
+            link.connected(connection, asked);
             // Watches do not outlive their connection, so deletions may be missed. The limit has
             // all holds renewed.
             self.limit(&session, link.timeout());
@@ -120,12 +120,13 @@ impl Reattaching {
         }
     }
 
-    /// Opens a new connection for the session; `None` once it has ended.
+    /// Opens a new connection for the session, and returns when it was requested; `None` once the
+    /// session has ended.
     async fn reattach(
         &self,
         link: &SessionConnection,
         session: &Weak<Session>,
-    ) -> Option<Arc<Connection>> {
+    ) -> Option<(Arc<Connection>, Moment)> {
         // By then no server has the session. Servers end a session at the next tick after its
         // timeout, and no tick is longer than half of that timeout.
         let ends = Clock::Boot.now().plus(link.timeout() * 3 / 2);
@@ -138,7 +139,7 @@ impl Reattaching {
                     tokio::time::timeout(ATTEMPT_LIMIT, attempt).await
                 };
                 match attempt.await {
-                    Ok(Ok(connection)) => return Some(connection),
+                    Ok(Ok(reattached)) => return Some(reattached),
                     Ok(Err(Failure::Driver(ZooKeeperError::SessionExpired))) => return None,
                     Ok(Err(Failure::Driver(error))) => {
                         tracing::debug!(server, %error, "zookeeper: reconnecting a session failed, trying the next server");
@@ -171,7 +172,7 @@ impl Reattaching {
         server: &str,
         link: &SessionConnection,
         session: &Weak<Session>,
-    ) -> Result<Arc<Connection>, Failure> {
+    ) -> Result<(Arc<Connection>, Moment), Failure> {
         let probe = self.connector.connect(server, link.asked, None).await?;
         let probe = probe.ready();
         let (given, closed) = (probe.timeout().min(link.asked), probe.end());
@@ -180,6 +181,7 @@ impl Reattaching {
         // Wait for the end: the server may allow no other connection from this address.
         let _state = tokio::time::timeout(CLOSING_LIMIT, closed).await;
         let info = Some(&link.session);
+        let requested = Clock::Boot.now();
         let connection = self.connector.connect(server, link.asked, info).await?;
         // The driver forgets which state the session has seen, and this member may lag behind that
         // state.
@@ -193,6 +195,6 @@ impl Reattaching {
                 "zookeeper: the server grants the session a shorter timeout than before"
             );
         }
-        Ok(connection)
+        Ok((connection, requested))
     }
 }

@@ -125,7 +125,7 @@ impl Session {
         let sent = Clock::Boot.now();
         let joined = self.batches.join(lock, start).await;
         if joined.node.is_ok() {
-            self.confirmed.note(sent);
+            self.confirmed_by(sent);
         }
         joined
     }
@@ -135,6 +135,12 @@ impl Session {
         let connection = self.link.current()?;
         let listing = connection.client().list_children(lock);
         connection.answer_to(RequestSize::of([lock]), listing).await
+    }
+
+    /// Notes the answer to a transaction that was sent at `sent`.
+    fn confirmed_by(&self, sent: Moment) {
+        self.confirmed.note(sent);
+        self.link.sign(sent);
     }
 
     /// Returns when the members confirmed the session, if that is recent enough for a hold in it.
@@ -193,7 +199,7 @@ impl Session {
                 }
             };
             connection.answer(committed).await?;
-            self.confirmed.note(sent);
+            self.confirmed_by(sent);
             Ok(())
         }
     }
@@ -320,7 +326,7 @@ impl Session {
         let sent = Clock::Boot.now();
         let removed = self.batches.remove(path).await;
         if removed == Ok(true) {
-            self.confirmed.note(sent);
+            self.confirmed_by(sent);
         }
         removed
     }

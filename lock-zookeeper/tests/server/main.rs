@@ -18,6 +18,7 @@ mod takeover;
 #[cfg(feature = "tls")]
 mod tls;
 mod ttls;
+mod unreported;
 
 use std::time::Duration;
 
