@@ -200,11 +200,10 @@ impl<'a> ClaimNode<'a> {
             // The next permit waits until this claim is granted, not until it ends.
             look.session.signal(&node.path);
         }
-        let (session, reserve) = (&look.session, claim.id().reserve());
         Answer::Granted {
             grant: u64::try_from(node.czxid).unwrap_or(u64::MAX),
-            sent: session.link.counts_from(look.confirmed, reserve),
-            ttl: session.ttl(reserve),
+            sent: look.counts_from(claim.id().reserve()),
+            ttl: look.session.ttl(claim.id().reserve()),
         }
     }
 

@@ -1,6 +1,7 @@
 //! The position of a claim in its queue.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use lock_core::backend::Moment;
 
@@ -15,4 +16,11 @@ pub(crate) struct QueuePosition {
     /// The index of the claim in the queue.
     pub(crate) index: usize,
     pub(crate) session: Arc<Session>,
+}
+
+impl QueuePosition {
+    /// Returns from when a hold with this reserve counts.
+    pub(crate) fn counts_from(&self, reserve: Duration) -> Moment {
+        self.session.link.counts_from(self.confirmed, reserve)
+    }
 }

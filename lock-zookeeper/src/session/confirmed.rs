@@ -8,13 +8,9 @@
 //! Breaks if: a tick is longer than half of the shortest session, or than 4 seconds.
 
 use std::collections::VecDeque;
-use std::sync::Weak;
 use std::time::Duration;
 
-use lock_core::backend::{Clock, Moment, Mutex};
-use zookeeper_client::Error as ZooKeeperError;
-
-use crate::session::requests::Session;
+use lock_core::backend::{Moment, Mutex};
 
 /// The largest age of a confirmation that a grant may count from, in total and as a part of the
 /// ttl. The grant is shorter by this age.
@@ -105,39 +101,10 @@ pub(crate) fn heartbeat(timeout: Duration) -> Duration {
     HEARTBEAT_MAX.min(timeout / HEARTBEATS)
 }
 
-/// Sends heartbeats until the session has ended or is dropped.
-///
-/// Why not the driver's heartbeats: they come later in a short session, and nobody learns when.
-pub(crate) async fn send_heartbeats(session: Weak<Session>) {
-    loop {
-        let Some(pause) = session.upgrade().map(|it| heartbeat(it.link.timeout())) else {
-            return;
-        };
-        Clock::Boot.sleep_until(Clock::Boot.now().plus(pause)).await;
-        let Some(open) = session.upgrade().filter(|session| !session.has_ended()) else {
-            return;
-        };
-        let Ok(connection) = open.link.current() else {
-            // The reattaching task opens the next connection.
-            continue;
-        };
-        // Keep no handle during the wait: dropping the last handle closes the session.
-        let sent = Clock::Boot.now();
-        let (asking, ended) = (connection.client().check_stat("/"), connection.end());
-        drop((open, connection));
-        let answer = tokio::select! {
-            answer = asking => answer,
-            _state = ended => continue,
-        };
-        // A refusal for lack of permission is an answer as well.
-        if let Ok(_) | Err(ZooKeeperError::NoAuth) = answer {
-            session.upgrade().inspect(|session| session.link.sign(sent));
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use lock_core::backend::Clock;
+
     use super::*;
 
     #[test]

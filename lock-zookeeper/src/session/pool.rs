@@ -10,13 +10,15 @@ use lock_core::{ErrorKind, Result, TTL_RANGE};
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex as FairMutex, watch};
 
+use zookeeper_client::Error as ZooKeeperError;
+
 use crate::claim::registry::ClaimRegistry;
 use crate::claim::removal::remove_abandoned;
 use crate::connection::connect::too_short;
 use crate::connection::open::Connection;
 use crate::error::{error_of, no_answer};
 use crate::lock_nodes::LockNodeSweeper;
-use crate::session::confirmed::send_heartbeats;
+use crate::session::confirmed::heartbeat;
 use crate::session::connection::{SessionConnection, SessionStatus};
 use crate::session::reattach::{CLOSING_LIMIT, Reattaching};
 use crate::session::requests::Session;
@@ -235,6 +237,37 @@ async fn open(
     ));
     keeper_runtime.spawn(look_after(weak, Arc::downgrade(&pooled), registry, states));
     Ok(session)
+}
+
+/// Sends heartbeats until the session has ended or is dropped.
+///
+/// Why not the driver's heartbeats: they come later in a short session, and nobody learns when.
+pub(crate) async fn send_heartbeats(session: Weak<Session>) {
+    loop {
+        let Some(pause) = session.upgrade().map(|it| heartbeat(it.link.timeout())) else {
+            return;
+        };
+        Clock::Boot.sleep_until(Clock::Boot.now().plus(pause)).await;
+        let Some(open) = session.upgrade().filter(|session| !session.has_ended()) else {
+            return;
+        };
+        let Ok(connection) = open.link.current() else {
+            // The reattaching task opens the next connection.
+            continue;
+        };
+        // Keep no handle during the wait: dropping the last handle closes the session.
+        let sent = Clock::Boot.now();
+        let (asking, ended) = (connection.client().check_stat("/"), connection.end());
+        drop((open, connection));
+        let answer = tokio::select! {
+            answer = asking => answer,
+            _state = ended => continue,
+        };
+        // A refusal for lack of permission is an answer as well.
+        if let Ok(_) | Err(ZooKeeperError::NoAuth) = answer {
+            session.upgrade().inspect(|session| session.link.sign(sent));
+        }
+    }
 }
 
 /// Deletes the nodes of abandoned claims, as long as the session lives.
