@@ -34,8 +34,8 @@
 //!   leader a crashed holder blocks waiters for up to twice its ttl.
 //! - Of each ttl a quarter, at most 2 seconds, does not count. If a server dies, up to half a tick
 //!   of requests may never be reported to the leader. After a pause of the client, the time since
-//!   its last request before the pause does not count either. This needs sessions of two ticks or more, and ticks
-//!   of at most 4 seconds. So do not lower `minSessionTimeout` below its default of two ticks.
+//!   its last request before the pause does not count either. This needs sessions of two ticks or
+//!   more, and ticks of at most 4 seconds. So do not lower `minSessionTimeout` below its default of two ticks.
 //!   Clients cannot detect a lower value, and with shorter sessions two clients may hold a lock
 //!   when a server dies.
 //! - A server lists a queue in one answer of at most 1 MB (`jute.maxbuffer`): that is some 15,000

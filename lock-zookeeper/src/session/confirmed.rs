@@ -1,11 +1,12 @@
-//! What the members know of a session: its last confirmation, and its signs of life.
+//! The last confirmation of a session by the members, and the requests that the leader knows of.
 //!
 //! Only the leader ends sessions, and a transaction is no sign of life to it. A follower reports
 //! twice a tick which sessions have sent a request. So when a follower dies, the leader counts from
 //! the last request that was sent half a tick before, or earlier.
 //!
 //! Invariant: no hold counts from later than half a tick after a request that the leader knows of.
-//! Breaks if: a tick is longer than half of the shortest session, or than 4 seconds.
+//! Breaks if: a tick is longer than half of the shortest session, or than 4 seconds. Or if the
+//! leader stands still, asks for no reports, and the follower dies before the next report.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -123,6 +124,7 @@ mod tests {
         assert_eq!(confirmed.lately(short, after(100)), Some(sent));
         assert_eq!(confirmed.lately(short, after(101)), None);
     }
+
     #[test]
     fn a_hold_counts_from_a_request_that_the_leader_knows_of() {
         let half = Duration::from_millis(500);

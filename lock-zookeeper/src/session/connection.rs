@@ -14,9 +14,9 @@ use crate::session::confirmed::{HEARTBEAT_MAX, LATELY, SignsOfLife, heartbeat};
 
 /// The largest part of a timeout that holds do not count on.
 ///
-/// A server that dies may not have reported the requests of its last half tick to the leader. Half a
-/// tick is at most a quarter of the shortest session, and at most this long if a tick is at
-/// most 4 s.
+/// A server that dies may not have reported the requests of its last half tick to the leader. Half
+/// a tick is at most a quarter of the shortest session, and at most this long if a tick is at most
+/// 4 s.
 const UNTOLD_MAX: Duration = Duration::from_secs(2);
 
 /// The state of a session.

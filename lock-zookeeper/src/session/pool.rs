@@ -9,7 +9,6 @@ use lock_core::backend::{Backoff, Clock, Deadlines, Moment, Mutex};
 use lock_core::{ErrorKind, Result, TTL_RANGE};
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex as FairMutex, watch};
-
 use zookeeper_client::Error as ZooKeeperError;
 
 use crate::claim::registry::ClaimRegistry;
@@ -241,8 +240,8 @@ async fn open(
 
 /// Sends heartbeats until the session has ended or is dropped.
 ///
-/// Why not the driver's heartbeats: they come later in a short session, and nobody learns when.
-pub(crate) async fn send_heartbeats(session: Weak<Session>) {
+/// Why not the driver's heartbeats: the driver does not report when they were sent, and they are rare.
+async fn send_heartbeats(session: Weak<Session>) {
     loop {
         let Some(pause) = session.upgrade().map(|it| heartbeat(it.link.timeout())) else {
             return;
