@@ -80,7 +80,7 @@ impl Locks {
     }
 
     fn request(&self, key: &str) -> Result<LockRequest, Problem> {
-        let request = LockRequest::exclusive(&format!("{}/{key}", self.keys))?;
+        let request = LockRequest::exclusive(format!("{}/{key}", self.keys))?;
         Ok(request.with_ttl(self.ttl))
     }
 }

@@ -28,6 +28,7 @@ mod hold;
 mod keeper;
 mod memory;
 mod mutex;
+mod set;
 mod waiter;
 
 pub use api::capabilities::{Capabilities, TokenOrder};
@@ -47,6 +48,7 @@ pub use hold::state_stream::HoldStates;
 pub use hold::watch::HoldWatch;
 pub use keeper::runtime::KeeperMode;
 pub use memory::MemoryLock;
+pub use set::LockSet;
 
 /// Traits and parts for authors of a backend.
 ///

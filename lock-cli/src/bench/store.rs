@@ -60,7 +60,7 @@ impl Store {
     }
 
     pub(crate) fn request(&self, name: &str) -> Result<LockRequest, Problem> {
-        Ok(LockRequest::exclusive(&self.key(name))?)
+        Ok(LockRequest::exclusive(self.key(name))?)
     }
 
     /// Returns true if each process would have its own store.

@@ -4,7 +4,10 @@ use std::future::Future;
 use std::time::{Duration, SystemTime};
 
 use crate::api::{once, with_lock};
-use crate::{DistributedLock, Error, ErrorKind, HoldWatch, LockGuard, LockRequest, Result, Wait};
+use crate::{
+    DistributedLock, Error, ErrorKind, HoldWatch, LockGuard, LockRequest, LockSet, Result, Wait,
+    set,
+};
 
 /// The methods that applications call, implemented for every [`DistributedLock`].
 ///
@@ -14,6 +17,7 @@ use crate::{DistributedLock, Error, ErrorKind, HoldWatch, LockGuard, LockRequest
 /// |---|---|---|---|
 /// | exclusive | [`try_lock`](Self::try_lock) | [`lock_within`](Self::lock_within) | [`lock`](Self::lock) |
 /// | shared | [`try_lock_shared`](Self::try_lock_shared) | [`lock_shared_within`](Self::lock_shared_within) | [`lock_shared`](Self::lock_shared) |
+/// | several keys | [`try_lock_all`](Self::try_lock_all) | [`lock_all_within`](Self::lock_all_within) | [`lock_all`](Self::lock_all) |
 /// | one of n permits | [`try_permit`](Self::try_permit) | [`permit_within`](Self::permit_within) | [`permit`](Self::permit) |
 ///
 /// All methods use the client's ttl. For another ttl, pass a [`LockRequest`] to
@@ -49,83 +53,135 @@ use crate::{DistributedLock, Error, ErrorKind, HoldWatch, LockGuard, LockRequest
 /// ```
 pub trait DistributedLockExt: DistributedLock {
     /// Takes the exclusive lock, waiting until it is free.
-    fn lock(&self, key: &str) -> impl Future<Output = Result<LockGuard>> + Send {
-        async move { wait_forever(self, LockRequest::exclusive(key)?).await }
+    fn lock(&self, key: impl AsRef<str>) -> impl Future<Output = Result<LockGuard>> + Send {
+        let request = LockRequest::exclusive(key);
+        async move { wait_forever(self, request?).await }
     }
 
     /// Takes the exclusive lock if it is free, without a wait.
-    fn try_lock(&self, key: &str) -> impl Future<Output = Result<Option<LockGuard>>> + Send {
-        async move {
-            self.acquire(LockRequest::exclusive(key)?.without_waiting())
-                .await
-        }
+    fn try_lock(
+        &self,
+        key: impl AsRef<str>,
+    ) -> impl Future<Output = Result<Option<LockGuard>>> + Send {
+        let request = LockRequest::exclusive(key);
+        async move { self.acquire(request?.without_waiting()).await }
     }
 
     /// Takes the exclusive lock, waiting at most `limit`.
     fn lock_within(
         &self,
-        key: &str,
+        key: impl AsRef<str>,
         limit: Duration,
     ) -> impl Future<Output = Result<Option<LockGuard>>> + Send {
-        async move {
-            self.acquire(LockRequest::exclusive(key)?.waiting_at_most(limit))
-                .await
-        }
+        let request = LockRequest::exclusive(key);
+        async move { self.acquire(request?.waiting_at_most(limit)).await }
     }
 
     /// Takes a shared lock, waiting until no conflicting claim is left.
-    fn lock_shared(&self, key: &str) -> impl Future<Output = Result<LockGuard>> + Send {
-        async move { wait_forever(self, LockRequest::shared(key)?).await }
+    fn lock_shared(&self, key: impl AsRef<str>) -> impl Future<Output = Result<LockGuard>> + Send {
+        let request = LockRequest::shared(key);
+        async move { wait_forever(self, request?).await }
     }
 
     /// Takes a shared lock if no conflicting claim exists, without a wait.
-    fn try_lock_shared(&self, key: &str) -> impl Future<Output = Result<Option<LockGuard>>> + Send {
-        async move {
-            self.acquire(LockRequest::shared(key)?.without_waiting())
-                .await
-        }
+    fn try_lock_shared(
+        &self,
+        key: impl AsRef<str>,
+    ) -> impl Future<Output = Result<Option<LockGuard>>> + Send {
+        let request = LockRequest::shared(key);
+        async move { self.acquire(request?.without_waiting()).await }
     }
 
     /// Takes a shared lock, waiting at most `limit`.
     fn lock_shared_within(
         &self,
-        key: &str,
+        key: impl AsRef<str>,
         limit: Duration,
     ) -> impl Future<Output = Result<Option<LockGuard>>> + Send {
-        async move {
-            self.acquire(LockRequest::shared(key)?.waiting_at_most(limit))
-                .await
-        }
+        let request = LockRequest::shared(key);
+        async move { self.acquire(request?.waiting_at_most(limit)).await }
     }
 
     /// Takes one of `of` permits, waiting until one is free. Zero permits are an error.
-    fn permit(&self, key: &str, of: u32) -> impl Future<Output = Result<LockGuard>> + Send {
-        async move { wait_forever(self, LockRequest::permit(key, of)?).await }
+    fn permit(
+        &self,
+        key: impl AsRef<str>,
+        of: u32,
+    ) -> impl Future<Output = Result<LockGuard>> + Send {
+        let request = LockRequest::permit(key, of);
+        async move { wait_forever(self, request?).await }
     }
 
     /// Takes one of `of` permits if one is free, without a wait. Zero permits are an error.
     fn try_permit(
         &self,
-        key: &str,
+        key: impl AsRef<str>,
         of: u32,
     ) -> impl Future<Output = Result<Option<LockGuard>>> + Send {
-        async move {
-            self.acquire(LockRequest::permit(key, of)?.without_waiting())
-                .await
-        }
+        let request = LockRequest::permit(key, of);
+        async move { self.acquire(request?.without_waiting()).await }
     }
 
     /// Takes one of `of` permits, waiting at most `limit`. Zero permits are an error.
     fn permit_within(
         &self,
-        key: &str,
+        key: impl AsRef<str>,
         of: u32,
         limit: Duration,
     ) -> impl Future<Output = Result<Option<LockGuard>>> + Send {
+        let request = LockRequest::permit(key, of);
+        async move { self.acquire(request?.waiting_at_most(limit)).await }
+    }
+
+    /// Takes the exclusive locks of all `keys`, waiting until all are free.
+    ///
+    /// Every client takes several keys in the order of the keys, so two of them never wait for each
+    /// other. If the hold of an earlier key is lost during the wait for a later one, the call begins
+    /// anew. A repeated key counts once, and keys may be on different stores.
+    fn lock_all<K: AsRef<str>>(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+    ) -> impl Future<Output = Result<LockSet>> + Send {
+        let requests = set::requests(keys);
         async move {
-            self.acquire(LockRequest::permit(key, of)?.waiting_at_most(limit))
-                .await
+            let taken = set::acquire_all(self, requests?, Wait::Forever).await?;
+            taken.ok_or_else(gave_up)
         }
+    }
+
+    /// Takes the exclusive locks of all `keys` if all are free, without a wait; else none of them.
+    fn try_lock_all<K: AsRef<str>>(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+    ) -> impl Future<Output = Result<Option<LockSet>>> + Send {
+        let requests = set::requests(keys);
+        async move { set::acquire_all(self, requests?, Wait::No).await }
+    }
+
+    /// Takes the exclusive locks of all `keys`, waiting at most `limit` for all together; else none
+    /// of them.
+    fn lock_all_within<K: AsRef<str>>(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+        limit: Duration,
+    ) -> impl Future<Output = Result<Option<LockSet>>> + Send {
+        let requests = set::requests(keys);
+        async move { set::acquire_all(self, requests?, Wait::within(limit)).await }
+    }
+
+    /// Takes the locks of all `requests` within one `wait`, whatever the requests say; `None` if it
+    /// ran out.
+    ///
+    /// # Errors
+    ///
+    /// [`Config`](ErrorKind::Config) for two different requests of one key.
+    fn acquire_all(
+        &self,
+        requests: impl IntoIterator<Item = LockRequest>,
+        wait: Wait,
+    ) -> impl Future<Output = Result<Option<LockSet>>> + Send {
+        let requests = requests.into_iter().collect();
+        set::acquire_all(self, requests, wait)
     }
 
     /// Runs `work` under the lock and releases it afterwards; `None` if the wait ran out.
@@ -177,6 +233,44 @@ pub trait DistributedLockExt: DistributedLock {
         F::Output: Send,
     {
         with_lock::with_lock(self, request, work)
+    }
+
+    /// Like [`with_lock`](Self::with_lock), for work that returns a `Result`: one flat result, whose
+    /// error is made from the lock's.
+    ///
+    /// ```
+    /// use lock_core::{DistributedLockExt, LockRequest, MemoryLock};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let locks = MemoryLock::new();
+    /// let request = LockRequest::exclusive("ledger")?;
+    /// let read = locks.try_with_lock(request, async |_| "42".parse::<u32>().map_err(Into::into));
+    /// let read: Result<Option<u32>, Box<dyn std::error::Error + Send + Sync>> = read.await;
+    /// assert_eq!(read.expect("it is a number"), Some(42));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The error of the work, and the errors of [`with_lock`](Self::with_lock).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the work and releases the lock in the background.
+    fn try_with_lock<W, F, T, E>(
+        &self,
+        request: LockRequest,
+        work: W,
+    ) -> impl Future<Output = Result<Option<T>, E>> + Send
+    where
+        W: FnOnce(HoldWatch) -> F + Send,
+        F: Future<Output = Result<T, E>> + Send,
+        T: Send,
+        E: From<Error> + Send,
+    {
+        async move { with_lock::with_lock(self, request, work).await?.transpose() }
     }
 
     /// Runs the job `name` of the planned time `fire_time`, unless another instance runs or ran it;
@@ -247,12 +341,10 @@ where
     locks
         .acquire(request.with_wait(Wait::Forever))
         .await?
-        .ok_or_else(|| {
-            Error::new(
-                ErrorKind::Backend,
-                "the backend gave up a wait that has no end",
-            )
-            .with_operation("acquire")
-            .with_key(&key)
-        })
+        .ok_or_else(|| gave_up().with_key(&key))
+}
+
+fn gave_up() -> Error {
+    let message = "the backend gave up a wait that has no end";
+    Error::new(ErrorKind::Backend, message).with_operation("acquire")
 }

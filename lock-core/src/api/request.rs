@@ -208,7 +208,7 @@ impl LockRequest {
     /// # Errors
     ///
     /// [`ErrorKind::InvalidKey`] if `key` is empty or over 255 bytes.
-    pub fn exclusive(key: &str) -> Result<Self> {
+    pub fn exclusive(key: impl AsRef<str>) -> Result<Self> {
         Ok(Self::new(LockKey::new(key)?, Mode::Exclusive))
     }
 
@@ -217,7 +217,7 @@ impl LockRequest {
     /// # Errors
     ///
     /// [`ErrorKind::InvalidKey`] if `key` is empty or over 255 bytes.
-    pub fn shared(key: &str) -> Result<Self> {
+    pub fn shared(key: impl AsRef<str>) -> Result<Self> {
         Ok(Self::new(LockKey::new(key)?, Mode::Shared))
     }
 
@@ -227,7 +227,7 @@ impl LockRequest {
     ///
     /// - [`ErrorKind::InvalidKey`] if `key` is empty or over 255 bytes.
     /// - [`ErrorKind::Config`] if `of` is zero.
-    pub fn permit(key: &str, of: u32) -> Result<Self> {
+    pub fn permit(key: impl AsRef<str>, of: u32) -> Result<Self> {
         Ok(Self::new(LockKey::new(key)?, Mode::permit(of)?))
     }
 

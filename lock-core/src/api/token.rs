@@ -1,8 +1,10 @@
 //! The fencing token, by which a resource refuses an overtaken holder.
 
 use std::fmt;
+use std::str::FromStr;
 
-use serde::{Serialize, Serializer};
+use serde::de::{self, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{Error, ErrorKind, Result};
 
@@ -18,7 +20,8 @@ const HAND_OFF_BITS: u32 = 14;
 ///
 /// The value is the backend's grant number shifted left by 14 bits; the low bits count hand-offs
 /// between waiters of one process. It fits in a signed 64-bit integer. As text and in JSON it is a
-/// decimal string, since many JSON readers round numbers above 2^53.
+/// decimal string, since many JSON readers round numbers above 2^53. It is read back from text, from
+/// JSON, and with `try_from` from a number.
 ///
 /// ```
 /// use lock_core::FencingToken;
@@ -80,6 +83,73 @@ impl fmt::Display for FencingToken {
     }
 }
 
+impl TryFrom<u64> for FencingToken {
+    type Error = Error;
+
+    /// Reads a token that was stored as a number, such as the highest that a resource has seen.
+    fn try_from(value: u64) -> Result<Self> {
+        match i64::try_from(value) {
+            Ok(_) => Ok(Self(value)),
+            Err(_) => Err(no_token(&value)),
+        }
+    }
+}
+
+impl FromStr for FencingToken {
+    type Err = Error;
+
+    /// Reads a token that was stored as text: a decimal number.
+    fn from_str(text: &str) -> Result<Self> {
+        let is_decimal = text.bytes().all(|byte| byte.is_ascii_digit());
+        match text.parse::<u64>() {
+            Ok(value) if is_decimal => Self::try_from(value),
+            Ok(_) | Err(_) => Err(no_token(&text)),
+        }
+    }
+}
+
+fn no_token(what: &dyn fmt::Debug) -> Error {
+    let message = format!(
+        "{what:?} is no fencing token: it is a decimal number up to {}",
+        i64::MAX
+    );
+    Error::new(ErrorKind::Config, message)
+}
+
+impl<'de> Deserialize<'de> for FencingToken {
+    /// Reads a decimal string, as tokens are written, or a number.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        if deserializer.is_human_readable() {
+            deserializer.deserialize_any(TokenVisitor)
+        } else {
+            deserializer.deserialize_str(TokenVisitor)
+        }
+    }
+}
+
+struct TokenVisitor;
+
+impl Visitor<'_> for TokenVisitor {
+    type Value = FencingToken;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a fencing token as a decimal string")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> std::result::Result<FencingToken, E> {
+        text.parse().map_err(E::custom)
+    }
+
+    fn visit_u64<E: de::Error>(self, value: u64) -> std::result::Result<FencingToken, E> {
+        FencingToken::try_from(value).map_err(E::custom)
+    }
+
+    fn visit_i64<E: de::Error>(self, value: i64) -> std::result::Result<FencingToken, E> {
+        let value = u64::try_from(value).map_err(|_| E::custom(no_token(&value)))?;
+        self.visit_u64(value)
+    }
+}
+
 impl Serialize for FencingToken {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         serializer.collect_str(self)
@@ -99,6 +169,18 @@ mod tests {
         let last = FencingToken::from_grant(FencingToken::GRANT_MAX).unwrap();
         assert!(i64::try_from(last.value()).is_ok());
         assert!(FencingToken::from_grant(FencingToken::GRANT_MAX + 1).is_err());
+    }
+
+    #[test]
+    fn a_stored_token_is_read_back() {
+        let token = FencingToken::from_grant(7).unwrap();
+        assert_eq!(FencingToken::try_from(token.value()).unwrap(), token);
+        assert_eq!(token.to_string().parse::<FencingToken>().unwrap(), token);
+        for wrong in ["", "+7", "-7", "7.0", " 7", "0x7", "9223372036854775808"] {
+            let error = wrong.parse::<FencingToken>().unwrap_err();
+            assert!(error.to_string().contains("no fencing token"), "{error}");
+        }
+        assert!(FencingToken::try_from(u64::MAX).is_err());
     }
 
     #[test]

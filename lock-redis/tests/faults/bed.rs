@@ -121,8 +121,8 @@ pub(crate) async fn connect(url: String) -> RedisLock {
 pub(crate) fn in_all_modes(key: &str, ttl: Duration) -> [LockRequest; 3] {
     [
         LockRequest::exclusive(key),
-        LockRequest::shared(&format!("{key} shared")),
-        LockRequest::permit(&format!("{key} permit"), 2),
+        LockRequest::shared(format!("{key} shared")),
+        LockRequest::permit(format!("{key} permit"), 2),
     ]
     .map(|request| request.expect("a key").with_ttl(ttl))
 }

@@ -25,7 +25,7 @@ impl Place {
 
         match self {
             Self::One | Self::KeptByTheCaller | Self::Limited => ONE.lend(ZooKeeperServer::start),
-            Self::Three => THREE.lend(ZooKeeperServer::start_three),
+            Self::Three => THREE.lend(start_three),
             #[cfg(feature = "tls")]
             Self::OverTls => secure::lend(),
         }
@@ -64,6 +64,14 @@ impl Place {
 
 pub(crate) fn thaw(server: &ZooKeeperServer) {
     server.members().iter().for_each(|member| member.thaw());
+}
+
+/// Starts an ensemble whose members stay together when all of them stand still for some seconds.
+///
+/// ZooKeeper 3.8.0 may commit nothing any more after both followers have left the leader during a
+/// write. `syncLimit` is 10 s here, as in ZooKeeper's sample configuration.
+fn start_three() -> ZooKeeperServer {
+    ZooKeeperServer::start_three_with(&["syncLimit=20"])
 }
 
 #[cfg(feature = "tls")]

@@ -86,7 +86,17 @@ impl ZooKeeperServer {
     ///
     /// If ZooKeeper or Java is not installed, or the servers do not start.
     pub fn start_three() -> Self {
-        Self::start_members(3, None, Purpose::Tests, &[])
+        Self::start_three_with(&[])
+    }
+
+    /// Starts an ensemble of three servers with additional lines in each `zoo.cfg`, such as
+    /// `syncLimit=20`.
+    ///
+    /// # Panics
+    ///
+    /// If ZooKeeper or Java is not installed, or the servers do not start with the lines.
+    pub fn start_three_with(lines: &[&str]) -> Self {
+        Self::start_members(3, None, Purpose::Tests, lines)
     }
 
     /// Starts one server that speaks TLS on an additional port.

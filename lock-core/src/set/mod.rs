@@ -1,0 +1,7 @@
+//! Several keys under one guard.
+
+mod acquire;
+mod guard;
+
+pub(crate) use self::acquire::{acquire_all, requests};
+pub use self::guard::LockSet;
