@@ -28,6 +28,7 @@ mod hold;
 mod keeper;
 mod memory;
 mod mutex;
+mod owner;
 mod set;
 mod waiter;
 
@@ -48,6 +49,7 @@ pub use hold::state_stream::HoldStates;
 pub use hold::watch::HoldWatch;
 pub use keeper::runtime::KeeperMode;
 pub use memory::MemoryLock;
+pub use owner::{Owner, WithOwner};
 pub use set::LockSet;
 
 /// Traits and parts for authors of a backend.

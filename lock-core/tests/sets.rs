@@ -168,6 +168,7 @@ impl DistributedLock for Blocking {
         self.0.capabilities()
     }
 
+    #[expect(clippy::disallowed_methods, reason = "the thread is to stand still")]
     async fn acquire(&self, request: LockRequest) -> Result<Option<LockGuard>> {
         if request.key.as_str() == "b" && !self.1.swap(true, Ordering::SeqCst) {
             std::thread::sleep(SECOND / 2);

@@ -72,6 +72,10 @@ pub enum Group {
     Delay,
     /// A key stays closed for its minimum hold.
     Minimum,
+    /// Requests of one owner enter its grant.
+    Owners,
+    /// Several keys are taken together.
+    Sets,
     /// Dropped acquisitions, guards, clients and runtimes leave nothing on the store.
     Cancellation,
     /// Shared holds and permits share a key as far as their modes allow.
@@ -96,6 +100,8 @@ impl fmt::Display for Group {
             Self::Lease => "lease",
             Self::Delay => "delay",
             Self::Minimum => "minimum",
+            Self::Owners => "owners",
+            Self::Sets => "sets",
             Self::Cancellation => "cancellation",
             Self::Modes => "modes",
             Self::Turns => "turns",

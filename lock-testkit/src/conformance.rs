@@ -80,6 +80,17 @@ macro_rules! __for_every_case {
                 the_longest_minimum_can_be_had: [MinHold, Remove],
                 a_shutdown_keeps_a_minimum: [MinHold, Shutdown],
             }
+            Owners owners {
+                an_owner_enters_its_own_lock: [],
+                an_owner_does_not_enter_the_lock_of_another: [],
+                an_owner_asks_no_store: [Freeze],
+                a_lost_grant_is_lost_for_its_owner: [Remove],
+            }
+            Sets sets {
+                a_set_is_taken_whole_or_not_at_all: [],
+                sets_in_any_order_never_wait_in_a_circle: [],
+                a_set_dropped_at_every_poll_leaves_nothing: [],
+            }
             Cancellation cancellation {
                 acquire_dropped_at_every_poll: [],
                 shared_acquire_dropped_at_every_poll: [Shared],

@@ -101,6 +101,11 @@ impl LockGuard {
         self
     }
 
+    /// Returns the name of the backend.
+    pub(crate) fn backend(&self) -> &'static str {
+        self.keeper.client.capabilities.backend
+    }
+
     pub(crate) fn has_successors(&self) -> bool {
         self.successors.is_some()
     }
@@ -223,7 +228,8 @@ impl LockGuard {
         self.released = true;
         let whole = part.and_then(|part| part.downcast::<Self>().ok());
         let outcome = match whole.and_then(Arc::into_inner) {
-            Some(whole) => whole.release_whole().await?,
+            // Boxed, since the whole may be a part itself.
+            Some(whole) => Box::pin(whole.release()).await?,
             None => Released::Released,
         };
         Ok(if was_held {

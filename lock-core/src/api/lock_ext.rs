@@ -1,12 +1,13 @@
 //! The methods that applications call, derived from [`DistributedLock::acquire`].
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use crate::api::{once, with_lock};
 use crate::{
-    DistributedLock, Error, ErrorKind, HoldWatch, LockGuard, LockRequest, LockSet, Result, Wait,
-    set,
+    DistributedLock, Error, ErrorKind, HoldWatch, LockGuard, LockRequest, LockSet, Owner, Result,
+    Wait, WithOwner, set,
 };
 
 /// The methods that applications call, implemented for every [`DistributedLock`].
@@ -182,6 +183,31 @@ pub trait DistributedLockExt: DistributedLock {
     ) -> impl Future<Output = Result<Option<LockSet>>> + Send {
         let requests = requests.into_iter().collect();
         set::acquire_all(self, requests, wait)
+    }
+
+    /// Returns this client with `owner` for all requests that name no owner. The owner's requests
+    /// for a key that it holds enter without asking the store.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use lock_core::{DistributedLock, DistributedLockExt, MemoryLock, Owner, Result};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<()> {
+    /// async fn reserve(locks: &impl DistributedLock) -> Result<()> {
+    ///     let _stock = locks.lock("stock/7").await?;
+    ///     Ok(())
+    /// }
+    ///
+    /// let client: Arc<dyn DistributedLock> = Arc::new(MemoryLock::new());
+    /// let locks = client.with_owner(&Owner::new());
+    /// let _stock = locks.lock("stock/7").await?;
+    /// reserve(&locks).await?; // without an owner, this waits for ever
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn with_owner(self: &Arc<Self>, owner: &Owner) -> WithOwner<Self> {
+        WithOwner::new(Arc::clone(self), owner.clone())
     }
 
     /// Runs `work` under the lock and releases it afterwards; `None` if the wait ran out.

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::backend::Moment;
 use crate::backend::followers::Followers;
-use crate::{Error, ErrorKind, LockKey, Result};
+use crate::{Error, ErrorKind, LockKey, Owner, Result};
 
 /// The ttl if neither the request nor the client's configuration has one: 30 seconds.
 pub const DEFAULT_TTL: Duration = Duration::from_secs(30);
@@ -181,6 +181,9 @@ pub struct LockRequest {
     /// [removed](crate::LossReason::Removed) on the store. Holds with a minimum are neither handed
     /// on nor shared inside a process.
     pub min_hold: Option<Duration>,
+    /// The owner, whose requests for a key that it holds enter without asking the store. Default:
+    /// none, so that each request is a holder of its own.
+    pub owner: Option<Owner>,
     /// The waiter's arrival, if it arrived before this request was made.
     pub(crate) arrived: Option<Moment>,
     /// The waiters queued behind this request in this process.
@@ -198,6 +201,7 @@ impl LockRequest {
             max_hold: None,
             lock_delay: None,
             min_hold: None,
+            owner: None,
             arrived: None,
             followers: None,
         }
@@ -256,6 +260,13 @@ impl LockRequest {
     #[must_use]
     pub fn with_lock_delay(mut self, delay: Duration) -> Self {
         self.lock_delay = Some(delay);
+        self
+    }
+
+    /// Sets the owner.
+    #[must_use]
+    pub fn for_owner(mut self, owner: &Owner) -> Self {
+        self.owner = Some(owner.clone());
         self
     }
 

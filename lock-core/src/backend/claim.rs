@@ -7,7 +7,7 @@ use crate::backend::{HoldId, Keeper, KeeperRuntime, LossSender, Moment};
 use crate::hold::Hold;
 use crate::hold::validity::renewal_due;
 use crate::keeper::at_runtime::RuntimeKeeper;
-use crate::{FencingToken, LockGuard, LockRequest, LossReason, Result};
+use crate::{Error, ErrorKind, FencingToken, LockGuard, LockRequest, LossReason, Result};
 
 /// An acquisition in progress.
 ///
@@ -50,12 +50,16 @@ impl Keeper {
     /// # Errors
     ///
     /// - [`Unsupported`](crate::ErrorKind::Unsupported) for a mode, ttl, lock delay or minimum hold
-    ///   that the backend does not support.
+    ///   that the backend does not support, and for a request with an owner.
     /// - [`Config`](crate::ErrorKind::Config) outside a Tokio runtime.
     /// - [`Closed`](crate::ErrorKind::Closed) after [`shutdown`](Self::shutdown).
     pub fn claim(&self, request: &LockRequest) -> Result<Claim> {
         self.inner.gate.check()?;
         self.inner.capabilities.check(request)?;
+        if request.owner.is_some() {
+            let message = "owners are not supported by a backend that acquires without Keeper::acquire: put HandOff before it";
+            return Err(Error::new(ErrorKind::Unsupported, message).with_key(&request.key));
+        }
         let keeper = self.at_runtimes.current(&self.inner)?;
         let id = HoldId::new(request, KeeperRuntime::caller().handle()?.id())?;
         let hold = Hold::new(id, self.inner.clock, Arc::<RuntimeKeeper>::clone(&keeper));

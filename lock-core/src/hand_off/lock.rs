@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use super::queues::HandOffQueues;
 use super::waiting::{WaitOutcome, Waiting};
 use crate::backend::{Keeper, KeeperRuntime};
+use crate::owner::enter::acquire_for;
 use crate::waiter::watchdog::Watchdog;
 use crate::{Capabilities, DistributedLock, LockGuard, LockRequest, Result, Wait};
 
@@ -95,7 +96,23 @@ impl DistributedLock for HandOff {
         self.queues.locks.keeper()
     }
 
-    async fn acquire(&self, request: LockRequest) -> Result<Option<LockGuard>> {
+    async fn acquire(&self, mut request: LockRequest) -> Result<Option<LockGuard>> {
+        let owner = request.owner.take();
+        let asking = |request| self.acquire_in_turn(request);
+        match owner {
+            Some(owner) => acquire_for(owner, &self.queues, request, asking).await,
+            None => asking(request).await,
+        }
+    }
+
+    async fn shutdown(&self, within: Duration) -> Result<()> {
+        // The queue empties as each driver learns that the store's client is closed.
+        self.queues.locks.shutdown(within).await
+    }
+}
+
+impl HandOff {
+    async fn acquire_in_turn(&self, request: LockRequest) -> Result<Option<LockGuard>> {
         let locks = &self.queues.locks;
         if request.wait() == Wait::No || self.queues.is_refused(&request) {
             return locks.acquire(request).await;
@@ -107,10 +124,5 @@ impl DistributedLock for HandOff {
             // "unreachable".
             WaitOutcome::TimedOut => locks.acquire(request).await,
         }
-    }
-
-    async fn shutdown(&self, within: Duration) -> Result<()> {
-        // The queue empties as each driver learns that the store's client is closed.
-        self.queues.locks.shutdown(within).await
     }
 }

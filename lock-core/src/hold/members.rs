@@ -28,6 +28,12 @@ impl Hold {
             part: Some((Arc::clone(self), Mutex::new(Some(part)))),
             ..member
         });
+        if members.1.len() == members.1.capacity() {
+            members.1.retain(|member| member.strong_count() > 0);
+            // Room for as many again, so that a crowd is not searched at every member.
+            let alive = members.1.len();
+            members.1.reserve(alive.max(4));
+        }
         members.1.push(Arc::downgrade(&member));
         drop(members);
         member.hold_at_most(max_hold);
@@ -59,6 +65,8 @@ impl Hold {
             if is_to_be_told {
                 member.changed.notify_waiters();
             }
+            // A member of a shared grant may be the grant of an owner.
+            member.update_members();
         }
     }
 
@@ -78,5 +86,25 @@ impl Hold {
         {
             self.keeper.keep_until(part, until);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{DistributedLock, LockRequest, MemoryLock, Owner};
+
+    #[tokio::test]
+    async fn ended_members_are_not_remembered() {
+        let (locks, owner) = (MemoryLock::new(), Owner::new());
+        let request = LockRequest::exclusive("k").unwrap().for_owner(&owner);
+        let outer = locks.acquire(request.clone()).await.unwrap();
+        for _ in 0..1_000 {
+            drop(locks.acquire(request.clone()).await.unwrap());
+        }
+        let outer = outer.expect("free");
+        let (whole, _) = outer.hold().part.as_ref().expect("it is a member");
+        let members = whole.members.get().expect("it has members").lock();
+        assert_eq!(members.0, 1_001);
+        assert!(members.1.len() < 20, "{} are remembered", members.1.len());
     }
 }

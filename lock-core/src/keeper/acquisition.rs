@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use crate::backend::{Clock, Keeper};
 use crate::keeper::inner::KeeperInner;
+use crate::owner::enter::acquire_for;
 use crate::waiter::watched_acquisition::{Acquiring, WatchedAcquisition};
 use crate::{Error, LockGuard, LockKey, LockRequest, Result};
 
@@ -59,6 +60,22 @@ impl Keeper {
     /// Dropping the future drops the future of `take`.
     pub async fn acquire<F>(
         &self,
+        mut request: LockRequest,
+        take: impl Fn(LockRequest) -> F,
+    ) -> Result<Option<LockGuard>>
+    where
+        F: Future<Output = Result<Option<LockGuard>>> + Send + 'static,
+    {
+        let owner = request.owner.take();
+        let asking = |request| self.acquire_from_store(request, take);
+        match owner {
+            Some(owner) => acquire_for(owner, &self.inner, request, asking).await,
+            None => asking(request).await,
+        }
+    }
+
+    async fn acquire_from_store<F>(
+        &self,
         request: LockRequest,
         take: impl Fn(LockRequest) -> F,
     ) -> Result<Option<LockGuard>>
@@ -68,7 +85,7 @@ impl Keeper {
         if request.arrived.is_some() {
             // The hand-off in front of this keeper monitors its waiters itself.
             let work = Box::pin(take(request.clone()));
-            return self.acquiring(&request, work).await;
+            return self.acquire_once(&request, work).await;
         }
         let arrived = Clock::Boot.now();
         let request = LockRequest {
@@ -86,22 +103,41 @@ impl Keeper {
         outcome.map_err(|error| self.about(error, &request.key))
     }
 
-    /// Like [`acquire`](Self::acquire), for work that cannot be restarted.
+    /// Like [`acquire`](Self::acquire), for a `take` that cannot be called again.
     ///
-    /// While the work is not polled, it may block other waiters.
+    /// While its future is not polled, it may block other waiters.
     ///
     /// # Errors
     ///
-    /// The errors of `work`, and [`Closed`](crate::ErrorKind::Closed) after [`shutdown`](Self::shutdown).
+    /// The errors of `take`, and [`Closed`](crate::ErrorKind::Closed) after [`shutdown`](Self::shutdown).
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops `work`.
-    pub async fn acquiring<T>(
+    /// Dropping the future drops the future of `take`.
+    pub async fn acquiring<F>(
+        &self,
+        mut request: LockRequest,
+        take: impl FnOnce(LockRequest) -> F,
+    ) -> Result<Option<LockGuard>>
+    where
+        F: Future<Output = Result<Option<LockGuard>>>,
+    {
+        let owner = request.owner.take();
+        let asking = async |request: LockRequest| {
+            let work = take(request.clone());
+            self.acquire_once(&request, work).await
+        };
+        match owner {
+            Some(owner) => acquire_for(owner, &self.inner, request, asking).await,
+            None => asking(request).await,
+        }
+    }
+
+    async fn acquire_once(
         &self,
         request: &LockRequest,
-        work: impl Future<Output = Result<T>>,
-    ) -> Result<T> {
+        work: impl Future<Output = Result<Option<LockGuard>>>,
+    ) -> Result<Option<LockGuard>> {
         let outcome = self.inner.pass(request, work).await;
         outcome.map_err(|error| self.about(error, &request.key))
     }

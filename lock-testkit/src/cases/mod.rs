@@ -7,6 +7,7 @@ mod dropped;
 pub(crate) mod exclusion;
 pub(crate) mod fencing;
 mod frozen;
+mod layers;
 pub(crate) mod lease;
 pub(crate) mod modes;
 mod names;
@@ -22,3 +23,4 @@ pub(crate) mod waiting;
 mod woken;
 
 pub(crate) use closed::{delay, minimum};
+pub(crate) use layers::{owners, sets};

@@ -1,4 +1,5 @@
-//! The table of faults for the cases with child processes, a crowd of waiters, or a new server.
+//! The table of faults for the cases with child processes, a crowd of waiters, a new server, owners
+//! or sets.
 
 use crate::bites::bites;
 
@@ -40,5 +41,22 @@ bites! {
     }
     TokensStandStill {
         processes::a_process_that_stood_still_knows_at_once_and_its_late_write_is_refused: "the late write",
+    }
+    OwnersAreStrangers {
+        owners::an_owner_enters_its_own_lock: "its own",
+        owners::an_owner_asks_no_store: "no answer",
+        owners::a_lost_grant_is_lost_for_its_owner: "its own",
+    }
+    AllOwnersAreOne {
+        owners::an_owner_does_not_enter_the_lock_of_another: "was granted beside",
+    }
+    GrantsEverything {
+        sets::a_set_is_taken_whole_or_not_at_all: "granted although a lock of it is held",
+    }
+    PushesOnce {
+        sets::sets_in_any_order_never_wait_in_a_circle: "all sets taken",
+    }
+    ArmsTooLate {
+        sets::a_set_dropped_at_every_poll_leaves_nothing: "granted to a waiter",
     }
 }

@@ -210,11 +210,17 @@ impl DistributedLock for ShelfLock {
         self.declared.clone()
     }
 
-    async fn acquire(&self, request: LockRequest) -> Result<Option<LockGuard>> {
-        match self.is(Fault::WaitsThroughShutdown) {
-            true => self.wait(&request).await,
-            false => self.keeper.acquiring(&request, self.wait(&request)).await,
+    async fn acquire(&self, mut request: LockRequest) -> Result<Option<LockGuard>> {
+        match self.server.fault {
+            Fault::OwnersAreStrangers => request.owner = None,
+            Fault::AllOwnersAreOne if request.owner.is_some() => {
+                request.owner = Some(self.server.owner.clone());
+            }
+            Fault::WaitsThroughShutdown => return self.wait(&request).await,
+            _ => {}
         }
+        let taking = async |request| self.wait(&request).await;
+        self.keeper.acquiring(request, taking).await
     }
 
     async fn shutdown(&self, within: Duration) -> Result<()> {

@@ -120,6 +120,12 @@ pub(crate) enum Fault {
     /// Accepts only shorter minimum holds than it declares.
     TakesShortMinimums,
 
+    // Owners.
+    /// Ignores the owner of a request.
+    OwnersAreStrangers,
+    /// Takes every owner for the same one.
+    AllOwnersAreOne,
+
     // Clean-up.
     /// Arms the claim after the answer, not before the request is sent.
     ArmsTooLate,

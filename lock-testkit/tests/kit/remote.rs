@@ -128,7 +128,9 @@ impl DistributedLock for RemoteLock {
     }
 
     async fn acquire(&self, request: LockRequest) -> Result<Option<LockGuard>> {
-        self.keeper.acquiring(&request, self.wait(&request)).await
+        self.keeper
+            .acquiring(request, async |request| self.wait(&request).await)
+            .await
     }
 }
 

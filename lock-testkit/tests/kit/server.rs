@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use lock_core::Owner;
 use tokio::sync::watch;
 
 use crate::fault::Fault;
@@ -16,6 +17,8 @@ pub(crate) struct Server {
     freed: watch::Sender<()>,
     pushed: Mutex<HashSet<String>>,
     pub(crate) fault: Fault,
+    /// The only owner, for [`Fault::AllOwnersAreOne`].
+    pub(crate) owner: Owner,
 }
 
 impl Server {
@@ -26,6 +29,7 @@ impl Server {
             freed: watch::Sender::new(()),
             pushed: Mutex::default(),
             fault,
+            owner: Owner::new(),
         }
     }
 
