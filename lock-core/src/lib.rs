@@ -23,6 +23,7 @@
 mod api;
 mod clock;
 mod connection;
+mod election;
 mod hand_off;
 mod hold;
 mod keeper;
@@ -42,6 +43,7 @@ pub use api::mysql_hold::MySqlHold;
 pub use api::request::{DEFAULT_TTL, LockRequest, Mode, TTL_RANGE, Wait};
 pub use api::tls::Tls;
 pub use api::token::FencingToken;
+pub use election::{Election, Term};
 pub use hand_off::HandOff;
 pub use hold::loss_reason::LossReason;
 pub use hold::state::HoldState;

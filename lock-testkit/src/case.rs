@@ -76,6 +76,8 @@ pub enum Group {
     Owners,
     /// Several keys are taken together.
     Sets,
+    /// One of many candidates leads.
+    Elections,
     /// Dropped acquisitions, guards, clients and runtimes leave nothing on the store.
     Cancellation,
     /// Shared holds and permits share a key as far as their modes allow.
@@ -102,6 +104,7 @@ impl fmt::Display for Group {
             Self::Minimum => "minimum",
             Self::Owners => "owners",
             Self::Sets => "sets",
+            Self::Elections => "elections",
             Self::Cancellation => "cancellation",
             Self::Modes => "modes",
             Self::Turns => "turns",

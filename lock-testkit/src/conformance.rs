@@ -91,6 +91,11 @@ macro_rules! __for_every_case {
                 sets_in_any_order_never_wait_in_a_circle: [],
                 a_set_dropped_at_every_poll_leaves_nothing: [],
             }
+            Elections elections {
+                a_leader_resigns_when_its_work_is_done: [],
+                the_work_of_a_leader_ends_before_the_next_one_leads: [Freeze],
+                a_blocked_thread_does_not_keep_a_leader: [Freeze],
+            }
             Cancellation cancellation {
                 acquire_dropped_at_every_poll: [],
                 shared_acquire_dropped_at_every_poll: [Shared],

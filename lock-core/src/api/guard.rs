@@ -1,6 +1,7 @@
 //! The guard that an application has while it holds a lock.
 
 use std::fmt;
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -99,6 +100,11 @@ impl LockGuard {
     pub(crate) fn with_successors(mut self, successors: Box<dyn Successors>) -> Self {
         self.successors = Some(successors);
         self
+    }
+
+    /// Runs `work` where the hold is renewed.
+    pub(crate) fn spawn_on_keeper(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.keeper.handle.spawn(work);
     }
 
     /// Returns the name of the backend.

@@ -359,7 +359,7 @@ pub trait DistributedLockExt: DistributedLock {
 
 impl<L: DistributedLock + ?Sized> DistributedLockExt for L {}
 
-async fn wait_forever<L>(locks: &L, request: LockRequest) -> Result<LockGuard>
+pub(crate) async fn wait_forever<L>(locks: &L, request: LockRequest) -> Result<LockGuard>
 where
     L: DistributedLock + ?Sized,
 {

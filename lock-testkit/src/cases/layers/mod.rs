@@ -1,4 +1,5 @@
-//! What the core builds on every store: reentrant locks and sets.
+//! What the core builds on every store: elections, reentrant locks and sets.
 
+pub(crate) mod elections;
 pub(crate) mod owners;
 pub(crate) mod sets;
