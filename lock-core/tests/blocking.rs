@@ -10,8 +10,8 @@ use async_trait::async_trait;
 use lock_core::backend::{Clock, Released};
 use lock_core::blocking::{Client, LockGuard};
 use lock_core::{
-    Capabilities, DistributedLock, DistributedLockExt, Error, ErrorKind, HandOff, LockKey,
-    LockRequest, LossReason, MemoryLock, Mode, Result, Wait,
+    Capabilities, DistributedLock, DistributedLockExt, Error, ErrorKind, HandOff, HoldWatch,
+    LockKey, LockRequest, LossReason, MemoryLock, Mode, Result, Wait,
 };
 use tokio::runtime::{Builder, Runtime};
 
@@ -287,20 +287,32 @@ fn errors_are_passed_on() {
 }
 
 #[test]
-fn a_loss_ends_waits_for_it_and_fails_the_work() {
+fn a_removal_ends_waits_for_a_loss_at_the_next_renewal() {
+    let store = MemoryLock::new();
+    let ttl = Duration::from_secs(6);
+    let taken = client(&store).acquire(request().with_ttl(ttl)).unwrap();
+    let (guard, began) = (taken.expect("free"), Clock::Boot.now());
+    assert!(store.evict(guard.key()));
+    thread::scope(|scope| {
+        let waits = [(); 2].map(|()| scope.spawn(|| guard.wait_lost()));
+        for wait in waits {
+            assert_eq!(wait.join().unwrap(), LossReason::Removed);
+        }
+    });
+    let waited = Clock::Boot.now().since(began);
+    assert!(
+        waited < ttl * 2 / 3,
+        "{waited:?} instead of a third of the ttl"
+    );
+    assert_eq!(guard.release().unwrap(), Released::AlreadyLost);
+}
+
+#[test]
+fn a_loss_fails_the_work() {
     let store = MemoryLock::new();
     let locks = client(&store);
     let key = LockKey::new("k").unwrap();
-
-    let guard = locks.acquire(request()).unwrap().expect("free");
-    thread::scope(|scope| {
-        let waiting = scope.spawn(|| guard.wait_lost());
-        assert!(store.evict(&key));
-        assert_eq!(waiting.join().unwrap(), LossReason::Removed);
-    });
-    assert_eq!(guard.release().unwrap(), Released::AlreadyLost);
-
-    let work = |held: lock_core::HoldWatch| {
+    let work = |held: HoldWatch| {
         assert!(store.evict(&key));
         eventually("the work notices the loss", || !held.is_held());
         "done too late"
@@ -308,16 +320,12 @@ fn a_loss_ends_waits_for_it_and_fails_the_work() {
     let error = locks.with_lock(request(), work).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Lost, "{error}");
 
+    // The release finds no claim.
     let work = |_| assert!(store.evict(&key));
     let error = locks.with_lock(request(), work).unwrap_err();
-    assert_eq!(
-        error.kind(),
-        ErrorKind::Lost,
-        "the release finds no claim: {error}"
-    );
+    assert_eq!(error.kind(), ErrorKind::Lost, "{error}");
 }
 
-/// The guard's own thread ends the wait at the deadline, even if the runtime is late.
 #[test]
 fn a_maximum_hold_ends_waits_for_a_loss() {
     let locks = client(&MemoryLock::new());
@@ -330,7 +338,7 @@ fn work_runs_on_the_calling_thread_under_the_lock() {
     let store = MemoryLock::new();
     let (locks, other) = (client(&store), client(&store.new_client()));
     let caller = thread::current().id();
-    let work = |held: lock_core::HoldWatch| {
+    let work = |held: HoldWatch| {
         assert_eq!(thread::current().id(), caller);
         assert!(other.try_lock("k").unwrap().is_none());
         held.token()

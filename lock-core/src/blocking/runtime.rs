@@ -151,8 +151,10 @@ mod tests {
         let error = forked.run(async { Ok(()) }).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Config);
         assert!(error.to_string().contains("forked"), "{error}");
-        let lost = forked.wait_lost(&[guard.watch()], Duration::MAX);
+        let (began, limit) = (Clock::Boot.now(), Duration::from_secs(20));
+        let lost = forked.wait_lost(&[guard.watch()], limit);
         assert_eq!(lost, Some((0, LossReason::TooLong)));
+        assert!(Clock::Boot.now().since(began) < limit / 2);
     }
 
     #[test]
