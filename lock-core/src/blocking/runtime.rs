@@ -8,6 +8,7 @@ use std::sync::mpsc::sync_channel;
 use std::task::Poll;
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tracing::Instrument;
 
@@ -42,7 +43,8 @@ impl CallRuntime {
     ///
     /// # Errors
     ///
-    /// The error of `future`, and [`ErrorKind::Config`] in a process forked since.
+    /// The error of `future`, and [`ErrorKind::Config`] in a process forked since, and on the
+    /// runtime's own thread.
     ///
     /// # Panics
     ///
@@ -52,6 +54,9 @@ impl CallRuntime {
         future: impl Future<Output = Result<T>> + Send + 'static,
     ) -> Result<T> {
         let runtime = self.0.handle().ok_or_else(forked)?;
+        if Handle::try_current().is_ok_and(|current| current.id() == runtime.id()) {
+            return Err(called_on_its_own_thread());
+        }
         let (sender, receiver) = sync_channel(1);
         let future = Box::pin(future.in_current_span());
         runtime.spawn(async move {
@@ -123,6 +128,13 @@ async fn caught<F: Future>(mut future: Pin<Box<F>>) -> Result<F::Output, Box<dyn
         }
     })
     .await
+}
+
+fn called_on_its_own_thread() -> Error {
+    Error::new(
+        ErrorKind::Config,
+        "a blocking call came from the thread of blocking calls, and would wait for itself: use the async API there",
+    )
 }
 
 fn forked() -> Error {
