@@ -14,6 +14,8 @@
 //! 7. [`Error`] has an [`ErrorKind`], which says whether a retry can help.
 //! 8. [`Capabilities`] says what the store supports, and under which conditions.
 //!
+//! Threads without async use [`blocking`], which has the same methods.
+//!
 //! ```
 //! use polylock::{DistributedLockExt, ErrorKind, LockRequest, connect};
 //!
@@ -42,6 +44,7 @@
 //! versioning.
 
 mod backends;
+pub mod blocking;
 mod config;
 mod configured;
 mod connect;

@@ -16,6 +16,9 @@ fn is_sendable<T: Send>(_: &T) {}
 fn types_are_send_and_sync() {
     is_shareable::<Arc<dyn DistributedLock>>();
     is_shareable::<LockGuard>();
+    is_shareable::<polylock::blocking::Client>();
+    is_shareable::<polylock::blocking::LockGuard>();
+    is_shareable::<polylock::blocking::LockSet>();
     is_shareable::<HoldState>();
     is_shareable::<HoldStates>();
     is_shareable::<HoldWatch>();

@@ -2,7 +2,8 @@
 //!
 //! Applications hold an `Arc<dyn `[`DistributedLock`]`>` and call the methods of
 //! [`DistributedLockExt`], which return a [`LockGuard`], the same type for every backend.
-//! [`backend`] holds the traits and parts for backend authors.
+//! [`backend`] holds the traits and parts for backend authors, and [`blocking`] has the same calls
+//! for threads without async.
 //!
 //! [`MemoryLock`] implements the contract without a server:
 //!
@@ -21,6 +22,7 @@
 //! ```
 
 mod api;
+pub mod blocking;
 mod clock;
 mod connection;
 mod election;

@@ -359,6 +359,7 @@ pub trait DistributedLockExt: DistributedLock {
 
 impl<L: DistributedLock + ?Sized> DistributedLockExt for L {}
 
+/// Takes the lock of `request`, waiting until it is free.
 pub(crate) async fn wait_forever<L>(locks: &L, request: LockRequest) -> Result<LockGuard>
 where
     L: DistributedLock + ?Sized,

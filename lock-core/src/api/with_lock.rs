@@ -6,8 +6,8 @@ use std::task::Poll;
 
 use crate::backend::Released;
 use crate::{
-    DistributedLock, Error, ErrorKind, HoldState, HoldWatch, LockGuard, LockRequest, LossReason,
-    Result,
+    DistributedLock, Error, ErrorKind, HoldState, HoldWatch, LockGuard, LockKey, LockRequest,
+    LossReason, Result,
 };
 
 pub(crate) async fn with_lock<L, W, F>(
@@ -32,37 +32,46 @@ where
     W: FnOnce(HoldWatch) -> F,
     F: Future,
 {
-    let key = guard.key().clone();
-    let lost = |what: &str, reason: LossReason| {
-        Err(Error::new(ErrorKind::Lost, format!("{what}: {reason}")).with_key(&key))
-    };
     let output = match run_while_held(&guard, work(guard.watch())).await {
         Ok(output) => output,
         Err(reason) => {
-            return lost(
-                "the lock was lost during the work, which was stopped",
-                reason,
-            );
+            let message = "the lock was lost during the work, which was stopped";
+            return Err(lost(guard.key(), message, reason));
         }
     };
-    let watch = guard.watch();
+    finish(guard).await?;
+    Ok(output)
+}
+
+/// Releases `guard` when its work is done.
+///
+/// # Errors
+///
+/// [`Lost`](ErrorKind::Lost) if the lock was lost before, or if the release finds no claim.
+pub(crate) async fn finish(guard: LockGuard) -> Result<()> {
+    let (key, watch) = (guard.key().clone(), guard.watch());
     // The work's last step may have blocked beyond the end of the hold.
     if let HoldState::Lost(reason) = watch.state() {
-        return lost("the lock was lost before the work was done", reason);
+        let message = "the lock was lost before the work was done";
+        return Err(lost(&key, message, reason));
     }
     match guard.release().await {
         // A hold that expired after the check above was held while the work ran. A claim removed on
         // the store may have been gone before the work was done.
-        Ok(Released::AlreadyLost) if !has_expired(&watch) => lost(
-            "the work is done, but perhaps not under the lock",
-            LossReason::Removed,
-        ),
-        Ok(_) => Ok(output),
+        Ok(Released::AlreadyLost) if !has_expired(&watch) => {
+            let message = "the work is done, but perhaps not under the lock";
+            Err(lost(&key, message, LossReason::Removed))
+        }
+        Ok(_) => Ok(()),
         Err(error) => {
             tracing::warn!(%key, %error, "work done, release not confirmed");
-            Ok(output)
+            Ok(())
         }
     }
+}
+
+fn lost(key: &LockKey, message: &str, reason: LossReason) -> Error {
+    Error::new(ErrorKind::Lost, format!("{message}: {reason}")).with_key(key)
 }
 
 fn has_expired(watch: &HoldWatch) -> bool {

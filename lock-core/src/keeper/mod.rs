@@ -9,6 +9,7 @@ pub(crate) mod registry;
 pub(crate) mod releases;
 mod renewal;
 pub(crate) mod runtime;
+pub(crate) mod runtime_thread;
 pub(crate) mod schedule;
 pub(crate) mod shutdown;
 pub(crate) mod shutdown_gate;

@@ -3,9 +3,10 @@
 use std::fmt;
 use std::future::Future;
 
-use tokio::runtime::{Builder, Handle};
+use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
+use crate::keeper::runtime_thread::RuntimeThread;
 use crate::mutex::Mutex;
 use crate::{Error, ErrorKind, Result};
 
@@ -33,15 +34,8 @@ pub struct KeeperRuntime(Home);
 
 #[derive(Clone)]
 enum Home {
-    Thread(KeeperThread),
+    Thread(RuntimeThread),
     Caller,
-}
-
-/// The keeper thread's runtime and the process that started it.
-#[derive(Clone)]
-struct KeeperThread {
-    handle: Handle,
-    process: u32,
 }
 
 /// The configured [`KeeperRuntime`] of a client. Default: the keeper thread.
@@ -81,18 +75,13 @@ impl KeeperRuntime {
     ///
     /// [`ErrorKind::Backend`] if the operating system cannot start the thread.
     pub fn thread() -> Result<Self> {
-        static KEEPER_THREAD: Mutex<Option<KeeperThread>> = Mutex::new(None);
+        static KEEPER_THREAD: Mutex<Option<RuntimeThread>> = Mutex::new(None);
 
-        let mut started = KEEPER_THREAD.lock();
-        if let Some(thread) = started.as_ref().filter(|thread| thread.is_ours()) {
-            return Ok(Self(Home::Thread(thread.clone())));
-        }
-        let handle = start_thread().map_err(|source| {
+        let thread = RuntimeThread::of_process(&KEEPER_THREAD, "polylock-keeper");
+        let thread = thread.map_err(|source| {
             Error::new(ErrorKind::Backend, "cannot start the keeper thread").with_source(source)
         })?;
-        let process = std::process::id();
-        let thread = started.insert(KeeperThread { handle, process });
-        Ok(Self(Home::Thread(thread.clone())))
+        Ok(Self(Home::Thread(thread)))
     }
 
     /// Returns the runtime of the acquiring caller.
@@ -122,11 +111,12 @@ impl KeeperRuntime {
     /// in a process forked since.
     pub fn handle(&self) -> Result<Handle> {
         match &self.0 {
-            Home::Thread(thread) if thread.is_ours() => Ok(thread.handle.clone()),
-            Home::Thread(_) => Err(Error::new(
-                ErrorKind::Config,
-                "this client was connected before its process forked, and renews nothing in the new process: connect again there",
-            )),
+            Home::Thread(thread) => thread.handle().cloned().ok_or_else(|| {
+                Error::new(
+                    ErrorKind::Config,
+                    "this client was connected before its process forked, and renews nothing in the new process: connect again there",
+                )
+            }),
             Home::Caller => Handle::try_current().map_err(|source| {
                 Error::new(
                     ErrorKind::Config,
@@ -143,12 +133,6 @@ impl KeeperRuntime {
     }
 }
 
-impl KeeperThread {
-    fn is_ours(&self) -> bool {
-        self.process == std::process::id()
-    }
-}
-
 impl fmt::Debug for KeeperRuntime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.0 {
@@ -158,29 +142,18 @@ impl fmt::Debug for KeeperRuntime {
     }
 }
 
-/// Starts a thread that drives a runtime until the process ends.
-fn start_thread() -> std::io::Result<Handle> {
-    let runtime = Builder::new_current_thread().enable_all().build()?;
-    let handle = runtime.handle().clone();
-    std::thread::Builder::new()
-        .name("polylock-keeper".into())
-        .spawn(move || runtime.block_on(std::future::pending::<()>()))?;
-    Ok(handle)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_forked_process_is_told_that_nothing_is_renewed() {
-        let KeeperRuntime(Home::Thread(mut thread)) = KeeperRuntime::thread().unwrap() else {
+        let KeeperRuntime(Home::Thread(thread)) = KeeperRuntime::thread().unwrap() else {
             panic!("not a thread");
         };
         assert!(KeeperRuntime(Home::Thread(thread.clone())).handle().is_ok());
-        // A forked child has a copy of its parent's memory, but another process id.
-        thread.process += 1;
-        let error = KeeperRuntime(Home::Thread(thread)).handle().unwrap_err();
+        let forked = Home::Thread(thread.after_fork());
+        let error = KeeperRuntime(forked).handle().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Config);
         assert!(error.to_string().contains("forked"), "{error}");
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::future::{join_all, select_all};
 
 use crate::backend::Released;
-use crate::{FencingToken, LockGuard, LockKey, LossReason, Result};
+use crate::{FencingToken, HoldWatch, LockGuard, LockKey, LossReason, Result};
 
 /// The guard of several locks, taken together: all of them, or none.
 ///
@@ -39,6 +39,11 @@ impl LockSet {
     /// `guards` are in the order of their keys.
     pub(super) fn new(guards: Vec<LockGuard>) -> Self {
         Self { guards }
+    }
+
+    /// Returns a view of each hold, in the order of the keys.
+    pub(crate) fn watches(&self) -> Vec<HoldWatch> {
+        self.guards.iter().map(LockGuard::watch).collect()
     }
 
     /// Returns the keys, in their order.
