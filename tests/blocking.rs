@@ -47,7 +47,7 @@ fn outlive_runtime_and_client(url: &str) {
     let last = connect(url).expect("an answer");
     assert!(last.lock_within(key, LIMIT).expect("an answer").is_some());
     last.shutdown(LIMIT).expect("an answer");
-    let closed = last.try_lock(key).map(drop).unwrap_err();
+    let closed = last.try_lock(key).map(drop).expect_err("it is closed");
     assert_eq!(closed.kind(), ErrorKind::Closed);
 }
 
