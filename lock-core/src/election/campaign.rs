@@ -107,7 +107,8 @@ impl Election {
     ///
     /// If the term ends first, the future of `work` is dropped before the next leader can begin, and
     /// the candidate campaigns again after a pause (50 ms, growing to 5 s). If the thread of the
-    /// future is blocked by another task, the keeper drops the future from its own thread. A future
+    /// future is blocked by another task, the keeper drops the future from its own thread (with a
+    /// keeper [on the caller's runtime](crate::KeeperMode::Caller), the future is not polled again). A future
     /// that itself blocks is not polled again. When the work returns or panics, the candidate
     /// resigns.
     ///

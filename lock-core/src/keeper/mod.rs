@@ -116,6 +116,12 @@ impl Keeper {
         self.inner.clock
     }
 
+    /// Returns true if the keeper has a thread of its own, which works on while the runtimes of the
+    /// callers stand still.
+    pub fn has_own_thread(&self) -> bool {
+        self.inner.keeper_runtime.outlives_callers()
+    }
+
     /// Returns the watchdog of this client's waiters.
     pub(crate) fn watchdog(&self) -> Watchdog {
         self.inner.watchdog.clone()

@@ -1,5 +1,5 @@
-//! The table of faults for the cases with child processes, a crowd of waiters, a new server, owners
-//! or sets.
+//! The table of faults for the cases with child processes, a crowd of waiters, a new server, elections,
+//! owners or sets.
 
 use crate::bites::bites;
 
@@ -26,6 +26,8 @@ bites! {
         processes::used_names_leave_no_memory_behind: "kB more after",
     }
     BelievesInLongerTtl {
+        elections::the_work_of_a_leader_ends_before_the_next_one_leads: "two leaders",
+        elections::a_blocked_thread_does_not_keep_a_leader: "two leaders",
         processes::a_process_that_stood_still_knows_at_once_and_its_late_write_is_refused: "its first look",
     }
     ForgetsTheDelay {
@@ -51,6 +53,7 @@ bites! {
         owners::an_owner_does_not_enter_the_lock_of_another: "was granted beside",
     }
     GrantsEverything {
+        elections::a_leader_resigns_when_its_work_is_done: "two leaders",
         sets::a_set_is_taken_whole_or_not_at_all: "granted although a lock of it is held",
     }
     PushesOnce {
