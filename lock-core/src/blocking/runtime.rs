@@ -85,8 +85,8 @@ impl CallRuntime {
         let mut waiting = JoinSet::new();
         // A forked process has no such runtime. There, holds are not renewed and end in time.
         if let Some(runtime) = self.0.handle() {
-            for watch in watches.iter().cloned() {
-                let sender = sender.clone();
+            for watch in watches {
+                let (watch, sender) = (watch.clone(), sender.clone());
                 let notify = async move {
                     watch.lost().await;
                     let _is_first = sender.try_send(());
