@@ -12,36 +12,52 @@ const LIMIT: Duration = Duration::from_secs(20);
 
 /// Connects and takes the lock on a worker of a runtime that is gone afterwards.
 fn take_in_a_runtime(url: &str, key: &str) -> (Client, LockGuard) {
-    let runtime = Builder::new_multi_thread().enable_all().build().unwrap();
-    let request = LockRequest::exclusive(key).unwrap().with_ttl(TTL);
+    let runtime = Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let request = LockRequest::exclusive(key).expect("a key").with_ttl(TTL);
     let url = url.to_owned();
     let taken = runtime.spawn(async move {
-        let locks = connect(url).unwrap();
-        let guard = locks.acquire(request).unwrap().expect("free");
+        let locks = connect(url).expect("the store answers");
+        let guard = locks
+            .acquire(request)
+            .expect("the store answers")
+            .expect("free");
         (locks, guard)
     });
-    runtime.block_on(taken).unwrap()
+    runtime.block_on(taken).expect("no panic")
 }
 
 /// Holds a lock longer than its runtime and its client live, and longer than its ttl.
 fn outlive_runtime_and_client(url: &str) {
     let key = "blocking/outlives";
     let (locks, guard) = take_in_a_runtime(url, key);
-    let other = connect(url).unwrap();
-    assert!(other.try_lock(key).unwrap().is_none());
+    let other = connect(url).expect("the store answers");
+    assert!(other.try_lock(key).expect("the store answers").is_none());
     assert_eq!(guard.wait_lost_within(TTL), None);
     drop(locks);
     assert_eq!(guard.wait_lost_within(TTL), None);
     assert!(guard.is_held());
-    assert!(other.try_lock(key).unwrap().is_none());
+    assert!(other.try_lock(key).expect("the store answers").is_none());
 
-    assert_eq!(guard.release().unwrap(), Released::Released);
-    let next = other.lock_within(key, LIMIT).unwrap().expect("released");
+    assert_eq!(
+        guard.release().expect("the store answers"),
+        Released::Released
+    );
+    let next = other
+        .lock_within(key, LIMIT)
+        .expect("the store answers")
+        .expect("released");
     drop(next);
-    let last = connect(url).unwrap();
-    assert!(last.lock_within(key, LIMIT).unwrap().is_some());
-    last.shutdown(LIMIT).unwrap();
-    let closed = last.try_lock(key).map(drop).unwrap_err();
+    let last = connect(url).expect("the store answers");
+    assert!(
+        last.lock_within(key, LIMIT)
+            .expect("the store answers")
+            .is_some()
+    );
+    last.shutdown(LIMIT).expect("the store answers");
+    let closed = last.try_lock(key).map(drop).expect_err("closed");
     assert_eq!(closed.kind(), ErrorKind::Closed);
 }
 
