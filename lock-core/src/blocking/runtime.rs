@@ -154,8 +154,7 @@ mod tests {
         let runtime = CallRuntime::of_process().unwrap();
         let request = LockRequest::exclusive("k").unwrap();
         let locks = MemoryLock::new();
-        let ttl = Duration::from_millis(50);
-        let request = request.with_ttl(ttl).holding_at_most(ttl);
+        let request = request.holding_at_most(Duration::from_millis(50));
         let taken = runtime.run(async move { locks.acquire(request).await });
         let guard = taken.unwrap().expect("free");
 
