@@ -19,35 +19,45 @@ fn take_in_a_runtime(url: &str, key: &str) -> (Client, LockGuard) {
     let request = LockRequest::exclusive(key).expect("a key").with_ttl(TTL);
     let url = url.to_owned();
     let taken = runtime.spawn(async move {
-        let locks = connect(url).expect("connected");
-        let guard = locks.acquire(request).expect("an answer").expect("free");
+        let locks = connect(url).expect("the store answers");
+        let guard = locks
+            .acquire(request)
+            .expect("the store answers")
+            .expect("free");
         (locks, guard)
     });
-    runtime.block_on(taken).expect("an answer")
+    runtime.block_on(taken).expect("no panic")
 }
 
 /// Holds a lock longer than its runtime and its client live, and longer than its ttl.
 fn outlive_runtime_and_client(url: &str) {
     let key = "blocking/outlives";
     let (locks, guard) = take_in_a_runtime(url, key);
-    let other = connect(url).expect("an answer");
-    assert!(other.try_lock(key).expect("an answer").is_none());
+    let other = connect(url).expect("the store answers");
+    assert!(other.try_lock(key).expect("the store answers").is_none());
     assert_eq!(guard.wait_lost_within(TTL), None);
     drop(locks);
     assert_eq!(guard.wait_lost_within(TTL), None);
     assert!(guard.is_held());
-    assert!(other.try_lock(key).expect("an answer").is_none());
+    assert!(other.try_lock(key).expect("the store answers").is_none());
 
-    assert_eq!(guard.release().expect("an answer"), Released::Released);
+    assert_eq!(
+        guard.release().expect("the store answers"),
+        Released::Released
+    );
     let next = other
         .lock_within(key, LIMIT)
-        .expect("an answer")
+        .expect("the store answers")
         .expect("released");
     drop(next);
-    let last = connect(url).expect("an answer");
-    assert!(last.lock_within(key, LIMIT).expect("an answer").is_some());
-    last.shutdown(LIMIT).expect("an answer");
-    let closed = last.try_lock(key).map(drop).expect_err("it is closed");
+    let last = connect(url).expect("the store answers");
+    assert!(
+        last.lock_within(key, LIMIT)
+            .expect("the store answers")
+            .is_some()
+    );
+    last.shutdown(LIMIT).expect("the store answers");
+    let closed = last.try_lock(key).map(drop).expect_err("closed");
     assert_eq!(closed.kind(), ErrorKind::Closed);
 }
 

@@ -36,7 +36,10 @@ use crate::{
 ///
 /// Every method that takes a lock: [`InvalidKey`](crate::ErrorKind::InvalidKey) if the key is empty
 /// or over 255 bytes, and the errors of [`DistributedLock::acquire`]. A lock that another client
-/// holds is `None`, not an error. In a process forked since: [`Config`](crate::ErrorKind::Config).
+/// holds is `None`, not an error.
+///
+/// Every method that blocks: [`Config`](crate::ErrorKind::Config) in a process forked since, and on
+/// the thread of blocking calls, for example in the future that [`connect`](Self::connect) runs.
 ///
 /// ```
 /// use std::sync::Arc;

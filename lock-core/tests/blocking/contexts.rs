@@ -8,41 +8,65 @@ use crate::support::{MOMENT, client, current_thread, multi_thread};
 
 /// Takes and releases locks in every mode, and finds them held in between.
 fn take_and_release(locks: &Client) {
-    let guard = locks.lock("k").expect("an answer");
+    let guard = locks.lock("k").expect("the store answers");
     assert!(guard.is_held());
-    assert!(locks.try_lock("k").expect("an answer").is_none());
-    assert!(locks.lock_within("k", MOMENT).expect("an answer").is_none());
+    assert!(locks.try_lock("k").expect("the store answers").is_none());
+    assert!(
+        locks
+            .lock_within("k", MOMENT)
+            .expect("the store answers")
+            .is_none()
+    );
     assert!(
         locks
             .lock_shared_within("k", MOMENT)
-            .expect("an answer")
+            .expect("the store answers")
             .is_none()
     );
-    assert_eq!(guard.release().expect("an answer"), Released::Released);
+    assert_eq!(
+        guard.release().expect("the store answers"),
+        Released::Released
+    );
 
     let readers = [locks.lock_shared("k"), locks.lock_shared("k")];
-    let readers = readers.map(|reader| reader.expect("an answer"));
+    let readers = readers.map(|reader| reader.expect("the store answers"));
     assert!(readers[0].token() < readers[1].token());
-    assert!(locks.try_lock("k").expect("an answer").is_none());
+    assert!(locks.try_lock("k").expect("the store answers").is_none());
     for reader in readers {
-        assert_eq!(reader.release().expect("an answer"), Released::Released);
+        assert_eq!(
+            reader.release().expect("the store answers"),
+            Released::Released
+        );
     }
 
     let permits = [locks.permit("k", 2), locks.permit("k", 2)];
-    assert!(locks.try_permit("k", 2).expect("an answer").is_none());
+    assert!(
+        locks
+            .try_permit("k", 2)
+            .expect("the store answers")
+            .is_none()
+    );
     assert!(
         locks
             .permit_within("k", 2, MOMENT)
-            .expect("an answer")
+            .expect("the store answers")
             .is_none()
     );
     for permit in permits {
         assert_eq!(
-            permit.expect("an answer").release().expect("an answer"),
+            permit
+                .expect("the store answers")
+                .release()
+                .expect("the store answers"),
             Released::Released
         );
     }
-    assert!(locks.try_lock_shared("k").expect("an answer").is_some());
+    assert!(
+        locks
+            .try_lock_shared("k")
+            .expect("the store answers")
+            .is_some()
+    );
 }
 
 #[test]

@@ -14,20 +14,18 @@ pub(crate) const TTL: Duration = Duration::from_millis(600);
 pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 
 pub(crate) fn client(locks: &MemoryLock) -> Client {
-    Client::new(Arc::new(locks.clone())).expect("an answer")
+    Client::new(Arc::new(locks.clone())).expect("a thread starts")
 }
 
 pub(crate) fn request() -> LockRequest {
-    LockRequest::exclusive("k")
-        .expect("an answer")
-        .with_ttl(TTL)
+    LockRequest::exclusive("k").expect("a key").with_ttl(TTL)
 }
 
 pub(crate) fn current_thread() -> Runtime {
     Builder::new_current_thread()
         .enable_all()
         .build()
-        .expect("an answer")
+        .expect("a runtime")
 }
 
 pub(crate) fn multi_thread() -> Runtime {
@@ -36,7 +34,7 @@ pub(crate) fn multi_thread() -> Runtime {
         .worker_threads(1)
         .enable_all()
         .build()
-        .expect("an answer")
+        .expect("a runtime")
 }
 
 /// Waits until `predicate` is true, and panics after the limit.
