@@ -22,7 +22,7 @@ struct Grant {
     guards: usize,
 }
 
-/// What a request without a wait should get.
+/// The expected outcome of a request without a wait.
 #[derive(Debug, PartialEq)]
 enum Expected {
     Enters(FencingToken),
@@ -77,7 +77,7 @@ impl Model {
     }
 }
 
-/// Runs a random program of requests and releases of three owners and of nobody.
+/// Runs a random program of requests and releases, by three owners and without an owner.
 async fn run_program(locks: &dyn DistributedLock, seed: u64) {
     let mut random = fastrand::Rng::with_seed(seed);
     let owners = [Owner::new(), Owner::new(), Owner::new()];
