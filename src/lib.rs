@@ -42,6 +42,7 @@
 //! versioning.
 
 mod backends;
+mod builder;
 mod config;
 mod configured;
 mod connect;
