@@ -49,15 +49,17 @@ mod connect;
 mod deserialize;
 mod environment;
 mod fields;
+mod lazy;
 #[cfg(feature = "macros")]
 mod locked;
 mod read;
 mod registry;
 mod routes;
+mod store;
 mod url;
 
 pub use config::Config;
-pub use connect::{IntoConfig, connect};
+pub use connect::{IntoConfig, connect, connect_lazy, connect_within};
 #[doc(inline)]
 pub use lock_core::*;
 #[cfg(feature = "etcd")]

@@ -11,7 +11,9 @@ use lock_core::{
 
 use crate::acquire::{MySqlAttempt, REPLY_LIMIT};
 use crate::client::Client;
+use crate::connection::connect::Connector;
 use crate::error::BACKEND;
+use crate::schema::names::Names;
 use crate::{MySqlConfig, MySqlHold};
 
 /// Locks on one MySQL (8.0 or later) or MariaDB (10.6 or later) server.
@@ -46,6 +48,20 @@ pub struct MySqlLock {
 }
 
 impl MySqlLock {
+    /// Checks the configuration without connecting, and returns the capabilities.
+    ///
+    /// # Errors
+    ///
+    /// [`Config`](lock_core::ErrorKind::Config) for a malformed URL, table name or certificate file,
+    /// and for settings out of range.
+    pub fn check(config: &MySqlConfig) -> Result<Capabilities> {
+        Names::new(config)?;
+        Connector::new(config)?;
+        config.connections_max()?;
+        config.checked_purge_after()?;
+        Ok(capabilities(config.hold))
+    }
+
     /// Connects to the server of `config`, and creates missing tables.
     ///
     /// # Errors

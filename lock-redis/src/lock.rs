@@ -12,6 +12,7 @@ use lock_core::{
 use crate::RedisConfig;
 use crate::acquire::RedisAttempt;
 use crate::client::{Client, REPLY_LIMIT};
+use crate::connection::connect::Connector;
 use crate::error::BACKEND;
 
 /// Latest time of a hold's first renewal. That renewal reads the key, so the server pushes its
@@ -55,6 +56,23 @@ pub struct RedisLock {
 }
 
 impl RedisLock {
+    /// Checks the configuration without connecting, and returns what is known of the capabilities.
+    ///
+    /// Certificate files are not read. `push` depends on the server, and is false.
+    ///
+    /// # Errors
+    ///
+    /// [`Config`](lock_core::ErrorKind::Config) for a malformed URL, or settings that contradict it.
+    pub fn check(config: &RedisConfig) -> Result<Capabilities> {
+        Connector::new(config)?;
+        Ok(Capabilities::new(BACKEND)
+            .with_shared()
+            .with_permits()
+            .with_lock_delay(*TTL_RANGE.end())
+            .with_min_hold(*TTL_RANGE.end())
+            .with_tokens(TokenOrder::ServerClock))
+    }
+
     /// Connects to the server of `config`.
     ///
     /// # Errors
@@ -71,15 +89,10 @@ impl RedisLock {
     ///
     /// Dropping the future closes the connections.
     pub async fn connect(config: RedisConfig) -> Result<Self> {
+        let mut capabilities = Self::check(&config)?;
         let keeper_runtime = KeeperRuntime::at(config.keeper)?;
         let (client, found) = Client::connect(&config, &keeper_runtime).await?;
         let client = Arc::new(client);
-        let mut capabilities = Capabilities::new(BACKEND)
-            .with_shared()
-            .with_permits()
-            .with_lock_delay(*TTL_RANGE.end())
-            .with_min_hold(*TTL_RANGE.end())
-            .with_tokens(TokenOrder::ServerClock);
         capabilities.push = found.pushes;
         capabilities.log_connected(&found.server, found.version.as_deref());
         let mut keeper = Keeper::new(capabilities, Arc::<Client>::clone(&client), keeper_runtime);
