@@ -6,6 +6,7 @@ mod cancellation;
 mod clocks;
 mod crowds;
 mod exhausted;
+mod from_pool;
 mod holders;
 mod interoperability;
 mod leased;
