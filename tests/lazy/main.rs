@@ -1,5 +1,6 @@
 //! Clients that connect later, or again: `connect_lazy` and `connect_within`.
 
+mod gate;
 mod sharing;
 mod stores;
 
