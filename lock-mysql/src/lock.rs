@@ -92,6 +92,7 @@ impl MySqlLock {
     /// # }
     /// ```
     pub async fn connect(config: MySqlConfig) -> Result<Self> {
+        Self::check(&config)?;
         Self::connect_over(Connector::new(&config)?, &config).await
     }
 

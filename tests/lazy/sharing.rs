@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use lock_testkit::{eventually, poll_times};
-use polylock::{Config, DistributedLock, DistributedLockExt, ErrorKind, LockRequest};
+use polylock::{Config, DistributedLockExt, ErrorKind, LockRequest};
 
 use crate::gate::Gate;
 

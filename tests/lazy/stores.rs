@@ -47,7 +47,7 @@ async fn later_than_its_client(server: &Server<'_>) {
     let locks = server.lazy();
     let declared = locks.capabilities();
     assert!(declared.shared);
-    let error = locks.try_lock("k").await.unwrap_err();
+    let error = locks.try_lock("k").await.expect_err("refused");
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(error.to_string().contains(&server.address), "{error}");
     assert_eq!(error.backend(), Some(declared.backend), "{error}");
@@ -71,8 +71,11 @@ async fn later_than_its_client(server: &Server<'_>) {
     assert!(found.permits || !declared.permits, "promised and not kept");
     assert_eq!(declared.tokens, found.tokens);
     assert!(locks.health().await.is_reachable());
-    locks.shutdown(Duration::from_secs(10)).await.unwrap();
-    let error = locks.try_lock("k").await.unwrap_err();
+    locks
+        .shutdown(Duration::from_secs(10))
+        .await
+        .expect("nothing is held");
+    let error = locks.try_lock("k").await.expect_err("refused");
     assert_eq!(error.kind(), ErrorKind::Closed, "{error}");
 }
 
@@ -80,7 +83,7 @@ async fn within_a_limit(server: &Server<'_>) {
     (server.kill)();
     let (begun, limit) = (Instant::now(), Duration::from_millis(700));
     let error = connect_within(server.config(), limit).await.map(drop);
-    let error = error.unwrap_err();
+    let error = error.expect_err("no answer");
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(error.to_string().contains(&server.address), "{error}");
     assert!(begun.elapsed() < limit * 2, "{:?}", begun.elapsed());
@@ -97,14 +100,14 @@ async fn stands_still(server: &Server<'_>) {
     (server.freeze)();
     let limit = Duration::from_millis(400);
     let error = connect_within(server.config(), limit).await.map(drop);
-    let error = error.unwrap_err();
+    let error = error.expect_err("no answer");
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(error.to_string().contains(&server.address), "{error}");
 
     let cancelled = timeout(Duration::from_millis(100), locks.lock("k")).await;
     assert!(cancelled.is_err(), "{cancelled:?}");
     let begun = Instant::now();
-    let error = locks.try_lock("k").await.unwrap_err();
+    let error = locks.try_lock("k").await.expect_err("refused");
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(begun.elapsed() < Duration::from_millis(3500));
     (server.thaw)();

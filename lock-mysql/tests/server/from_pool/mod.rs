@@ -33,7 +33,7 @@ async fn open(pool: &MySqlPool, config: MySqlConfig) -> MySqlLock {
 
 async fn refusal(options: MySqlConnectOptions, config: MySqlConfig) -> String {
     let refused = MySqlLock::from_pool(&pool(options), config).await;
-    let error = refused.unwrap_err();
+    let error = refused.expect_err("refused");
     assert_eq!(error.kind(), ErrorKind::Config, "{error}");
     error.to_string()
 }

@@ -19,21 +19,23 @@ async fn open(client: &Client, config: RedisConfig) -> RedisLock {
 }
 
 async fn refusal(client: &Client, config: RedisConfig) -> String {
-    let error = RedisLock::from_client(client, config).await.unwrap_err();
+    let error = RedisLock::from_client(client, config).await;
+    let error = error.expect_err("refused");
     assert_eq!(error.kind(), ErrorKind::Config, "{error}");
     error.to_string()
 }
 
 /// Returns a client whose address says how it would verify the server.
 fn secure(port: u16, insecure: bool) -> Client {
-    let info = "redis://127.0.0.1".into_connection_info().unwrap();
+    let info = "redis://127.0.0.1".into_connection_info();
+    let info = info.expect("a url of the driver");
     let address = ConnectionAddr::TcpTls {
         host: "127.0.0.1".to_owned(),
         port,
         insecure,
         tls_params: None,
     };
-    Client::open(info.set_addr(address)).unwrap()
+    Client::open(info.set_addr(address)).expect("an address")
 }
 
 #[test]
