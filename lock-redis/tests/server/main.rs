@@ -5,7 +5,7 @@ mod batch_script;
 mod batches;
 mod cancellation;
 mod deadlines;
-mod from_client;
+mod driver;
 mod interoperability;
 mod kinds;
 mod minimum;
