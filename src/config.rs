@@ -16,8 +16,9 @@ use crate::{fields, read};
 fields::config! {
     /// The store of the locks, and defaults for requests.
     ///
-    /// It can be read from a URL (`"redis://host?namespace=shop&ttl=10s".into()`), from any serde
-    /// format, or from the environment ([`Config::from_env`]). Durations are text with a unit. A
+    /// It can be made in code (`Config::new("redis://host").with_namespace("shop")`), or read from a
+    /// URL (`"redis://host?namespace=shop&ttl=10s".into_config()`), from any serde format, or from
+    /// the environment ([`Config::from_env`]). Durations are text with a unit in all but code. A
     /// field wins over the same field in the URL's query.
     ///
     /// ```
@@ -29,7 +30,10 @@ fields::config! {
     ///     namespace = "shop"
     ///     ttl = "10s"
     /// "#)?;
-    /// assert_eq!(config.ttl, Some(Duration::from_secs(10)));
+    /// let built = Config::new("redis://cache.internal:6379")
+    ///     .with_namespace("shop")
+    ///     .with_ttl(Duration::from_secs(10));
+    /// assert_eq!(config, built);
     /// # Ok::<(), toml::de::Error>(())
     /// ```
     besides {

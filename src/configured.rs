@@ -4,15 +4,40 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::{Capabilities, DistributedLock, LockGuard, LockRequest, Result, Wait};
+use lock_core::{Capabilities, DistributedLock, Health, LockGuard, LockRequest, Result, Wait};
+
+use crate::Config;
 
 /// A backend that adds the defaults of its configuration to requests.
 #[derive(Debug)]
 pub(crate) struct Configured {
     pub(crate) locks: Arc<dyn DistributedLock>,
-    pub(crate) ttl: Option<Duration>,
-    pub(crate) request_wait: Option<Duration>,
-    pub(crate) lock_delay: Option<Duration>,
+    pub(crate) defaults: Defaults,
+}
+
+/// The defaults for requests.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Defaults {
+    ttl: Option<Duration>,
+    request_wait: Option<Duration>,
+    lock_delay: Option<Duration>,
+}
+
+impl Defaults {
+    pub(crate) fn of(config: &Config) -> Self {
+        Self {
+            ttl: config.ttl,
+            request_wait: config.request_wait,
+            lock_delay: config.lock_delay,
+        }
+    }
+
+    /// Sets what `request` leaves open.
+    pub(crate) fn apply(&self, request: &mut LockRequest) {
+        request.ttl = request.ttl.or(self.ttl);
+        request.wait = request.wait.or_else(|| self.request_wait.map(wait_at_most));
+        request.lock_delay = request.lock_delay.or(self.lock_delay);
+    }
 }
 
 #[async_trait]
@@ -22,10 +47,12 @@ impl DistributedLock for Configured {
     }
 
     async fn acquire(&self, mut request: LockRequest) -> Result<Option<LockGuard>> {
-        request.ttl = request.ttl.or(self.ttl);
-        request.wait = request.wait.or_else(|| self.request_wait.map(wait_at_most));
-        request.lock_delay = request.lock_delay.or(self.lock_delay);
+        self.defaults.apply(&mut request);
         self.locks.acquire(request).await
+    }
+
+    async fn health(&self) -> Health {
+        self.locks.health().await
     }
 
     async fn shutdown(&self, within: Duration) -> Result<()> {

@@ -1,17 +1,10 @@
-//! Connecting to the stores of a configuration.
+//! Connecting to the stores of a configuration: now, within a limit, or at the first use.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::backend::HumanDuration;
-use lock_core::{
-    Capabilities, DEFAULT_TTL, DistributedLock, Error, ErrorKind, HandOff, Namespace, Result,
-};
+use lock_core::{DistributedLock, Result};
 
-use crate::configured::Configured;
-use crate::fields::{FIELDS, refuse_foreign, refuse_unknown};
-use crate::registry::backend::BackendOptions;
-use crate::url::StoreUrl;
 use crate::{Config, Registry};
 
 /// Connects to the store of `config`, a URL such as `"redis://host:6379"` or a [`Config`].
@@ -34,10 +27,10 @@ use crate::{Config, Registry};
 ///
 /// # Errors
 ///
-/// - [`Config`](ErrorKind::Config) for an invalid URL or setting, or if the backend's cargo feature
+/// - [`Config`](crate::ErrorKind::Config) for an invalid URL or setting, or if the backend's cargo feature
 ///   is not compiled in.
-/// - [`Unavailable`](ErrorKind::Unavailable) if the store does not answer.
-/// - [`Denied`](ErrorKind::Denied) if the store rejects the client.
+/// - [`Unavailable`](crate::ErrorKind::Unavailable) if the store does not answer.
+/// - [`Denied`](crate::ErrorKind::Denied) if the store rejects the client.
 ///
 /// # Cancel safety
 ///
@@ -46,47 +39,68 @@ pub async fn connect(config: impl IntoConfig) -> Result<Arc<dyn DistributedLock>
     Registry::new().connect(config).await
 }
 
-/// Connects to the single store of `config`. Settings that `config` and its URL lack come from
-/// `outer`.
-pub(crate) async fn connect_to_one(
-    registry: &Registry,
-    mut config: Config,
-    outer: Option<&Config>,
+/// Connects like [`connect`], and tries again until `limit` while the store is unavailable.
+///
+/// For a service that starts before its store. With several stores, all of them share the limit.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> polylock::Result<()> {
+/// let locks = polylock::connect_within("memory://", Duration::from_secs(30)).await?;
+/// # drop(locks);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+///
+/// The errors of [`connect`]: [`Unavailable`](crate::ErrorKind::Unavailable) once the limit is over, with
+/// the server and the reason of the last attempt, and all others at once.
+///
+/// # Cancel safety
+///
+/// Dropping the future closes the connections that it opened.
+pub async fn connect_within(
+    config: impl IntoConfig,
+    limit: Duration,
 ) -> Result<Arc<dyn DistributedLock>> {
-    let url = StoreUrl::take_from(&mut config)?;
-    if let Some(outer) = outer {
-        FIELDS
-            .iter()
-            .for_each(|field| field.inherit(&mut config, outer));
-        for (name, value) in &outer.settings {
-            let setting = config.settings.entry(name.clone());
-            setting.or_insert_with(|| value.clone());
-        }
-    }
-    let backend = registry.backend(&url.scheme)?;
-    refuse_unknown(&config, backend, &url)?;
-    refuse_foreign(&config, registry, backend, &url.scheme)?;
-    let namespace = match &config.namespace {
-        Some(namespace) => Namespace::new(namespace)?,
-        None => Namespace::none(),
-    };
-    let options = BackendOptions {
-        url,
-        namespace,
-        config: config.clone(),
-    };
-    let locks = (backend.connect)(options).await?;
-    check_defaults(&config, &locks.capabilities())?;
-    let locks = match config.hand_off.unwrap_or(HandOff::DEFAULT_BUDGET) {
-        Duration::ZERO => locks,
-        budget => Arc::new(HandOff::new(locks, budget)),
-    };
-    Ok(Arc::new(Configured {
-        locks,
-        ttl: config.ttl,
-        request_wait: config.request_wait,
-        lock_delay: config.lock_delay,
-    }))
+    Registry::new().connect_within(config, limit).await
+}
+
+/// Returns a client at once, which connects when it is first used.
+///
+/// - The first request connects. Requests that come meanwhile share the attempt, and it goes on if
+///   they are dropped.
+/// - While the store cannot be reached, requests behave as in an outage: a try fails with
+///   [`Unavailable`](crate::ErrorKind::Unavailable), a wait connects again until it ends, and a wait
+///   without a limit fails after 30 seconds. The next request tries again.
+/// - [`capabilities`](DistributedLock::capabilities) are those that the configuration determines,
+///   until the client is connected: features that depend on the server are absent, and ranges are
+///   the widest that any server has. A request that the server does not support then fails with
+///   [`Unsupported`](crate::ErrorKind::Unsupported) at the server.
+/// - [`shutdown`](DistributedLock::shutdown) ends a pending attempt, too.
+/// - With several stores, each connects when the first of its keys is used.
+///
+/// ```
+/// use polylock::DistributedLockExt;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> polylock::Result<()> {
+/// let locks = polylock::connect_lazy("memory://?ttl=10s")?;
+/// let guard = locks.lock("nightly-report").await?;
+/// # drop(guard);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+///
+/// [`Config`](crate::ErrorKind::Config) and [`Unsupported`](crate::ErrorKind::Unsupported) for what is wrong
+/// without asking the store. Requests return what the store objects to.
+pub fn connect_lazy(config: impl IntoConfig) -> Result<Arc<dyn DistributedLock>> {
+    Registry::new().connect_lazy(config)
 }
 
 /// A value that [`connect`] accepts: a URL as text, or a [`Config`].
@@ -129,21 +143,4 @@ impl IntoConfig for &String {
     fn into_config(self) -> Config {
         Config::new(self)
     }
-}
-
-/// Rejects defaults that no request could use, at the connect rather than at the first lock.
-fn check_defaults(config: &Config, capabilities: &Capabilities) -> Result<()> {
-    let (least, most) = (capabilities.ttl.start(), capabilities.ttl.end());
-    let backend = capabilities.backend;
-    if let Some(ttl) = config.ttl.filter(|ttl| !capabilities.ttl.contains(ttl)) {
-        let message = format!(
-            "ttl {} is out of range for {backend}: choose one from {} to {}",
-            HumanDuration(ttl),
-            HumanDuration(*least),
-            HumanDuration(*most)
-        );
-        return Err(Error::new(ErrorKind::Unsupported, message));
-    }
-    let ttl = config.ttl.unwrap_or(DEFAULT_TTL);
-    capabilities.check_lock_delay(ttl, config.lock_delay.unwrap_or_default())
 }

@@ -2,7 +2,8 @@
 //!
 //! The names of this crate in the order of a lock's life:
 //!
-//! 1. [`connect`] opens a client of the store that a URL or a [`Config`] names.
+//! 1. [`connect`] opens a client of the store that a URL or a [`Config`] names. [`connect_within`]
+//!    waits for a store that starts later, and [`connect_lazy`] connects at the first use.
 //! 2. [`DistributedLockExt`] takes locks by key: [`lock`](DistributedLockExt::lock),
 //!    [`try_lock`](DistributedLockExt::try_lock), [`with_lock`](DistributedLockExt::with_lock).
 //! 3. [`LockRequest`] sets the rest: the [`Mode`], the ttl, the [`Wait`], the lock delay.
@@ -12,7 +13,8 @@
 //! 6. [`HoldWatch`] follows the guard from other tasks and threads. [`HoldState`] says whether the
 //!    renewal is overdue, and [`LossReason`] why a lock was lost.
 //! 7. [`Error`] has an [`ErrorKind`], which says whether a retry can help.
-//! 8. [`Capabilities`] says what the store supports, and under which conditions.
+//! 8. [`Capabilities`] says what the store supports, and under which conditions. [`Health`] says
+//!    whether it answers.
 //!
 //! Threads without async use [`blocking`], which has the same methods.
 //!
@@ -40,26 +42,29 @@
 //! `zookeeper`. [`MemoryLock`] is always there, for one process and for tests. [`Registry`] adds
 //! backends of other crates, which are built with [`backend`].
 //!
-//! The feature `driver` re-exports the drivers of the backends. It is exempt from semantic
-//! versioning.
+//! The feature `driver` re-exports the drivers of the backends, and adds `RedisLock::from_client` and
+//! `MySqlLock::from_pool`. It is exempt from semantic versioning.
 
 mod backends;
 pub mod blocking;
+mod builder;
 mod config;
 mod configured;
 mod connect;
 mod deserialize;
 mod environment;
 mod fields;
+mod lazy;
 #[cfg(feature = "macros")]
 mod locked;
 mod read;
 mod registry;
 mod routes;
+mod store;
 mod url;
 
 pub use config::Config;
-pub use connect::{IntoConfig, connect};
+pub use connect::{IntoConfig, connect, connect_lazy, connect_within};
 #[doc(inline)]
 pub use lock_core::*;
 #[cfg(feature = "etcd")]

@@ -5,19 +5,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures_util::future::join_all;
+use futures_util::future::{join_all, try_join_all};
 use lock_core::{
-    Capabilities, DistributedLock, Error, ErrorKind, LockGuard, LockKey, LockRequest, Result,
-    TokenOrder,
+    Capabilities, DistributedLock, Error, ErrorKind, Health, LockGuard, LockKey, LockRequest,
+    Result, TokenOrder,
 };
 
-use crate::connect::connect_to_one;
+use crate::lazy::Lazy;
+use crate::store::Store;
 use crate::{Config, Registry};
 
-/// The stores of a configuration, with the routes from keys to stores.
+/// The stores of a configuration by name, with the routes from keys to stores.
+///
+/// `S` is a connected store, or one that is not connected.
 #[derive(Debug)]
-pub(crate) struct Routed {
-    stores: BTreeMap<String, Arc<dyn DistributedLock>>,
+pub(crate) struct Routed<S = Arc<dyn DistributedLock>> {
+    stores: BTreeMap<String, S>,
     routes: Vec<Route>,
 }
 
@@ -30,9 +33,9 @@ struct Route {
     store: String,
 }
 
-impl Routed {
-    /// Connects to every store that has a route.
-    pub(crate) async fn connect(registry: &Registry, config: &Config) -> Result<Self> {
+impl Routed<Store> {
+    /// Reads the routes, and the settings of every store that has one.
+    pub(crate) fn read(registry: &Registry, config: &Config) -> Result<Self> {
         if !config.url.is_empty() {
             return Err(wrong(
                 "a url beside [locks] and [routes]: write it into a [locks.NAME]",
@@ -58,13 +61,44 @@ impl Routed {
                 )));
             }
             if routes.iter().any(|route| route.store == *name) {
-                let connected = connect_to_one(registry, one.clone(), Some(config)).await;
-                stores.insert(name.clone(), connected.map_err(|error| of(name, error))?);
+                let store = Store::new(registry, one.clone(), Some(config));
+                stores.insert(name.clone(), store.map_err(|error| of(name, error))?);
             }
         }
         Ok(Self { stores, routes })
     }
 
+    /// Connects all stores at once by `connect`.
+    pub(crate) async fn connect(
+        self,
+        connect: impl AsyncFn(&Store) -> Result<Arc<dyn DistributedLock>>,
+    ) -> Result<Routed> {
+        let connecting = self.stores.iter().map(async |(name, store)| {
+            let connected = connect(store).await;
+            let connected = connected.map_err(|error| of(name, error))?;
+            Ok::<_, Error>((name.clone(), connected))
+        });
+        Ok(Routed {
+            stores: try_join_all(connecting).await?.into_iter().collect(),
+            routes: self.routes,
+        })
+    }
+
+    /// Lets each store connect when it is first used.
+    pub(crate) fn connect_lazily(self) -> Result<Routed> {
+        let mut stores = BTreeMap::<_, Arc<dyn DistributedLock>>::new();
+        for (name, store) in self.stores {
+            let lazy = Lazy::new(store).map_err(|error| of(&name, error))?;
+            stores.insert(name, Arc::new(lazy));
+        }
+        Ok(Routed {
+            stores,
+            routes: self.routes,
+        })
+    }
+}
+
+impl Routed {
     fn store(&self, key: &LockKey) -> Result<&Arc<dyn DistributedLock>> {
         let fits = self.routes.iter().filter(|route| route.fits(key.as_str()));
         let route = fits.max_by_key(|route| (route.is_whole, route.begins.len()));
@@ -136,6 +170,16 @@ impl DistributedLock for Routed {
 
     async fn acquire(&self, request: LockRequest) -> Result<Option<LockGuard>> {
         self.store(&request.key)?.acquire(request).await
+    }
+
+    /// Returns the health of all stores together, with that of each.
+    async fn health(&self) -> Health {
+        let asking = self.stores.iter().map(async |(name, store)| {
+            let mut health = store.health().await;
+            health.latency = health.latency.map_err(|error| of(name, error));
+            (name.clone(), health)
+        });
+        Health::of_all(join_all(asking).await.into_iter().collect())
     }
 
     async fn shutdown(&self, within: Duration) -> Result<()> {

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use etcd_client::GetOptions;
 use futures_util::future::join_all;
 use lock_core::backend::{HoldId, LeaseStore, Released, Renewal, TwoRoutes};
-use lock_core::{LossReason, Result};
+use lock_core::{ErrorKind, LossReason, Result};
 
 use crate::claim_key::ClaimKey;
 use crate::client::Client;
+use crate::connection::shared_connection::REPLY_LIMIT;
 use crate::error::Failure;
 use crate::lease::migrate::move_to_own_lease;
 use crate::lease::shared_lease::SharedLease;
@@ -108,6 +110,20 @@ impl LeaseStore for Client {
             Some(Some(_)) => Released::Released,
             Some(None) | None => Released::AlreadyLost,
         })
+    }
+
+    /// Reads a key, which the members agree on, on the background connection.
+    async fn ping(&self) -> Result<()> {
+        let connection = Arc::clone(&self.background()?.connection);
+        let read = |client: Arc<etcd_client::Client>| async move {
+            let look = GetOptions::new().with_count_only();
+            client.kv_client().get(self.keys.probe(), Some(look)).await
+        };
+        match connection.ask(REPLY_LIMIT, read).await {
+            // Without a namespace, the user may not have the permission to read the key.
+            Err(Failure::Refused(error)) if error.kind() == ErrorKind::Denied => Ok(()),
+            answer => Ok(answer.map(drop)?),
+        }
     }
 }
 

@@ -12,8 +12,13 @@ use lock_core::{
 use crate::EtcdConfig;
 use crate::acquire::EtcdAttempt;
 use crate::client::Client;
+use crate::connection::connect::Connector;
 use crate::connection::shared_connection::REPLY_LIMIT;
 use crate::error::BACKEND;
+use crate::keys::Keys;
+
+/// The shortest ttl that any server grants, a lease's unit.
+const TTL_MIN: Duration = Duration::from_secs(1);
 
 /// Locks on one etcd cluster, version 3.4 or later.
 ///
@@ -53,6 +58,18 @@ pub struct EtcdLock {
 }
 
 impl EtcdLock {
+    /// Checks the configuration without connecting, and returns what is known of the capabilities.
+    ///
+    /// Certificate files are not read. The shortest ttl depends on the servers, and is a second.
+    ///
+    /// # Errors
+    ///
+    /// [`Config`](lock_core::ErrorKind::Config) for a malformed URL, or settings that contradict it.
+    pub fn check(config: &EtcdConfig) -> Result<Capabilities> {
+        Connector::new(config, &Keys::new(&config.namespace))?;
+        Ok(capabilities(TTL_MIN))
+    }
+
     /// Connects to the cluster of `config`.
     ///
     /// # Errors
@@ -85,15 +102,7 @@ impl EtcdLock {
             .await
             .map_err(|error| error.with_operation("connect"))?;
         let client = Arc::new(client);
-        let capabilities = Capabilities::new(BACKEND)
-            .with_shared()
-            .with_permits()
-            .with_fairness()
-            .with_push()
-            .with_tokens(TokenOrder::Always)
-            .with_ttl(client.shortest..=*TTL_RANGE.end())
-            .with_lock_delay(*TTL_RANGE.end())
-            .with_min_hold(*TTL_RANGE.end());
+        let capabilities = capabilities(client.shortest);
         let (server, version) = client.server().await?;
         capabilities.log_connected(&server, version.as_deref());
         let keeper = Keeper::new(capabilities, Arc::<Client>::clone(&client), keeper_runtime);
@@ -103,6 +112,19 @@ impl EtcdLock {
             queue: LocalQueue::new(),
         })
     }
+}
+
+/// Returns the capabilities on servers with `shortest` as the shortest ttl.
+fn capabilities(shortest: Duration) -> Capabilities {
+    Capabilities::new(BACKEND)
+        .with_shared()
+        .with_permits()
+        .with_fairness()
+        .with_push()
+        .with_tokens(TokenOrder::Always)
+        .with_ttl(shortest..=*TTL_RANGE.end())
+        .with_lock_delay(*TTL_RANGE.end())
+        .with_min_hold(*TTL_RANGE.end())
 }
 
 #[async_trait]

@@ -90,12 +90,12 @@ pub(crate) struct BackgroundPools {
 impl Client {
     /// Opens the first connection, and creates missing tables.
     pub(crate) async fn connect(
+        connector: Connector,
         config: &MySqlConfig,
         keeper_runtime: &KeeperRuntime,
         capabilities: &Capabilities,
     ) -> Result<Self> {
         let names = Arc::new(Names::new(config)?);
-        let connector = Connector::new(config)?;
         let server = connector.server();
         let deadlines = Deadlines::new(keeper_runtime.clone());
         let (size, purge_after) = (config.connections_max()?, config.checked_purge_after()?);

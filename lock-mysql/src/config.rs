@@ -177,6 +177,13 @@ impl MySqlConfig {
     }
 }
 
+/// Creates a configuration without a URL, for `MySqlLock::from_pool`.
+impl Default for MySqlConfig {
+    fn default() -> Self {
+        Self::new("")
+    }
+}
+
 impl fmt::Debug for MySqlConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MySqlConfig")

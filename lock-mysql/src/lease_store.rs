@@ -7,7 +7,9 @@ use lock_core::Result;
 use lock_core::backend::{HoldId, LeaseStore, Released, Renewal};
 
 use crate::MySqlHold;
+use crate::acquire::REPLY_LIMIT;
 use crate::client::Client;
+use crate::server_checks::MAY_WRITE;
 
 #[async_trait]
 impl LeaseStore for Client {
@@ -31,5 +33,15 @@ impl LeaseStore for Client {
     async fn shorten(&self, hold: &HoldId, left: Duration) -> Result<Released> {
         let shortened = self.release_lease(hold, Some(left)).await;
         shortened.map_err(|error| self.at_server(error))
+    }
+
+    /// Asks whether the server may write, on a connection for requests that never wait.
+    async fn ping(&self) -> Result<()> {
+        let background = self.background()?;
+        let asked = background.keeping.ask(MAY_WRITE.to_owned(), REPLY_LIMIT);
+        match asked.await {
+            Ok(_) => Ok(()),
+            Err(failure) => Err(self.at_server(failure.into_error())),
+        }
     }
 }

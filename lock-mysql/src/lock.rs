@@ -11,7 +11,9 @@ use lock_core::{
 
 use crate::acquire::{MySqlAttempt, REPLY_LIMIT};
 use crate::client::Client;
+use crate::connection::connect::Connector;
 use crate::error::BACKEND;
+use crate::schema::names::Names;
 use crate::{MySqlConfig, MySqlHold};
 
 /// Locks on one MySQL (8.0 or later) or MariaDB (10.6 or later) server.
@@ -46,6 +48,20 @@ pub struct MySqlLock {
 }
 
 impl MySqlLock {
+    /// Checks the configuration without connecting, and returns the capabilities.
+    ///
+    /// # Errors
+    ///
+    /// [`Config`](lock_core::ErrorKind::Config) for a malformed URL, table name or certificate file,
+    /// and for settings out of range.
+    pub fn check(config: &MySqlConfig) -> Result<Capabilities> {
+        Names::new(config)?;
+        Connector::new(config)?;
+        config.connections_max()?;
+        config.checked_purge_after()?;
+        Ok(capabilities(config.hold))
+    }
+
     /// Connects to the server of `config`, and creates missing tables.
     ///
     /// # Errors
@@ -76,9 +92,55 @@ impl MySqlLock {
     /// # }
     /// ```
     pub async fn connect(config: MySqlConfig) -> Result<Self> {
+        Self::check(&config)?;
+        Self::connect_over(Connector::new(&config)?, &config).await
+    }
+
+    /// Connects to the server of a pool of the driver, with the other settings of `config`, and
+    /// creates missing tables.
+    ///
+    /// Only server, user, password, database and TLS come from the options of `pool`. polylock
+    /// opens connections of its own, as many as [`connect`](Self::connect) does, and never takes
+    /// one of the pool: its sessions have settings of their own, a row lock occupies its
+    /// connection, and a pool that the application has exhausted would delay renewals. So all
+    /// guarantees are those of [`connect`](Self::connect). Hooks of the pool are not called.
+    ///
+    /// `config` has no URL. Certificates in [`MySqlConfig::tls`] replace those of the pool.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`connect`](Self::connect), and [`Config`](lock_core::ErrorKind::Config):
+    /// - for a URL in `config`.
+    /// - for a pool that names no database, connects through a Unix socket, or requires TLS without
+    ///   verifying the server.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: dropping the future closes the connections.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use lock_mysql::sqlx::MySqlPool;
+    /// use lock_mysql::{MySqlConfig, MySqlLock};
+    ///
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// let pool = MySqlPool::connect("mysql://app:password@localhost/app").await?;
+    /// let lock = MySqlLock::from_pool(&pool, MySqlConfig::default()).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "driver")]
+    pub async fn from_pool(pool: &sqlx::MySqlPool, config: MySqlConfig) -> Result<Self> {
+        let connector = Connector::of_pool(&pool.connect_options(), &config)?;
+        Self::connect_over(connector, &config).await
+    }
+
+    async fn connect_over(connector: Connector, config: &MySqlConfig) -> Result<Self> {
         let keeper_runtime = KeeperRuntime::at(config.keeper)?;
         let capabilities = capabilities(config.hold);
-        let client = Arc::new(Client::connect(&config, &keeper_runtime, &capabilities).await?);
+        let connecting = Client::connect(connector, config, &keeper_runtime, &capabilities);
+        let client = Arc::new(connecting.await?);
         let keeper = Keeper::new(capabilities, Arc::<Client>::clone(&client), keeper_runtime);
         Ok(Self {
             client,

@@ -56,13 +56,14 @@ pub(crate) enum TakeReply {
 impl Client {
     /// Opens both connections.
     pub(crate) async fn connect(
+        connector: Connector,
         config: &RedisConfig,
         keeper_runtime: &KeeperRuntime,
     ) -> Result<(Self, Found)> {
         let keys = Keys::new(&config.namespace);
         let notifications = Arc::new(Notifications::new(keys.clone()));
         let deadlines = Deadlines::new(keeper_runtime.clone());
-        let connector = Arc::new(Connector::new(config)?);
+        let connector = Arc::new(connector);
         let options = |options, tracking, greeting| ConnectOptions {
             connector: Arc::clone(&connector),
             options,

@@ -70,6 +70,13 @@ impl RedisConfig {
     }
 }
 
+/// Creates a configuration without a URL, for `RedisLock::from_client`.
+impl Default for RedisConfig {
+    fn default() -> Self {
+        Self::new("")
+    }
+}
+
 impl fmt::Debug for RedisConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RedisConfig")

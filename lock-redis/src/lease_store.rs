@@ -70,6 +70,11 @@ impl LeaseStore for Client {
     async fn shorten(&self, hold: &HoldId, left: Duration) -> Result<Released> {
         self.release_elsewhere(&self.keys.renew(hold, left)).await
     }
+
+    /// Sends `PING` on the background connection, on which holds are renewed.
+    async fn ping(&self) -> Result<()> {
+        self.background.current()?.ping(REPLY_LIMIT).await
+    }
 }
 
 impl Client {

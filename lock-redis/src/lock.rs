@@ -12,6 +12,7 @@ use lock_core::{
 use crate::RedisConfig;
 use crate::acquire::RedisAttempt;
 use crate::client::{Client, REPLY_LIMIT};
+use crate::connection::connect::Connector;
 use crate::error::BACKEND;
 
 /// Latest time of a hold's first renewal. That renewal reads the key, so the server pushes its
@@ -55,6 +56,18 @@ pub struct RedisLock {
 }
 
 impl RedisLock {
+    /// Checks the configuration without connecting, and returns what is known of the capabilities.
+    ///
+    /// Certificate files are not read. `push` depends on the server, and is false.
+    ///
+    /// # Errors
+    ///
+    /// [`Config`](lock_core::ErrorKind::Config) for a malformed URL, or settings that contradict it.
+    pub fn check(config: &RedisConfig) -> Result<Capabilities> {
+        Connector::new(config)?;
+        Ok(capabilities())
+    }
+
     /// Connects to the server of `config`.
     ///
     /// # Errors
@@ -71,15 +84,51 @@ impl RedisLock {
     ///
     /// Dropping the future closes the connections.
     pub async fn connect(config: RedisConfig) -> Result<Self> {
+        Self::connect_over(Connector::new(&config)?, &config).await
+    }
+
+    /// Connects to the server of a client of the driver, with the other settings of `config`.
+    ///
+    /// Only address, database, user and password come from `client`. polylock opens connections of
+    /// its own, one for each runtime that takes locks and one for the keeper: it needs RESP3, the
+    /// server's pushes, and requests in a fixed order. So a connection of the application, however
+    /// busy or blocked, delays no renewal, and all guarantees are those of
+    /// [`connect`](Self::connect).
+    ///
+    /// `config` has no URL. For a client with TLS, certificates are in [`RedisConfig::tls`], since
+    /// the driver does not hand out the client's.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`connect`](Self::connect), and [`Config`](lock_core::ErrorKind::Config):
+    /// - for a URL in `config`.
+    /// - for a client that does not verify its server, or has certificates that `config` lacks.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future closes the connections.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use lock_redis::{RedisConfig, RedisLock, redis};
+    ///
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// let client = redis::Client::open("redis://cache.internal:6379")?;
+    /// let locks = RedisLock::from_client(&client, RedisConfig::default()).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "driver")]
+    pub async fn from_client(client: &redis::Client, config: RedisConfig) -> Result<Self> {
+        Self::connect_over(Connector::of_client(client, &config)?, &config).await
+    }
+
+    async fn connect_over(connector: Connector, config: &RedisConfig) -> Result<Self> {
+        let mut capabilities = capabilities();
         let keeper_runtime = KeeperRuntime::at(config.keeper)?;
-        let (client, found) = Client::connect(&config, &keeper_runtime).await?;
+        let (client, found) = Client::connect(connector, config, &keeper_runtime).await?;
         let client = Arc::new(client);
-        let mut capabilities = Capabilities::new(BACKEND)
-            .with_shared()
-            .with_permits()
-            .with_lock_delay(*TTL_RANGE.end())
-            .with_min_hold(*TTL_RANGE.end())
-            .with_tokens(TokenOrder::ServerClock);
         capabilities.push = found.pushes;
         capabilities.log_connected(&found.server, found.version.as_deref());
         let mut keeper = Keeper::new(capabilities, Arc::<Client>::clone(&client), keeper_runtime);
@@ -93,6 +142,16 @@ impl RedisLock {
             queue: LocalQueue::new(),
         })
     }
+}
+
+/// Returns the capabilities on any server; `push` depends on the server.
+fn capabilities() -> Capabilities {
+    Capabilities::new(BACKEND)
+        .with_shared()
+        .with_permits()
+        .with_lock_delay(*TTL_RANGE.end())
+        .with_min_hold(*TTL_RANGE.end())
+        .with_tokens(TokenOrder::ServerClock)
 }
 
 #[async_trait]

@@ -9,7 +9,7 @@ use lock_core::backend::{
     ClaimId, Clock, Deadlines, HoldId, HumanDuration, KeeperRuntime, Moment, PerRuntime, Released,
     ReplyStats,
 };
-use lock_core::{Capabilities, Error, ErrorKind, LockKey, Result};
+use lock_core::{Capabilities, DEFAULT_TTL, Error, ErrorKind, LockKey, Result};
 use zookeeper_client::Error as ZooKeeperError;
 
 use crate::ZooKeeperConfig;
@@ -26,6 +26,9 @@ use crate::session::reattach::Reattaching;
 use crate::session::remembered::Remembered;
 use crate::session::requests::Session;
 use crate::session::ttl_class::class;
+
+/// The time that a ping waits for its answer.
+const REPLY_LIMIT: Duration = Duration::from_secs(2);
 
 /// The time that a release waits for its answer. The whole release has to end within a second.
 const RELEASE_LIMIT: Duration = Duration::from_millis(900);
@@ -141,6 +144,24 @@ impl Client {
         Ok(session)
     }
 
+    /// Confirms a session by a transaction of the members that changes nothing. Opens a session for
+    /// the default ttl if there is none.
+    pub(crate) async fn confirm_a_session(&self) -> Result<()> {
+        let pool = self.pools.current()?;
+        let session = match pool.shorter(Duration::MAX, Duration::ZERO) {
+            Some(session) => session,
+            None => {
+                let ttl = class(DEFAULT_TTL, Duration::ZERO, Duration::ZERO, &self.bounds);
+                pool.session(ttl, Duration::ZERO).await?
+            }
+        };
+        let confirming = self.deadlines.timeout(REPLY_LIMIT, session.confirm());
+        match confirming.await {
+            Some(confirmed) => confirmed.map_err(translate),
+            None => Err(self.request_sizes.no_answer(REPLY_LIMIT)),
+        }
+    }
+
     /// Adds the addresses of the ensemble to an error that names no server.
     pub(crate) fn at_server(&self, error: Error) -> Error {
         error.or_server(&self.address)
@@ -219,7 +240,7 @@ pub(crate) fn check_lasts(session: &Session, hold: &HoldId) -> Result<()> {
     Err(error_of(ErrorKind::Unsupported, message))
 }
 
-fn check_chroot(chroot: &str) -> Result<()> {
+pub(crate) fn check_chroot(chroot: &str) -> Result<()> {
     let levels = chroot.strip_prefix('/').map(|levels| levels.split('/'));
     let is_well_formed = match levels {
         None => chroot.is_empty(),

@@ -19,4 +19,10 @@ impl LeaseStore for Client {
             .await
             .map_err(|error| self.at_server(error))
     }
+
+    async fn ping(&self) -> Result<()> {
+        self.confirm_a_session()
+            .await
+            .map_err(|error| self.at_server(error))
+    }
 }

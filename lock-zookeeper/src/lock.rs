@@ -1,5 +1,6 @@
 //! The lock service on one ensemble.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +13,8 @@ use lock_core::{
 
 use crate::ZooKeeperConfig;
 use crate::acquire::{REPLY_LIMIT, ZooKeeperAttempt};
-use crate::client::Client;
+use crate::client::{Client, check_chroot};
+use crate::connection::connect::Connector;
 use crate::error::BACKEND;
 use crate::session::connection::longest_minimum;
 
@@ -51,6 +53,20 @@ pub struct ZooKeeperLock {
 }
 
 impl ZooKeeperLock {
+    /// Checks the configuration without connecting, and returns what is known of the capabilities.
+    ///
+    /// Certificate files are not read. The ranges of ttl, lock delay and minimum hold depend on the
+    /// servers, and are the widest that a server can have.
+    ///
+    /// # Errors
+    ///
+    /// [`Config`](lock_core::ErrorKind::Config) for malformed servers, chroot or user.
+    pub fn check(config: &ZooKeeperConfig) -> Result<Capabilities> {
+        check_chroot(&config.chroot)?;
+        Connector::new(config)?;
+        Ok(capabilities(&TTL_RANGE))
+    }
+
     /// Connects to the ensemble of `config`.
     ///
     /// # Errors
@@ -84,19 +100,24 @@ impl ZooKeeperLock {
             .await
             .map_err(|error| error.with_operation("connect"))?;
         let client = Arc::new(client);
-        let capabilities = Capabilities::new(BACKEND)
-            .with_shared()
-            .with_permits()
-            .with_fairness()
-            .with_push()
-            .with_tokens(TokenOrder::Always)
-            .with_ttl(*client.bounds.start()..=*TTL_RANGE.end())
-            .with_lock_delay(*client.bounds.end())
-            .with_min_hold(longest_minimum(*client.bounds.end()));
+        let capabilities = capabilities(&client.bounds);
         client.log_connected(&capabilities);
         let keeper = Keeper::new(capabilities, Arc::<Client>::clone(&client), keeper_runtime);
         Ok(Self { client, keeper })
     }
+}
+
+/// Returns the capabilities on servers whose session timeouts have these bounds.
+fn capabilities(bounds: &RangeInclusive<Duration>) -> Capabilities {
+    Capabilities::new(BACKEND)
+        .with_shared()
+        .with_permits()
+        .with_fairness()
+        .with_push()
+        .with_tokens(TokenOrder::Always)
+        .with_ttl(*bounds.start()..=*TTL_RANGE.end())
+        .with_lock_delay(*bounds.end())
+        .with_min_hold(longest_minimum(*bounds.end()))
 }
 
 #[async_trait]

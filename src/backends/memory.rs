@@ -2,11 +2,18 @@
 
 use std::sync::Arc;
 
-use lock_core::{DistributedLock, Error, ErrorKind, KeeperMode, MemoryLock, Result};
+use lock_core::{Capabilities, DistributedLock, Error, ErrorKind, KeeperMode, MemoryLock, Result};
 
 use crate::backend::BackendOptions;
 
 pub(crate) async fn connect(options: BackendOptions) -> Result<Arc<dyn DistributedLock>> {
+    check(&options)?;
+    let namespace = options.namespace();
+    let store = namespace.as_str().unwrap_or_default();
+    Ok(Arc::new(MemoryLock::shared(store)))
+}
+
+pub(crate) fn check(options: &BackendOptions) -> Result<Capabilities> {
     if let Some(setting) = options.tls().first_given() {
         return Err(Error::new(
             ErrorKind::Config,
@@ -27,7 +34,5 @@ pub(crate) async fn connect(options: BackendOptions) -> Result<Arc<dyn Distribut
             "keeper: memory:// keeps its holds on the caller's runtime: leave it out, or write \"caller\"",
         ));
     }
-    let namespace = options.namespace();
-    let store = namespace.as_str().unwrap_or_default();
-    Ok(Arc::new(MemoryLock::shared(store)))
+    Ok(MemoryLock::new().capabilities())
 }

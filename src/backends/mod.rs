@@ -17,13 +17,14 @@ use crate::registry::backend::Backend;
 /// Builds the entry of a backend that a cargo feature compiles in. The feature's name is also the
 /// scheme without TLS.
 macro_rules! optional {
-    ($feature:literal, $connect:path) => {{
+    ($feature:literal, $backend:ident) => {{
         #[cfg(feature = $feature)]
-        let backend = Backend::new($feature, $connect);
+        let backend = Backend::new($feature, $backend::connect).with_check($backend::check);
         #[cfg(not(feature = $feature))]
         let backend = Backend::new($feature, async |options| {
             Err(not_compiled_in($feature, &options))
-        });
+        })
+        .with_check(|options| Err(not_compiled_in($feature, options)));
         backend.with_scheme(concat!($feature, "s")).with_tls()
     }};
 }
@@ -31,12 +32,14 @@ macro_rules! optional {
 /// Returns the backends of this crate, compiled in or not.
 pub(crate) fn built_in() -> Vec<Backend> {
     vec![
-        optional!("etcd", etcd::connect),
+        optional!("etcd", etcd),
         // `connect` rejects certificates with an error of its own.
-        Backend::new("memory", memory::connect).with_tls(),
-        optional!("mysql", mysql::connect),
-        optional!("redis", redis::connect),
-        optional!("zookeeper", zookeeper::connect),
+        Backend::new("memory", memory::connect)
+            .with_check(memory::check)
+            .with_tls(),
+        optional!("mysql", mysql),
+        optional!("redis", redis),
+        optional!("zookeeper", zookeeper),
     ]
 }
 

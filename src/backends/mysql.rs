@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lock_core::{DistributedLock, Result};
+use lock_core::{Capabilities, DistributedLock, Result};
 use lock_mysql::{MySqlConfig, MySqlLock};
 
 use crate::backend::BackendOptions;
@@ -10,6 +10,10 @@ use crate::config::configure_mysql;
 
 pub(crate) async fn connect(options: BackendOptions) -> Result<Arc<dyn DistributedLock>> {
     Ok(Arc::new(MySqlLock::connect(translated(options)).await?))
+}
+
+pub(crate) fn check(options: &BackendOptions) -> Result<Capabilities> {
+    MySqlLock::check(&translated(options.clone()))
 }
 
 /// Converts the options to the backend's configuration.

@@ -6,11 +6,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{DistributedLock, KeeperMode, Namespace, Result, Tls};
+use lock_core::{Capabilities, DistributedLock, KeeperMode, Namespace, Result, Tls};
 
 use crate::url::StoreUrl;
 use crate::{Config, read};
 
+type Check = Arc<dyn Fn(&BackendOptions) -> Result<Capabilities> + Send + Sync>;
 type Connecting = Pin<Box<dyn Future<Output = Result<Arc<dyn DistributedLock>>> + Send>>;
 
 /// A kind of store, as registered in a [`Registry`](crate::Registry).
@@ -34,6 +35,7 @@ pub struct Backend {
     pub(crate) schemes: Vec<String>,
     pub(crate) settings: Vec<String>,
     pub(crate) has_tls: bool,
+    pub(crate) check: Option<Check>,
     pub(crate) connect: Arc<dyn Fn(BackendOptions) -> Connecting + Send + Sync>,
 }
 
@@ -51,6 +53,7 @@ impl Backend {
             schemes: vec![scheme.into()],
             settings: Vec::new(),
             has_tls: false,
+            check: None,
             connect: Arc::new(move |options| Box::pin(connect(options))),
         }
     }
@@ -66,6 +69,20 @@ impl Backend {
     #[must_use]
     pub fn with_settings(mut self, names: impl IntoIterator<Item: Into<String>>) -> Self {
         self.settings.extend(names.into_iter().map(Into::into));
+        self
+    }
+
+    /// Checks the options before a [lazy](crate::connect_lazy()) connect.
+    ///
+    /// `check` connects nowhere. It returns the capabilities as far as the options determine them:
+    /// without features that depend on the store, and with the widest ranges that a store may have.
+    /// Without a check, a lazy client declares exclusive locks only until it is connected.
+    #[must_use]
+    pub fn with_check(
+        mut self,
+        check: impl Fn(&BackendOptions) -> Result<Capabilities> + Send + Sync + 'static,
+    ) -> Self {
+        self.check = Some(Arc::new(check));
         self
     }
 

@@ -4,14 +4,23 @@ pub(crate) mod backend;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use lock_core::{DistributedLock, Error, ErrorKind, Result};
+use tokio::time::Instant;
+
+use crate::Config;
 
 use crate::backends::{built_in, unknown_scheme};
-use crate::connect::{IntoConfig, connect_to_one};
+use crate::connect::IntoConfig;
 use crate::fields::Field;
+use crate::lazy::Lazy;
 use crate::registry::backend::Backend;
 use crate::routes::Routed;
+use crate::store::Store;
+
+/// The longest limit of a connect, within the range of clocks: a year.
+const LIMIT_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// The backends that URLs can name: backends of this crate, and backends that a program registers.
 ///
@@ -114,11 +123,54 @@ impl Registry {
     ///
     /// Dropping the future closes the connections that it opened, if a registered backend does so.
     pub async fn connect(&self, config: impl IntoConfig) -> Result<Arc<dyn DistributedLock>> {
+        self.connect_by(config.into_config(), Store::connect).await
+    }
+
+    /// Connects like [`connect_within`](crate::connect_within()), including to registered backends.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`connect_within`](crate::connect_within()) and of the registered backend.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future closes the connections that it opened, if a registered backend does so.
+    pub async fn connect_within(
+        &self,
+        config: impl IntoConfig,
+        limit: Duration,
+    ) -> Result<Arc<dyn DistributedLock>> {
+        let ends = Instant::now() + limit.min(LIMIT_MAX);
+        let connect = async |store: &Store| store.connect_until(ends).await;
+        self.connect_by(config.into_config(), connect).await
+    }
+
+    /// Returns a client that connects when it is first used, like
+    /// [`connect_lazy`](crate::connect_lazy()), including registered backends.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`connect_lazy`](crate::connect_lazy()), and of the
+    /// [check](Backend::with_check) of the registered backend.
+    pub fn connect_lazy(&self, config: impl IntoConfig) -> Result<Arc<dyn DistributedLock>> {
         let config = config.into_config();
-        if config.locks.is_empty() && config.routes.is_empty() {
-            connect_to_one(self, config, None).await
-        } else {
-            Ok(Arc::new(Routed::connect(self, &config).await?))
+        Ok(match has_several_stores(&config) {
+            false => Arc::new(Lazy::new(Store::new(self, config, None)?)?),
+            true => Arc::new(Routed::read(self, &config)?.connect_lazily()?),
+        })
+    }
+
+    /// Connects to each store of `config` by `connect`.
+    async fn connect_by(
+        &self,
+        config: Config,
+        connect: impl AsyncFn(&Store) -> Result<Arc<dyn DistributedLock>>,
+    ) -> Result<Arc<dyn DistributedLock>> {
+        match has_several_stores(&config) {
+            false => connect(&Store::new(self, config, None)?).await,
+            true => Ok(Arc::new(
+                Routed::read(self, &config)?.connect(connect).await?,
+            )),
         }
     }
 
@@ -147,6 +199,10 @@ impl fmt::Debug for Registry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(&self.backends).finish()
     }
+}
+
+fn has_several_stores(config: &Config) -> bool {
+    !config.locks.is_empty() || !config.routes.is_empty()
 }
 
 fn is_scheme(text: &str) -> bool {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::backend::Keeper;
-use crate::{Capabilities, Error, ErrorKind, LockGuard, LockRequest, Result};
+use crate::{Capabilities, Error, ErrorKind, Health, LockGuard, LockRequest, Result};
 
 /// A lock service: takes locks by key on one store.
 ///
@@ -80,6 +80,25 @@ pub trait DistributedLock: fmt::Debug + Send + Sync + 'static {
     /// [on the caller's runtime](crate::backend::KeeperRuntime::caller) the check runs on a
     /// waiter's runtime, so it stops while that runtime is not driven.
     async fn acquire(&self, request: LockRequest) -> Result<Option<LockGuard>>;
+
+    /// Returns the health of this client: a round trip to the store, its holds and its waiters.
+    ///
+    /// It takes at most 2.5 seconds; a store that does not answer by then is
+    /// [`Unavailable`](crate::ErrorKind::Unavailable) in [`Health::latency`].
+    /// [`ping`](crate::DistributedLockExt::ping) returns that latency alone.
+    ///
+    /// Default: the [keeper](Self::keeper)'s, and [`Health::unknown`] without one. A wrapper passes
+    /// the call on.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future changes nothing.
+    async fn health(&self) -> Health {
+        match self.keeper() {
+            Some(keeper) => keeper.health().await,
+            None => Health::unknown(),
+        }
+    }
 
     /// Shuts the client down: ends every hold and acquisition at once.
     ///

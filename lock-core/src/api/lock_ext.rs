@@ -210,6 +210,31 @@ pub trait DistributedLockExt: DistributedLock {
         WithOwner::new(Arc::clone(self), owner.clone())
     }
 
+    /// Asks the store for one answer, and returns the time of that round trip.
+    ///
+    /// The [`latency`](crate::Health::latency) of [`health`](DistributedLock::health), which takes
+    /// at most 2.5 seconds.
+    ///
+    /// ```
+    /// use lock_core::{DistributedLockExt, MemoryLock};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> lock_core::Result<()> {
+    /// let latency = MemoryLock::new().ping().await?;
+    /// println!("the store answered within {latency:?}");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// - [`Unavailable`](ErrorKind::Unavailable) if the store does not answer.
+    /// - [`Closed`](ErrorKind::Closed) after a [shutdown](DistributedLock::shutdown).
+    /// - [`Unsupported`](ErrorKind::Unsupported) by a backend that cannot tell.
+    fn ping(&self) -> impl Future<Output = Result<Duration>> + Send {
+        async move { self.health().await.latency }
+    }
+
     /// Runs `work` under the lock and releases it afterwards; `None` if the wait ran out.
     ///
     /// If the lock is lost, the work's future is dropped before another client can get the lock

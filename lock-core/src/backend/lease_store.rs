@@ -82,6 +82,26 @@ pub trait LeaseStore: fmt::Debug + Send + Sync + 'static {
     async fn shorten(&self, hold: &HoldId, left: Duration) -> Result<Released> {
         Ok(Released::Released)
     }
+
+    /// Asks the store for one answer, for [`Health::latency`](crate::Health::latency). Default:
+    /// [`Unsupported`](ErrorKind::Unsupported).
+    ///
+    /// The answer should come only from a store that could grant locks at the moment. The keeper
+    /// waits 2.5 seconds at most.
+    ///
+    /// # Errors
+    ///
+    /// The error that a request without a wait would get now.
+    ///
+    /// # Cancel safety
+    ///
+    /// The keeper may drop the future.
+    async fn ping(&self) -> Result<()> {
+        Err(Error::new(
+            ErrorKind::Unsupported,
+            "ping is not supported by this backend: try a lock",
+        ))
+    }
 }
 
 /// The outcome of a renewal.

@@ -11,7 +11,8 @@ use super::set::LockSet;
 use crate::api::lock_ext::wait_forever;
 use crate::api::once;
 use crate::{
-    Capabilities, DistributedLock, DistributedLockExt, Error, HoldWatch, LockRequest, Result, Wait,
+    Capabilities, DistributedLock, DistributedLockExt, Error, Health, HoldWatch, LockRequest,
+    Result, Wait,
 };
 
 /// Takes locks for threads without async, on the store of any [`DistributedLock`].
@@ -341,6 +342,23 @@ impl Client {
         // The process may have stood still since the request was made.
         once::time_left(fire_time, within).map_err(|error| error.with_key(guard.key()))?;
         guard.run(work).map(Some)
+    }
+
+    /// Returns the health of this client like [`DistributedLock::health`]. Blocks at most 2.5 seconds.
+    pub fn health(&self) -> Health {
+        let locks = Arc::clone(&self.locks);
+        let health = self.runtime.run(async move { Ok(locks.health().await) });
+        health.unwrap_or_else(|error| Health::new(Err(error)))
+    }
+
+    /// Asks the store for one answer, and returns the time of that round trip. Blocks at most 2.5
+    /// seconds.
+    ///
+    /// # Errors
+    ///
+    /// As of the async [`ping`](DistributedLockExt::ping).
+    pub fn ping(&self) -> Result<Duration> {
+        self.health().latency
     }
 
     /// Shuts the client down: ends every hold and acquisition at once. Blocks at most `within` until

@@ -10,7 +10,7 @@ use super::waiting::{WaitOutcome, Waiting};
 use crate::backend::{Keeper, KeeperRuntime};
 use crate::owner::enter::acquire_for;
 use crate::waiter::watchdog::Watchdog;
-use crate::{Capabilities, DistributedLock, LockGuard, LockRequest, Result, Wait};
+use crate::{Capabilities, DistributedLock, Health, LockGuard, LockRequest, Result, Wait};
 
 /// Maximum pause of a process after a spent budget before it claims the key again.
 const REST_MAX: Duration = Duration::from_millis(10);
@@ -105,6 +105,11 @@ impl DistributedLock for HandOff {
         }
     }
 
+    async fn health(&self) -> Health {
+        let health = self.queues.locks.health().await;
+        health.with_more_waiters(self.queues.waiters.count())
+    }
+
     async fn shutdown(&self, within: Duration) -> Result<()> {
         // The queue empties as each driver learns that the store's client is closed.
         self.queues.locks.shutdown(within).await
@@ -117,12 +122,16 @@ impl HandOff {
         if request.wait() == Wait::No || self.queues.is_refused(&request) {
             return locks.acquire(request).await;
         }
+        let counted = self.queues.waiters.enter(&request);
         match Waiting::arrive(&self.queues, &request).outcome().await {
             WaitOutcome::Decided(outcome) => outcome,
             WaitOutcome::TimedOut if self.queues.is_held(&request.key) => Ok(None),
             // No guard of this process holds the key, so only the store can tell "held" from
             // "unreachable".
-            WaitOutcome::TimedOut => locks.acquire(request).await,
+            WaitOutcome::TimedOut => {
+                drop(counted);
+                locks.acquire(request).await
+            }
         }
     }
 }

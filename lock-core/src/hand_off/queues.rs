@@ -14,6 +14,7 @@ use crate::backend::retry::OUTAGE_LIMIT;
 use crate::backend::{Clock, Moment};
 use crate::hold::Hold;
 use crate::mutex::Mutex;
+use crate::waiter::count::Waiters;
 use crate::waiter::watchdog::{Watchdog, Watched};
 use crate::{Capabilities, DistributedLock, Error, LockGuard, LockKey, LockRequest, Wait};
 
@@ -32,6 +33,7 @@ pub(crate) struct HandOffQueues {
     /// Pause before the next claim after a spent budget, so that other processes get their turn.
     pub(super) rest: Duration,
     pub(super) watchdog: Watchdog,
+    pub(super) waiters: Waiters,
 }
 
 impl HandOffQueues {
@@ -50,6 +52,7 @@ impl HandOffQueues {
             budget,
             rest,
             watchdog,
+            waiters: Waiters::default(),
         }
     }
 

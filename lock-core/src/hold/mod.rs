@@ -144,6 +144,11 @@ impl Hold {
         }
     }
 
+    /// Returns the time since the hold was granted, or its last renewal confirmed.
+    pub(crate) fn unconfirmed_for(&self) -> Duration {
+        self.state.lock().unconfirmed_for(self.clock.now())
+    }
+
     /// Returns the guard's part of the last granted ttl, which may be less than requested.
     pub(crate) fn ttl(&self) -> Duration {
         self.state.lock().granted_ttl().unwrap_or_default()

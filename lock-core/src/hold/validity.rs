@@ -258,6 +258,11 @@ impl Validity {
         }
     }
 
+    /// Returns the time since the last confirmed request was sent.
+    pub(crate) fn unconfirmed_for(&self, now: Moment) -> Duration {
+        now.since(self.confirmed)
+    }
+
     /// Returns when the guard ends without a renewal, and for what reason.
     fn valid_until(&self) -> (Moment, LossReason) {
         match self.turn_ends {

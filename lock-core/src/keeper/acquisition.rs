@@ -87,6 +87,7 @@ impl Keeper {
             let work = Box::pin(take(request.clone()));
             return self.acquire_once(&request, work).await;
         }
+        let _counted = self.inner.waiters.enter(&request);
         let arrived = Clock::Boot.now();
         let request = LockRequest {
             arrived: Some(arrived),
@@ -138,6 +139,11 @@ impl Keeper {
         request: &LockRequest,
         work: impl Future<Output = Result<Option<LockGuard>>>,
     ) -> Result<Option<LockGuard>> {
+        // The hand-off in front of this keeper counts its waiters itself, and `acquire` its own.
+        let _counted = match request.arrived {
+            Some(_) => None,
+            None => self.inner.waiters.enter(request),
+        };
         let outcome = self.inner.pass(request, work).await;
         outcome.map_err(|error| self.about(error, &request.key))
     }

@@ -9,6 +9,7 @@ use crate::hold::Hold;
 use crate::keeper::registry::HoldRegistry;
 use crate::keeper::releases::Releases;
 use crate::keeper::shutdown_gate::ShutdownGate;
+use crate::waiter::count::Waiters;
 use crate::waiter::slow_waits::SlowWaits;
 use crate::waiter::watchdog::Watchdog;
 use crate::{Capabilities, Result};
@@ -26,6 +27,7 @@ pub(crate) struct KeeperInner {
     pub(crate) releases: Arc<Releases>,
     pub(crate) watchdog: Watchdog,
     pub(crate) slow_waits: SlowWaits,
+    pub(crate) waiters: Waiters,
 }
 
 impl KeeperInner {

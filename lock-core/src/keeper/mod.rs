@@ -3,6 +3,7 @@
 mod acquisition;
 pub(crate) mod at_runtime;
 mod background_release;
+mod health;
 pub(crate) mod inner;
 pub(crate) mod recheck;
 pub(crate) mod registry;
@@ -22,6 +23,7 @@ use crate::backend::{Clock, KeeperRuntime, LeaseStore, Moment};
 use crate::keeper::at_runtime::RuntimeKeepers;
 use crate::keeper::inner::KeeperInner;
 use crate::keeper::registry::HoldRegistry;
+use crate::waiter::count::Waiters;
 use crate::waiter::slow_waits::SlowWaits;
 use crate::waiter::watchdog::Watchdog;
 use crate::{Capabilities, LockKey};
@@ -79,6 +81,7 @@ impl Keeper {
             clock,
             watchdog: Watchdog::new(keeper_runtime.clone()),
             slow_waits: SlowWaits::default(),
+            waiters: Waiters::default(),
             keeper_runtime,
             gate: Arc::default(),
             registry: HoldRegistry::default(),

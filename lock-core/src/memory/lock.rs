@@ -222,4 +222,8 @@ impl LeaseStore for MemoryLease {
     async fn shorten(&self, hold: &HoldId, left: Duration) -> Result<Released> {
         Ok(self.store.shorten(hold, left))
     }
+
+    async fn ping(&self) -> Result<()> {
+        Ok(())
+    }
 }

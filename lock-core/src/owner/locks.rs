@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::backend::Keeper;
-use crate::{Capabilities, DistributedLock, LockGuard, LockRequest, Owner, Result};
+use crate::{Capabilities, DistributedLock, Health, LockGuard, LockRequest, Owner, Result};
 
 /// A client whose requests are of one [`Owner`], unless they name another one.
 ///
@@ -51,6 +51,10 @@ impl<L: DistributedLock + ?Sized> DistributedLock for WithOwner<L> {
             None => request.for_owner(&self.owner),
         };
         self.locks.acquire(request).await
+    }
+
+    async fn health(&self) -> Health {
+        self.locks.health().await
     }
 
     async fn shutdown(&self, within: Duration) -> Result<()> {

@@ -43,6 +43,7 @@ fn errors_are_passed_on() {
         ErrorKind::Unavailable
     );
     assert_eq!(kind(locks.shutdown(minute)), ErrorKind::Unsupported);
+    assert_eq!(kind(locks.ping().map(drop)), ErrorKind::Unsupported);
     let done = locks.with_lock(request(), |_| panic!("without a lock"));
     assert_eq!(kind(done.map(drop::<Option<()>>)), ErrorKind::Unavailable);
     let refused = Client::connect(async { Err(Error::new(ErrorKind::Denied, "no")) });
@@ -59,4 +60,15 @@ fn calls_on_the_thread_of_blocking_calls_are_refused() {
     };
     let error = Client::connect(connecting).map(drop).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Config, "{error}");
+}
+
+#[test]
+fn health_is_that_of_the_async_client() {
+    let store = MemoryLock::new();
+    let locks = client(&store);
+    let _guard = locks.lock("k").unwrap();
+    assert_eq!(locks.health().holds, Some(1));
+    locks.ping().unwrap();
+    locks.shutdown(Duration::from_secs(60)).unwrap();
+    assert_eq!(locks.ping().unwrap_err().kind(), ErrorKind::Closed);
 }

@@ -16,6 +16,7 @@ pub(crate) const TTL: Duration = Duration::from_secs(30);
 pub(crate) struct ScriptedLease {
     pub(crate) renewal: Mutex<Answer>,
     pub(crate) release: Mutex<Answer>,
+    ping: Mutex<Answer>,
     /// Number of holds in each renewal.
     pub(crate) renewals: Mutex<Vec<usize>>,
     /// The ttl that each renewal asked the store for, of its first hold.
@@ -48,6 +49,10 @@ impl ScriptedLease {
 
     pub(crate) fn release_answers(&self, answer: Answer) {
         *self.release.lock().expect("no test panics with it") = answer;
+    }
+
+    pub(crate) fn ping_answers(&self, answer: Answer) {
+        *self.ping.lock().expect("no test panics with it") = answer;
     }
 
     pub(crate) fn renewals(&self) -> usize {
@@ -131,6 +136,11 @@ impl LeaseStore for ScriptedLease {
             .push(hold.was_granted());
         let script = *self.release.lock().expect("no test panics with it");
         released(script).await
+    }
+
+    async fn ping(&self) -> Result<()> {
+        let script = *self.ping.lock().expect("no test panics with it");
+        answer(script).await.map(drop)
     }
 
     async fn shorten(&self, _hold: &HoldId, left: Duration) -> Result<Released> {

@@ -55,23 +55,69 @@ impl Connector {
             }
             _ => return Err(not_a_url()),
         };
-        let options = server_at(&url)?
-            .disable_statement_logging()
-            .pipes_as_concat(false)
-            .no_engine_substitution(false)
-            .statement_cache_capacity(0);
-        Ok(Self {
-            options: if verified {
-                tls::verified(options, &config.tls)?
-            } else {
-                options.ssl_mode(MySqlSslMode::Preferred)
-            },
+        let options = server_at(&url)?;
+        Ok(Self::with(if verified {
+            tls::verified(options, &config.tls)?
+        } else {
+            options.ssl_mode(MySqlSslMode::Preferred)
+        }))
+    }
+
+    /// Takes server, user, database and TLS from the options of a pool. Opens no connection.
+    #[cfg(feature = "driver")]
+    pub(crate) fn of_pool(options: &MySqlConnectOptions, config: &MySqlConfig) -> Result<Self> {
+        if !config.url.is_empty() {
+            return Err(config_error(
+                "the url is set beside a pool, which names the server: leave the url empty",
+            ));
+        }
+        config.tls.check()?;
+        if options.get_socket().is_some() {
+            // The server's list of connections has no port for them, so that a later connection
+            // with the same number could be taken for one of this client.
+            return Err(config_error(
+                "the pool connects through a Unix socket: use a pool with a host and a port",
+            ));
+        }
+        if options.get_database().is_none_or(str::is_empty) {
+            return Err(config_error(
+                "the pool names no database: set one in its options",
+            ));
+        }
+        let host = options.get_host().trim_matches(['[', ']']).to_owned();
+        let options = options.clone().host(&host);
+        // A collation of another character set would be an error.
+        let options = match options.get_collation() {
+            Some(_) => options.collation("utf8mb4_general_ci"),
+            None => options,
+        };
+        if config.tls.first_given().is_some() {
+            return Ok(Self::with(tls::verified(options, &config.tls)?));
+        }
+        match options.get_ssl_mode() {
+            MySqlSslMode::Required | MySqlSslMode::VerifyCa => Err(config_error(
+                "the pool requires TLS without verifying the server: set ssl_mode VerifyIdentity, or certificates in tls",
+            )),
+            _ => Ok(Self::with(options)),
+        }
+    }
+
+    fn with(options: MySqlConnectOptions) -> Self {
+        Self {
+            options: options
+                .disable_statement_logging()
+                .pipes_as_concat(false)
+                .no_engine_substitution(false)
+                .statement_cache_capacity(0)
+                .charset("utf8mb4")
+                .set_names(true)
+                .timezone(Some("+00:00".to_owned())),
             greeting: format!(
                 "{SET_UP};SELECT CONNECTION_ID(), {SERVER}, {PEER}, CAST(@@wait_timeout AS UNSIGNED), VERSION() LIKE '%MariaDB%', {SYSDATE_MOVES}, CAST(@@max_allowed_packet AS UNSIGNED)"
             ),
             allowance: Arc::default(),
             purpose: Purpose::default(),
-        })
+        }
     }
 
     /// Makes the pool keep its last connection, for requests that end other connections.

@@ -5,6 +5,7 @@ mod by_hand;
 mod cancellation;
 mod clocks;
 mod crowds;
+mod driver;
 mod exhausted;
 mod holders;
 mod interoperability;

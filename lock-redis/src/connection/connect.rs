@@ -60,13 +60,55 @@ impl Connector {
             url.remove(end);
         }
         let info = url.as_str().into_connection_info().map_err(translate)?;
+        Ok(Self::to(info, is_secure, config))
+    }
+
+    /// Takes address, database and user from a client of the driver; opens nothing.
+    #[cfg(feature = "driver")]
+    pub(crate) fn of_client(client: &redis::Client, config: &RedisConfig) -> Result<Self> {
+        if !config.url.is_empty() {
+            return Err(config_error(
+                "the url is set beside a client, which names the server: leave the url empty",
+            ));
+        }
+        config.tls.check()?;
+        let info = client.get_connection_info().clone();
+        let (host, port) = match info.addr() {
+            ConnectionAddr::TcpTls { insecure: true, .. } => {
+                return Err(config_error(
+                    "the client does not verify its server: open it without `insecure`, and name the server's authority in tls",
+                ));
+            }
+            ConnectionAddr::TcpTls { tls_params, .. }
+                if tls_params.is_some() && config.tls.first_given().is_none() =>
+            {
+                return Err(config_error(
+                    "the client has certificates, which the driver does not hand out: name their files in tls",
+                ));
+            }
+            ConnectionAddr::TcpTls { host, port, .. } => (host.clone(), *port),
+            _ => {
+                check_tls(config, "the client", false)?;
+                return Ok(Self::to(info, false, config));
+            }
+        };
+        check_tls(config, "the client", true)?;
+        let info = info.set_addr(ConnectionAddr::Tcp(host, port));
+        Ok(Self::to(info, true, config))
+    }
+
+    #[cfg_attr(
+        not(feature = "tls"),
+        expect(unused_variables, reason = "both are for TLS")
+    )]
+    fn to(info: ConnectionInfo, is_secure: bool, config: &RedisConfig) -> Self {
         let settings = info.redis_settings().clone();
         let settings = settings.set_protocol(ProtocolVersion::RESP3);
-        Ok(Self {
+        Self {
             info: info.set_redis_settings(settings),
             #[cfg(feature = "tls")]
             security: is_secure.then(|| lock_tls::Security::new(config.tls.clone())),
-        })
+        }
     }
 
     /// Returns the server as `host:port`.
@@ -200,14 +242,19 @@ fn check(config: &RedisConfig) -> Result<bool> {
     config.tls.check()?;
     let scheme = config.url.split("://").next().unwrap_or_default();
     let is_secure = ["rediss", "valkeys"].contains(&scheme);
+    let address = match scheme.contains("unix") {
+        true => "a Unix socket",
+        false => "redis://",
+    };
+    check_tls(config, address, is_secure)?;
+    Ok(is_secure)
+}
+
+/// Rejects certificates without TLS, and TLS that is not compiled in.
+fn check_tls(config: &RedisConfig, address: &str, is_secure: bool) -> Result<()> {
     if let Some(setting) = config.tls.first_given().filter(|_| !is_secure) {
         return Err(config_error(format!(
-            "{setting} is set, and {} has no TLS: use rediss://, or leave {setting} out",
-            if scheme.contains("unix") {
-                "a Unix socket"
-            } else {
-                "redis://"
-            }
+            "{setting} is set, and {address} has no TLS: use rediss://, or leave {setting} out"
         )));
     }
     if is_secure && !cfg!(feature = "tls") {
@@ -215,7 +262,7 @@ fn check(config: &RedisConfig) -> Result<bool> {
             "rediss:// needs the cargo feature `tls` of lock-redis, which was turned off: leave its default features on",
         ));
     }
-    Ok(is_secure)
+    Ok(())
 }
 
 async fn connect(host: &str, port: u16) -> io::Result<TcpStream> {

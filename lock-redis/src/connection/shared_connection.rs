@@ -126,6 +126,14 @@ impl SharedConnection {
         self.ask(connection, delivery, limit).await
     }
 
+    /// Sends `PING`, and waits at most `limit` for the answer.
+    pub(crate) async fn ping(self: &Arc<Self>, limit: Duration) -> Result<()> {
+        let connection = self.connection().await?;
+        let (ping, mut redis) = (redis::cmd("PING"), connection.channel.redis.clone());
+        let asking = ping.query_async::<Value>(&mut redis);
+        self.ask(&connection, asking, limit).await.map(drop)
+    }
+
     async fn ask(
         self: &Arc<Self>,
         connection: &Arc<Connection>,

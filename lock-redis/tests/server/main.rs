@@ -5,6 +5,7 @@ mod batch_script;
 mod batches;
 mod cancellation;
 mod deadlines;
+mod driver;
 mod interoperability;
 mod kinds;
 mod minimum;

@@ -135,7 +135,7 @@ impl SessionPool {
     }
 
     /// Returns the longest open session below `ttl` and above `least`.
-    fn shorter(&self, ttl: Duration, least: Duration) -> Option<Arc<Session>> {
+    pub(crate) fn shorter(&self, ttl: Duration, least: Duration) -> Option<Arc<Session>> {
         let sessions = self.sessions.lock();
         let mut shorter: Vec<_> = sessions
             .iter()

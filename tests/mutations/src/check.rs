@@ -43,6 +43,7 @@ const WANTED: &[RangeInclusive<u32>] = &[
     179..=179,
     184..=187,
     190..=194,
+    196..=199,
 ];
 
 /// Returns all errors of the tables.

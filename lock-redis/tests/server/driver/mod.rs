@@ -1,0 +1,3 @@
+//! Locks on the server of what the driver has.
+
+mod from_client;
