@@ -9,12 +9,12 @@ use crate::coupon::strategy::Strategy;
 use crate::stage::LockStore;
 use crate::stage::problem::Problem;
 
-/// Ten ways to sell a few coupons to a crowd through several instances of a service. Nine of them
-/// each meet the accident that breaks them; the last way is polylock, which meets all of these
-/// accidents.
+/// Fourteen ways to sell a few coupons to a crowd through several instances of a service. Eleven of
+/// them each meet the accident that breaks them. The last three use polylock as it is meant, and
+/// meet all accidents: `polylock`, `multi-key` and `reentrant`.
 ///
-/// Exits with 0 if `polylock` sold exactly the stock without an error (or was not selected), with 1
-/// if it did not or if the store cannot be reached, with 2 for wrong arguments.
+/// Exits with 0 if each of these three sold exactly the stock without an error (or was not
+/// selected), with 1 if it did not or if the store cannot be reached, with 2 for wrong arguments.
 #[derive(Debug, Parser)]
 #[command(
     name = "coupon",
@@ -126,7 +126,7 @@ mod tests {
         let arguments = Arguments::try_parse_from(line).unwrap();
         assert_eq!(arguments.strategies(), [Strategy::None, Strategy::Polylock]);
         let every_one = Arguments::try_parse_from(["coupon"]).unwrap();
-        assert_eq!(every_one.strategies().len(), 10);
+        assert_eq!(every_one.strategies().len(), 14);
     }
 
     #[test]

@@ -19,6 +19,8 @@ const PAUSE_BETWEEN_TRIES: std::ops::RangeInclusive<u64> = 10..=30;
 
 /// A claim under way.
 pub(crate) struct Claim {
+    /// The number of the request, which differs between two requests of one user.
+    pub(crate) id: usize,
     pub(crate) user: User,
     pub(crate) tools: Arc<Tools>,
     pub(crate) crash: Crash,

@@ -61,6 +61,7 @@ async fn answer(
 ) -> Result<(), Problem> {
     let crash = Crash::new(crash_by);
     let claim = Claim {
+        id: submission.id,
         user: submission.user,
         tools: Arc::clone(&tools),
         crash: crash.clone(),

@@ -1,7 +1,8 @@
 //! The coupon rush: few coupons, many buyers, several instances of the shop's service.
 //!
-//! It compares ten ways to keep the sale correct. Nine of them have known flaws, and each meets the
-//! accident that breaks it; the last way is polylock, which meets all of these accidents.
+//! It compares fourteen ways to keep the sale correct. Eleven of them have known flaws, and each
+//! meets the accident that breaks it. The last three use polylock as it is meant: one lock, two keys
+//! together, and a lock inside a lock. They meet all of these accidents.
 //!
 //! ```text
 //! cargo run --release --example coupon

@@ -1,6 +1,6 @@
-//! The comparison of the ten ways to sell coupons.
+//! The comparison of the ways to sell coupons.
 //!
-//! Where to start reading: `strategies` holds the ten ways side by side, `sale` the work that they
+//! Where to start reading: `strategies` holds the ways side by side, `sale` the work that they
 //! guard, `script` the accident that each of them meets. The `headquarters` keeps the shop, the
 //! accidents and the measurements, the same for every strategy and every lock store.
 

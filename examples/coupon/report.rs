@@ -8,7 +8,6 @@ use serde::Serialize;
 
 use crate::coupon::arguments::Arguments;
 use crate::coupon::figures::Figures;
-use crate::coupon::strategy::Strategy;
 use crate::stage::problem::Problem;
 
 const HEADINGS: [&str; 10] = [
@@ -29,8 +28,7 @@ struct Report<'a> {
     strategies: &'a [Figures],
 }
 
-const ACCIDENTS: &str =
-    "\nEach other strategy met only the accident that breaks it; polylock met all of them.";
+const ACCIDENTS: &str = "\npolylock, multi-key and reentrant met every accident; each other strategy only what breaks it.";
 
 /// Prints one JSON object.
 pub(crate) fn print_json(rows: &[Figures]) -> Result<(), Problem> {
@@ -54,8 +52,8 @@ pub(crate) fn print_table(rows: &[Figures], arguments: &Arguments) -> Result<(),
     } else {
         "threads"
     };
-    let has_polylock = rows.iter().any(|row| row.strategy == Strategy::Polylock);
-    let accidents = match has_polylock && rows.len() > 1 {
+    let correct = rows.iter().filter(|row| row.strategy.is_correct()).count();
+    let accidents = match correct > 0 && correct < rows.len() {
         true => ACCIDENTS,
         false => "",
     };
@@ -69,11 +67,11 @@ pub(crate) fn print_table(rows: &[Figures], arguments: &Arguments) -> Result<(),
     Ok(())
 }
 
-/// Returns success unless polylock ran and was not clean.
+/// Returns success unless a strategy without a flaw was not clean.
 pub(crate) fn status(rows: &[Figures], stock: u32) -> ExitCode {
     let failed = rows
         .iter()
-        .any(|row| row.strategy == Strategy::Polylock && !row.is_clean(stock));
+        .any(|row| row.strategy.is_correct() && !row.is_clean(stock));
     if failed {
         ExitCode::FAILURE
     } else {
@@ -83,7 +81,9 @@ pub(crate) fn status(rows: &[Figures], stock: u32) -> ExitCode {
 
 fn cells(row: &Figures, stock: u32) -> [String; HEADINGS.len()] {
     let went_wrong = match row.strategy {
-        Strategy::Polylock if row.is_clean(stock) => "nothing, and it met every accident",
+        strategy if strategy.is_correct() && row.is_clean(stock) => {
+            "nothing, and it met every accident"
+        }
         _ if row.is_clean(stock) => "nothing",
         strategy => strategy.accident(),
     };

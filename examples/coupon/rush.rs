@@ -87,7 +87,7 @@ impl<'a> Rush<'a> {
         }
         let key = self.key(strategy);
         let stuck = match strategy {
-            Strategy::Polylock => self.cannot_be_locked(&key).await?,
+            _ if strategy.uses_polylock() => self.cannot_be_locked(&key).await?,
             _ => commands.ttl(&key).await? == TimeToLive::ForEver,
         };
         Ok(Figures::of(strategy, headquarters, stuck))

@@ -13,6 +13,19 @@ const WORK: Duration = Duration::from_millis(1);
 /// Correct while no other claim is in this function.
 pub(crate) async fn sell(claim: &Claim) -> Result<Answer, Failure> {
     let shop = &claim.tools.headquarters;
+    sell_and(claim, async || {
+        shop.write_order(claim.user).await?;
+        Ok(Answer::Bought)
+    })
+    .await
+}
+
+/// Like [`sell`], with another way to place the order, which returns the answer to the buyer.
+pub(crate) async fn sell_and(
+    claim: &Claim,
+    place_order: impl AsyncFnOnce() -> Result<Answer, Failure>,
+) -> Result<Answer, Failure> {
+    let shop = &claim.tools.headquarters;
     let stock = shop.read_stock().await?;
     if stock == 0 {
         return Ok(Answer::SoldOut);
@@ -22,9 +35,11 @@ pub(crate) async fn sell(claim: &Claim) -> Result<Answer, Failure> {
     }
     claim.may_go_wrong(Point::BeforeWriting).await?;
     tokio::time::sleep(WORK).await;
-    shop.write_stock(stock - 1).await?;
-    shop.write_order(claim.user).await?;
-    Ok(Answer::Bought)
+    let answer = place_order().await?;
+    if answer == Answer::Bought {
+        shop.write_stock(stock - 1).await?;
+    }
+    Ok(answer)
 }
 
 /// Like [`sell`], but with a decrement that fails at zero, and no write of the stock.

@@ -83,8 +83,10 @@ fn cues(strategy: Strategy, ttl: Duration) -> Vec<Cue> {
             to_everybody: true,
             ..before_writing(pause(Until::OrderedTwice))
         }],
+        // They need no accident: two requests of one user, or one sale, suffice.
+        Strategy::TwoLocks | Strategy::NestedLock => Vec::new(),
         // The pause outlasts the ttl, and would end at once if another buyer entered.
-        Strategy::Polylock => vec![
+        Strategy::Polylock | Strategy::MultiKey | Strategy::Reentrant => vec![
             before_writing(Accident::Exception),
             before_writing(Accident::Crash),
             before_writing(Accident::Pause(Pause {

@@ -1,4 +1,4 @@
-//! The ten strategies: their names, and their flaws in a few words.
+//! The strategies: their names, and their flaws in a few words.
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
@@ -24,8 +24,16 @@ pub(crate) enum Strategy {
     ShortExpiry,
     /// No lock: decrement the stock only while it is positive
     Optimistic,
+    /// The coupon's lock and the user's, each when it is needed
+    TwoLocks,
+    /// A function that takes the lock which its caller holds
+    NestedLock,
     /// The lock of this crate
     Polylock,
+    /// The coupon and the user, locked together
+    MultiKey,
+    /// The function, and its caller, with one owner
+    Reentrant,
 }
 
 impl Strategy {
@@ -41,7 +49,11 @@ impl Strategy {
             Self::CheckThenDelete => "check-then-delete",
             Self::ShortExpiry => "short-expiry",
             Self::Optimistic => "optimistic",
+            Self::TwoLocks => "two-locks",
+            Self::NestedLock => "nested-lock",
             Self::Polylock => "polylock",
+            Self::MultiKey => "multi-key",
+            Self::Reentrant => "reentrant",
         }
     }
 
@@ -57,7 +69,9 @@ impl Strategy {
             Self::CheckThenDelete => "the lock changed hands before the DEL",
             Self::ShortExpiry => "the work took longer than the lock",
             Self::Optimistic => "one user was served twice",
-            Self::Polylock => "exception, crash or long work",
+            Self::TwoLocks => "two buyers waited for each other's lock",
+            Self::NestedLock => "each sale waited for its own lock",
+            Self::Polylock | Self::MultiKey | Self::Reentrant => "exception, crash or long work",
         }
     }
 
@@ -70,8 +84,25 @@ impl Strategy {
             | Self::FixedOwner
             | Self::CheckThenDelete
             | Self::ShortExpiry => true,
-            Self::None | Self::LocalMutex | Self::Optimistic | Self::Polylock => false,
+            Self::None
+            | Self::LocalMutex
+            | Self::Optimistic
+            | Self::TwoLocks
+            | Self::NestedLock
+            | Self::Polylock
+            | Self::MultiKey
+            | Self::Reentrant => false,
         }
+    }
+
+    /// Returns true if the strategy locks by a polylock.
+    pub(crate) fn uses_polylock(self) -> bool {
+        self.is_correct() || matches!(self, Self::TwoLocks | Self::NestedLock)
+    }
+
+    /// Returns true if the strategy has no flaw. It meets all accidents.
+    pub(crate) fn is_correct(self) -> bool {
+        matches!(self, Self::Polylock | Self::MultiKey | Self::Reentrant)
     }
 }
 

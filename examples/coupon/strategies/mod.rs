@@ -1,8 +1,10 @@
-//! The ten ways to keep the sale correct, from the first idea to the last.
+//! The ways to keep the sale correct, from the first idea to the last.
 
 mod expiring;
+mod nested;
 mod polylock;
 mod setnx;
+mod several_keys;
 mod without_store;
 
 use crate::coupon::claim::{Answer, Claim, Failure};
@@ -20,6 +22,10 @@ pub(crate) async fn buy(claim: &Claim) -> Result<Answer, Failure> {
         Strategy::CheckThenDelete => expiring::check_then_delete(claim).await,
         Strategy::ShortExpiry => expiring::short_expiry(claim).await,
         Strategy::Optimistic => without_store::optimistic(claim).await,
+        Strategy::TwoLocks => several_keys::one_by_one(claim).await,
+        Strategy::NestedLock => nested::without_owner(claim).await,
         Strategy::Polylock => polylock::guarded(claim).await,
+        Strategy::MultiKey => several_keys::together(claim).await,
+        Strategy::Reentrant => nested::with_owner(claim).await,
     }
 }

@@ -8,7 +8,7 @@ use crate::coupon::claim::{Answer, Claim, Failure};
 use crate::coupon::sale::sell;
 
 /// Maximum wait, longer than all accidents together: all buyers get an answer.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Sells under a polylock: one buyer at a time, across all instances.
 pub(super) async fn guarded(claim: &Claim) -> Result<Answer, Failure> {
