@@ -2,6 +2,12 @@
 
 mod gate;
 mod sharing;
+#[cfg(any(
+    feature = "etcd",
+    feature = "mysql",
+    feature = "redis",
+    feature = "zookeeper"
+))]
 mod stores;
 
 use polylock::{DistributedLockExt, ErrorKind, connect_lazy, connect_within};
