@@ -209,7 +209,8 @@ impl LockGuard {
     /// Returns [`Released::AlreadyLost`], not an error, if the lock was lost before. The key then
     /// stays closed for its [lock delay](crate::LockRequest::lock_delay); this call does not wait
     /// for the delay. Nor does it wait for the rest of a [minimum
-    /// hold](crate::LockRequest::min_hold), during which the key stays closed.
+    /// hold](crate::LockRequest::min_hold), during which the key stays closed. A lost guard that
+    /// shared its grant, with readers or its owner, does not wait for the answer.
     ///
     /// # Errors
     ///

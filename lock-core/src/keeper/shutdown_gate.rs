@@ -166,7 +166,7 @@ impl Drop for ReleaseGuard {
     }
 }
 
-fn shut_down() -> Error {
+pub(crate) fn shut_down() -> Error {
     Error::new(
         ErrorKind::Closed,
         "this client was shut down: connect a new one",

@@ -5,7 +5,11 @@ use std::collections::BTreeMap;
 use futures_util::future::join_all;
 
 use super::guard::{LockSet, first_loss};
-use crate::{DistributedLock, Error, ErrorKind, LockGuard, LockKey, LockRequest, Result, Wait};
+use crate::keeper::shutdown_gate::shut_down;
+use crate::{
+    DistributedLock, Error, ErrorKind, HoldState, LockGuard, LockKey, LockRequest, LossReason,
+    Result, Wait,
+};
 
 /// Returns a request for each key, once, in the order of the keys.
 ///
@@ -48,10 +52,10 @@ where
         if let Ok(Attempt::Taken) = outcome {
             return Ok(Some(LockSet::new(guards)));
         }
-        let lost = lost_key(&guards);
+        let loss = first_lost(&guards);
         release(guards).await;
         match outcome? {
-            Attempt::Lost if wait == Wait::No => return Err(lost_while_taking(&lost)),
+            Attempt::Lost if wait == Wait::No => return Err(lost_while_taking(loss)),
             // The wait for a later key outlasted the hold of an earlier one. Begin anew.
             Attempt::Taken | Attempt::Lost => {}
             Attempt::Busy => return Ok(None),
@@ -114,18 +118,23 @@ fn in_order(requests: Vec<LockRequest>) -> Result<Vec<LockRequest>> {
     Ok(by_key.into_values().collect())
 }
 
-fn lost_key(guards: &[LockGuard]) -> Option<LockKey> {
-    let lost = guards.iter().find(|guard| !guard.is_held());
-    lost.map(|guard| guard.key().clone())
+fn first_lost(guards: &[LockGuard]) -> Option<(LockKey, LossReason)> {
+    guards.iter().find_map(|guard| match guard.state() {
+        HoldState::Lost(reason) => Some((guard.key().clone(), reason)),
+        _ => None,
+    })
 }
 
-fn lost_while_taking(key: &Option<LockKey>) -> Error {
-    let error = Error::new(
-        ErrorKind::Unavailable,
-        "the lock was lost before the other locks of the set were taken: use a longer ttl",
-    );
-    match key {
-        Some(key) => error.with_key(key),
+fn lost_while_taking(loss: Option<(LockKey, LossReason)>) -> Error {
+    let error = match loss {
+        Some((_, LossReason::Closed)) => shut_down(),
+        _ => Error::new(
+            ErrorKind::Unavailable,
+            "the lock was lost before the other locks of the set were taken: use a longer ttl",
+        ),
+    };
+    match loss {
+        Some((key, _)) => error.with_key(&key),
         None => error,
     }
 }

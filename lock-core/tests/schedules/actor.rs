@@ -1,6 +1,7 @@
 //! Tasks of the application, which take and release locks in the simulated world.
 
 use std::future::Future;
+use std::ops::ControlFlow;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Waker};
@@ -8,7 +9,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use lock_core::backend::Released;
-use lock_core::{DistributedLock, ErrorKind, LockGuard, LockKey, LockRequest, Mode, Wait};
+use lock_core::{DistributedLock, ErrorKind, LockGuard, LockKey, LockRequest, Mode, Result, Wait};
 use tokio::time::sleep;
 
 use crate::clock::ProcessClock;
@@ -40,6 +41,8 @@ pub(crate) struct Habits {
     pub(crate) min_hold: bool,
     /// True if some requests are shared or for permits.
     pub(crate) modes: bool,
+    /// True if some tasks lead, take several keys, or enter their own locks.
+    pub(crate) layers: bool,
     /// Maximum time of a usual hold; one hold in five lasts longer.
     pub(crate) work: Duration,
 }
@@ -54,6 +57,7 @@ impl Habits {
             max_hold: rng.u32(..4) == 0,
             min_hold: rng.u32(..4) == 0,
             modes: false,
+            layers: false,
             work: Duration::from_millis(rng.u64(1..12)),
         }
     }
@@ -67,34 +71,55 @@ impl Actor {
                 let pause = self.some(self.habits.work * 2);
                 sleep(pause).await;
             }
-            let request = self.request();
-            let observer = Arc::clone(&self.observer);
-            let ticket = observer.arrives(self.line, &request);
-            observer.tell(format!(
-                "{} asks for {} ({:?})",
-                self.line, request.key, request.mode
-            ));
-            let guard = match self.locks.acquire(request).await {
-                Ok(Some(guard)) => guard,
-                Ok(None) => continue,
-                Err(error) if error.kind() == ErrorKind::Closed => return,
-                Err(error) => {
-                    assert!(!observer.promises().calm, "{error}");
-                    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-                    continue;
-                }
+            let layer = self.habits.layers.then(|| self.rng.u32(..6));
+            let done = match layer {
+                Some(0) => self.lead().await,
+                Some(1) => self.take_several().await,
+                Some(2) => self.reenter().await,
+                _ => self.take_one().await,
             };
-            let entry = observer.granted(self.process, &self.clock, &ticket, &guard);
-            drop(ticket);
-            self.hold(guard, entry).await;
+            if done.is_break() {
+                return;
+            }
         }
     }
 
-    fn some(&mut self, most: Duration) -> Duration {
+    async fn take_one(&mut self) -> ControlFlow<()> {
+        let request = self.request();
+        let observer = Arc::clone(&self.observer);
+        let ticket = observer.arrives(self.line, &request);
+        observer.tell(format!(
+            "{} asks for {} ({:?})",
+            self.line, request.key, request.mode
+        ));
+        let outcome = self.locks.acquire(request).await;
+        let Some(guard) = self.granted(outcome)? else {
+            return ControlFlow::Continue(());
+        };
+        let entry = observer.granted(self.process, &self.clock, &ticket, &guard);
+        drop(ticket);
+        self.hold(guard, entry).await;
+        ControlFlow::Continue(())
+    }
+
+    /// Returns what was granted, if anything was; breaks off after the shutdown of the client.
+    pub(crate) fn granted<T>(&self, outcome: Result<Option<T>>) -> ControlFlow<(), Option<T>> {
+        match outcome {
+            Ok(granted) => ControlFlow::Continue(granted),
+            Err(error) if error.kind() == ErrorKind::Closed => ControlFlow::Break(()),
+            Err(error) => {
+                assert!(!self.observer.promises().calm, "{error}");
+                assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+                ControlFlow::Continue(None)
+            }
+        }
+    }
+
+    pub(crate) fn some(&mut self, most: Duration) -> Duration {
         most.mul_f64(self.rng.f64())
     }
 
-    fn request(&mut self) -> LockRequest {
+    pub(crate) fn request(&mut self) -> LockRequest {
         let Habits { ttl, keys, .. } = self.habits;
         let key = LockKey::new(format!("key/{}", self.rng.u32(..keys))).expect("a key");
         let mode = match self.rng.u32(..6) {
@@ -120,7 +145,7 @@ impl Actor {
         request
     }
 
-    async fn hold(&mut self, guard: LockGuard, entry: Entry) {
+    pub(crate) async fn hold(&mut self, guard: LockGuard, entry: Entry) {
         let work = match self.rng.u32(..5) {
             0 => self.some(self.habits.ttl * 2),
             _ => self.some(self.habits.work),
@@ -150,11 +175,13 @@ impl Actor {
 }
 
 async fn release(observer: Arc<Observer>, guard: LockGuard, entry: Entry) {
-    let (number, was_held) = (guard.token().value() >> 14, guard.is_held());
+    let number = guard.token().value() >> 14;
+    let (was_held, is_shared) = (guard.is_held(), entry.is_shared);
     drop(entry);
     match guard.release().await {
         Ok(released) => {
-            observer.assert_released(number, was_held, released == Released::Released);
+            let is_released = released == Released::Released;
+            observer.assert_released(number, [was_held, is_shared], is_released);
         }
         Err(error) => {
             assert!(!observer.promises().calm, "{error}");

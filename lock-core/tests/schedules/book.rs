@@ -47,7 +47,14 @@ pub(crate) struct Grant {
     pub(crate) number: u64,
     /// End of its validity, as of the last check.
     pub(crate) deadline: Time,
+    /// Its end if it is renewed until then.
+    pub(crate) limit: Option<Time>,
     pub(crate) told: bool,
+    /// True while the other keys of its set are not taken: its loss is not reported.
+    pub(crate) is_partial: bool,
+    /// Number of checks of the timers that may pass after its end. A layer has a task of its own
+    /// between the timer and the holder.
+    pub(crate) late_checks: u32,
     /// Approximate validity after a renewal.
     pub(crate) ttl: Duration,
 }

@@ -22,6 +22,7 @@ mod client;
 mod clock;
 mod ground;
 mod kept;
+mod layers;
 mod memory;
 mod network;
 mod observer;
@@ -48,6 +49,13 @@ fn nothing_is_lost_and_nothing_is_left_while_nothing_goes_wrong() {
 fn nobody_is_deceived_whatever_goes_wrong() {
     try_schedules(|seed| {
         Simulated::rough(seed).run();
+    });
+}
+
+#[test]
+fn leaders_sets_and_owners_deceive_nobody() {
+    try_schedules(|seed| {
+        Simulated::with_layers(seed).run();
     });
 }
 

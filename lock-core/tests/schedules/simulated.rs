@@ -44,17 +44,23 @@ struct Faults {
 }
 
 impl Simulated {
+    /// Returns a world in which some tasks lead, take several keys, or enter their own locks. Half of
+    /// these worlds have all kinds of faults.
+    pub(crate) fn with_layers(seed: u64) -> Self {
+        Self::new(seed, seed.is_multiple_of(2), true)
+    }
+
     /// Returns a world whose only faults are cancelled tasks and closed clients.
     pub(crate) fn calm(seed: u64) -> Self {
-        Self::new(seed, true)
+        Self::new(seed, true, false)
     }
 
     /// Returns a world with all kinds of faults.
     pub(crate) fn rough(seed: u64) -> Self {
-        Self::new(seed, false)
+        Self::new(seed, false, false)
     }
 
-    fn new(seed: u64, calm: bool) -> Self {
+    fn new(seed: u64, calm: bool, layers: bool) -> Self {
         fastrand::seed(seed);
         let mut rng = Rng::with_seed(seed);
         // Without other faults, the next renewal has to notice a removal.
@@ -67,7 +73,8 @@ impl Simulated {
             crash: trouble(30),
         };
         let removal = if calm || rng.bool() { 0 } else { 60 };
-        let habits = Habits::draw(&mut rng);
+        let mut habits = Habits::draw(&mut rng);
+        habits.layers = layers;
         // A round trip takes up to half of the ttl. The core releases grants that took more than a
         // third.
         let slow = habits.ttl.mul_f64(0.25 * rng.f64());
