@@ -168,6 +168,8 @@ macro_rules! __for_every_case {
                 a_living_reader_does_not_keep_a_killed_one_alive: [Shared, Processes],
                 a_killed_permit_comes_back_beside_a_living_one: [Permits, Processes],
                 a_program_that_aborts_blocks_for_its_ttl_and_no_longer: [Processes],
+                a_killed_leader_is_followed_within_its_term: [Processes],
+                a_leader_that_stood_still_does_not_go_on: [Processes],
                 a_process_that_stood_still_knows_at_once_and_its_late_write_is_refused: [Processes],
                 a_runtime_that_is_dropped_releases_what_its_tasks_held: [Processes],
                 a_guard_dropped_before_a_shutdown_in_the_background_is_released: [Processes],

@@ -109,8 +109,9 @@ impl Election {
     /// the candidate campaigns again after a pause (50 ms, growing to 5 s). If the thread of the
     /// future is blocked by another task, the keeper drops the future from its own thread (with a
     /// keeper [on the caller's runtime](crate::KeeperMode::Caller), the future is not polled again). A future
-    /// that itself blocks is not polled again. When the work returns or panics, the candidate
-    /// resigns.
+    /// that itself blocks is not polled again. So is one whose process is stopped past its term; a
+    /// poll that is under way at the stop goes on to its next await, so send the token with each
+    /// write. When the work returns or panics, the candidate resigns.
     ///
     /// ```
     /// use std::sync::Arc;

@@ -25,6 +25,7 @@
 
 mod child;
 mod end;
+mod lead;
 mod names;
 mod parent;
 mod part;

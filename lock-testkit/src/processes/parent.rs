@@ -26,6 +26,11 @@ pub(super) struct Parent {
     nudges: Receiver<()>,
 }
 
+/// Sends a message to the parent of this process.
+pub(super) fn say(words: impl Display) {
+    println!("{SAYS}{words}");
+}
+
 impl Parent {
     /// Listens to the parent process, and ends this process when the parent is gone.
     pub(super) fn listen() -> Self {
@@ -40,7 +45,7 @@ impl Parent {
     }
 
     pub(super) fn say(&self, words: impl Display) {
-        println!("{SAYS}{words}");
+        say(words);
     }
 
     pub(super) fn wait_for_nudge(&self) {

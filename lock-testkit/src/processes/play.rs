@@ -1,12 +1,14 @@
 //! The life of a child, from its start to its end.
 
+use std::sync::Arc;
+
 use lock_core::DistributedLock;
 use lock_core::backend::Clock;
 use tokio::runtime::{Builder, Runtime};
 
 use super::parent::{CONNECTED, Parent};
 use super::part::Part;
-use super::{Flavor, Role, end, names, tell, watch};
+use super::{Flavor, Role, end, lead, names, tell, watch};
 
 /// Plays the role of this process; does nothing if the process is not a child.
 pub fn play<L: DistributedLock>(connect: impl AsyncFn(String) -> L) {
@@ -15,6 +17,13 @@ pub fn play<L: DistributedLock>(connect: impl AsyncFn(String) -> L) {
     };
     let parent = Parent::listen();
     let runtime = runtime(part.role);
+    if part.role == Role::Lead {
+        return runtime.block_on(async {
+            let locks = connect(part.store).await;
+            parent.say(CONNECTED);
+            lead::lead(Arc::new(locks), &part.request).await;
+        });
+    }
     let (locks, guard) = runtime.block_on(async {
         let locks = connect(part.store.clone()).await;
         parent.say(CONNECTED);
@@ -24,7 +33,7 @@ pub fn play<L: DistributedLock>(connect: impl AsyncFn(String) -> L) {
     let taken = Clock::Boot.now();
     parent.say(guard.token());
     match part.role {
-        Role::Hold => parent.wait_for_nudge(),
+        Role::Hold | Role::Lead => parent.wait_for_nudge(),
         Role::Watch => watch::watch(&parent, &runtime, guard, taken, part.request.ttl()),
         Role::Tell => tell::tell(&parent, &guard),
         Role::Abort => std::process::abort(),

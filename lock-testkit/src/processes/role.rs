@@ -21,6 +21,10 @@ pub enum Role {
     /// no time remains. After a nudge it sends its token, as a late write would, and the result of
     /// its release, `Released` or `AlreadyLost`.
     Watch,
+    /// Leads in the election of the name of its key, again after the end of a term. At the end of
+    /// a term it sends `over` and the number of polls of its work after it had stood still for longer
+    /// than the ttl. Its token is that of the term, also of each later term.
+    Lead,
     /// Sends its wall clock in seconds since 1970 and whether the lock is held, after each nudge.
     /// For example: `1795212000 true`.
     Tell,
@@ -84,6 +88,7 @@ impl Role {
         match self {
             Self::Hold => "hold".to_owned(),
             Self::Watch => "watch".to_owned(),
+            Self::Lead => "lead".to_owned(),
             Self::Tell => "tell".to_owned(),
             Self::Abort => "abort".to_owned(),
             Self::End(flavor, ending) => format!("end {flavor:?} {ending:?}"),
@@ -96,6 +101,7 @@ impl Role {
         match words[..] {
             ["hold"] => Some(Self::Hold),
             ["watch"] => Some(Self::Watch),
+            ["lead"] => Some(Self::Lead),
             ["tell"] => Some(Self::Tell),
             ["abort"] => Some(Self::Abort),
             ["end", flavor, ending] => {
@@ -115,7 +121,7 @@ mod tests {
 
     #[test]
     fn a_role_is_understood() {
-        let simple = [Role::Hold, Role::Watch, Role::Tell, Role::Abort];
+        let simple = [Role::Hold, Role::Watch, Role::Lead, Role::Tell, Role::Abort];
         let endings = Flavor::ALL
             .into_iter()
             .flat_map(|flavor| Ending::ALL.map(|ending| Role::End(flavor, ending)));

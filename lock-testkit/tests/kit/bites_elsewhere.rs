@@ -6,6 +6,7 @@ use crate::bites::bites;
 bites! {
     NeverExpires {
         processes::a_killed_holder_blocks_for_its_ttl_and_no_longer: "waited out",
+        processes::a_killed_leader_is_followed_within_its_term: "waited out",
         processes::a_killed_permit_comes_back_beside_a_living_one: "the permit of a killed holder",
         processes::a_program_that_aborts_blocks_for_its_ttl_and_no_longer: "waited out",
         processes::returning_from_main_frees_the_lock_by_its_ttl_at_the_latest: "free by its ttl",
@@ -28,6 +29,7 @@ bites! {
     BelievesInLongerTtl {
         elections::the_work_of_a_leader_ends_before_the_next_one_leads: "two leaders",
         elections::a_blocked_thread_does_not_keep_a_leader: "two leaders",
+        processes::a_leader_that_stood_still_does_not_go_on: "works on",
         processes::a_process_that_stood_still_knows_at_once_and_its_late_write_is_refused: "its first look",
     }
     ForgetsTheDelay {

@@ -16,9 +16,9 @@ use crate::bench::Bench;
 use crate::client::Client;
 use crate::eventually::within;
 
-const NAME: &str = "leader";
+pub(crate) const NAME: &str = "leader";
 
-fn candidate(client: &Client, ttl: Duration) -> Election {
+pub(crate) fn candidate(client: &Client, ttl: Duration) -> Election {
     let election = Election::new(client.locks(), NAME).expect("a valid name");
     election.with_ttl(ttl)
 }

@@ -1,7 +1,8 @@
-//! Holders in other processes that are stopped, or that use many names.
+//! Holders and leaders in other processes: stopped, killed, or with many names.
 
 mod endings;
 mod killed;
+mod leaders;
 
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use tokio::time::sleep;
 
 pub(crate) use self::endings::*;
 pub(crate) use self::killed::*;
+pub(crate) use self::leaders::*;
 use crate::bench::Bench;
 use crate::client::release;
 use crate::eventually::within;
