@@ -101,7 +101,8 @@ fn assert_only_the_flawed_fail(output: &Output) {
         assert!(row.fails_as_known(), "{row:?}");
     }
     assert_eq!(names(correct), CORRECT);
-    assert_clean(correct);
+    // The crash costs a ttl of one second, and the long work a further ttl and a quarter.
+    assert_clean(correct, 2_000.0);
     assert!(output.status.success(), "{output:?}");
     assert!(output.stderr.is_empty(), "{output:?}");
 }
@@ -110,16 +111,13 @@ fn names(rows: &[Figures]) -> Vec<&str> {
     rows.iter().map(|row| row.name.as_str()).collect()
 }
 
-/// Asserts that each of `rows` sold the stock without an error, and met its accidents.
-fn assert_clean(rows: &[Figures]) {
+/// Asserts that each of `rows` sold the stock without an error, and that its accidents took `least`
+/// milliseconds.
+fn assert_clean(rows: &[Figures], least: f64) {
     for row in rows {
         lock_testkit::assert_excluded!(row.errors() == [0; 4], "{row:?}");
         assert_eq!(row.sold, 50, "{row:?}");
-        // The crash costs a ttl of one second, and the long work a further ttl and a quarter.
-        assert!(
-            row.p99_ms > 2_000.0,
-            "the accidents did not happen: {row:?}"
-        );
+        assert!(row.p99_ms > least, "the accidents did not happen: {row:?}");
     }
 }
 
@@ -159,7 +157,8 @@ fn assert_correct_ones_are_clean(url: &str) {
     let output = run(&arguments);
     let rows = report(&output);
     assert_eq!(names(&rows), CORRECT);
-    assert_clean(&rows);
+    // A row lock is free as soon as its holder crashes.
+    assert_clean(&rows, 1_200.0);
     assert!(output.status.success(), "{url}: {output:?}");
 }
 

@@ -100,7 +100,8 @@ impl DistributedLock for HandOff {
         let owner = request.owner.take();
         let asking = |request| self.acquire_in_turn(request);
         match owner {
-            Some(owner) => acquire_for(owner, &self.queues, request, asking).await,
+            // Boxed, so that waiters without an owner need no memory for it.
+            Some(owner) => Box::pin(acquire_for(owner, &self.queues, request, asking)).await,
             None => asking(request).await,
         }
     }

@@ -69,7 +69,8 @@ impl Keeper {
         let owner = request.owner.take();
         let asking = |request| self.acquire_from_store(request, take);
         match owner {
-            Some(owner) => acquire_for(owner, &self.inner, request, asking).await,
+            // Boxed, so that waiters without an owner need no memory for it.
+            Some(owner) => Box::pin(acquire_for(owner, &self.inner, request, asking)).await,
             None => asking(request).await,
         }
     }
@@ -129,7 +130,8 @@ impl Keeper {
             self.acquire_once(&request, work).await
         };
         match owner {
-            Some(owner) => acquire_for(owner, &self.inner, request, asking).await,
+            // Boxed, so that waiters without an owner need no memory for it.
+            Some(owner) => Box::pin(acquire_for(owner, &self.inner, request, asking)).await,
             None => asking(request).await,
         }
     }
