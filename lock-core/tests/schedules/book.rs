@@ -104,6 +104,15 @@ impl Book {
     }
 }
 
+impl Grant {
+    /// Returns the latest end of its validity. A renewal after the last check is not known here, and
+    /// may have ended at the limit.
+    pub(crate) fn latest_end(&self, now: Time) -> Time {
+        let limit = self.limit.filter(|limit| *limit <= now);
+        self.deadline.max(limit.unwrap_or_default())
+    }
+}
+
 impl fmt::Debug for Grant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(

@@ -8,8 +8,8 @@ use std::task::{Context, Poll, Waker};
 
 use lock_core::backend::{Keeper, async_trait};
 use lock_core::{
-    Capabilities, DistributedLock, DistributedLockExt, Election, LockGuard, LockKey, LockRequest,
-    Mode, Owner, Result, Wait,
+    Capabilities, DistributedLock, DistributedLockExt, Election, HoldWatch, LockGuard, LockKey,
+    LockRequest, Mode, Owner, Result, Wait,
 };
 use tokio::time::sleep;
 
@@ -211,5 +211,26 @@ impl Actor {
         };
         assert_eq!(inner.token(), outer.token());
         inner
+    }
+}
+
+impl Observer {
+    /// Notes that a layer has made the grant, and whether the other keys of its set are still to be
+    /// taken.
+    pub(crate) fn is_of_layer(&self, entry: &Entry, is_partial: bool) {
+        let mut book = held(&self.book);
+        let mut grants = book.grants.iter_mut();
+        let grant = grants.find(|grant| grant.entry == entry.number);
+        let grant = grant.expect("it is held");
+        (grant.is_partial, grant.late_checks) = (is_partial, 1);
+    }
+
+    /// Notes that a grant lives on in another guard.
+    pub(crate) fn continues(&self, entry: &mut Entry, watch: HoldWatch) {
+        entry.is_shared = true;
+        let mut book = held(&self.book);
+        let mut grants = book.grants.iter_mut();
+        let grant = grants.find(|grant| grant.entry == entry.number);
+        grant.expect("it is held").watch = watch;
     }
 }

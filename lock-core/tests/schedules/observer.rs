@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use lock_core::{HoldWatch, LockGuard, LockRequest, LossReason, Mode, Wait};
+use lock_core::{LockGuard, LockRequest, LossReason, Mode, Wait};
 use lock_testkit::assert_excluded;
 
 use crate::book::{Book, Grant, Waiting};
@@ -57,7 +57,7 @@ pub(crate) struct Promises {
 #[derive(Debug)]
 pub(crate) struct Entry {
     observer: Arc<Observer>,
-    number: u64,
+    pub(crate) number: u64,
     /// True if several guards of an owner share the grant.
     pub(crate) is_shared: bool,
 }
@@ -217,25 +217,6 @@ impl Observer {
         assert!(is_so, "held, although it is {end:?}: {grant:?}");
     }
 
-    /// Notes that a layer has made the grant, and whether the other keys of its set are still to be
-    /// taken.
-    pub(crate) fn is_of_layer(&self, entry: &Entry, is_partial: bool) {
-        let mut book = held(&self.book);
-        let mut grants = book.grants.iter_mut();
-        let grant = grants.find(|grant| grant.entry == entry.number);
-        let grant = grant.expect("it is held");
-        (grant.is_partial, grant.late_checks) = (is_partial, 1);
-    }
-
-    /// Notes that a grant lives on in another guard.
-    pub(crate) fn continues(&self, entry: &mut Entry, watch: HoldWatch) {
-        entry.is_shared = true;
-        let mut book = held(&self.book);
-        let mut grants = book.grants.iter_mut();
-        let grant = grants.find(|grant| grant.entry == entry.number);
-        grant.expect("it is held").watch = watch;
-    }
-
     /// Notes that the holder learned of the loss, and checks time and reason.
     pub(crate) fn is_told(&self, entry: &Entry, reason: LossReason) {
         let mut book = held(&self.book);
@@ -307,9 +288,7 @@ impl Observer {
             let removal = self
                 .removal_of(&book, grant)
                 .filter(|_| self.promises.answered);
-            // A renewal after the last check is not known here, and may have ended at the limit.
-            let limit = grant.limit.filter(|limit| *limit <= now);
-            let deadline = grant.deadline.max(limit.unwrap_or_default());
+            let deadline = grant.latest_end(now);
             let told_by = removal.map_or(deadline, |removal| removal.min(deadline));
             let is_due = now > told_by + LATE;
             // Skip the check between deadline and `LATE`: `is_held` would itself end the hold and
