@@ -1,4 +1,4 @@
-//! What a client tells of itself and of its store.
+//! The health of a client and of its store.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -259,3 +259,29 @@ async fn many_tasks_on_random_subsets_never_wait_in_a_circle() {
     assert_eq!(first.claims(), [""; 0]);
     assert_eq!(second.claims(), [""; 0]);
 }
+
+/// A client that is shut down while a set waits for the answer about its second key.
+#[derive(Debug)]
+struct ShutDownAtB(MemoryLock);
+
+#[async_trait]
+impl DistributedLock for ShutDownAtB {
+    fn capabilities(&self) -> Capabilities {
+        self.0.capabilities()
+    }
+
+    async fn acquire(&self, request: LockRequest) -> Result<Option<LockGuard>> {
+        if request.key.as_str() == "b" {
+            self.0.shutdown(Duration::from_secs(60)).await?;
+            std::future::pending::<()>().await;
+        }
+        self.0.acquire(request).await
+    }
+}
+
+#[tokio::test]
+async fn a_set_of_a_client_that_is_shut_down_says_so() {
+    let locks = ShutDownAtB(MemoryLock::new());
+    let error = locks.try_lock_all(["a", "b"]).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Closed, "{error}");
+}

@@ -70,7 +70,7 @@ impl Figures {
                     && self.sold == 50
                     && (self.oversold, self.lost_updates, self.stuck) == (0, 0, 0)
             }
-            // Whoever waits for a lock gives up before the deadlock ends.
+            // All waiters give up before the deadlock ends.
             "two-locks" => self.sold < 25 && self.errors() == [0; 4],
             "nested-lock" => self.sold == 0 && self.errors() == [0; 4],
             other => panic!("{other} is not one of the flawed strategies"),

@@ -1,4 +1,4 @@
-//! What clients tell of their stores and of themselves.
+//! The health of clients: their stores, holds, waiters and renewals.
 
 #[cfg(any(
     feature = "etcd",
