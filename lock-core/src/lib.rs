@@ -71,6 +71,7 @@ pub mod backend {
     pub(crate) mod acquire;
     pub(crate) mod backoff;
     pub(crate) mod claim;
+    mod conversion;
     pub(crate) mod fair_queue;
     pub(crate) mod followers;
     pub(crate) mod lease_store;
@@ -86,7 +87,7 @@ pub mod backend {
     pub use self::backoff::Backoff;
     pub use self::claim::Claim;
     pub use self::fair_queue::{blocking_claim, holders};
-    pub use self::lease_store::{ClaimId, HoldId, LeaseStore, Released, Renewal};
+    pub use self::lease_store::{ClaimId, Converted, HoldId, LeaseStore, Released, Renewal};
     pub use self::local_queue::{LocalQueue, LocalTurn};
     pub use self::reply_stats::{LastReply, ReplyStats};
     pub use self::retry::Retry;

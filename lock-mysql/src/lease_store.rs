@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::Result;
-use lock_core::backend::{HoldId, LeaseStore, Released, Renewal};
+use lock_core::backend::{Converted, HoldId, LeaseStore, Released, Renewal};
 
 use crate::MySqlHold;
 use crate::acquire::REPLY_LIMIT;
@@ -33,6 +33,12 @@ impl LeaseStore for Client {
     async fn shorten(&self, hold: &HoldId, left: Duration) -> Result<Released> {
         let shortened = self.release_lease(hold, Some(left)).await;
         shortened.map_err(|error| self.at_server(error))
+    }
+
+    /// Converts a lease. A row lock does not change its mode.
+    async fn convert(&self, from: &HoldId, to: &HoldId) -> Result<Converted> {
+        let converted = self.convert_lease(from, to).await;
+        converted.map_err(|error| self.at_server(error))
     }
 
     /// Asks whether the server may write, on a connection for requests that never wait.

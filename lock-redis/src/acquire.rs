@@ -75,11 +75,16 @@ impl<'a> RedisAttempt<'a> {
         let answer = taking.await;
         self.unanswered.note(&connection, answer.is_err());
         Ok(match answer? {
-            client::TakeReply::Granted(grant) => Answer::Granted {
-                grant,
-                sent,
-                ttl: claim.id().store_ttl(),
-            },
+            client::TakeReply::Granted(grant, slot) => {
+                if let Some(slot) = slot {
+                    claim.set_slot(slot);
+                }
+                Answer::Granted {
+                    grant,
+                    sent,
+                    ttl: claim.id().store_ttl(),
+                }
+            }
             client::TakeReply::Busy(left) => {
                 let until_free = left.map(|left| left.saturating_add(Duration::from_millis(1)));
                 let look = until_free.map_or(LOOK_AGAIN, |left| left.min(LOOK_AGAIN));

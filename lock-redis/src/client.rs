@@ -47,8 +47,8 @@ pub(crate) struct Found {
 
 /// The server's answer to a take.
 pub(crate) enum TakeReply {
-    /// The grant number.
-    Granted(u64),
+    /// The grant number, and the slot of a permit.
+    Granted(u64, Option<u32>),
     /// Another client holds the key, for this time at most; `None` if without an expiry.
     Busy(Option<Duration>),
 }
@@ -138,7 +138,14 @@ impl Client {
     ) -> Result<TakeReply> {
         let call = self.keys.take(hold, &self.name, asks);
         match command.call(connection, &call, limit).await? {
-            Value::Int(grant @ 1..) => Ok(TakeReply::Granted(grant.unsigned_abs())),
+            Value::Int(grant @ 1..) => Ok(TakeReply::Granted(grant.unsigned_abs(), None)),
+            Value::Array(answer) => match answer[..] {
+                [Value::Int(grant @ 1..), Value::Int(slot)] => {
+                    let slot = u32::try_from(slot).ok();
+                    Ok(TakeReply::Granted(grant.unsigned_abs(), slot))
+                }
+                _ => Err(unexpected(&Value::Array(answer))),
+            },
             // The encoding of `busy` in `foreign.lua`.
             Value::Int(-1) => Ok(TakeReply::Busy(None)),
             Value::Int(busy) => {

@@ -66,6 +66,7 @@ impl Keys {
 pub(crate) fn owner_mark(hold: &HoldId) -> String {
     match hold.mode() {
         Mode::Shared => format!("s{}", hold.claim()),
+        Mode::Upgradeable => format!("u{}", hold.claim()),
         Mode::Permit { .. } => format!("p{}", hold.claim()),
         _ => format!("{}:", hold.claim()),
     }

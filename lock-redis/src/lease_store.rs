@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::backend::{Clock, HoldId, LeaseStore, Moment, Released, Renewal, TwoRoutes};
+use lock_core::backend::{
+    Clock, Converted, HoldId, LeaseStore, Moment, Released, Renewal, TwoRoutes,
+};
 use lock_core::{Error, LossReason, Result};
 use redis::{RedisResult, Value};
 
@@ -69,6 +71,26 @@ impl LeaseStore for Client {
 
     async fn shorten(&self, hold: &HoldId, left: Duration) -> Result<Released> {
         self.release_elsewhere(&self.keys.renew(hold, left)).await
+    }
+
+    /// Converts on the connection of the caller's runtime, on which releases of the new claim
+    /// follow.
+    async fn convert(&self, from: &HoldId, to: &HoldId) -> Result<Converted> {
+        // The server does not push a connection's own changes to it, so wake the waiters here.
+        let _converting = self.notifications.releasing(self.keys.lock(from.key()));
+        let command = self.command()?;
+        let limit = REPLY_LIMIT;
+        let connection = command.connection_within(limit).await?;
+        let call = self.keys.convert(from, to);
+        match command.call(&connection, &call, limit).await? {
+            Value::Int(grant @ 1..) => Ok(Converted::Granted {
+                grant: grant.unsigned_abs(),
+                ttl: to.store_ttl(),
+            }),
+            Value::Int(0) => Ok(Converted::Lost),
+            Value::Int(-1) => Ok(Converted::Refused),
+            answer => Err(unexpected(&answer)),
+        }
     }
 
     /// Sends `PING` on the background connection, on which holds are renewed.

@@ -149,6 +149,8 @@ fn capabilities() -> Capabilities {
     Capabilities::new(BACKEND)
         .with_shared()
         .with_permits()
+        .with_upgrades()
+        .with_slots()
         .with_lock_delay(*TTL_RANGE.end())
         .with_min_hold(*TTL_RANGE.end())
         .with_tokens(TokenOrder::ServerClock)

@@ -82,7 +82,7 @@ fn step(last: Reading, reading: Reading) -> Option<(&'static str, Duration)> {
 }
 
 /// The commands that the scripts need. Operators may disable them with rename-command.
-const COMMANDS: [&str; 20] = [
+const COMMANDS: [&str; 21] = [
     "GET",
     "SET",
     "MGET",
@@ -102,6 +102,7 @@ const COMMANDS: [&str; 20] = [
     "ZCARD",
     "HSET",
     "HGET",
+    "HGETALL",
     "HDEL",
 ];
 

@@ -88,6 +88,9 @@ impl Bench {
         if self.capabilities().shared {
             modes.push(Mode::Shared);
         }
+        if self.capabilities().upgrades {
+            modes.push(Mode::Upgradeable);
+        }
         if self.capabilities().permits {
             modes.push(permit(2));
         }

@@ -82,6 +82,8 @@ pub enum Group {
     Cancellation,
     /// Shared holds and permits share a key as far as their modes allow.
     Modes,
+    /// Holds change their mode without a gap.
+    Upgrades,
     /// Clients that want the same key all the time take turns.
     Turns,
     /// A client that is shut down leaves nothing on the store.
@@ -107,6 +109,7 @@ impl fmt::Display for Group {
             Self::Elections => "elections",
             Self::Cancellation => "cancellation",
             Self::Modes => "modes",
+            Self::Upgrades => "upgrades",
             Self::Turns => "turns",
             Self::Shutdown => "shutdown",
             Self::Fencing => "fencing",
@@ -133,6 +136,11 @@ pub enum Need {
     /// [`Capabilities::permits`](lock_core::Capabilities::permits). Without the capability, the
     /// case asserts that permits are refused as unsupported.
     Permits,
+    /// [`Capabilities::upgrades`](lock_core::Capabilities::upgrades). Without the capability, the
+    /// case asserts that upgradeable locks are refused as unsupported.
+    Upgrades,
+    /// [`Capabilities::slots`](lock_core::Capabilities::slots).
+    Slots,
     /// A [`lock delay`](lock_core::Capabilities::longest_with_delay). Without the capability, the
     /// case asserts that a lock delay is refused as unsupported.
     LockDelay,
@@ -166,6 +174,8 @@ impl fmt::Display for Need {
         f.write_str(match self {
             Self::Shared => "the backend declares no shared locks, and refuses them",
             Self::Permits => "the backend declares no permits, and refuses them",
+            Self::Upgrades => "the backend declares no upgrades, and refuses upgradeable locks",
+            Self::Slots => "the backend does not declare that permits have slots",
             Self::LockDelay => "the backend declares no lock delay, and refuses one",
             Self::MinHold => "the backend declares no minimum hold, and refuses one",
             Self::Shutdown => "the backend cannot be shut down, and refuses that",

@@ -128,6 +128,8 @@ macro_rules! __for_every_case {
                 permits_up_to_their_number: [Permits],
                 waiters_get_all_permits_that_come_back: [Permits],
                 each_permit_counts_against_its_own_number: [Permits],
+                each_permit_has_a_slot_of_its_own: [Permits, Slots],
+                slots_never_repeat_under_contention: [Permits, Slots],
                 permits_and_writers_exclude: [Permits],
                 permits_and_readers_exclude: [Shared, Permits],
                 mixed_modes_never_conflict: [],
@@ -135,6 +137,18 @@ macro_rules! __for_every_case {
                 one_of_many_does_not_overtake_one_of_few: [Permits, Fair],
                 a_crashed_reader_frees_only_itself: [Shared, Crash],
                 a_crashed_permit_comes_back: [Permits, Crash],
+            }
+            Upgrades upgrades {
+                an_upgradeable_holder_shares_with_readers_only: [Upgrades],
+                an_upgrade_excludes_readers: [Upgrades],
+                a_downgrade_lets_readers_in_and_no_writer: [Upgrades],
+                no_waiter_gets_in_during_a_conversion: [Upgrades],
+                a_converted_hold_is_renewed: [Upgrades],
+                a_conversion_dropped_at_every_poll_leaves_nothing: [Upgrades],
+                a_conversion_on_a_frozen_store_deceives_nobody: [Upgrades, Freeze],
+                a_removed_hold_is_not_converted: [Upgrades, Remove],
+                other_conversions_are_unsupported: [],
+                upgrades_lose_no_update: [Upgrades],
             }
             Turns turns {
                 clients_take_turns: [Turns],

@@ -14,6 +14,7 @@ use crate::assert_excluded;
 pub(crate) struct Section {
     exclusive: AtomicI64,
     shared: AtomicI64,
+    upgradeable: AtomicI64,
     permits: AtomicI64,
     counter: AtomicU64,
 }
@@ -23,6 +24,7 @@ impl Section {
     pub(crate) async fn enter(&self, mode: Mode, random: &mut fastrand::Rng) {
         let mine = match mode {
             Mode::Shared => &self.shared,
+            Mode::Upgradeable => &self.upgradeable,
             Mode::Permit { .. } => &self.permits,
             _ => &self.exclusive,
         };
@@ -41,16 +43,24 @@ impl Section {
     }
 
     fn check(&self, mode: Mode) {
-        let [exclusive, shared, permits] = [&self.exclusive, &self.shared, &self.permits]
-            .map(|count| count.load(Ordering::SeqCst));
+        let counts = [
+            &self.exclusive,
+            &self.shared,
+            &self.upgradeable,
+            &self.permits,
+        ];
+        let [exclusive, shared, upgradeable, permits] =
+            counts.map(|count| count.load(Ordering::SeqCst));
+        let readers = shared + upgradeable;
         let fits = match mode {
-            Mode::Shared => exclusive == 0 && permits == 0,
-            Mode::Permit { of } => exclusive == 0 && shared == 0 && permits <= i64::from(of.get()),
-            _ => exclusive == 1 && shared == 0 && permits == 0,
+            Mode::Shared => exclusive == 0 && permits == 0 && upgradeable <= 1,
+            Mode::Upgradeable => exclusive == 0 && permits == 0 && upgradeable == 1,
+            Mode::Permit { of } => exclusive == 0 && readers == 0 && permits <= i64::from(of.get()),
+            _ => exclusive == 1 && readers == 0 && permits == 0,
         };
         assert_excluded!(
             fits,
-            "{exclusive} exclusive, {shared} shared and {permits} permit \
+            "{exclusive} exclusive, {shared} shared, {upgradeable} upgradeable and {permits} permit \
              holders at once, seen by a holder of {mode:?}"
         );
     }

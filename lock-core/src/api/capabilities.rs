@@ -49,6 +49,12 @@ pub struct Capabilities {
     pub shared: bool,
     /// True if the backend supports [`Mode::Permit`]. Default: false.
     pub permits: bool,
+    /// True if the backend supports [`Mode::Upgradeable`],
+    /// [`downgrade`](crate::LockGuard::downgrade) and
+    /// [`try_upgrade`](crate::LockGuard::try_upgrade). Default: false.
+    pub upgrades: bool,
+    /// True if each permit has a [slot](crate::LockGuard::slot). Default: false.
+    pub slots: bool,
     /// True if claims of different processes are granted in order of arrival, in each mode.
     /// Default: false. Always false behind [`HandOff`](crate::HandOff), where processes take turns.
     pub fair: bool,
@@ -88,6 +94,8 @@ impl Capabilities {
             backend,
             shared: false,
             permits: false,
+            upgrades: false,
+            slots: false,
             fair: false,
             push: false,
             tokens: TokenOrder::Process,
@@ -110,6 +118,20 @@ impl Capabilities {
     #[must_use]
     pub fn with_permits(mut self) -> Self {
         self.permits = true;
+        self
+    }
+
+    /// Declares [`Mode::Upgradeable`] and changes of a hold's mode.
+    #[must_use]
+    pub fn with_upgrades(mut self) -> Self {
+        self.upgrades = true;
+        self
+    }
+
+    /// Declares that each permit has a slot.
+    #[must_use]
+    pub fn with_slots(mut self) -> Self {
+        self.slots = true;
         self
     }
 
@@ -178,6 +200,8 @@ impl Capabilities {
         let lacks = [
             (self.shared, "shared locks"),
             (self.permits, "permits"),
+            (self.upgrades, "upgrades"),
+            (self.slots, "slots"),
             (self.push, "push"),
             (!self.longest_with_delay.is_zero(), "lock delays"),
             (!self.longest_min_hold.is_zero(), "minimum holds"),
@@ -212,13 +236,19 @@ impl Capabilities {
                     self.backend
                 )));
             }
+            Mode::Upgradeable if !self.upgrades => {
+                return Err(unsupported(format!(
+                    "upgradeable locks are not supported by {}: take it exclusively, or choose another backend",
+                    self.backend
+                )));
+            }
             Mode::Permit { .. } if !self.permits => {
                 return Err(unsupported(format!(
                     "permits are not supported by {}: use one key a permit, or choose another backend",
                     self.backend
                 )));
             }
-            Mode::Exclusive | Mode::Shared | Mode::Permit { .. } => {}
+            Mode::Exclusive | Mode::Shared | Mode::Upgradeable | Mode::Permit { .. } => {}
         }
         if request.max_hold == Some(Duration::ZERO) {
             let message =

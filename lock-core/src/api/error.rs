@@ -34,6 +34,9 @@ pub enum ErrorKind {
     Unavailable,
     /// The store rejects this client: authentication or permission.
     Denied,
+    /// Other holders are in the way of an [upgrade](crate::LockGuard::try_upgrade). All other calls
+    /// report contention as `Ok(None)`.
+    Busy,
     /// The lock was lost before the work under it was done.
     Lost,
     /// The client was shut down.

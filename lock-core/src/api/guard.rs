@@ -112,6 +112,16 @@ impl LockGuard {
         self.keeper.client.capabilities.backend
     }
 
+    pub(crate) fn keeper(&self) -> &Arc<RuntimeKeeper> {
+        &self.keeper
+    }
+
+    /// Ends the guard of a hold that the store no longer has.
+    pub(crate) fn forget(mut self) {
+        self.end();
+        self.released = true;
+    }
+
     pub(crate) fn has_successors(&self) -> bool {
         self.successors.is_some()
     }
@@ -163,6 +173,16 @@ impl LockGuard {
     /// Returns the fencing token, which is greater for every later grant of this key.
     pub fn token(&self) -> FencingToken {
         self.token
+    }
+
+    /// Returns the slot of a permit: a number from 0 that no other held permit of this key has,
+    /// below the `of` of its request. `None` in other modes, and on backends [without
+    /// slots](crate::Capabilities::slots).
+    ///
+    /// For the numbers of workers, partitions or id generators. A permit that is granted later may
+    /// have the slot of one that was lost, so the resource still has to compare tokens.
+    pub fn slot(&self) -> Option<u32> {
+        self.hold.slot()
     }
 
     /// Returns true if the lock is held at this moment.

@@ -28,6 +28,8 @@ pub const TTL_RANGE: RangeInclusive<Duration> =
 ///
 /// assert!(Mode::Exclusive.conflicts_with(Mode::Shared));
 /// assert!(!Mode::Shared.conflicts_with(Mode::Shared));
+/// assert!(!Mode::Upgradeable.conflicts_with(Mode::Shared));
+/// assert!(Mode::Upgradeable.conflicts_with(Mode::Upgradeable));
 /// assert!(Mode::permit(0).is_err());
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,8 +37,12 @@ pub const TTL_RANGE: RangeInclusive<Duration> =
 pub enum Mode {
     /// A single holder.
     Exclusive,
-    /// Any number of shared holders, but no exclusive holder and no permit.
+    /// Any number of shared holders and one upgradeable holder, but no exclusive holder and no
+    /// permit.
     Shared,
+    /// A single holder beside any number of shared holders. It can become exclusive without a gap:
+    /// see [`LockGuard::try_upgrade`](crate::LockGuard::try_upgrade).
+    Upgradeable,
     /// A semaphore: the claim is granted while fewer than `of` permits are held.
     ///
     /// Each claim counts against its own `of`, so callers can change the limit one after the other.
@@ -70,7 +76,9 @@ impl Mode {
     pub fn conflicts_with(self, other: Self) -> bool {
         !matches!(
             (self, other),
-            (Self::Shared, Self::Shared) | (Self::Permit { .. }, Self::Permit { .. })
+            (Self::Shared, Self::Shared | Self::Upgradeable)
+                | (Self::Upgradeable, Self::Shared)
+                | (Self::Permit { .. }, Self::Permit { .. })
         )
     }
 }
@@ -223,6 +231,15 @@ impl LockRequest {
     /// [`ErrorKind::InvalidKey`] if `key` is empty or over 255 bytes.
     pub fn shared(key: impl AsRef<str>) -> Result<Self> {
         Ok(Self::new(LockKey::new(key)?, Mode::Shared))
+    }
+
+    /// Creates a request for the upgradeable lock of `key`.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidKey`] if `key` is empty or over 255 bytes.
+    pub fn upgradeable(key: impl AsRef<str>) -> Result<Self> {
+        Ok(Self::new(LockKey::new(key)?, Mode::Upgradeable))
     }
 
     /// Creates a request for one of `of` permits of `key`.

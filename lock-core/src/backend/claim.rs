@@ -7,7 +7,7 @@ use crate::backend::{HoldId, Keeper, KeeperRuntime, LossSender, Moment};
 use crate::hold::Hold;
 use crate::hold::validity::renewal_due;
 use crate::keeper::at_runtime::RuntimeKeeper;
-use crate::{Error, ErrorKind, FencingToken, LockGuard, LockRequest, LossReason, Result};
+use crate::{Error, ErrorKind, FencingToken, LockGuard, LockRequest, LossReason, Mode, Result};
 
 /// An acquisition in progress.
 ///
@@ -94,6 +94,28 @@ impl Claim {
     /// request may yet arrive.
     pub fn refused(&mut self) {
         self.armed = false;
+    }
+
+    /// Notes the slot of a permit that the store has granted. Call it before
+    /// [`granted`](Self::granted).
+    pub fn set_slot(&mut self, slot: u32) {
+        self.hold.set_slot(slot);
+    }
+
+    /// Makes the claim in `mode` that is to replace the hold of `guard`.
+    pub(crate) fn replacing(guard: &LockGuard, mode: Mode) -> Result<Self> {
+        let (hold, keeper) = (guard.hold(), guard.keeper());
+        let runtime = KeeperRuntime::caller().handle()?.id();
+        let left = hold.renewing().min_hold();
+        let id = hold.id.converted(mode, left, runtime)?;
+        let clock = keeper.client.clock;
+        Ok(Self {
+            hold: Arc::new(Hold::new(id, clock, Arc::<RuntimeKeeper>::clone(keeper))),
+            keeper: Arc::clone(keeper),
+            max_hold: hold.turn_left(),
+            armed: false,
+            resent: false,
+        })
     }
 
     /// Returns true if the claim may be on the store.

@@ -9,7 +9,9 @@ use crate::Mode;
 /// waits, so no claim starves.
 ///
 /// - [`Mode::Exclusive`] waits for the claim just before it.
-/// - [`Mode::Shared`] waits for the last earlier claim that is not shared.
+/// - [`Mode::Upgradeable`] waits for the last earlier claim that is not shared.
+/// - [`Mode::Shared`] waits for the last earlier claim that is neither shared nor upgradeable. It
+///   also waits while an earlier upgradeable claim waits for another one.
 /// - [`Mode::Permit`] waits for the last earlier claim that is no permit. If there is none, it
 ///   waits for the permit just before it while earlier permits use up its `of`, or while one of
 ///   them waits itself. So a permit with a greater `of` does not overtake one with a smaller `of`.
@@ -34,7 +36,14 @@ pub fn blocking_claim(modes: &[Mode], index: usize) -> Option<usize> {
             let somebody_waits = (0..=index).any(|place| is_taken_up(modes[place], place));
             somebody_waits.then(|| index - 1)
         }
-        Mode::Exclusive | Mode::Shared | Mode::Permit { .. } => conflicting,
+        Mode::Shared => {
+            // The last upgradeable claim holds the key once the one before it has ended.
+            let since = conflicting.map_or(0, |before| before + 1);
+            let is_upgradeable = |place: &usize| modes[*place] == Mode::Upgradeable;
+            let mut upgradeable = (since..index).rev().filter(is_upgradeable);
+            upgradeable.nth(1).or(conflicting)
+        }
+        Mode::Exclusive | Mode::Upgradeable | Mode::Permit { .. } => conflicting,
     }
 }
 
@@ -51,8 +60,11 @@ pub fn holders(mut modes: impl Iterator<Item = Mode>) -> usize {
     let Some(first) = modes.next() else {
         return 0;
     };
+    let mut has_upgradeable = first == Mode::Upgradeable;
     let others = modes.enumerate().take_while(|(others, mode)| {
-        !mode.conflicts_with(first) && !is_taken_up(*mode, others + 1)
+        let is_second = has_upgradeable && *mode == Mode::Upgradeable;
+        has_upgradeable |= *mode == Mode::Upgradeable;
+        !mode.conflicts_with(first) && !is_second && !is_taken_up(*mode, others + 1)
     });
     1 + others.count()
 }
@@ -91,13 +103,14 @@ mod tests {
         let kinds = [
             Mode::Exclusive,
             Mode::Shared,
+            Mode::Upgradeable,
             permit(1),
             permit(2),
             permit(3),
         ];
         for code in 0..kinds.len().pow(5) {
             let queue: Vec<Mode> = (0..5)
-                .map(|place| kinds[code / kinds.len().pow(place) % 5])
+                .map(|place| kinds[code / kinds.len().pow(place) % kinds.len()])
                 .collect();
             let free = |place: &usize| blocking_claim(&queue, *place).is_none();
             let holders = &queue[..(0..5).take_while(free).count()];

@@ -83,6 +83,31 @@ pub trait LeaseStore: fmt::Debug + Send + Sync + 'static {
         Ok(Released::Released)
     }
 
+    /// Replaces the granted hold `from` by the claim `to` in another mode, in one step: no other
+    /// claim is granted in between. Default: [`Unsupported`](ErrorKind::Unsupported).
+    ///
+    /// The grant of `to` has a number of its own, and its lease begins with this call. If `to` holds
+    /// the key already, because an earlier answer was lost, it keeps its number and its lease begins
+    /// again. A waiter that the new mode admits must be woken.
+    ///
+    /// A backend that implements this declares [`Capabilities::upgrades`](crate::Capabilities).
+    ///
+    /// # Errors
+    ///
+    /// The outcome is unknown if the error is retryable. The keeper repeats the call until the hold
+    /// would expire.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, both holds are released in the background.
+    #[expect(unused_variables, reason = "the default supports no conversion")]
+    async fn convert(&self, from: &HoldId, to: &HoldId) -> Result<Converted> {
+        Err(Error::new(
+            ErrorKind::Unsupported,
+            "changes of the mode are not supported by this backend: release the lock first",
+        ))
+    }
+
     /// Asks the store for one answer, for [`Health::latency`](crate::Health::latency). Default:
     /// [`Unsupported`](ErrorKind::Unsupported).
     ///
@@ -133,6 +158,22 @@ pub enum Released {
     AlreadyLost,
 }
 
+/// The outcome of a conversion that the store answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Converted {
+    /// The new claim holds the key for `ttl`, [reserve](HoldId::reserve) included.
+    Granted {
+        /// The number of the new grant, greater than every earlier one of the key.
+        grant: u64,
+        /// The granted ttl.
+        ttl: Duration,
+    },
+    /// Other holders are in the way, and nothing has changed.
+    Refused,
+    /// The store has neither the hold nor the new claim.
+    Lost,
+}
+
 /// The identity of one claim on the store, created before its first write.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct HoldId {
@@ -165,6 +206,18 @@ impl HoldId {
         let mut id = self.clone();
         id.claim.0 = id.claim.0.wrapping_add(u128::from(number));
         id
+    }
+
+    /// Returns a new id for this hold in `mode`, with `left` of its minimum hold.
+    pub(crate) fn converted(&self, mode: Mode, left: Duration, runtime: Id) -> Result<Self> {
+        Ok(Self {
+            mode,
+            min_hold: left,
+            claim: ClaimId::random()?,
+            runtime,
+            granted: GrantedFlag::default(),
+            ..self.clone()
+        })
     }
 
     /// Returns this id for a renewal of a hold with `left` of its minimum hold.

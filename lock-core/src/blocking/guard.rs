@@ -1,12 +1,14 @@
 //! The guard of a lock that was taken by a blocking call.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::runtime::CallRuntime;
 use crate::api::with_lock;
 use crate::backend::Released;
-use crate::{FencingToken, HoldState, HoldWatch, LockKey, LossReason, Mode, Result};
+use crate::mutex::Mutex;
+use crate::{Error, FencingToken, HoldState, HoldWatch, LockKey, LossReason, Mode, Result};
 
 /// A held lock, like the async [`LockGuard`](crate::LockGuard): valid until it is released, dropped
 /// or lost.
@@ -63,6 +65,13 @@ impl LockGuard {
         self.guard.token()
     }
 
+    /// Returns the slot of a permit: a number from 0 that no other held permit of this key has,
+    /// below the `of` of its request. `None` in other modes, and on backends [without
+    /// slots](crate::Capabilities::slots).
+    pub fn slot(&self) -> Option<u32> {
+        self.guard.slot()
+    }
+
     /// Returns true if the lock is held at this moment.
     ///
     /// Reads the local clock, not the store: cheap enough to call before every step, and never
@@ -105,6 +114,49 @@ impl LockGuard {
     pub fn wait_lost_within(&self, limit: Duration) -> Option<LossReason> {
         let lost = self.runtime.wait_lost(&[self.guard.watch()], limit);
         lost.map(|(_, reason)| reason)
+    }
+
+    /// Makes an exclusive or upgradeable hold shared, and blocks until the store has answered.
+    ///
+    /// Like [`LockGuard::downgrade`](crate::LockGuard::downgrade).
+    ///
+    /// # Errors
+    ///
+    /// The errors of that method, and [`Config`](crate::ErrorKind::Config) in a process forked
+    /// since. The lock is released.
+    pub fn downgrade(self) -> Result<Self> {
+        let Self { guard, runtime } = self;
+        let guard = runtime.run(guard.downgrade())?;
+        Ok(Self { guard, runtime })
+    }
+
+    /// Makes an upgradeable hold exclusive unless readers hold the key, and blocks until the store
+    /// has answered.
+    ///
+    /// Like [`LockGuard::try_upgrade`](crate::LockGuard::try_upgrade).
+    ///
+    /// # Errors
+    ///
+    /// The errors of that method, with the guard.
+    pub fn try_upgrade(self) -> Result<Self, (Self, Error)> {
+        let Self { guard, runtime } = self;
+        // A call that fails before it runs leaves the guard there.
+        let there = Arc::new(Mutex::new(Some(guard)));
+        let guard = Arc::clone(&there);
+        let upgrading = async move {
+            let guard = guard.lock().take();
+            let guard = guard.expect("the future runs once");
+            Ok(guard.try_upgrade().await)
+        };
+        match runtime.run(upgrading) {
+            Ok(Ok(guard)) => Ok(Self { guard, runtime }),
+            Ok(Err((guard, error))) => Err((Self { guard, runtime }, error)),
+            Err(error) => {
+                let guard = there.lock().take();
+                let guard = guard.expect("the call did not run");
+                Err((Self { guard, runtime }, error))
+            }
+        }
     }
 
     /// Releases the lock, and blocks until the store has answered.

@@ -43,7 +43,7 @@ impl HandOffQueues {
                     guard.can_be_kept_on(slot.runtime_id())
                 })
             }
-            Mode::Shared | Mode::Exclusive | Mode::Permit { .. } => Vec::new(),
+            Mode::Shared | Mode::Upgradeable | Mode::Exclusive | Mode::Permit { .. } => Vec::new(),
         };
         let next = next_driver(queue, None);
         if next.is_none() {

@@ -50,7 +50,7 @@ impl LossSender {
     /// Declares the hold lost; no effect if it has already ended.
     pub fn lost(&self, reason: LossReason) {
         if let Some(hold) = self.hold.upgrade() {
-            hold.end(reason);
+            hold.end_as_gone(reason);
         }
     }
 }

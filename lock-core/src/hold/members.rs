@@ -25,6 +25,7 @@ impl Hold {
         let validity = Validity::of_member(self.clock.now(), &id, confirmation);
         let member = Self::of(id, self.clock, Arc::clone(&self.keeper), validity);
         let member = Arc::new(Self {
+            slot: self.slot.clone(),
             part: Some((Arc::clone(self), Mutex::new(Some(part)))),
             ..member
         });

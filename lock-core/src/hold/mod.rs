@@ -54,6 +54,8 @@ pub(crate) struct Hold {
     on_loss: OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// The members of a shared hold, and how many there ever were.
     members: OnceLock<Mutex<(u64, Vec<Weak<Self>>)>>,
+    /// The slot of a permit.
+    slot: OnceLock<u32>,
     /// For a member: the shared hold, and its part of that hold until the member ends.
     part: Option<(Arc<Self>, Mutex<Option<Part>>)>,
 }
@@ -75,6 +77,7 @@ impl Hold {
             changed: Notify::new(),
             on_loss: OnceLock::new(),
             members: OnceLock::new(),
+            slot: OnceLock::new(),
             part: None,
         }
     }
@@ -208,6 +211,35 @@ impl Hold {
             self.notify_ended(reason);
         }
         has_ended
+    }
+
+    /// Ends the hold because the store no longer has it. A hold that is being converted is looked
+    /// for again afterwards: its new claim may have replaced it.
+    pub(crate) fn end_as_gone(self: &Arc<Self>, reason: LossReason) {
+        if self.state.lock().is_converting() {
+            self.state.lock().mark_recheck();
+            return;
+        }
+        self.end(reason);
+    }
+
+    /// Notes that a conversion begins or ends.
+    pub(crate) fn set_converting(&self, converting: bool) {
+        self.state.lock().set_converting(converting);
+    }
+
+    /// Returns what is left of the present guard's maximum time, if it has one.
+    pub(crate) fn turn_left(&self) -> Option<Duration> {
+        self.state.lock().turn_left(self.clock.now())
+    }
+
+    /// Notes the slot of a permit, once.
+    pub(crate) fn set_slot(&self, slot: u32) {
+        let _first = self.slot.set(slot);
+    }
+
+    pub(crate) fn slot(&self) -> Option<u32> {
+        self.slot.get().copied()
     }
 
     /// Registers `action` to run when the hold is lost, even if its guard is never dropped.

@@ -47,6 +47,8 @@ pub(crate) struct Validity {
     recheck: bool,
     /// A limit on the answers to requests sent before a given moment.
     limit: Option<Limit>,
+    /// True while the hold is being converted, so that the store may have a new claim instead.
+    converting: bool,
 }
 
 /// The latest deadline that requests sent before `since` can give.
@@ -109,6 +111,7 @@ impl Validity {
             was_renewed: false,
             recheck: false,
             limit: None,
+            converting: false,
         }
     }
 
@@ -330,6 +333,20 @@ impl Validity {
         let shortest = RECHECK_PAUSE_MIN.min(self.ttl / 4);
         let pause = (self.ttl / 30).clamp(shortest, RECHECK_PAUSE_MAX);
         now.max(self.confirmed.plus(pause))
+    }
+
+    /// Notes that a conversion begins or ends.
+    pub(crate) fn set_converting(&mut self, converting: bool) {
+        self.converting = converting;
+    }
+
+    pub(crate) fn is_converting(&self) -> bool {
+        self.converting
+    }
+
+    /// Returns what is left of the present guard's maximum time, if it has one.
+    pub(crate) fn turn_left(&self, now: Moment) -> Option<Duration> {
+        self.turn_ends.map(|ends| ends.since(now))
     }
 
     /// Returns the state of a hold valid until `deadline`, and when it next changes without an

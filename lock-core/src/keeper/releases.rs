@@ -79,7 +79,7 @@ impl OfKey {
     /// Returns true if a pending release may block a claim in `mode`. Shared holds never block each
     /// other.
     fn blocks(&self, mode: Mode) -> bool {
-        self.others > 0 || (self.shared > 0 && mode != Mode::Shared)
+        self.others > 0 || (self.shared > 0 && mode.conflicts_with(Mode::Shared))
     }
 }
 

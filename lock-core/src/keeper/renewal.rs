@@ -99,7 +99,8 @@ fn apply(hold: &Arc<Hold>, asked: &HoldId, renewal: Renewal, clock: Clock) {
             None => {}
         },
         Renewal::Lost(reason) => {
-            hold.end(reason);
+            hold.end_as_gone(reason);
+            renew_again(hold, clock);
         }
         Renewal::Unknown => renew_again(hold, clock),
     }

@@ -9,8 +9,8 @@ use tokio::sync::Notify;
 
 use super::store::{CLOCK, ClaimPosition, Store};
 use crate::backend::{
-    Answer, Ask, Attempt, Claim, Clock, HoldId, Keeper, LastReply, LeaseStore, Released, Renewal,
-    acquire,
+    Answer, Ask, Attempt, Claim, Clock, Converted, HoldId, Keeper, LastReply, LeaseStore, Released,
+    Renewal, acquire,
 };
 use crate::{
     Capabilities, DistributedLock, LockGuard, LockKey, LockRequest, Result, TTL_RANGE, TokenOrder,
@@ -78,6 +78,8 @@ impl MemoryLock {
         let capabilities = Capabilities::new("memory")
             .with_shared()
             .with_permits()
+            .with_upgrades()
+            .with_slots()
             .with_fairness()
             .with_push()
             .with_lock_delay(*TTL_RANGE.end())
@@ -163,6 +165,9 @@ impl Attempt for MemoryAttempt<'_> {
             self.is_queued = matches!(position, ClaimPosition::Waiting { .. });
             match position {
                 ClaimPosition::Granted(grant) => {
+                    if let Some(slot) = grant.slot {
+                        ask.claim.set_slot(slot);
+                    }
                     return Ok(Answer::Granted {
                         grant: grant.number,
                         sent: grant.at,
@@ -221,6 +226,10 @@ impl LeaseStore for MemoryLease {
 
     async fn shorten(&self, hold: &HoldId, left: Duration) -> Result<Released> {
         Ok(self.store.shorten(hold, left))
+    }
+
+    async fn convert(&self, from: &HoldId, to: &HoldId) -> Result<Converted> {
+        Ok(self.store.convert(from, to))
     }
 
     async fn ping(&self) -> Result<()> {

@@ -1,6 +1,6 @@
 //! The store of [`MemoryLock`](super::MemoryLock): a queue of claims for each key.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -8,9 +8,9 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use crate::backend::fair_queue::holders;
-use crate::backend::{ClaimId, Clock, HoldId, Moment, Released, Renewal};
+use crate::backend::{ClaimId, Clock, Converted, HoldId, Moment, Released, Renewal};
 use crate::mutex::Mutex;
-use crate::{LockKey, LossReason};
+use crate::{LockKey, LossReason, Mode};
 
 pub(super) const CLOCK: Clock = Clock::Runtime;
 
@@ -42,6 +42,8 @@ struct MemoryClaim {
 pub(super) struct Grant {
     pub(super) number: u64,
     pub(super) at: Moment,
+    /// The slot of a permit.
+    pub(super) slot: Option<u32>,
 }
 
 /// The position of a claim in its queue.
@@ -126,6 +128,32 @@ impl Store {
         Released::Released
     }
 
+    /// Replaces the holder `from` by the claim `to`.
+    pub(super) fn convert(&self, from: &HoldId, to: &HoldId) -> Converted {
+        let now = CLOCK.now();
+        let mut state = self.state.lock();
+        state.settle(from.key(), now);
+        let queue = state.queues.entry(from.key().clone()).or_default();
+        let holders = queue.iter().filter(|claim| claim.granted.is_some());
+        let is_alone = holders.count() == 1;
+        let found = queue
+            .iter_mut()
+            .find(|claim| claim.id.claim() == from.claim() && claim.granted.is_some());
+        let converted = match found {
+            None => Converted::Lost,
+            Some(_) if to.mode() == Mode::Exclusive && !is_alone => Converted::Refused,
+            Some(claim) => {
+                claim.id = to.clone();
+                Converted::Granted {
+                    grant: claim.grant(now, None),
+                    ttl: to.store_ttl(),
+                }
+            }
+        };
+        state.settle(from.key(), now);
+        converted
+    }
+
     pub(super) fn release(&self, id: &HoldId) -> Released {
         let now = CLOCK.now();
         let mut state = self.state.lock();
@@ -160,6 +188,32 @@ impl Store {
     }
 }
 
+impl MemoryClaim {
+    /// Grants the claim, and returns the number of the grant.
+    fn grant(&mut self, now: Moment, slot: Option<u32>) -> u64 {
+        let number = GRANTS.fetch_add(1, Ordering::Relaxed) + 1;
+        self.granted = Some(Grant {
+            number,
+            at: now,
+            slot,
+        });
+        self.expires = now.plus(self.id.store_ttl());
+        number
+    }
+}
+
+/// Returns the lowest slot that no holder has. It is below the `of` of a permit that is granted,
+/// since fewer than `of` permits are held.
+fn free_slot(queue: &[MemoryClaim]) -> u32 {
+    let slots = queue.iter().filter_map(|claim| claim.granted?.slot);
+    let taken: HashSet<u32> = slots.collect();
+    let mut slot = 0;
+    while taken.contains(&slot) {
+        slot += 1;
+    }
+    slot
+}
+
 impl MemoryQueues {
     /// Removes expired holders, then grants every claim that waits for no other.
     fn settle(&mut self, key: &LockKey, now: Moment) {
@@ -168,14 +222,12 @@ impl MemoryQueues {
             return;
         };
         let holders = holders(queue.iter().map(|entry| entry.id.mode()));
-        for entry in &mut queue[..holders] {
-            if entry.granted.is_none() {
-                entry.granted = Some(Grant {
-                    number: GRANTS.fetch_add(1, Ordering::Relaxed) + 1,
-                    at: now,
-                });
-                entry.expires = now.plus(entry.id.store_ttl());
-                entry.changed.notify_one();
+        for place in 0..holders {
+            if queue[place].granted.is_none() {
+                let is_permit = matches!(queue[place].id.mode(), Mode::Permit { .. });
+                let slot = is_permit.then(|| free_slot(queue));
+                queue[place].grant(now, slot);
+                queue[place].changed.notify_one();
             }
         }
     }

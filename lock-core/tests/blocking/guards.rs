@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lock_core::backend::{Clock, Released};
 use lock_core::blocking::LockGuard;
-use lock_core::{LossReason, MemoryLock, Mode};
+use lock_core::{ErrorKind, LockRequest, LossReason, MemoryLock, Mode};
 
 use crate::support::{LIMIT, MOMENT, TTL, client, current_thread, multi_thread, request};
 
@@ -29,6 +29,25 @@ fn a_guard_has_what_the_async_guard_has() {
     assert!(format!("{guard:?}").starts_with("LockGuard { key: \"k\""));
     drop(guard);
     assert!(!watch.is_held());
+}
+
+#[test]
+fn a_guard_changes_its_mode() {
+    let locks = client(&MemoryLock::new());
+    let guard = locks
+        .acquire(LockRequest::upgradeable("k").unwrap())
+        .unwrap();
+    let reader = locks.lock_shared("k").unwrap();
+    let (guard, error) = guard.expect("free").try_upgrade().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Busy);
+    assert!(guard.is_held());
+    reader.release().unwrap();
+    let writer = guard.try_upgrade().unwrap();
+    assert_eq!((writer.mode(), writer.slot()), (Mode::Exclusive, None));
+    let reader = writer.downgrade().unwrap();
+    assert_eq!(reader.mode(), Mode::Shared);
+    assert!(locks.try_lock("k").unwrap().is_none());
+    assert_eq!(locks.permit("pool", 1).unwrap().slot(), Some(0));
 }
 
 #[test]

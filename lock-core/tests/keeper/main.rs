@@ -1,6 +1,7 @@
 //! The keeper and the claim, on paused time.
 
 mod claims;
+mod conversions;
 mod health;
 mod limits;
 mod lock_delay;

@@ -10,7 +10,8 @@ use crate::connection::session::Fields;
 pub(crate) struct KeyState {
     mode: String,
     left: Duration,
-    permits: u64,
+    /// The number of permits, or of upgradeable holders beside readers.
+    counted: u64,
     /// The token of the last grant.
     pub(crate) token: u64,
 }
@@ -21,7 +22,7 @@ impl KeyState {
         Ok(Self {
             mode: row.value(1)?,
             left: Duration::from_micros(u64::try_from(left).unwrap_or(0)),
-            permits: u64::try_from(row.value::<i64>(3)?).unwrap_or(0),
+            counted: u64::try_from(row.value::<i64>(3)?).unwrap_or(0),
             token: row.value(4)?,
         })
     }
@@ -31,7 +32,8 @@ impl KeyState {
     pub(crate) fn left_for(&self, mode: Mode) -> Option<Duration> {
         let room = match mode {
             Mode::Shared => self.mode == "s",
-            Mode::Permit { of } => self.mode == "p" && self.permits < u64::from(of.get()),
+            Mode::Upgradeable => self.mode == "s" && self.counted == 0,
+            Mode::Permit { of } => self.mode == "p" && self.counted < u64::from(of.get()),
             _ => false,
         };
         (!room && !self.left.is_zero()).then_some(self.left)

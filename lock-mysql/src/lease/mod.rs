@@ -1,5 +1,6 @@
 //! Locks that are rows with an expiry.
 
+pub(crate) mod conversions;
 pub(crate) mod holds;
 pub(crate) mod key_state;
 pub(crate) mod places;

@@ -43,8 +43,8 @@ impl Names {
     pub(crate) fn is_kept(&self, key: &LockKey, mode: Mode) -> String {
         let (locks, place, me) = (&self.locks, place_of(&self.row(key)), &self.me);
         let keeps_out = match mode {
-            Mode::Shared | Mode::Permit { .. } => format!(" AND place.mode <> '{}'", letter(mode)),
-            _ => String::new(),
+            Mode::Exclusive => String::new(),
+            _ => format!(" AND place.mode <> '{}'", letter(mode)),
         };
         format!(
             "EXISTS (SELECT 1 FROM {locks} AS place WHERE place.k = {place} AND place.owner <> {me}{keeps_out} AND place.expires > {NOW} AND place.expires <= {NOW} + INTERVAL {PLACE_MS}000 MICROSECOND)"

@@ -87,8 +87,8 @@ impl Client {
             Err(failure) => return Err(failure),
         };
         let write = match hold.mode() {
-            Mode::Shared | Mode::Permit { .. } => RELEASE_MANY_WRITE,
-            _ => RELEASE_WRITE,
+            Mode::Exclusive => RELEASE_WRITE,
+            _ => RELEASE_MANY_WRITE,
         };
         Ok(match answer.nth_back(write)?.found {
             0 => Released::AlreadyLost,

@@ -56,6 +56,13 @@ impl Names {
         }
         let take = match hold.mode() {
             Mode::Shared => self.take_many(hold, "locks.mode = 's'"),
+            Mode::Upgradeable => {
+                let room = format!(
+                    "locks.mode = 's' AND NOT {}",
+                    self.has_holder("locks.owner")
+                );
+                self.take_many(hold, &room)
+            }
             Mode::Permit { of } => {
                 let room = format!(
                     "locks.mode = 'p' AND (SELECT COUNT(*) FROM {} AS others WHERE others.k = locks.k) < {of}",
@@ -106,6 +113,10 @@ ON DUPLICATE KEY UPDATE mode = 'x', token = LAST_INSERT_ID(IF({locks}.owner <=> 
         let (ttl, end) = (renewed_ttl(hold), after(hold.store_ttl()));
         let (mode, is_kept) = (letter(hold.mode()), self.is_kept(hold.key(), hold.mode()));
         let reach = self.reach_holders();
+        let upgradeable = match hold.mode() {
+            Mode::Upgradeable => "mine.owner",
+            _ => "IF(locks.mode = 's', locks.owner, NULL)",
+        };
         format!(
             "{reach};
 SELECT mode <> '{mode}' AND {DOUBTFUL} FROM {locks} WHERE k = {key} FOR UPDATE;
@@ -116,7 +127,7 @@ SELECT k, {owner}, GREATEST(token + 1, {GRANT_CLOCK}), {ttl}, {end} FROM {locks}
 WHERE k = {key} AND ({FREE} OR {room}) AND NOT {is_kept}
 ON DUPLICATE KEY UPDATE {holders}.ttl = {holders}.ttl;
 UPDATE {locks} AS locks STRAIGHT_JOIN {holders} AS mine ON mine.k = locks.k AND mine.owner = {owner}
-SET locks.expires = IF(locks.mode = 'x' AND locks.owner IS NULL, mine.expires, GREATEST(locks.expires, mine.expires)), locks.mode = '{mode}', locks.owner = NULL, locks.token = GREATEST(locks.token, mine.token)
+SET locks.expires = IF(locks.mode = 'x' AND locks.owner IS NULL, mine.expires, GREATEST(locks.expires, mine.expires)), locks.owner = {upgradeable}, locks.mode = '{mode}', locks.token = GREATEST(locks.token, mine.token)
 WHERE locks.k = {key} AND (locks.mode <> 'x' OR locks.owner IS NULL OR locks.expires <= {NOW});
 SELECT mine.token FROM {locks} AS locks JOIN {holders} AS mine ON mine.k = locks.k WHERE locks.k = {key} AND locks.mode = '{mode}' AND mine.owner = {owner}"
         )
@@ -125,7 +136,7 @@ SELECT mine.token FROM {locks} AS locks JOIN {holders} AS mine ON mine.k = locks
     /// Waits while the table of holders is blocked, before the transaction locks a row.
     ///
     /// A later wait would keep a row locked, and other clients would take the key for held.
-    fn reach_holders(&self) -> String {
+    pub(crate) fn reach_holders(&self) -> String {
         format!("SELECT k FROM {} WHERE FALSE FOR UPDATE", self.holders)
     }
 
@@ -145,6 +156,14 @@ SELECT mine.token FROM {locks} AS locks JOIN {holders} AS mine ON mine.k = locks
     pub(crate) fn has_no_holder(&self) -> String {
         format!(
             "NOT EXISTS (SELECT 1 FROM {} AS others WHERE others.k = locks.k AND others.expires > {NOW})",
+            self.holders
+        )
+    }
+
+    /// Returns the condition that `claim` is a valid holder of the key of the row `locks`.
+    pub(crate) fn has_holder(&self, claim: &str) -> String {
+        format!(
+            "EXISTS (SELECT 1 FROM {} AS theirs WHERE theirs.k = locks.k AND theirs.owner = {claim} AND theirs.expires > {NOW})",
             self.holders
         )
     }
@@ -260,30 +279,31 @@ COMMIT"
         let (key, owner) = (self.key(hold.key()), owner(hold.claim()));
         let reach = self.reach_holders();
         match hold.mode() {
-            Mode::Shared | Mode::Permit { .. } => format!(
+            Mode::Exclusive => format!(
+                "UPDATE {locks} SET {freed}expires = {end} WHERE k = {key} AND owner = {owner} AND expires > {NOW}"
+            ),
+            _ => format!(
                 "START TRANSACTION;
 {reach};
 SELECT k FROM {locks} WHERE k = {key} FOR UPDATE;
 {leave} k = {key} AND owner = {owner};
-UPDATE {locks} SET expires = COALESCE((SELECT MAX(expires) FROM {holders} WHERE k = {key}), {NOW}), mode = IF(EXISTS (SELECT 1 FROM {holders} WHERE k = {key}), mode, 'x') WHERE k = {key} AND mode <> 'x';
+UPDATE {locks} SET expires = COALESCE((SELECT MAX(expires) FROM {holders} WHERE k = {key}), {NOW}), mode = IF(EXISTS (SELECT 1 FROM {holders} WHERE k = {key}), mode, 'x'), owner = IF(mode = 'x', NULL, owner) WHERE k = {key} AND mode <> 'x';
 COMMIT"
-            ),
-            _ => format!(
-                "UPDATE {locks} SET {freed}expires = {end} WHERE k = {key} AND owner = {owner} AND expires > {NOW}"
             ),
         }
     }
 
-    /// Selects mode, time until the last holder expires, number of permits and last token of
-    /// `keys`.
+    /// Selects mode, time until the last holder expires, number of permits or upgradeable holders, and
+    /// last token of `keys`.
     ///
     /// The time is in microseconds.
     pub(crate) fn look<'a>(&self, keys: impl Iterator<Item = &'a [u8]>) -> String {
         let (locks, holders) = (&self.locks, &self.holders);
         let keys: Vec<String> = keys.map(hexadecimal).collect();
         let (last, keys) = (self.last_end(), keys.join(", "));
+        let is_upgradeable = self.has_holder("locks.owner");
         format!(
-            "SELECT k, mode, IF({FREE}, 0, GREATEST(TIMESTAMPDIFF(MICROSECOND, {NOW}, COALESCE(IF(mode = 'x', expires, {last}), {NOW})), 0)), IF(mode = 'p', (SELECT COUNT(*) FROM {holders} AS theirs WHERE theirs.k = locks.k AND theirs.expires > {NOW}), 0), token FROM {locks} AS locks WHERE k IN ({keys})"
+            "SELECT k, mode, IF({FREE}, 0, GREATEST(TIMESTAMPDIFF(MICROSECOND, {NOW}, COALESCE(IF(mode = 'x', expires, {last}), {NOW})), 0)), IF(mode = 'p', (SELECT COUNT(*) FROM {holders} AS theirs WHERE theirs.k = locks.k AND theirs.expires > {NOW}), IF(mode = 's', {is_upgradeable}, 0)), token FROM {locks} AS locks WHERE k IN ({keys})"
         )
     }
 
@@ -308,12 +328,12 @@ COMMIT"
 }
 
 /// Returns the moment that is `left` from now on.
-fn after(left: Duration) -> String {
+pub(crate) fn after(left: Duration) -> String {
     format!("{NOW} + INTERVAL {} MICROSECOND", microseconds(left))
 }
 
 /// Returns the ttl that each renewal of a hold begins again, without its minimum hold.
-fn renewed_ttl(hold: &HoldId) -> u128 {
+pub(crate) fn renewed_ttl(hold: &HoldId) -> u128 {
     microseconds(hold.ttl() + hold.lock_delay())
 }
 

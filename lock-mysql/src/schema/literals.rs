@@ -31,10 +31,11 @@ pub(crate) fn owner(owner: ClaimId) -> String {
     format!("x'{owner}'")
 }
 
-/// Returns the letter of `mode` in the tables.
+/// Returns the letter of `mode` in the tables. An upgradeable holder is a shared one, whose claim is
+/// the owner in the key's row.
 pub(crate) fn letter(mode: Mode) -> char {
     match mode {
-        Mode::Shared => 's',
+        Mode::Shared | Mode::Upgradeable => 's',
         Mode::Permit { .. } => 'p',
         _ => 'x',
     }

@@ -6,7 +6,8 @@ use lock_core::Mode;
 use lock_core::backend::HoldId;
 
 use crate::commands::script::{
-    Call, RELEASE_EXCLUSIVE, RELEASE_MANY, RENEW_EXCLUSIVE, RENEW_MANY, TAKE_EXCLUSIVE, TAKE_MANY,
+    CONVERT, Call, RELEASE_EXCLUSIVE, RELEASE_MANY, RENEW_EXCLUSIVE, RENEW_MANY, TAKE_EXCLUSIVE,
+    TAKE_MANY,
 };
 use crate::keys::{Keys, owner_mark};
 
@@ -26,8 +27,8 @@ pub(crate) enum Asks {
 impl Keys {
     pub(crate) fn take(&self, hold: &HoldId, client: &str, asks: Asks) -> Call {
         let script = match hold.mode() {
-            Mode::Shared | Mode::Permit { .. } => &TAKE_MANY,
-            _ => &TAKE_EXCLUSIVE,
+            Mode::Exclusive => &TAKE_EXCLUSIVE,
+            _ => &TAKE_MANY,
         };
         let waits: &[u8] = match asks {
             Asks::BesideWaiter => b"",
@@ -43,9 +44,9 @@ impl Keys {
             .argument(client.as_bytes())
             .argument(waits);
         let call = match hold.mode() {
-            Mode::Shared => call.argument(b"0"),
+            Mode::Exclusive => call,
             Mode::Permit { of } => call.argument(of.to_string().as_bytes()),
-            _ => call,
+            _ => call.argument(b"0"),
         };
         match asks {
             Asks::Once => call,
@@ -57,8 +58,8 @@ impl Keys {
     /// Lets a hold expire after `ttl`.
     pub(crate) fn renew(&self, hold: &HoldId, ttl: Duration) -> Call {
         let script = match hold.mode() {
-            Mode::Shared | Mode::Permit { .. } => &RENEW_MANY,
-            _ => &RENEW_EXCLUSIVE,
+            Mode::Exclusive => &RENEW_EXCLUSIVE,
+            _ => &RENEW_MANY,
         };
         self.keys(script.call(), hold)
             .argument(owner_mark(hold).as_bytes())
@@ -67,8 +68,8 @@ impl Keys {
 
     pub(crate) fn release(&self, hold: &HoldId, client: &str) -> Call {
         let script = match hold.mode() {
-            Mode::Shared | Mode::Permit { .. } => &RELEASE_MANY,
-            _ => &RELEASE_EXCLUSIVE,
+            Mode::Exclusive => &RELEASE_EXCLUSIVE,
+            _ => &RELEASE_MANY,
         };
         self.keys(script.call(), hold)
             .key(&self.waits(hold.key()))
@@ -76,11 +77,23 @@ impl Keys {
             .argument(client.as_bytes())
     }
 
+    /// Replaces the hold `from` by the claim `to` in another mode.
+    pub(crate) fn convert(&self, from: &HoldId, to: &HoldId) -> Call {
+        CONVERT
+            .call()
+            .key(&self.lock(from.key()))
+            .key(&self.tokens(from.key()))
+            .key(&self.counter())
+            .argument(owner_mark(from).as_bytes())
+            .argument(owner_mark(to).as_bytes())
+            .argument(milliseconds(to.store_ttl()).as_bytes())
+    }
+
     fn keys(&self, call: Call, hold: &HoldId) -> Call {
         let call = call.key(&self.lock(hold.key()));
         match hold.mode() {
-            Mode::Shared | Mode::Permit { .. } => call.key(&self.tokens(hold.key())),
-            _ => call,
+            Mode::Exclusive => call,
+            _ => call.key(&self.tokens(hold.key())),
         }
     }
 }

@@ -1,7 +1,7 @@
 -- Returns true if a member of a sorted set is a polylock holder: its mode and 32 hexadecimal
 -- digits.
 local function is_mark(member)
-  return not member or (#member == 33 and string.find(member, '^[sp]%x+$') ~= nil)
+  return not member or (#member == 33 and string.find(member, '^[spu]%x+$') ~= nil)
 end
 
 -- Returns the answer for a held key: minus its remaining milliseconds, minus 2. Without an expiry:

@@ -1,7 +1,7 @@
 -- KEYS: lock, tokens, queue   ARGV: owner mark, client
 -- Returns 1, or 0 if the owner is not among the holders. The token is removed in any case: an
 -- operator may have deleted the lock and left the tokens.
-redis.call('HDEL', KEYS[2], ARGV[1])
+forget(ARGV[1])
 if redis.call('TYPE', KEYS[1]).ok ~= 'zset' then
   return 0
 end

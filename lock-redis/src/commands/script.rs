@@ -28,6 +28,8 @@ pub(crate) static RELEASE_EXCLUSIVE: LazyLock<Script> = LazyLock::new(|| {
     let one = include_str!("release_exclusive.lua");
     Script::new(&[WAITS, one]).in_batches()
 });
+pub(crate) static CONVERT: LazyLock<Script> =
+    LazyLock::new(|| Script::new(&[MINT, HOLDERS, include_str!("convert.lua")]));
 /// Takes and releases of exclusive locks, any number in any order.
 pub(crate) static BATCH: LazyLock<Script> = LazyLock::new(|| {
     let many = include_str!("batch.lua");

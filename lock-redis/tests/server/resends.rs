@@ -12,6 +12,12 @@ const TAKE_EXCLUSIVE: &str = concat!(
     include_str!("../../src/commands/take_exclusive.lua"),
 );
 
+const CONVERT: &str = concat!(
+    include_str!("../../src/commands/mint.lua"),
+    include_str!("../../src/commands/holders.lua"),
+    include_str!("../../src/commands/convert.lua"),
+);
+
 const TAKE_MANY: &str = concat!(
     include_str!("../../src/commands/mint.lua"),
     include_str!("../../src/commands/foreign.lua"),
@@ -49,6 +55,14 @@ fn take(server: &mut RespClient, mark: &str, ttl: &str) -> Reply {
     reply.expect("the server runs")
 }
 
+/// Returns the grant number, which a permit gets together with its slot; else what a refusal says.
+fn number(reply: &Reply) -> Option<i64> {
+    match reply {
+        Reply::Array(parts) => parts.first()?.integer(),
+        reply => reply.integer(),
+    }
+}
+
 fn counter(server: &mut RespClient) -> Option<i64> {
     let text = server
         .command(&["GET", "counter"])
@@ -62,7 +76,7 @@ fn assert_resend_is_harmless(own: &str, other: &str) {
     let mut server = server.client();
     let first = take(&mut server, own, "5000");
     let grants = counter(&mut server);
-    assert_eq!(first.integer(), grants, "{first:?}");
+    assert_eq!(number(&first), grants, "{first:?}");
 
     assert_eq!(
         take(&mut server, own, "60000"),
@@ -79,7 +93,7 @@ fn assert_resend_is_harmless(own: &str, other: &str) {
         "the lease counts from the resend, which the client measures"
     );
 
-    let left = take(&mut server, other, "5000").integer();
+    let left = number(&take(&mut server, other, "5000"));
     assert!(
         left < Some(-50_000) && left > Some(-60_003),
         "a refusal says for how long: {left:?}"
@@ -103,11 +117,40 @@ fn a_permit_resend_takes_one_permit_only() {
     let server = RedisServer::start();
     let mut server = server.client();
     for _ in 0..3 {
-        assert!(take(&mut server, "pa", "5000").integer() > Some(0));
+        assert!(number(&take(&mut server, "pa", "5000")) > Some(0));
     }
     assert!(
-        take(&mut server, "pb", "5000").integer() > Some(0),
+        number(&take(&mut server, "pb", "5000")) > Some(0),
         "resends used both permits up"
     );
-    assert!(take(&mut server, "pc", "5000").integer() < Some(0));
+    assert!(number(&take(&mut server, "pc", "5000")) < Some(0));
+}
+
+#[test]
+fn a_repeated_change_of_the_mode_keeps_its_token() {
+    let server = RedisServer::start();
+    let mut server = server.client();
+    let convert = |server: &mut RespClient, from: &str, to: &str| {
+        let arguments = [
+            "EVAL", CONVERT, "3", "k", "tokens", "counter", from, to, "60000",
+        ];
+        server
+            .command(&arguments)
+            .expect("the server runs")
+            .integer()
+    };
+    let mark = |kind: &str, claim: &str| format!("{kind}{claim:0>32}");
+    let (reader, writer) = (mark("s", "3"), mark("", "2") + ":");
+    take(&mut server, "u1", "5000");
+    let upgraded = convert(&mut server, &mark("u", "1"), &writer);
+    assert_eq!(upgraded, counter(&mut server));
+    assert_eq!(convert(&mut server, &mark("u", "1"), &writer), upgraded);
+    let downgraded = convert(&mut server, &writer, &reader);
+    assert!(downgraded > upgraded);
+    assert_eq!(convert(&mut server, &writer, &reader), downgraded);
+    assert_eq!(counter(&mut server), downgraded);
+    let left = server.command(&["PTTL", "k"]).expect("the server runs");
+    assert!(left.integer() > Some(50_000), "{left:?}");
+    let gone = convert(&mut server, &mark("s", "9"), &mark("", "8"));
+    assert_eq!(gone, Some(0), "neither claim is there");
 }

@@ -59,7 +59,11 @@ pub(crate) async fn tokens_grow_over_modes(bench: Bench) {
     for round in 0..4 {
         for mode in bench.modes() {
             let mut guards = Vec::new();
-            for client in &clients[..if mode == Mode::Exclusive { 1 } else { 2 }] {
+            let holders = match mode {
+                Mode::Exclusive | Mode::Upgradeable => 1,
+                _ => 2,
+            };
+            for client in &clients[..holders] {
                 let guard = client.wait_for(&bench.request("counted", mode)).await;
                 tokens.add(&guard);
                 guards.push(guard);

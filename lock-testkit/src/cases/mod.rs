@@ -19,6 +19,7 @@ pub(crate) mod residue;
 pub(crate) mod shutdown;
 mod switchover;
 pub(crate) mod turns;
+pub(crate) mod upgrades;
 pub(crate) mod waiting;
 mod woken;
 

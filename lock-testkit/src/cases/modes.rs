@@ -17,7 +17,7 @@ use crate::section::Section;
 
 pub(crate) async fn undeclared_modes_are_unsupported(bench: Bench) {
     let declared = bench.modes();
-    for mode in [Mode::Shared, permit(2)] {
+    for mode in [Mode::Shared, Mode::Upgradeable, permit(2)] {
         if !declared.contains(&mode) {
             assert_unsupported(&bench, mode).await;
         }

@@ -153,6 +153,7 @@ async fn perform(case: Case, store: Arc<dyn Store>, seed: u64) -> Outcome {
     let refused = [
         (Need::Shared, capabilities.shared, Mode::Shared),
         (Need::Permits, capabilities.permits, permit(2)),
+        (Need::Upgrades, capabilities.upgrades, Mode::Upgradeable),
     ]
     .into_iter()
     .find(|(need, declared, _)| case.needs(*need) && !declared);
@@ -176,6 +177,7 @@ async fn perform(case: Case, store: Arc<dyn Store>, seed: u64) -> Outcome {
     let promised = [
         (Need::Fair, capabilities.fair),
         (Need::Push, capabilities.push),
+        (Need::Slots, capabilities.slots),
         (Need::Turns, store.takes_turns()),
         (Need::Processes, store.address().is_some()),
     ];

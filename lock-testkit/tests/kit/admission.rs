@@ -14,7 +14,9 @@ pub(crate) fn admits(fault: Fault, queue: &[Entry], index: usize) -> bool {
     let is_permit = |mode: Mode| matches!(mode, Mode::Permit { .. });
     let beside = |wrong: fn(Mode) -> bool| {
         let mut others = modes[..=index].to_vec();
+        let own = others.pop();
         others.retain(|mode| !wrong(*mode));
+        others.extend(own);
         blocking_claim(&others, others.len() - 1).is_none()
     };
     match (fault, entry.id.mode()) {
@@ -27,6 +29,9 @@ pub(crate) fn admits(fault: Fault, queue: &[Entry], index: usize) -> bool {
             beside(|mode| mode == Mode::Exclusive)
         }
         (Fault::PermitBesideReader, mode) if is_permit(mode) => beside(|mode| mode == Mode::Shared),
+        (Fault::UpgradeableBesideAnother, Mode::Upgradeable) => {
+            beside(|mode| mode == Mode::Upgradeable)
+        }
         (Fault::ReadersExclude, Mode::Shared) => index == 0,
         (Fault::ReadersOvertake, Mode::Shared) => queue
             .iter()

@@ -1,5 +1,5 @@
 //! The table of faults for the cases with child processes, a crowd of waiters, a new server, elections,
-//! owners or sets.
+//! owners, sets, upgrades or slots.
 
 use crate::bites::bites;
 
@@ -27,6 +27,7 @@ bites! {
         processes::used_names_leave_no_memory_behind: "kB more after",
     }
     BelievesInLongerTtl {
+        upgrades::a_conversion_on_a_frozen_store_deceives_nobody: "conversions on a frozen store",
         elections::the_work_of_a_leader_ends_before_the_next_one_leads: "two leaders",
         elections::a_blocked_thread_does_not_keep_a_leader: "two leaders",
         processes::a_leader_that_stood_still_does_not_go_on: "works on",
@@ -38,6 +39,7 @@ bites! {
         processes::a_program_that_ends_keeps_its_key_closed_for_its_minimum: "before its minimum hold",
     }
     ReleasesOnlyWhenAsked {
+        upgrades::a_conversion_dropped_at_every_poll_leaves_nothing: "granted to a waiter",
         processes::a_runtime_that_is_dropped_releases_what_its_tasks_held: "free after",
         processes::a_guard_dropped_before_a_shutdown_in_the_background_is_released: "free after",
         processes::a_shutdown_with_a_timeout_releases_what_its_tasks_held: "free after",
@@ -63,5 +65,37 @@ bites! {
     }
     ArmsTooLate {
         sets::a_set_dropped_at_every_poll_leaves_nothing: "granted to a waiter",
+    }
+    UpgradeableBesideAnother {
+        upgrades::an_upgradeable_holder_shares_with_readers_only: "granted although one is held",
+    }
+    UpgradesBesideReaders {
+        upgrades::an_upgrade_excludes_readers: "beside a reader",
+        upgrades::upgrades_lose_no_update: "holders at once",
+    }
+    ConvertsInTwoSteps {
+        upgrades::no_waiter_gets_in_during_a_conversion: "was not upgraded",
+    }
+    DowngradeKeepsTheMode {
+        upgrades::a_downgrade_lets_readers_in_and_no_writer: "a reader in beside it",
+    }
+    ConversionKeepsTheToken {
+        upgrades::an_upgrade_excludes_readers: "follows",
+    }
+    ConversionEndsRenewals {
+        upgrades::a_converted_hold_is_renewed: "ended renewals",
+    }
+    ConvertsWhatIsGone {
+        upgrades::a_removed_hold_is_not_converted: "a removed hold was upgraded",
+    }
+    EmulatesModes {
+        upgrades::other_conversions_are_unsupported: "it is not declared",
+    }
+    SlotsRepeat {
+        modes::each_permit_has_a_slot_of_its_own: "[0, 0, 0, 0]",
+        modes::slots_never_repeat_under_contention: "given twice",
+    }
+    SlotsGrow {
+        modes::each_permit_has_a_slot_of_its_own: "the only free slot",
     }
 }

@@ -58,7 +58,11 @@ impl ShelfLock {
             Fault::TakesShortDelays => declared.clone().with_lock_delay(LONGEST_TAKEN),
             Fault::TakesAnyMinimum => declared.clone().with_min_hold(Duration::MAX),
             Fault::TakesShortMinimums => declared.clone().with_min_hold(LONGEST_TAKEN),
-            Fault::EmulatesModes => declared.clone().with_shared().with_permits(),
+            Fault::EmulatesModes => declared
+                .clone()
+                .with_shared()
+                .with_permits()
+                .with_upgrades(),
             _ => declared.clone(),
         };
         Self {
@@ -280,6 +284,9 @@ impl ShelfLock {
                 }
             };
             claim.sending();
+            if let Some(slot) = grant.slot {
+                claim.set_slot(slot);
+            }
             let ttl = claim.id().store_ttl();
             let believed = if self.is(Fault::BelievesInLongerTtl) {
                 ttl * 4
@@ -299,6 +306,8 @@ pub(crate) fn everything() -> Capabilities {
     modest()
         .with_shared()
         .with_permits()
+        .with_upgrades()
+        .with_slots()
         .with_fairness()
         .with_push()
         .with_lock_delay(*TTL_RANGE.end())

@@ -179,6 +179,26 @@ pub(crate) enum Fault {
     PermitBesideWriter,
     /// Grants permits beside shared locks.
     PermitBesideReader,
+    /// Gives the slot 0 to every permit.
+    SlotsRepeat,
+    /// Counts the slots up, and uses none again.
+    SlotsGrow,
+
+    // Upgrades.
+    /// Grants an upgradeable lock beside another one.
+    UpgradeableBesideAnother,
+    /// Upgrades while readers hold the key.
+    UpgradesBesideReaders,
+    /// Releases a hold, and takes it in the other mode afterwards.
+    ConvertsInTwoSteps,
+    /// Confirms a downgrade, and keeps the key exclusive.
+    DowngradeKeepsTheMode,
+    /// Gives a converted hold the token that it had.
+    ConversionKeepsTheToken,
+    /// Fails renewals of converted holds.
+    ConversionEndsRenewals,
+    /// Converts a hold that is gone.
+    ConvertsWhatIsGone,
 
     // Tokens.
     /// Gives each grant the same token.

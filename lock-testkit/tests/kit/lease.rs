@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::backend::{HoldId, KeeperRuntime, LeaseStore, Released, Renewal};
+use lock_core::backend::{Converted, HoldId, KeeperRuntime, LeaseStore, Released, Renewal};
 use lock_core::{Error, ErrorKind, LossReason, Result};
 use tokio::time::{sleep, timeout};
 
@@ -33,6 +33,11 @@ impl ShelfLease {
         };
         if self.is(Fault::RenewsTheFirst) && !first {
             return held;
+        }
+        let claim = hold.claim().to_string();
+        if self.is(Fault::ConversionEndsRenewals) && self.server.rules().converted.contains(&claim)
+        {
+            return Renewal::Unknown;
         }
         let resurrect = self.is(Fault::RenewalResurrects);
         let request = self.server.request(|rules| rules.renew(hold, resurrect));
@@ -98,6 +103,13 @@ impl LeaseStore for ShelfLease {
             self.server.push(hold.key().as_str());
         }
         Ok(released)
+    }
+
+    async fn convert(&self, from: &HoldId, to: &HoldId) -> Result<Converted> {
+        let request = self.server.request(|rules| rules.convert(from, to, 0));
+        let converted = timeout(ANSWER_LIMIT, request).await;
+        self.server.push(from.key().as_str());
+        converted.map_err(|_| Error::new(ErrorKind::Unavailable, "no answer"))
     }
 
     async fn shorten(&self, hold: &HoldId, left: Duration) -> Result<Released> {

@@ -7,6 +7,7 @@ mod bites;
 mod bites_elsewhere;
 mod caught;
 mod client;
+mod conversion;
 mod fault;
 mod lease;
 mod listener;
@@ -81,7 +82,11 @@ mod modest {
             let outcome = run(case, new_store);
             match case.needs[0] {
                 Need::Shutdown => assert_eq!(outcome, Outcome::Proved, "{case}"),
-                need @ (Need::Shared | Need::Permits | Need::LockDelay | Need::MinHold) => {
+                need @ (Need::Shared
+                | Need::Permits
+                | Need::Upgrades
+                | Need::LockDelay
+                | Need::MinHold) => {
                     assert_eq!(outcome, Outcome::Unsupported(need), "{case}");
                 }
                 need => assert_eq!(outcome, Outcome::Skipped(need), "{case}"),

@@ -15,12 +15,13 @@ pub(crate) const CLOCK: Clock = Clock::Boot;
 #[derive(Debug)]
 pub(crate) struct Rules {
     pub(crate) fault: Fault,
-    queues: BTreeMap<String, Vec<Entry>>,
+    pub(crate) queues: BTreeMap<String, Vec<Entry>>,
     grants: BTreeMap<String, u64>,
     /// The client and the time of the last grant.
     last: Option<(u64, Moment)>,
     /// The claim ids of the releases that have begun.
     begun: HashSet<String>,
+    pub(crate) converted: HashSet<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -29,13 +30,14 @@ pub(crate) struct Entry {
     pub(crate) client: u64,
     arrival: u64,
     pub(crate) grant: Option<Grant>,
-    expires: Moment,
+    pub(crate) expires: Moment,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Grant {
     pub(crate) number: u64,
     pub(crate) at: Moment,
+    pub(crate) slot: Option<u32>,
 }
 
 #[derive(Debug)]
@@ -54,6 +56,7 @@ impl Rules {
             grants: BTreeMap::new(),
             last: None,
             begun: HashSet::new(),
+            converted: HashSet::new(),
         }
     }
 
@@ -61,7 +64,7 @@ impl Rules {
         self.fault == fault
     }
 
-    fn place(&self, id: &HoldId) -> String {
+    pub(crate) fn place(&self, id: &HoldId) -> String {
         let key = id.key().as_str();
         match self.fault {
             Fault::OneLockForAll => String::new(),
@@ -256,7 +259,7 @@ impl Rules {
     }
 
     /// Drops expired holds, then grants all claims that may hold the key.
-    fn settle(&mut self, place: &str) {
+    pub(crate) fn settle(&mut self, place: &str) {
         let now = CLOCK.now();
         let Some(mut queue) = self.queues.remove(place) else {
             return;
@@ -270,8 +273,13 @@ impl Rules {
                 let number = self.grant_number(&queue[index]);
                 self.last = Some((queue[index].client, now));
                 let expires = self.expiry(&queue[index].id, now);
+                let slot = self.slot(&queue, index);
                 let entry = &mut queue[index];
-                entry.grant = Some(Grant { number, at: now });
+                entry.grant = Some(Grant {
+                    number,
+                    at: now,
+                    slot,
+                });
                 entry.expires = expires;
             }
         }
@@ -279,7 +287,7 @@ impl Rules {
         self.forget_empty(place);
     }
 
-    fn expiry(&self, id: &HoldId, now: Moment) -> Moment {
+    pub(crate) fn expiry(&self, id: &HoldId, now: Moment) -> Moment {
         match self.fault {
             Fault::ForgetsTheDelay => now.plus(id.ttl()),
             _ => now.plus(id.store_ttl()),
@@ -318,7 +326,7 @@ impl Rules {
         }
     }
 
-    fn next_number(&mut self, counter: String) -> u64 {
+    pub(crate) fn next_number(&mut self, counter: String) -> u64 {
         let number = self.grants.entry(counter).or_default();
         *number += 1;
         *number

@@ -1,0 +1,296 @@
+//! Conversions of holds, with scripted answers of the store.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lock_core::backend::{Converted, HoldId, Keeper, LeaseStore, Released, Renewal};
+use lock_core::{
+    Capabilities, DistributedLock, DistributedLockExt, Error, ErrorKind, FencingToken, HandOff,
+    LockGuard, LockRequest, LossReason, MemoryLock, Mode, Owner, Result,
+};
+use tokio::time::{Instant, sleep};
+
+use crate::support::TTL;
+
+/// A store whose answers to conversions are scripted. It finds no hold while one is under way.
+#[derive(Debug, Default)]
+struct Converting {
+    answers: Mutex<VecDeque<Option<Result<Converted>>>>,
+    /// The claims of the conversions, the old and the new one of each.
+    asked: Mutex<Vec<[String; 2]>>,
+    released: Mutex<Vec<String>>,
+    misses: Mutex<bool>,
+}
+
+const GRANTED: Converted = Converted::Granted { grant: 7, ttl: TTL };
+
+impl Converting {
+    fn script(&self, answers: impl IntoIterator<Item = Option<Result<Converted>>>) {
+        self.answers.lock().expect("no panic").extend(answers);
+    }
+
+    fn asked(&self) -> Vec<[String; 2]> {
+        self.asked.lock().expect("no panic").clone()
+    }
+
+    fn released(&self) -> Vec<String> {
+        self.released.lock().expect("no panic").clone()
+    }
+
+    fn misses(&self, misses: bool) {
+        *self.misses.lock().expect("no panic") = misses;
+    }
+}
+
+fn unanswered() -> Option<Result<Converted>> {
+    Some(Err(Error::new(ErrorKind::Unavailable, "scripted")))
+}
+
+#[async_trait]
+impl LeaseStore for Converting {
+    async fn renew(&self, holds: &[HoldId]) -> Result<Vec<Renewal>> {
+        let misses = *self.misses.lock().expect("no panic");
+        let sent = lock_core::backend::Clock::Runtime.now();
+        let held = Renewal::Held { sent, ttl: TTL };
+        let missing = Renewal::Lost(LossReason::Removed);
+        Ok(vec![if misses { missing } else { held }; holds.len()])
+    }
+
+    async fn release(&self, hold: &HoldId) -> Result<Released> {
+        let mut released = self.released.lock().expect("no panic");
+        released.push(hold.claim().to_string());
+        Ok(Released::Released)
+    }
+
+    async fn convert(&self, from: &HoldId, to: &HoldId) -> Result<Converted> {
+        let claims = [from, to].map(|id| id.claim().to_string());
+        self.asked.lock().expect("no panic").push(claims);
+        let answer = self.answers.lock().expect("no panic").pop_front();
+        match answer {
+            Some(Some(answer)) => {
+                sleep(Duration::from_millis(20)).await;
+                answer
+            }
+            Some(None) | None => std::future::pending().await,
+        }
+    }
+}
+
+fn held(mode: Mode) -> (Arc<Converting>, Keeper, LockGuard) {
+    let store = Arc::<Converting>::default();
+    let capabilities = Capabilities::new("scripted").with_shared().with_upgrades();
+    let keeper = Keeper::in_process(capabilities, store.clone());
+    let mut request = LockRequest::upgradeable("k").expect("a key").with_ttl(TTL);
+    request.mode = mode;
+    let mut claim = keeper.claim(&request).expect("a claim");
+    let sent = claim.sending();
+    let token = FencingToken::from_grant(1).expect("in range");
+    let guard = claim.granted(token, sent, TTL).expect("granted in time");
+    (store, keeper, guard)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unanswered_conversion_is_repeated_with_the_same_claim() {
+    let (store, _keeper, guard) = held(Mode::Upgradeable);
+    store.script([unanswered(), unanswered(), Some(Ok(GRANTED))]);
+    let writer = guard.try_upgrade().await.expect("granted");
+    assert_eq!(writer.token(), FencingToken::from_grant(7).unwrap());
+    let asked = store.asked();
+    assert!(asked.len() == 3 && asked.iter().all(|claims| claims == &asked[0]));
+    drop(writer);
+    assert_eq!(
+        store.released(),
+        [asked[0][1].clone()],
+        "the old claim is gone"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_after_an_unanswered_request_ends_the_hold() {
+    let (store, _keeper, guard) = held(Mode::Upgradeable);
+    store.script([unanswered(), Some(Ok(Converted::Refused))]);
+    let watch = guard.watch();
+    let (guard, error) = guard.try_upgrade().await.expect_err("unknown");
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(!guard.is_held() && !watch.is_held());
+    drop(guard);
+    let mut claims = store.asked().swap_remove(0).to_vec();
+    let mut released = store.released();
+    claims.sort();
+    released.sort();
+    assert_eq!(released, claims, "both claims are released");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_hold_is_still_held() {
+    let (store, _keeper, guard) = held(Mode::Upgradeable);
+    store.script([Some(Ok(Converted::Refused))]);
+    // The renewal that is due meanwhile does not find the hold.
+    sleep(TTL / 3 - Duration::from_millis(10)).await;
+    store.misses(true);
+    let refusing = async {
+        sleep(Duration::from_millis(15)).await;
+        store.misses(false);
+    };
+    let (refused, ()) = tokio::join!(guard.try_upgrade(), refusing);
+    let (guard, error) = refused.expect_err("refused");
+    assert_eq!(error.kind(), ErrorKind::Busy);
+    assert!(guard.is_held());
+    sleep(TTL * 2).await;
+    assert!(guard.is_held(), "it is renewed again");
+    assert!(store.released().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_was_removed_during_a_refused_conversion_is_lost_soon() {
+    let (store, _keeper, guard) = held(Mode::Upgradeable);
+    store.script([Some(Ok(Converted::Refused))]);
+    sleep(TTL / 3 - Duration::from_millis(10)).await;
+    store.misses(true);
+    let (guard, _) = guard.try_upgrade().await.expect_err("refused");
+    let refused = Instant::now();
+    assert_eq!(guard.lost().await, LossReason::Removed);
+    assert!(
+        refused.elapsed() < Duration::from_secs(3),
+        "{:?}",
+        refused.elapsed()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_store_ends_a_conversion_and_its_hold() {
+    for mode in [Mode::Upgradeable, Mode::Exclusive] {
+        let (store, _keeper, guard) = held(mode);
+        store.script([None]);
+        let (watch, began) = (guard.watch(), Instant::now());
+        let error = match mode {
+            Mode::Exclusive => guard.downgrade().await.expect_err("no answer"),
+            _ => {
+                let (guard, error) = guard.try_upgrade().await.expect_err("no answer");
+                assert!(!guard.is_held());
+                error
+            }
+        };
+        assert_eq!(error.kind(), ErrorKind::Unavailable);
+        assert!(!watch.is_held() && began.elapsed() < TTL);
+        assert_eq!(store.released().len(), 2);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_downgrade_ends_the_exclusive_hold_before_it_is_sent() {
+    let (store, _keeper, guard) = held(Mode::Exclusive);
+    store.script([Some(Ok(GRANTED))]);
+    let watch = guard.watch();
+    let looking = async {
+        sleep(Duration::from_millis(5)).await;
+        assert_eq!(store.asked().len(), 1);
+        assert!(!watch.is_held(), "readers may hold the key by now");
+    };
+    let (reader, ()) = tokio::join!(guard.downgrade(), looking);
+    assert!(reader.expect("granted").is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_for_good_is_no_loss() {
+    let (store, _keeper, guard) = held(Mode::Upgradeable);
+    store.script([Some(Err(Error::new(ErrorKind::Denied, "scripted")))]);
+    let (guard, error) = guard.try_upgrade().await.expect_err("denied");
+    assert_eq!(error.kind(), ErrorKind::Denied);
+    assert!(guard.is_held());
+    assert!(
+        error
+            .to_string()
+            .starts_with("cannot upgrade lock \"k\" on scripted")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_ends_a_conversion() {
+    let (store, keeper, guard) = held(Mode::Upgradeable);
+    store.script([None]);
+    let shutting = async {
+        sleep(Duration::from_millis(5)).await;
+        keeper.shutdown(Duration::from_secs(1)).await
+    };
+    let (upgraded, shut) = tokio::join!(guard.try_upgrade(), shutting);
+    shut.expect("confirmed");
+    let (guard, error) = upgraded.expect_err("closed");
+    assert_eq!(error.kind(), ErrorKind::Closed);
+    assert!(!guard.is_held());
+    assert_eq!(store.released().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_maximum_and_a_minimum_hold_go_on() {
+    let (locks, other) = (MemoryLock::new(), MemoryLock::new());
+    let request = LockRequest::upgradeable("k").unwrap();
+    let limited = request.clone().holding_at_most(Duration::from_secs(9));
+    let guard = locks.acquire(limited).await.unwrap().expect("free");
+    sleep(Duration::from_secs(4)).await;
+    let guard = guard.try_upgrade().await.expect("no readers");
+    sleep(Duration::from_millis(4_900)).await;
+    assert!(guard.is_held());
+    sleep(Duration::from_millis(200)).await;
+    assert_eq!(guard.lost().await, LossReason::TooLong);
+
+    let kept = request.holding_at_least(Duration::from_secs(9));
+    let guard = other.acquire(kept).await.unwrap().expect("free");
+    sleep(Duration::from_secs(4)).await;
+    drop(guard.try_upgrade().await.expect("no readers"));
+    sleep(Duration::from_millis(4_900)).await;
+    assert!(other.try_lock("k").await.unwrap().is_none());
+    sleep(Duration::from_millis(200)).await;
+    assert!(other.try_lock("k").await.unwrap().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_grant_of_an_owner_keeps_its_mode() {
+    let locks = MemoryLock::new();
+    let request = LockRequest::upgradeable("k").unwrap();
+    let request = request.for_owner(&Owner::new());
+    let guard = locks.acquire(request.clone()).await.unwrap().expect("free");
+    let inner = locks.acquire(request).await.unwrap().expect("its own");
+    let (guard, error) = guard.try_upgrade().await.expect_err("two guards");
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(guard.is_held() && inner.is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiters_of_the_process_follow_a_conversion() {
+    let locks = HandOff::new(Arc::new(MemoryLock::new()), Duration::from_millis(10));
+    let writer = locks.lock("k").await.unwrap();
+    let mut reading = std::pin::pin!(locks.lock_shared("k"));
+    let soon = || sleep(Duration::from_millis(30));
+    tokio::select! {
+        _ = &mut reading => panic!("beside a writer"),
+        () = soon() => {}
+    }
+    let reader = writer.downgrade().await.expect("it is held");
+    let other = reading.await.unwrap();
+    let mut writing = std::pin::pin!(locks.lock("k"));
+    tokio::select! {
+        _ = &mut writing => panic!("beside readers"),
+        () = soon() => {}
+    }
+    drop(reader);
+    drop(other);
+    let writer = writing.await.unwrap();
+    let mut upgradeable = std::pin::pin!(locks.acquire(LockRequest::upgradeable("k").unwrap()));
+    tokio::select! {
+        _ = &mut upgradeable => panic!("beside a writer"),
+        () = soon() => {}
+    }
+    drop(writer);
+    let guard = upgradeable.await.unwrap().expect("no end");
+    let mut reading = std::pin::pin!(locks.lock_shared("k"));
+    let writer = guard.try_upgrade().await.expect("no readers");
+    tokio::select! {
+        _ = &mut reading => panic!("beside a writer"),
+        () = soon() => {}
+    }
+    drop(writer);
+    assert!(reading.await.unwrap().is_held());
+}
