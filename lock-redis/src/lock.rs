@@ -149,6 +149,7 @@ fn capabilities() -> Capabilities {
     Capabilities::new(BACKEND)
         .with_shared()
         .with_permits()
+        .with_inspect()
         .with_lock_delay(*TTL_RANGE.end())
         .with_min_hold(*TTL_RANGE.end())
         .with_tokens(TokenOrder::ServerClock)

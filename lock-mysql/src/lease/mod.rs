@@ -1,6 +1,7 @@
 //! Locks that are rows with an expiry.
 
 pub(crate) mod holds;
+mod inspect;
 pub(crate) mod key_state;
 pub(crate) mod places;
 pub(crate) mod poller;

@@ -20,6 +20,8 @@ const TAKE_MANY: &str = concat!(
     include_str!("../../src/commands/take_many.lua"),
 );
 
+const METADATA: &str = "host=a pid=1 since=1";
+
 fn take(server: &mut RespClient, mark: &str, ttl: &str) -> Reply {
     // The marks of exclusive claims are 32 digits and a colon, other marks a letter and 32 digits.
     let mark = &if mark.ends_with(':') {
@@ -40,10 +42,12 @@ fn take(server: &mut RespClient, mark: &str, ttl: &str) -> Reply {
             ttl,
             "client",
             "",
+            METADATA,
         ])
     } else {
         server.command(&[
-            "EVAL", TAKE_MANY, "4", "k", "tokens", "waits", "counter", mark, ttl, "client", "", "2",
+            "EVAL", TAKE_MANY, "4", "k", "tokens", "waits", "counter", mark, ttl, "client", "",
+            METADATA, "2",
         ])
     };
     reply.expect("the server runs")

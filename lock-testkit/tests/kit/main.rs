@@ -8,6 +8,7 @@ mod bites_elsewhere;
 mod caught;
 mod client;
 mod fault;
+mod inspect;
 mod lease;
 mod listener;
 mod remote;
@@ -81,7 +82,11 @@ mod modest {
             let outcome = run(case, new_store);
             match case.needs[0] {
                 Need::Shutdown => assert_eq!(outcome, Outcome::Proved, "{case}"),
-                need @ (Need::Shared | Need::Permits | Need::LockDelay | Need::MinHold) => {
+                need @ (Need::Shared
+                | Need::Permits
+                | Need::LockDelay
+                | Need::MinHold
+                | Need::Inspect) => {
                     assert_eq!(outcome, Outcome::Unsupported(need), "{case}");
                 }
                 need => assert_eq!(outcome, Outcome::Skipped(need), "{case}"),
