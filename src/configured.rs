@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::{Capabilities, DistributedLock, Health, LockGuard, LockRequest, Result, Wait};
+use lock_core::{
+    Capabilities, DistributedLock, Health, KeyInfo, LockGuard, LockKey, LockRequest, Result, Wait,
+};
 
 use crate::Config;
 
@@ -53,6 +55,10 @@ impl DistributedLock for Configured {
 
     async fn health(&self) -> Health {
         self.locks.health().await
+    }
+
+    async fn inspect_key(&self, key: &LockKey) -> Result<KeyInfo> {
+        self.locks.inspect_key(key).await
     }
 
     async fn shutdown(&self, within: Duration) -> Result<()> {

@@ -8,7 +8,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lock_core::backend::{Backoff, Clock, Moment, Mutex, ReplyStats, Retry};
 use lock_core::{
-    Capabilities, DistributedLock, Error, ErrorKind, Health, LockGuard, LockRequest, Result, Wait,
+    Capabilities, DistributedLock, Error, ErrorKind, Health, KeyInfo, LockGuard, LockKey,
+    LockRequest, Result, Wait,
 };
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
@@ -125,6 +126,15 @@ impl Inner {
         }
     }
 
+    /// Returns the connected client after at most one attempt to connect.
+    async fn connected_now(self: &Arc<Self>) -> Result<Arc<dyn DistributedLock>> {
+        if let Some(locks) = self.connected.get() {
+            return Ok(Arc::clone(locks));
+        }
+        let attempt = timeout(REPLY_LIMIT, self.attempt()).await;
+        attempt.unwrap_or_else(|_| Err(self.store.not_connected(REPLY_LIMIT)))
+    }
+
     /// Waits for the pending attempt to connect, and begins one if there is none.
     async fn attempt(self: &Arc<Self>) -> Result<Arc<dyn DistributedLock>> {
         loop {
@@ -236,14 +246,7 @@ impl DistributedLock for Lazy {
     /// Connects, too, and returns the health of the connected client.
     async fn health(&self) -> Health {
         let waiters = self.inner.waiters.load(Ordering::Relaxed);
-        let connecting = timeout(REPLY_LIMIT, self.inner.attempt());
-        let connected = match self.inner.connected.get() {
-            Some(locks) => Ok(Arc::clone(locks)),
-            None => connecting
-                .await
-                .unwrap_or_else(|_| Err(self.inner.store.not_connected(REPLY_LIMIT))),
-        };
-        match connected {
+        match self.inner.connected_now().await {
             Ok(locks) => locks.health().await.with_more_waiters(waiters),
             Err(error) => {
                 let mut health = Health::new(Err(error));
@@ -251,6 +254,11 @@ impl DistributedLock for Lazy {
                 health
             }
         }
+    }
+
+    /// Connects, too.
+    async fn inspect_key(&self, key: &LockKey) -> Result<KeyInfo> {
+        self.inner.connected_now().await?.inspect_key(key).await
     }
 
     async fn shutdown(&self, within: Duration) -> Result<()> {

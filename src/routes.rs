@@ -7,8 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::future::{join_all, try_join_all};
 use lock_core::{
-    Capabilities, DistributedLock, Error, ErrorKind, Health, LockGuard, LockKey, LockRequest,
-    Result, TokenOrder,
+    Capabilities, DistributedLock, Error, ErrorKind, Health, KeyInfo, LockGuard, LockKey,
+    LockRequest, Result, TokenOrder,
 };
 
 use crate::lazy::Lazy;
@@ -154,6 +154,7 @@ impl DistributedLock for Routed {
         common.permits = all.iter().all(|one| one.permits);
         common.fair = all.iter().all(|one| one.fair);
         common.push = all.iter().all(|one| one.push);
+        common.inspect = all.iter().all(|one| one.inspect);
         common.tokens = least(all.iter().map(|one| one.tokens));
         common.longest_with_delay = all
             .iter()
@@ -180,6 +181,10 @@ impl DistributedLock for Routed {
             (name.clone(), health)
         });
         Health::of_all(join_all(asking).await.into_iter().collect())
+    }
+
+    async fn inspect_key(&self, key: &LockKey) -> Result<KeyInfo> {
+        self.store(key)?.inspect_key(key).await
     }
 
     async fn shutdown(&self, within: Duration) -> Result<()> {

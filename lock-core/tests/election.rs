@@ -4,8 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use lock_core::backend::Released;
-use lock_core::{DistributedLock, DistributedLockExt, Election, ErrorKind, LossReason, MemoryLock};
+use lock_core::{
+    Capabilities, DistributedLock, DistributedLockExt, Election, ErrorKind, HandOff, KeyInfo,
+    LockGuard, LockKey, LockRequest, LossReason, MemoryLock, Result,
+};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -47,6 +51,87 @@ async fn terms_follow_each_other_with_growing_numbers() {
     store.evict(&key());
     assert_eq!(next.ended().await, LossReason::Removed);
     assert!(!next.is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn observers_see_each_term_once_with_its_number() {
+    let store = MemoryLock::new();
+    let identified = candidate(&store).identity("a").expect("a name");
+    let mut leaders = candidate(&store).observe();
+    assert!(timeout(SECOND, leaders.next()).await.is_err(), "no leader");
+    let term = identified.campaign().await.unwrap();
+    let leader = leaders.next().await.unwrap().unwrap();
+    assert_eq!(leader.number, term.number());
+    assert_eq!(leader.identity.as_deref(), Some("a"));
+    assert!(leader.since.is_some());
+    assert!(
+        timeout(SECOND, leaders.next()).await.is_err(),
+        "it leads on"
+    );
+    // A later observer begins with the present leader.
+    let present = identified.observe().next().await.unwrap().unwrap();
+    assert_eq!(present, leader);
+    term.resign().await.unwrap();
+    let term = candidate(&store).campaign().await.unwrap();
+    let asked = tokio::time::Instant::now();
+    let next = leaders.next().await.unwrap().unwrap();
+    assert!(asked.elapsed() <= Duration::from_millis(250));
+    assert_eq!(next.number, term.number());
+    let process = format!(":{}", std::process::id());
+    assert!(next.identity.is_some_and(|name| name.ends_with(&process)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn terms_of_one_process_have_grants_of_their_own() {
+    let store = MemoryLock::new();
+    let budget = Duration::from_secs(60);
+    let client: Arc<dyn DistributedLock> = Arc::new(HandOff::new(Arc::new(store.clone()), budget));
+    let election = Election::new(client, "billing").expect("a name");
+    let mut leaders = candidate(&store).observe();
+    let mut term = election.campaign().await.unwrap();
+    for _ in 0..3 {
+        let (next, resigned) = tokio::join!(election.campaign(), term.resign());
+        resigned.unwrap();
+        term = next.unwrap();
+        let leader = leaders.next().await.unwrap().unwrap();
+        assert_eq!(leader.number, term.number(), "the hold was handed on");
+    }
+}
+
+/// A client that does not answer, or cannot tell who leads.
+#[derive(Debug)]
+struct Blind(MemoryLock, AtomicUsize);
+
+#[async_trait]
+impl DistributedLock for Blind {
+    fn capabilities(&self) -> Capabilities {
+        self.0.capabilities()
+    }
+
+    async fn acquire(&self, request: LockRequest) -> Result<Option<LockGuard>> {
+        self.0.acquire(request).await
+    }
+
+    async fn inspect_key(&self, key: &LockKey) -> Result<KeyInfo> {
+        match self.1.fetch_add(1, Ordering::SeqCst) {
+            0..3 => Err(lock_core::Error::new(ErrorKind::Unavailable, "no answer")),
+            3..5 => self.0.inspect_key(key).await,
+            _ => Err(lock_core::Error::new(ErrorKind::Unsupported, "blind")),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn observers_outlast_an_outage_and_end_with_an_error() {
+    let store = MemoryLock::new();
+    let term = candidate(&store).campaign().await.unwrap();
+    let blind = Arc::new(Blind(store.new_client(), AtomicUsize::new(0)));
+    let mut leaders = Election::new(blind, "billing").unwrap().observe();
+    let leader = leaders.next().await.unwrap().unwrap();
+    assert_eq!(leader.number, term.number());
+    let error = leaders.next().await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(leaders.next().await.is_none());
 }
 
 #[tokio::test(start_paused = true)]

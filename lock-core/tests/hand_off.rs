@@ -237,6 +237,26 @@ async fn another_ttl_ends_the_turn() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_hold_is_handed_on_to_the_same_label_only() {
+    let (store, locks) = store();
+    let labelled = |label| {
+        LockRequest::exclusive("k")
+            .unwrap()
+            .labelled(label)
+            .unwrap()
+    };
+    let mut guard = locks.acquire(labelled("a")).await.unwrap().unwrap();
+    for (label, grants) in [("a", 1), ("b", 2), ("b", 2)] {
+        let (next, released) = tokio::join!(locks.acquire(labelled(label)), guard.release());
+        released.unwrap();
+        guard = next.unwrap().unwrap();
+        assert_eq!(asked(&store), grants, "{label}");
+        let info = store.memory.inspect("k").await.unwrap();
+        assert_eq!(info.holders[0].label.as_deref(), Some(label));
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_wait_that_ends_in_line_is_busy_and_leaves_nothing() {
     let (store, locks) = store();
     let first = locks.lock("k").await.unwrap();

@@ -8,7 +8,7 @@ use lock_core::backend::{Claim, HoldId, LossSender, Moment, Mutex};
 use tokio::sync::{OnceCell, watch};
 
 use crate::key_pool::KeyPool;
-use crate::keys::{Keys, look_at};
+use crate::keys::{Keys, claim_value, look_at};
 use crate::lease::shared_lease::SharedLease;
 use crate::watch::watches::Subscription;
 
@@ -18,6 +18,8 @@ pub(crate) struct ClaimKey {
     pub(crate) queue: String,
     /// The key of this claim.
     pub(crate) key: Arc<str>,
+    /// The value of the key, which stays the same until the release.
+    pub(crate) value: Arc<str>,
     pub(crate) mode: Mode,
     pub(crate) lease: Arc<SharedLease>,
     pub(crate) loss: LossSender,
@@ -54,10 +56,12 @@ impl ClaimKey {
         let queue = keys.queue(hold.key());
         let used = key_pool.take(&queue, hold.mode());
         let key = used.unwrap_or_else(|| keys.claim(hold, lease.id()).into());
-        lease.attach_key(hold.claim(), Arc::clone(&key), hold.mode());
+        let value: Arc<str> = claim_value(hold).into();
+        lease.attach_key(hold.claim(), Arc::clone(&key), Arc::clone(&value));
         Arc::new(Self {
             queue,
             key,
+            value,
             mode: hold.mode(),
             loss: claim.loss(),
             lease,

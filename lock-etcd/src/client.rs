@@ -18,7 +18,7 @@ use crate::connection::connect::Connector;
 use crate::connection::shared_connection::{REPLY_LIMIT, SharedConnection, transact};
 use crate::error::Failure;
 use crate::key_pool::KeyPool;
-use crate::keys::{Keys, end_of, mode_text};
+use crate::keys::{Keys, end_of};
 use crate::lease::migrate::follow;
 use crate::lease::pool::{LeasePool, Span};
 use crate::queue::QueueSnapshot;
@@ -232,7 +232,7 @@ impl Take {
         let list = |limit| TxnOp::get(queue, Some(below().with_limit(limit)));
         let own = || TxnOp::get(key, None);
         let put = PutOptions::new().with_lease(lease);
-        let put = TxnOp::put(key, mode_text(claim_key.mode), Some(put));
+        let put = TxnOp::put(key, &*claim_key.value, Some(put));
         let is_absent = Compare::create_revision(key, CompareOp::Equal, 0);
         let is_empty =
             Compare::create_revision(queue, CompareOp::Equal, 0).with_range(end_of(queue));

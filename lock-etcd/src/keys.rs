@@ -58,14 +58,34 @@ pub(crate) fn look_at(key: impl Into<Vec<u8>>, created: i64) -> TxnOp {
     TxnOp::get(key, Some(options))
 }
 
-/// Returns the value of a claim, which contains its mode. Other lock clients count every claim as
-/// exclusive.
-pub(crate) fn mode_text(mode: Mode) -> String {
-    match mode {
-        Mode::Shared => SHARED.to_owned(),
-        Mode::Permit { of } => format!("{PERMIT}{of}"),
-        _ => String::new(),
+/// Returns the value of a claim: its mode, unless it is exclusive, and the metadata of the holder.
+/// Other lock clients count every claim as exclusive.
+pub(crate) fn claim_value(hold: &HoldId) -> String {
+    let metadata = hold.metadata();
+    match hold.mode() {
+        Mode::Shared => format!("{SHARED} {metadata}"),
+        Mode::Permit { of } => format!("{PERMIT}{of} {metadata}"),
+        _ => metadata,
     }
+}
+
+/// Returns the metadata in the value of a claim of this library.
+pub(crate) fn metadata_of(value: &str) -> &str {
+    match value.split_once(' ') {
+        Some((mode, metadata)) if is_mode(mode) => metadata,
+        Some(_) | None => value,
+    }
+}
+
+/// Returns true if the claim of this name, below the queue's prefix, is of this library.
+pub(crate) fn is_own_name(name: &str) -> bool {
+    let is_hex = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_hexdigit());
+    let parts = name.split_once('-');
+    parts.is_some_and(|(lease, claim)| is_hex(lease) && claim.len() == 32 && is_hex(claim))
+}
+
+fn is_mode(word: &str) -> bool {
+    word == SHARED || word.starts_with(PERMIT)
 }
 
 /// Returns the mode of the claim with this key and value.
@@ -73,7 +93,9 @@ pub(crate) fn mode_of(name: &[u8], value: &[u8]) -> Mode {
     // Only claims of this library have a mode: a value of another client must not admit a second
     // holder.
     let is_ours = name.contains(&b'-');
-    match std::str::from_utf8(value) {
+    // The metadata of the holder follows the mode, except in claims of earlier versions.
+    let text = std::str::from_utf8(value);
+    match text.map(|text| text.split(' ').next().unwrap_or_default()) {
         Ok(SHARED) if is_ours => Mode::Shared,
         Ok(value) if is_ours => {
             let number = value.strip_prefix(PERMIT).and_then(|of| of.parse().ok());
@@ -106,14 +128,36 @@ mod tests {
     }
 
     #[test]
+    fn own_claims_have_a_lease_and_a_claim_id() {
+        let own = format!("694d7ec-{:032x}", 7);
+        assert!(is_own_name(&own));
+        for other in [
+            "694d7ec",
+            "694d7ec-07",
+            &own[1..].replace('-', "_"),
+            &own.replace("00", "0x"),
+        ] {
+            assert!(!is_own_name(other), "{other}");
+        }
+    }
+
+    #[test]
     fn a_range_ends_behind_what_is_below() {
         assert_eq!(end_of("a/"), b"a0");
     }
 
     #[test]
     fn modes_are_read_back_and_others_are_exclusive() {
-        for mode in [Mode::Exclusive, Mode::Shared, Mode::permit(7).unwrap()] {
-            assert_eq!(mode_of(b"1f-0a", mode_text(mode).as_bytes()), mode);
+        let metadata = "host=a pid=1 since=1 label=shared permit:2";
+        for (mode, text) in [
+            (Mode::Exclusive, ""),
+            (Mode::Shared, "shared"),
+            (Mode::permit(7).unwrap(), "permit:7"),
+        ] {
+            assert_eq!(mode_of(b"1f-0a", text.as_bytes()), mode);
+            let value = format!("{text} {metadata}");
+            assert_eq!(mode_of(b"1f-0a", value.trim_start().as_bytes()), mode);
+            assert_eq!(metadata_of(value.trim_start()), metadata);
         }
         assert_eq!(mode_of(b"1f", b"shared"), Mode::Exclusive);
         for value in ["permit:0", "permit:x", "permit:-1", "Shared"] {

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use etcd_client::GetOptions;
 use futures_util::future::join_all;
 use lock_core::backend::{HoldId, LeaseStore, Released, Renewal, TwoRoutes};
-use lock_core::{ErrorKind, LossReason, Result};
+use lock_core::{ErrorKind, KeyInfo, LockKey, LossReason, Result};
 
 use crate::claim_key::ClaimKey;
 use crate::client::Client;
@@ -110,6 +110,10 @@ impl LeaseStore for Client {
             Some(Some(_)) => Released::Released,
             Some(None) | None => Released::AlreadyLost,
         })
+    }
+
+    async fn inspect(&self, key: &LockKey) -> Result<KeyInfo> {
+        self.inspect_key(key).await
     }
 
     /// Reads a key, which the members agree on, on the background connection.

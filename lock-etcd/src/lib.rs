@@ -33,6 +33,7 @@ mod client;
 mod config;
 mod connection;
 mod error;
+mod inspect;
 mod key_pool;
 mod keys;
 mod lease;

@@ -121,6 +121,7 @@ fn capabilities(shortest: Duration) -> Capabilities {
         .with_permits()
         .with_fairness()
         .with_push()
+        .with_inspect()
         .with_tokens(TokenOrder::Always)
         .with_ttl(shortest..=*TTL_RANGE.end())
         .with_lock_delay(*TTL_RANGE.end())

@@ -174,13 +174,42 @@ impl Client {
             created.map_err(|error| error.with_operation("create the tables"))?;
             description = ask(self.names.describe_tables()).await?;
         }
-        match self.names.check_tables(&description) {
+        if self.names.check_tables(&description).is_err() {
             // Another client may have created the tables between two statements of the description.
-            Err(_) => self
-                .names
-                .check_tables(&ask(self.names.describe_tables()).await?),
-            Ok(()) => Ok(()),
+            description = ask(self.names.describe_tables()).await?;
+            self.names.check_tables(&description)?;
         }
+        self.prepare_columns(description).await
+    }
+
+    /// Adds missing columns that leases can do without, if configuration and server allow it.
+    async fn prepare_columns(&self, mut description: StatementResults) -> Result<()> {
+        let missing = self.names.missing_columns(&description)?;
+        if self.creates_tables && self.hold == MySqlHold::Lease && !missing.is_empty() {
+            if let Err(error) = self.add_columns(missing).await {
+                tracing::info!(%error, "mysql: the tables have no column holder, so inspect shows no labels");
+            }
+            description = self.ask_to_prepare(self.names.describe_tables()).await?;
+        }
+        let stores_holder = self.names.missing_columns(&description)?.is_empty();
+        self.names.set_stores_holder(stores_holder);
+        Ok(())
+    }
+
+    async fn add_columns(&self, statements: Vec<String>) -> Result<()> {
+        let pool = Arc::clone(&self.background()?.keeping);
+        for statement in statements {
+            let lent = pool.lend(PREPARE_LIMIT).await?;
+            let mut request = Request::new(&pool, lent, statement).send();
+            let answered = self.deadlines.timeout(PREPARE_LIMIT, &mut request).await;
+            let Some((mut lent, answer)) = answered else {
+                return Err(no_answer(PREPARE_LIMIT));
+            };
+            // The session has another timeout for locks of tables now.
+            lent.mark_broken();
+            answer.map_err(Failure::into_error)?;
+        }
+        Ok(())
     }
 
     /// Sends statements that may wait for other clients that change the tables.

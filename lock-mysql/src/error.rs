@@ -31,6 +31,8 @@ pub(crate) enum Failure {
     NoAnswer(Duration),
     /// A table is missing.
     NoTable(Error),
+    /// A column is missing.
+    NoColumn(Error),
     /// The packet is larger than the server accepts.
     TooLarge(Error),
     /// The server did not answer in time, but is still working on the request.
@@ -193,6 +195,7 @@ pub(crate) fn failure(error: sqlx::Error) -> Failure {
             DEADLOCK | RECORD_CHANGED => return Failure::Deadlock,
             NO_SUCH_THREAD => return Failure::Gone,
             NO_SUCH_TABLE => return Failure::NoTable(translate(error)),
+            NO_SUCH_COLUMN => return Failure::NoColumn(translate(error)),
             PACKET_TOO_LARGE => return Failure::TooLarge(translate(error)),
             _ if takes_no_write(database.as_ref()) => return Failure::ReadOnly(translate(error)),
             _ => {}
@@ -214,6 +217,7 @@ impl Failure {
             | Self::Refused(RefusedConnection { error, .. })
             | Self::ReadOnly(error)
             | Self::NoTable(error)
+            | Self::NoColumn(error)
             | Self::TooLarge(error)
             | Self::Denied(error) => error,
             Self::Locked => {
@@ -250,6 +254,7 @@ const TABLE_READ_ONLY: u16 = 1036;
 const OPTION_PREVENTS: u16 = 1290;
 const READ_ONLY_TRANSACTION: u16 = 1792;
 const READ_ONLY_MODE: u16 = 1836;
+const NO_SUCH_COLUMN: u16 = 1054;
 const NO_SUCH_TABLE: u16 = 1146;
 const PACKET_TOO_LARGE: u16 = 1153;
 

@@ -3,13 +3,17 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::Result;
 use lock_core::backend::{Converted, HoldId, LeaseStore, Released, Renewal};
+use lock_core::{Error, ErrorKind, KeyInfo, LockKey, Result};
 
 use crate::MySqlHold;
 use crate::acquire::REPLY_LIMIT;
 use crate::client::Client;
 use crate::server_checks::MAY_WRITE;
+
+/// The reason why row locks are not inspected: servers show the holder of a row to administrators
+/// only, and MariaDB only while a transaction waits for the row.
+const ROWS_TELL_NOTHING: &str = "inspect is not supported with hold = \"row\", since servers show holders of rows to administrators only: use hold = \"lease\"";
 
 #[async_trait]
 impl LeaseStore for Client {
@@ -39,6 +43,15 @@ impl LeaseStore for Client {
     async fn convert(&self, from: &HoldId, to: &HoldId) -> Result<Converted> {
         let converted = self.convert_lease(from, to).await;
         converted.map_err(|error| self.at_server(error))
+    }
+
+    /// Reads the leases of a key.
+    async fn inspect(&self, key: &LockKey) -> Result<KeyInfo> {
+        if self.hold == MySqlHold::Row {
+            return Err(Error::new(ErrorKind::Unsupported, ROWS_TELL_NOTHING));
+        }
+        let inspected = self.inspect_leases(key).await;
+        inspected.map_err(|error| self.at_server(error))
     }
 
     /// Asks whether the server may write, on a connection for requests that never wait.

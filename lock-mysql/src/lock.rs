@@ -160,6 +160,7 @@ fn capabilities(hold: MySqlHold) -> Capabilities {
         MySqlHold::Lease => capabilities
             .with_permits()
             .with_upgrades()
+            .with_inspect()
             .with_lock_delay(*TTL_RANGE.end())
             .with_min_hold(*TTL_RANGE.end()),
         // `wait_timeout`, which ends the session of a silent holder, is a whole number of seconds.

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use lock_core::backend::{
     Clock, Converted, HoldId, LeaseStore, Moment, Released, Renewal, TwoRoutes,
 };
-use lock_core::{Error, LossReason, Result};
+use lock_core::{Error, KeyInfo, LockKey, LossReason, Result};
 use redis::{RedisResult, Value};
 
 use crate::client::{Client, REPLY_LIMIT, unexpected};
@@ -96,6 +96,10 @@ impl LeaseStore for Client {
     /// Sends `PING` on the background connection, on which holds are renewed.
     async fn ping(&self) -> Result<()> {
         self.background.current()?.ping(REPLY_LIMIT).await
+    }
+
+    async fn inspect(&self, key: &LockKey) -> Result<KeyInfo> {
+        self.inspect_key(key).await
     }
 }
 

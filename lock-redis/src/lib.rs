@@ -25,6 +25,7 @@ mod commands;
 mod config;
 mod connection;
 mod error;
+mod inspect;
 mod keys;
 mod lease_store;
 mod lock;

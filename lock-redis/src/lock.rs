@@ -151,6 +151,7 @@ fn capabilities() -> Capabilities {
         .with_permits()
         .with_upgrades()
         .with_slots()
+        .with_inspect()
         .with_lock_delay(*TTL_RANGE.end())
         .with_min_hold(*TTL_RANGE.end())
         .with_tokens(TokenOrder::ServerClock)

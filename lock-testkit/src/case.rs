@@ -78,6 +78,8 @@ pub enum Group {
     Sets,
     /// One of many candidates leads.
     Elections,
+    /// The holders of a key are seen.
+    Inspection,
     /// Dropped acquisitions, guards, clients and runtimes leave nothing on the store.
     Cancellation,
     /// Shared holds and permits share a key as far as their modes allow.
@@ -107,6 +109,7 @@ impl fmt::Display for Group {
             Self::Owners => "owners",
             Self::Sets => "sets",
             Self::Elections => "elections",
+            Self::Inspection => "inspection",
             Self::Cancellation => "cancellation",
             Self::Modes => "modes",
             Self::Upgrades => "upgrades",
@@ -147,6 +150,9 @@ pub enum Need {
     /// A [minimum hold](lock_core::Capabilities::longest_min_hold). Without the capability, the
     /// case asserts that a minimum hold is refused as unsupported.
     MinHold,
+    /// [`Capabilities::inspect`](lock_core::Capabilities::inspect). Without the capability, the case
+    /// asserts that an inspection is refused as unsupported.
+    Inspect,
     /// [`DistributedLock::shutdown`](lock_core::DistributedLock::shutdown). A backend without a
     /// shutdown has to refuse it as unsupported.
     Shutdown,
@@ -178,6 +184,7 @@ impl fmt::Display for Need {
             Self::Slots => "the backend does not declare that permits have slots",
             Self::LockDelay => "the backend declares no lock delay, and refuses one",
             Self::MinHold => "the backend declares no minimum hold, and refuses one",
+            Self::Inspect => "the backend does not tell who holds a key, and refuses that",
             Self::Shutdown => "the backend cannot be shut down, and refuses that",
             Self::Fair => "the backend does not declare that it is fair",
             Self::Push => "the backend does not declare that it pushes",

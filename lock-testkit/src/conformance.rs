@@ -95,6 +95,13 @@ macro_rules! __for_every_case {
                 a_leader_resigns_when_its_work_is_done: [],
                 the_work_of_a_leader_ends_before_the_next_one_leads: [Freeze],
                 a_blocked_thread_does_not_keep_a_leader: [Freeze],
+                observers_see_terms_with_growing_numbers: [Inspect],
+            }
+            Inspection inspection {
+                a_holder_is_seen_by_another_client: [Inspect],
+                nobody_is_seen_after_a_release: [Inspect],
+                all_holders_of_a_key_are_seen: [Inspect],
+                a_waiter_is_no_holder: [Inspect],
             }
             Cancellation cancellation {
                 acquire_dropped_at_every_poll: [],
@@ -184,6 +191,8 @@ macro_rules! __for_every_case {
                 a_program_that_aborts_blocks_for_its_ttl_and_no_longer: [Processes],
                 a_killed_leader_is_followed_within_its_term: [Processes],
                 a_leader_that_stood_still_does_not_go_on: [Processes],
+                an_observer_sees_who_follows_a_killed_leader: [Inspect, Processes],
+                a_holder_in_another_process_is_seen: [Inspect, Processes],
                 a_process_that_stood_still_knows_at_once_and_its_late_write_is_refused: [Processes],
                 a_runtime_that_is_dropped_releases_what_its_tasks_held: [Processes],
                 a_guard_dropped_before_a_shutdown_in_the_background_is_released: [Processes],

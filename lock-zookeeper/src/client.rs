@@ -28,7 +28,7 @@ use crate::session::requests::Session;
 use crate::session::ttl_class::class;
 
 /// The time that a ping waits for its answer.
-const REPLY_LIMIT: Duration = Duration::from_secs(2);
+pub(crate) const REPLY_LIMIT: Duration = Duration::from_secs(2);
 
 /// The time that a release waits for its answer. The whole release has to end within a second.
 const RELEASE_LIMIT: Duration = Duration::from_millis(900);
@@ -144,17 +144,20 @@ impl Client {
         Ok(session)
     }
 
+    /// Returns a session that is open, or opens one for the default ttl.
+    pub(crate) async fn any_session(&self) -> Result<Arc<Session>> {
+        let pool = self.pools.current()?;
+        if let Some(session) = pool.shorter(Duration::MAX, Duration::ZERO) {
+            return Ok(session);
+        }
+        let ttl = class(DEFAULT_TTL, Duration::ZERO, Duration::ZERO, &self.bounds);
+        pool.session(ttl, Duration::ZERO).await
+    }
+
     /// Confirms a session by a transaction of the members that changes nothing. Opens a session for
     /// the default ttl if there is none.
     pub(crate) async fn confirm_a_session(&self) -> Result<()> {
-        let pool = self.pools.current()?;
-        let session = match pool.shorter(Duration::MAX, Duration::ZERO) {
-            Some(session) => session,
-            None => {
-                let ttl = class(DEFAULT_TTL, Duration::ZERO, Duration::ZERO, &self.bounds);
-                pool.session(ttl, Duration::ZERO).await?
-            }
-        };
+        let session = self.any_session().await?;
         let confirming = self.deadlines.timeout(REPLY_LIMIT, session.confirm());
         match confirming.await {
             Some(confirmed) => confirmed.map_err(translate),

@@ -1,8 +1,8 @@
 //! Renews and releases holds.
 
 use async_trait::async_trait;
-use lock_core::Result;
 use lock_core::backend::{HoldId, LeaseStore, Released, Renewal};
+use lock_core::{KeyInfo, LockKey, Result};
 
 use crate::client::Client;
 
@@ -16,6 +16,12 @@ impl LeaseStore for Client {
 
     async fn release(&self, hold: &HoldId) -> Result<Released> {
         self.release_claim(hold)
+            .await
+            .map_err(|error| self.at_server(error))
+    }
+
+    async fn inspect(&self, key: &LockKey) -> Result<KeyInfo> {
+        self.inspect_key(key)
             .await
             .map_err(|error| self.at_server(error))
     }

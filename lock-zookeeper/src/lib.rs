@@ -53,6 +53,7 @@ mod client;
 mod config;
 mod connection;
 mod error;
+mod inspect;
 mod lease_store;
 mod lock;
 mod lock_nodes;

@@ -114,6 +114,7 @@ fn capabilities(bounds: &RangeInclusive<Duration>) -> Capabilities {
         .with_permits()
         .with_fairness()
         .with_push()
+        .with_inspect()
         .with_tokens(TokenOrder::Always)
         .with_ttl(*bounds.start()..=*TTL_RANGE.end())
         .with_lock_delay(*bounds.end())

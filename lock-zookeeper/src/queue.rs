@@ -50,6 +50,12 @@ impl QueueListing {
         self.claims.len()
     }
 
+    /// Returns true if a claim of this library has such a name. Claims of Curator have, too.
+    pub(crate) fn may_be_own(&self, index: usize) -> bool {
+        let name = self.name(index);
+        name.starts_with("_c_") && name.contains("-lock-")
+    }
+
     /// Returns the names that no known client uses. They may be claims, or other nodes whose name
     /// ends in a number.
     pub(crate) fn unknown_names(&self) -> impl Iterator<Item = &str> {

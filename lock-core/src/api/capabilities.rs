@@ -60,6 +60,10 @@ pub struct Capabilities {
     pub fair: bool,
     /// True if the store wakes waiters, so that no waiter polls for a release. Default: false.
     pub push: bool,
+    /// True if the backend tells who holds a key: see [`inspect`]. Default: false.
+    ///
+    /// [`inspect`]: crate::DistributedLockExt::inspect
+    pub inspect: bool,
     /// The condition under which tokens grow. Default: [`TokenOrder::Process`].
     pub tokens: TokenOrder,
     /// The ttls that this backend accepts. Default: [`TTL_RANGE`].
@@ -98,6 +102,7 @@ impl Capabilities {
             slots: false,
             fair: false,
             push: false,
+            inspect: false,
             tokens: TokenOrder::Process,
             ttl: TTL_RANGE,
             longest_with_delay: Duration::ZERO,
@@ -146,6 +151,13 @@ impl Capabilities {
     #[must_use]
     pub fn with_push(mut self) -> Self {
         self.push = true;
+        self
+    }
+
+    /// Declares that the backend tells who holds a key.
+    #[must_use]
+    pub fn with_inspect(mut self) -> Self {
+        self.inspect = true;
         self
     }
 
@@ -203,6 +215,7 @@ impl Capabilities {
             (self.upgrades, "upgrades"),
             (self.slots, "slots"),
             (self.push, "push"),
+            (self.inspect, "inspect"),
             (!self.longest_with_delay.is_zero(), "lock delays"),
             (!self.longest_min_hold.is_zero(), "minimum holds"),
         ];

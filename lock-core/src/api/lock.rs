@@ -6,7 +6,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::backend::Keeper;
-use crate::{Capabilities, Error, ErrorKind, Health, LockGuard, LockRequest, Result};
+use crate::backend::lease_store::no_inspect;
+use crate::{
+    Capabilities, Error, ErrorKind, Health, KeyInfo, LockGuard, LockKey, LockRequest, Result,
+};
 
 /// A lock service: takes locks by key on one store.
 ///
@@ -97,6 +100,29 @@ pub trait DistributedLock: fmt::Debug + Send + Sync + 'static {
         match self.keeper() {
             Some(keeper) => keeper.health().await,
             None => Health::unknown(),
+        }
+    }
+
+    /// Reads who holds `key`, without changing anything. Applications call
+    /// [`inspect`](crate::DistributedLockExt::inspect).
+    ///
+    /// Default: the [keeper](Self::keeper)'s, and [`Unsupported`](crate::ErrorKind::Unsupported)
+    /// without one. A wrapper passes the call on.
+    ///
+    /// # Errors
+    ///
+    /// - [`Unsupported`](crate::ErrorKind::Unsupported) without [`Capabilities::inspect`].
+    /// - [`Unavailable`](crate::ErrorKind::Unavailable) if the store does not answer within 2.5
+    ///   seconds.
+    /// - [`Closed`](crate::ErrorKind::Closed) after a [shutdown](Self::shutdown).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future changes nothing.
+    async fn inspect_key(&self, key: &LockKey) -> Result<KeyInfo> {
+        match self.keeper() {
+            Some(keeper) => keeper.inspect(key).await,
+            None => Err(no_inspect().with_operation("inspect").with_key(key)),
         }
     }
 

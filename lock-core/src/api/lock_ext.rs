@@ -6,8 +6,8 @@ use std::time::{Duration, SystemTime};
 
 use crate::api::{once, with_lock};
 use crate::{
-    DistributedLock, Error, ErrorKind, HoldWatch, LockGuard, LockRequest, LockSet, Owner, Result,
-    Wait, WithOwner, set,
+    DistributedLock, Error, ErrorKind, HoldWatch, KeyInfo, LockGuard, LockKey, LockRequest,
+    LockSet, Owner, Result, Wait, WithOwner, set,
 };
 
 /// The methods that applications call, implemented for every [`DistributedLock`].
@@ -233,6 +233,35 @@ pub trait DistributedLockExt: DistributedLock {
     /// - [`Unsupported`](ErrorKind::Unsupported) by a backend that cannot tell.
     fn ping(&self) -> impl Future<Output = Result<Duration>> + Send {
         async move { self.health().await.latency }
+    }
+
+    /// Reads who holds `key`, and how many clients wait for it, without changing anything.
+    ///
+    /// The answer is for people and logs: it may be out of date when it is read.
+    ///
+    /// ```
+    /// use lock_core::{DistributedLockExt, MemoryLock};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> lock_core::Result<()> {
+    /// let locks = MemoryLock::new();
+    /// let guard = locks.lock("nightly-report").await?;
+    /// for holder in locks.inspect("nightly-report").await?.holders {
+    ///     println!("{:?} of {:?} since {:?}", holder.pid, holder.host, holder.since);
+    /// }
+    /// guard.release().await?;
+    /// assert!(locks.inspect("nightly-report").await?.holders.is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// - [`InvalidKey`](ErrorKind::InvalidKey) if `key` is empty or over 255 bytes.
+    /// - The errors of [`inspect_key`](DistributedLock::inspect_key).
+    fn inspect(&self, key: impl AsRef<str>) -> impl Future<Output = Result<KeyInfo>> + Send {
+        let key = LockKey::new(key);
+        async move { self.inspect_key(&key?).await }
     }
 
     /// Runs `work` under the lock and releases it afterwards; `None` if the wait ran out.

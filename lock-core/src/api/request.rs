@@ -2,12 +2,14 @@
 
 use std::num::NonZeroU32;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use crate::backend::Moment;
 use crate::backend::followers::Followers;
+use crate::inspect::metadata::check_label;
 use crate::{Error, ErrorKind, LockKey, Owner, Result};
 
 /// The ttl if neither the request nor the client's configuration has one: 30 seconds.
@@ -192,6 +194,10 @@ pub struct LockRequest {
     /// The owner, whose requests for a key that it holds enter without asking the store. Default:
     /// none, so that each request is a holder of its own.
     pub owner: Option<Owner>,
+    /// The label of the holder, of which [`labelled`](Self::labelled) checked the length.
+    pub(crate) label: Option<Arc<str>>,
+    /// True if the guard needs a grant of its own, which no other guard had or shares.
+    pub(crate) own_grant: bool,
     /// The waiter's arrival, if it arrived before this request was made.
     pub(crate) arrived: Option<Moment>,
     /// The waiters queued behind this request in this process.
@@ -210,6 +216,8 @@ impl LockRequest {
             lock_delay: None,
             min_hold: None,
             owner: None,
+            label: None,
+            own_grant: false,
             arrived: None,
             followers: None,
         }
@@ -287,6 +295,21 @@ impl LockRequest {
         self
     }
 
+    /// Sets the label under which [`inspect`](crate::DistributedLockExt::inspect) shows the holder.
+    /// Default: none. It is stored with the lock, so write no secret into it.
+    ///
+    /// Inside a process, a hold is handed on and shared only between requests with the same label.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`] if it is empty, has more than 64 bytes, or contains control characters.
+    pub fn labelled(mut self, label: impl AsRef<str>) -> Result<Self> {
+        let label = label.as_ref();
+        check_label(label).map_err(|error| error.with_key(&self.key))?;
+        self.label = Some(label.into());
+        Ok(self)
+    }
+
     /// Sets the wait.
     #[must_use]
     pub fn with_wait(mut self, wait: Wait) -> Self {
@@ -319,6 +342,11 @@ impl LockRequest {
     /// Returns the minimum hold of this request, else zero.
     pub fn min_hold(&self) -> Duration {
         self.min_hold.unwrap_or_default()
+    }
+
+    /// Returns the label of this request.
+    pub fn label(&self) -> Option<&str> {
+        self.label.as_deref()
     }
 
     /// Returns the wait of this request, else [`Wait::Forever`].

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -9,7 +10,8 @@ use async_trait::async_trait;
 use tokio::runtime::{Handle, Id};
 
 use crate::backend::Moment;
-use crate::{Error, ErrorKind, LockKey, LockRequest, LossReason, Mode, Result};
+use crate::inspect::metadata::HolderMetadata;
+use crate::{Error, ErrorKind, KeyInfo, LockKey, LockRequest, LossReason, Mode, Result};
 
 /// Renews and releases the holds of a backend: one per client, for all its holds.
 ///
@@ -127,6 +129,32 @@ pub trait LeaseStore: fmt::Debug + Send + Sync + 'static {
             "ping is not supported by this backend: try a lock",
         ))
     }
+
+    /// Reads the holders of `key`, for [`inspect`](crate::DistributedLockExt::inspect). Default:
+    /// [`Unsupported`](ErrorKind::Unsupported).
+    ///
+    /// It changes nothing on the store. A backend with it [declares
+    /// it](crate::Capabilities::inspect). The keeper waits 2.5 seconds at most.
+    ///
+    /// # Errors
+    ///
+    /// The error that a request without a wait would get now.
+    ///
+    /// # Cancel safety
+    ///
+    /// The keeper may drop the future.
+    async fn inspect(&self, key: &LockKey) -> Result<KeyInfo> {
+        let _ = key;
+        Err(no_inspect())
+    }
+}
+
+/// Returns the error of a backend that does not tell who holds a key.
+pub(crate) fn no_inspect() -> Error {
+    Error::new(
+        ErrorKind::Unsupported,
+        "inspect is not supported by this backend: look at the store with its own tools",
+    )
 }
 
 /// The outcome of a renewal.
@@ -185,6 +213,8 @@ pub struct HoldId {
     claim: ClaimId,
     runtime: Id,
     granted: GrantedFlag,
+    own_grant: bool,
+    label: Option<Arc<str>>,
 }
 
 impl HoldId {
@@ -198,6 +228,8 @@ impl HoldId {
             claim: ClaimId::random()?,
             runtime,
             granted: GrantedFlag::default(),
+            own_grant: request.own_grant,
+            label: request.label.clone(),
         })
     }
 
@@ -275,6 +307,31 @@ impl HoldId {
     /// be gone by now, and another runtime may have its id.
     pub fn runtime(&self) -> Id {
         self.runtime
+    }
+
+    /// Returns the text about this holder to store with the claim, for
+    /// [`HolderInfo::with_metadata`](crate::HolderInfo::with_metadata): host, pid, the present time
+    /// and the label.
+    ///
+    /// It is one line of less than 250 bytes and starts with a letter. It differs from call to call,
+    /// so a store must never compare it.
+    pub fn metadata(&self) -> String {
+        HolderMetadata::of_this_process(self.mode, self.label()).to_text()
+    }
+
+    /// Returns the label of the request.
+    pub fn label(&self) -> Option<&str> {
+        self.label.as_deref()
+    }
+
+    /// Returns true if the hold may be neither handed on nor shared inside the process.
+    pub(crate) fn has_own_grant(&self) -> bool {
+        self.own_grant || !self.min_hold.is_zero()
+    }
+
+    /// Returns the label without copying its text.
+    pub(crate) fn shared_label(&self) -> Option<Arc<str>> {
+        self.label.clone()
     }
 
     /// Returns true on the runtime that made the claim, which therefore is being driven.

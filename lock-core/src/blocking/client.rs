@@ -11,8 +11,8 @@ use super::set::LockSet;
 use crate::api::lock_ext::wait_forever;
 use crate::api::once;
 use crate::{
-    Capabilities, DistributedLock, DistributedLockExt, Error, Health, HoldWatch, LockRequest,
-    Result, Wait,
+    Capabilities, DistributedLock, DistributedLockExt, Error, Health, HoldWatch, KeyInfo, LockKey,
+    LockRequest, Result, Wait,
 };
 
 /// Takes locks for threads without async, on the store of any [`DistributedLock`].
@@ -359,6 +359,17 @@ impl Client {
     /// As of the async [`ping`](DistributedLockExt::ping).
     pub fn ping(&self) -> Result<Duration> {
         self.health().latency
+    }
+
+    /// Reads who holds `key`, without changing anything. Blocks at most 2.5 seconds.
+    ///
+    /// # Errors
+    ///
+    /// As of the async [`inspect`](DistributedLockExt::inspect).
+    pub fn inspect(&self, key: impl AsRef<str>) -> Result<KeyInfo> {
+        let (locks, key) = (Arc::clone(&self.locks), LockKey::new(key)?);
+        self.runtime
+            .run(async move { locks.inspect_key(&key).await })
     }
 
     /// Shuts the client down: ends every hold and acquisition at once. Blocks at most `within` until

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::api::lock_ext::wait_forever;
 use crate::backend::Backoff;
+use crate::election::leaders::Leaders;
 use crate::election::led::run_work;
 use crate::election::term::Term;
 use crate::{DistributedLock, HoldWatch, LockRequest, Result, Wait};
@@ -50,11 +51,29 @@ impl Election {
     ///
     /// [`InvalidKey`](crate::ErrorKind::InvalidKey) if `name` is empty or over 255 bytes.
     pub fn new(locks: Arc<dyn DistributedLock>, name: impl AsRef<str>) -> Result<Self> {
+        let mut request = LockRequest::exclusive(name)?;
+        // Observers know a term by its grant on the store.
+        request.own_grant = true;
         Ok(Self {
             locks,
-            request: LockRequest::exclusive(name)?,
+            request,
             margin: None,
         })
+    }
+
+    /// Sets the name under which [observers](Self::observe) see this candidate as the leader.
+    /// Default: host and number of the process, as in `web-1:42`.
+    ///
+    /// It is the [label](LockRequest::labelled) of the lock. It need not be unique, and it decides
+    /// nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Config`](crate::ErrorKind::Config) if it is empty, has more than 64 bytes, or contains
+    /// control characters.
+    pub fn identity(mut self, identity: impl AsRef<str>) -> Result<Self> {
+        self.request = self.request.labelled(identity)?;
+        Ok(self)
     }
 
     /// Sets the time that a term survives without a renewal. Default: the client's ttl. A killed
@@ -73,6 +92,28 @@ impl Election {
     pub fn with_step_down_margin(mut self, margin: Duration) -> Self {
         self.margin = Some(margin);
         self
+    }
+
+    /// Observes the leaders of this election, of whichever process, without taking part in it.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use lock_core::{DistributedLock, Election, MemoryLock};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> lock_core::Result<()> {
+    /// let locks: Arc<dyn DistributedLock> = Arc::new(MemoryLock::new());
+    /// let election = Election::new(locks, "billing")?.identity("billing-1")?;
+    /// let mut leaders = election.observe();
+    /// let term = election.campaign().await?;
+    /// let leader = leaders.next().await.expect("observed for ever")?;
+    /// assert_eq!(leader.identity.as_deref(), Some("billing-1"));
+    /// assert_eq!(leader.number, term.number());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn observe(&self) -> Leaders {
+        Leaders::new(Arc::clone(&self.locks), self.request.key.clone())
     }
 
     /// Waits until this candidate leads.

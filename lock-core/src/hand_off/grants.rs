@@ -38,8 +38,8 @@ impl HandOffQueues {
             return Place::new(self, &driver.key, number).link(guard);
         }
         let sharers = match driver.wants.mode {
-            Mode::Shared if driver.wants.min_hold.is_zero() => {
-                queue.sharers(driver.wants, SHARERS_MAX, |slot| {
+            Mode::Shared if !guard.hold().id.has_own_grant() => {
+                queue.sharers(&driver.wants, SHARERS_MAX, |slot| {
                     guard.can_be_kept_on(slot.runtime_id())
                 })
             }

@@ -10,7 +10,9 @@ use super::waiting::{WaitOutcome, Waiting};
 use crate::backend::{Keeper, KeeperRuntime};
 use crate::owner::enter::acquire_for;
 use crate::waiter::watchdog::Watchdog;
-use crate::{Capabilities, DistributedLock, Health, LockGuard, LockRequest, Result, Wait};
+use crate::{
+    Capabilities, DistributedLock, Health, KeyInfo, LockGuard, LockKey, LockRequest, Result, Wait,
+};
 
 /// Maximum pause of a process after a spent budget before it claims the key again.
 const REST_MAX: Duration = Duration::from_millis(10);
@@ -23,7 +25,7 @@ const REST_MAX: Duration = Duration::from_millis(10);
 /// - **Exclusive**: a lock that is released while other tasks of this process wait goes to the
 ///   first of them. This takes no round trip, and the new guard has its own token. After the budget
 ///   it is released on the store, so that other processes get their turn.
-/// - **Shared**: readers with the same ttl and lock delay that wait while one of them claims share
+/// - **Shared**: readers with the same ttl, lock delay and label that wait while one of them claims share
 ///   its grant, each with its own guard and token. The lock is released when the last of these
 ///   guards has ended, and its loss ends all of them. No reader joins an existing grant.
 /// - **Permits**: each permit is a separate grant, and one more is claimed while a task waits.
@@ -109,6 +111,10 @@ impl DistributedLock for HandOff {
     async fn health(&self) -> Health {
         let health = self.queues.locks.health().await;
         health.with_more_waiters(self.queues.waiters.count())
+    }
+
+    async fn inspect_key(&self, key: &LockKey) -> Result<KeyInfo> {
+        self.queues.locks.inspect_key(key).await
     }
 
     async fn shutdown(&self, within: Duration) -> Result<()> {

@@ -54,12 +54,13 @@ impl Place {
 
     /// Returns the next waiter if it may have the hold of `guard`.
     ///
-    /// The hold must be within its budget, with most of the lease left, and mode, ttl and lock
-    /// delay must be equal. With a minimum hold, each guard gets a grant of its own.
+    /// The hold must be within its budget, with most of the lease left, and mode, ttl, lock delay
+    /// and label must be equal. With a minimum hold or in an election, each guard gets a grant of its
+    /// own.
     fn next_waiter(&self, guard: &LockGuard) -> Option<Arc<Slot>> {
         let hold = guard.hold();
         let is_spent = self.since.elapsed() >= self.queues.budget || !hold.is_fresh();
-        if is_spent || !hold.id.min_hold().is_zero() {
+        if is_spent || hold.id.has_own_grant() {
             return None;
         }
         self.queues.next_for_hold(&self.key, self.number, guard)

@@ -1,6 +1,7 @@
 //! The queue of the waiters of one key in this process: pure bookkeeping, no I/O.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::{LockRequest, Mode};
@@ -38,19 +39,22 @@ const LAPSES: u32 = 2;
 
 /// A waiter in a queue.
 pub(super) trait Waits: Clone {
-    fn wants(&self) -> Wants;
+    fn wants(&self) -> &Wants;
 
     /// Returns true if the waiter was dropped, failed or lapsed, so that the queue skips it.
     fn has_gone(&self) -> bool;
 }
 
 /// The properties that two requests must share for one hold to serve both.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Wants {
     pub(super) mode: Mode,
     pub(super) ttl: Duration,
     pub(super) lock_delay: Duration,
     pub(super) min_hold: Duration,
+    pub(super) own_grant: bool,
+    /// The store shows one label for all guards of a hold.
+    pub(super) label: Option<Arc<str>>,
 }
 
 impl Wants {
@@ -60,6 +64,8 @@ impl Wants {
             ttl: request.ttl(),
             lock_delay: request.lock_delay(),
             min_hold: request.min_hold(),
+            own_grant: request.own_grant,
+            label: request.label.clone(),
         }
     }
 }
@@ -169,7 +175,7 @@ impl<W: Waits> HandOffQueue<W> {
     }
 
     /// Removes and returns the first waiter if it `wants` the same.
-    pub(super) fn next_alike(&mut self, wants: Wants) -> Option<W> {
+    pub(super) fn next_alike(&mut self, wants: &Wants) -> Option<W> {
         self.forget_gone();
         let is_alike = self.waiters.front()?.wants() == wants;
         is_alike.then(|| self.waiters.pop_front()).flatten()
@@ -179,7 +185,7 @@ impl<W: Waits> HandOffQueue<W> {
     /// `most`. Only readers ahead of the first waiter of another mode may share.
     pub(super) fn sharers(
         &mut self,
-        wants: Wants,
+        wants: &Wants,
         most: usize,
         may: impl Fn(&W) -> bool,
     ) -> Vec<W> {
@@ -233,11 +239,11 @@ mod tests {
     use super::*;
 
     #[derive(Clone, Debug)]
-    struct Waiter(char, Mode, Rc<Cell<bool>>);
+    struct Waiter(char, Wants, Rc<Cell<bool>>);
 
     impl Waits for Waiter {
-        fn wants(&self) -> Wants {
-            wants(self.1)
+        fn wants(&self) -> &Wants {
+            &self.1
         }
 
         fn has_gone(&self) -> bool {
@@ -251,6 +257,8 @@ mod tests {
             ttl: Duration::from_secs(1),
             lock_delay: Duration::ZERO,
             min_hold: Duration::ZERO,
+            own_grant: false,
+            label: None,
         }
     }
 
@@ -260,7 +268,7 @@ mod tests {
             'r'..='t' => Mode::Shared,
             _ => Mode::permit(2).unwrap(),
         };
-        Waiter(name, mode, Rc::default())
+        Waiter(name, wants(mode), Rc::default())
     }
 
     fn queue(names: &str) -> HandOffQueue<Waiter> {
@@ -291,17 +299,17 @@ mod tests {
     #[test]
     fn a_hold_goes_to_the_first_waiter_or_to_nobody() {
         let mut queue = queue("abrc");
-        assert_eq!(name(queue.next_alike(wants(Mode::Exclusive))), Some('b'));
+        assert_eq!(name(queue.next_alike(&wants(Mode::Exclusive))), Some('b'));
         // A reader came before the next writer.
-        assert_eq!(name(queue.next_alike(wants(Mode::Exclusive))), None);
+        assert_eq!(name(queue.next_alike(&wants(Mode::Exclusive))), None);
     }
 
     #[test]
     fn readers_share_up_to_the_first_writer_and_keep_their_order() {
         let mut queue = queue("rstast");
-        queue.waiters[1].1 = Mode::Shared;
+        queue.waiters[1].1 = wants(Mode::Shared);
         let shared: String = queue
-            .sharers(wants(Mode::Shared), 1, |_| true)
+            .sharers(&wants(Mode::Shared), 1, |_| true)
             .iter()
             .map(|waiter| waiter.0)
             .collect();

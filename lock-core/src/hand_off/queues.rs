@@ -168,7 +168,7 @@ impl HandOffQueues {
         let queue = queues
             .get_mut(key)
             .filter(|queue| queue.belongs_to(number))?;
-        let next = queue.next_alike(wants_of(guard.hold()))?;
+        let next = queue.next_alike(&wants_of(guard.hold()))?;
         if guard.can_be_kept_on(next.runtime_id()) {
             return Some(next);
         }
@@ -234,6 +234,8 @@ fn wants_of(hold: &Hold) -> Wants {
         ttl: hold.id.ttl(),
         lock_delay: hold.id.lock_delay(),
         min_hold: hold.id.min_hold(),
+        own_grant: hold.id.has_own_grant(),
+        label: hold.id.shared_label(),
     }
 }
 

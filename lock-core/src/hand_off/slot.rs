@@ -228,8 +228,8 @@ impl QueuedBehind for Slot {
 }
 
 impl Waits for Arc<Slot> {
-    fn wants(&self) -> Wants {
-        self.wants
+    fn wants(&self) -> &Wants {
+        &self.wants
     }
 
     fn has_gone(&self) -> bool {

@@ -1,13 +1,14 @@
-//! The health of a client, as its keeper knows it.
+//! The health of a client as its keeper knows it, and the holders of a key as the store knows them.
 
+use std::future::Future;
 use std::time::Duration;
 
 use crate::backend::{HumanDuration, Keeper};
 use crate::health::Health;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, KeyInfo, LockKey, Result};
 
-/// Maximum time of a ping. Backends wait less, and their errors name the server.
-const PING_LIMIT: Duration = Duration::from_millis(2500);
+/// Maximum time of a ping or an inspection. Backends wait less, and their errors name the server.
+const ANSWER_LIMIT: Duration = Duration::from_millis(2500);
 
 impl Keeper {
     /// Returns the health of this client, for
@@ -28,27 +29,57 @@ impl Keeper {
         health
     }
 
+    /// Reads the holders of `key` from the store, for
+    /// [`DistributedLock::inspect_key`](crate::DistributedLock::inspect_key).
+    ///
+    /// It takes at most 2.5 seconds.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`LeaseStore::inspect`](crate::backend::LeaseStore::inspect), and
+    /// [`Closed`](ErrorKind::Closed) after [`shutdown`](Self::shutdown).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future changes nothing.
+    pub async fn inspect(&self, key: &LockKey) -> Result<KeyInfo> {
+        let keeper = &self.inner;
+        let inspected = self.answer("inspect", keeper.store.inspect(key)).await;
+        inspected.map_err(|error| error.with_key(key))
+    }
+
     async fn ping(&self) -> Result<Duration> {
         let keeper = &self.inner;
         let sent = keeper.clock.now();
-        let pinging = async {
+        self.answer("ping", keeper.store.ping()).await?;
+        Ok(keeper.clock.now().since(sent))
+    }
+
+    /// Waits for the answer to `request`, unless the client is shut down or the time is over.
+    async fn answer<T>(
+        &self,
+        operation: &'static str,
+        request: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        let keeper = &self.inner;
+        let ends = keeper.clock.now().plus(ANSWER_LIMIT);
+        let asking = async {
             keeper.gate.check()?;
             tokio::select! {
-                answer = keeper.store.ping() => answer,
-                () = keeper.clock.sleep_until(sent.plus(PING_LIMIT)) => Err(no_answer()),
+                answer = request => answer,
+                () = keeper.clock.sleep_until(ends) => Err(no_answer()),
             }
         };
-        match pinging.await {
-            Ok(()) => Ok(keeper.clock.now().since(sent)),
-            Err(error) if error.operation().is_some() => Err(error),
-            Err(error) => Err(error
-                .with_operation("ping")
-                .with_backend(keeper.capabilities.backend)),
-        }
+        asking.await.map_err(|error| match error.operation() {
+            Some(_) => error,
+            None => error
+                .with_operation(operation)
+                .with_backend(keeper.capabilities.backend),
+        })
     }
 }
 
 fn no_answer() -> Error {
-    let message = format!("no answer within {}", HumanDuration(PING_LIMIT));
+    let message = format!("no answer within {}", HumanDuration(ANSWER_LIMIT));
     Error::new(ErrorKind::Unavailable, message)
 }

@@ -13,7 +13,8 @@ use crate::backend::{
     Renewal, acquire,
 };
 use crate::{
-    Capabilities, DistributedLock, LockGuard, LockKey, LockRequest, Result, TTL_RANGE, TokenOrder,
+    Capabilities, DistributedLock, KeyInfo, LockGuard, LockKey, LockRequest, Result, TTL_RANGE,
+    TokenOrder,
 };
 
 /// Maximum time for the store's answer, which comes at once.
@@ -82,6 +83,7 @@ impl MemoryLock {
             .with_slots()
             .with_fairness()
             .with_push()
+            .with_inspect()
             .with_lock_delay(*TTL_RANGE.end())
             .with_min_hold(*TTL_RANGE.end())
             .with_tokens(TokenOrder::Process);
@@ -234,5 +236,9 @@ impl LeaseStore for MemoryLease {
 
     async fn ping(&self) -> Result<()> {
         Ok(())
+    }
+
+    async fn inspect(&self, key: &LockKey) -> Result<KeyInfo> {
+        Ok(self.store.inspect(key))
     }
 }

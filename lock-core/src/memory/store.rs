@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use crate::backend::fair_queue::holders;
 use crate::backend::{ClaimId, Clock, Converted, HoldId, Moment, Released, Renewal};
 use crate::mutex::Mutex;
-use crate::{LockKey, LossReason, Mode};
+use crate::{HolderInfo, KeyInfo, LockKey, LossReason, Mode};
 
 pub(super) const CLOCK: Clock = Clock::Runtime;
 
@@ -33,6 +33,8 @@ struct MemoryQueues {
 struct MemoryClaim {
     id: HoldId,
     granted: Option<Grant>,
+    /// The description of the holder, from its grant on.
+    metadata: String,
     expires: Moment,
     changed: Arc<Notify>,
 }
@@ -86,6 +88,7 @@ impl Store {
             .push(MemoryClaim {
                 id: id.clone(),
                 granted: None,
+                metadata: String::new(),
                 expires: now,
                 changed: Arc::default(),
             });
@@ -178,6 +181,27 @@ impl Store {
         removed
     }
 
+    /// Returns the holders of `key` and the number of its waiters.
+    pub(super) fn inspect(&self, key: &LockKey) -> KeyInfo {
+        let now = CLOCK.now();
+        let mut state = self.state.lock();
+        state.settle(key, now);
+        let queue = state.queues.get(key).map_or(&[][..], Vec::as_slice);
+        let holders: Vec<HolderInfo> = queue
+            .iter()
+            .filter_map(|entry| Some((entry, entry.granted?)))
+            .map(|(entry, grant)| {
+                HolderInfo::new()
+                    .with_mode(entry.id.mode())
+                    .with_metadata(&entry.metadata)
+                    .with_grant(grant.number)
+                    .with_ttl_left(entry.expires.since(now))
+            })
+            .collect();
+        let waiters = queue.len() - holders.len();
+        KeyInfo::new(holders).with_waiters(waiters)
+    }
+
     /// Returns the ids of all claims, holders and waiters.
     pub(super) fn claims(&self) -> Vec<(LockKey, ClaimId)> {
         let state = self.state.lock();
@@ -192,6 +216,7 @@ impl MemoryClaim {
     /// Grants the claim, and returns the number of the grant.
     fn grant(&mut self, now: Moment, slot: Option<u32>) -> u64 {
         let number = GRANTS.fetch_add(1, Ordering::Relaxed) + 1;
+        self.metadata = self.id.metadata();
         self.granted = Some(Grant {
             number,
             at: now,

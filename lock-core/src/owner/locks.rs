@@ -6,7 +6,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::backend::Keeper;
-use crate::{Capabilities, DistributedLock, Health, LockGuard, LockRequest, Owner, Result};
+use crate::{
+    Capabilities, DistributedLock, Health, KeyInfo, LockGuard, LockKey, LockRequest, Owner, Result,
+};
 
 /// A client whose requests are of one [`Owner`], unless they name another one.
 ///
@@ -55,6 +57,10 @@ impl<L: DistributedLock + ?Sized> DistributedLock for WithOwner<L> {
 
     async fn health(&self) -> Health {
         self.locks.health().await
+    }
+
+    async fn inspect_key(&self, key: &LockKey) -> Result<KeyInfo> {
+        self.locks.inspect_key(key).await
     }
 
     async fn shutdown(&self, within: Duration) -> Result<()> {

@@ -24,7 +24,7 @@ pub(crate) const REPLY_LIMIT: Duration = Duration::from_secs(2);
 const LARGEST_BATCH: usize = 100;
 
 /// The largest answer, in bytes: a long queue, or many locks with names below the name of the lock.
-const ANSWER_MAX: usize = 64 << 20;
+pub(crate) const ANSWER_MAX: usize = 64 << 20;
 
 /// The time that opening a connection to one member may take before the next member is tried.
 const MEMBER_LIMIT: Duration = Duration::from_secs(1);

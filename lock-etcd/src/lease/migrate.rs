@@ -4,13 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use etcd_client::{Compare, CompareOp, PutOptions, Txn, TxnOp, TxnOpResponse};
+use lock_core::Result;
 use lock_core::backend::{ClaimId, Clock, Moment};
-use lock_core::{Mode, Result};
 
 use crate::claim_key::ClaimKey;
 use crate::connection::shared_connection::SharedConnection;
 use crate::error::{Failure, leader_changed};
-use crate::keys::mode_text;
 use crate::lease::grant::Granting;
 use crate::lease::revoke::spawn_revoke;
 use crate::lease::shared_lease::SharedLease;
@@ -41,7 +40,7 @@ pub(crate) async fn follow(
     former: i64,
     ends: Moment,
 ) -> std::result::Result<(), Failure> {
-    let key = [(Arc::clone(&claim_key.key), claim_key.mode)];
+    let key = [(Arc::clone(&claim_key.key), Arc::clone(&claim_key.value))];
     let left = ends.since(Clock::Boot.now());
     match reassign(command, &key, former, claim_key.lease.id(), left).await {
         Ok(true) => Ok(()),
@@ -69,24 +68,24 @@ pub(crate) async fn move_to_own_lease(
     claim_key.forbid_reuse();
     let granting = async || granting.grant(claim, ttl).await.map(|own| own.id);
     let own = *claim_key.own_lease.get_or_try_init(granting).await?;
-    let key = [(Arc::clone(&claim_key.key), claim_key.mode)];
+    let key = [(Arc::clone(&claim_key.key), Arc::clone(&claim_key.value))];
     Ok(reassign(connection, &key, claim_key.lease.id(), own, LIMIT).await?)
 }
 
-/// Moves keys from the lease `from` to the lease `to`. Returns true if all keys were attached to
+/// Moves keys, with their values, from the lease `from` to the lease `to`. Returns true if all keys were attached to
 /// `from`. The request may arrive late, or twice.
 async fn reassign(
     connection: &Arc<SharedConnection>,
-    keys: &[(Arc<str>, Mode)],
+    keys: &[(Arc<str>, Arc<str>)],
     from: i64,
     to: i64,
     limit: Duration,
 ) -> std::result::Result<bool, Failure> {
-    let moves = |(key, mode): &(Arc<str>, Mode)| {
+    let moves = |(key, value): &(Arc<str>, Arc<str>)| {
         let put = PutOptions::new().with_lease(to);
         let moves = Txn::new()
             .when([Compare::lease(&**key, CompareOp::Equal, from)])
-            .and_then([TxnOp::put(&**key, mode_text(*mode), Some(put))]);
+            .and_then([TxnOp::put(&**key, &**value, Some(put))]);
         TxnOp::txn(moves)
     };
     let has_moved =

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use lock_core::backend::{ClaimId, Clock, LossSender, Moment, Mutex};
-use lock_core::{LossReason, Mode, Result};
+use lock_core::{LossReason, Result};
 use tokio::sync::{Notify, watch};
 
 use crate::error::{leader_changed, lease_ended, no_answer};
@@ -67,7 +67,7 @@ struct LeaseState {
 struct AttachedClaim {
     loss: LossSender,
     /// The key of the claim; unknown before the first request.
-    key: Option<(Arc<str>, Mode)>,
+    key: Option<(Arc<str>, Arc<str>)>,
 }
 
 impl SharedLease {
@@ -138,10 +138,10 @@ impl SharedLease {
         true
     }
 
-    /// Notes the key of a claim, before it is created.
-    pub(crate) fn attach_key(&self, claim: ClaimId, key: Arc<str>, mode: Mode) {
+    /// Notes the key of a claim and its value, before it is created.
+    pub(crate) fn attach_key(&self, claim: ClaimId, key: Arc<str>, value: Arc<str>) {
         if let Some(attached) = self.state.lock().claims.get_mut(&claim) {
-            attached.key = Some((key, mode));
+            attached.key = Some((key, value));
         }
     }
 
@@ -329,7 +329,7 @@ impl SharedLease {
     }
 
     /// Returns the keys that have to move.
-    pub(crate) fn keys(&self) -> Vec<(Arc<str>, Mode)> {
+    pub(crate) fn keys(&self) -> Vec<(Arc<str>, Arc<str>)> {
         let state = self.state.lock();
         let claims = state.claims.values();
         claims.filter_map(|claim| claim.key.clone()).collect()

@@ -3,6 +3,7 @@
 mod access;
 mod compaction;
 mod crowds;
+mod inspection;
 mod interoperability;
 mod leaders;
 mod leases;

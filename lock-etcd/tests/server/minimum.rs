@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lock_core::backend::Released;
-use lock_core::{DistributedLock, LockGuard, LockRequest};
+use lock_core::{DistributedLock, DistributedLockExt, LockGuard, LockRequest};
 use lock_etcd::EtcdLock;
 use lock_testkit::servers::EtcdCluster;
 use lock_testkit::{answered, steady};
@@ -14,6 +14,7 @@ const MINIMUM: Duration = Duration::from_secs(10);
 
 fn request(key: &str, ttl: Duration) -> LockRequest {
     let request = LockRequest::exclusive(key).expect("a key").with_ttl(ttl);
+    let request = request.labelled("x").expect("a label");
     request.holding_at_least(MINIMUM).without_waiting()
 }
 
@@ -64,6 +65,8 @@ fn a_release_leaves_the_rest_of_the_minimum_on_the_servers() {
         assert_eq!(released.release().await.unwrap(), Released::Released);
         let rest = left(&cluster, "released");
         assert!((9..=11).contains(&rest), "{rest} s left");
+        let info = locks.inspect("released").await.expect("the servers run");
+        assert_eq!(info.holders[0].label.as_deref(), Some("x"), "{info:?}");
         assert!(left(&cluster, "held") > 50);
         assert!(held.is_held());
     });

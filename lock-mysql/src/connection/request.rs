@@ -170,6 +170,7 @@ fn is_answer(answer: &Result<StatementResults, Failure>) -> bool {
             | Failure::Gone
             | Failure::ReadOnly(_)
             | Failure::NoTable(_)
+            | Failure::NoColumn(_)
             | Failure::Denied(_),
         ) => true,
         // The server closes the connection after a packet that is too large.

@@ -10,7 +10,7 @@ use crate::connection::retrying_query::RetryingQuery;
 use crate::error::Failure;
 use crate::lease::statements::{after, renewed_ttl};
 use crate::schema::grant_clock::GRANT_CLOCK;
-use crate::schema::literals::{NOW, owner};
+use crate::schema::literals::{NOW, holder, owner};
 use crate::schema::names::Names;
 use crate::server_checks::MAY_WRITE;
 
@@ -37,13 +37,17 @@ impl Names {
         let (from, claim) = (owner(from.claim()), owner(to.claim()));
         let (ttl, end) = (renewed_ttl(to), after(to.store_ttl()));
         let (reach, is_held) = (self.reach_holders(), self.has_holder(&from));
+        let stored = match self.stores_holder() {
+            true => format!(", holder = {}", holder(to)),
+            false => String::new(),
+        };
         format!(
             "START TRANSACTION;
 {reach};
 SELECT k FROM {locks} WHERE k = {key} FOR UPDATE;
 DELETE FROM {holders} WHERE k = {key} AND expires <= {NOW};
 UPDATE {locks} SET expires = {end} WHERE k = {key} AND mode = 'x' AND owner = {claim} AND expires > {NOW};
-UPDATE {locks} AS locks SET mode = 'x', owner = {claim}, token = GREATEST(token + 1, {GRANT_CLOCK}), ttl = {ttl}, expires = {end} WHERE k = {key} AND mode = 's' AND {is_held} AND (SELECT COUNT(*) FROM {holders} AS others WHERE others.k = {key}) = 1;
+UPDATE {locks} AS locks SET mode = 'x', owner = {claim}, token = GREATEST(token + 1, {GRANT_CLOCK}), ttl = {ttl}, expires = {end}{stored} WHERE k = {key} AND mode = 's' AND {is_held} AND (SELECT COUNT(*) FROM {holders} AS others WHERE others.k = {key}) = 1;
 DELETE FROM {holders} WHERE k = {key} AND owner = {from} AND EXISTS (SELECT 1 FROM {locks} WHERE k = {key} AND mode = 'x' AND owner = {claim});
 SELECT CAST(IF(mode = 'x', token, {IN_THE_WAY}) AS UNSIGNED) FROM {locks} AS locks WHERE k = {key} AND (mode = 'x' AND owner = {claim} AND expires > {NOW} OR mode = 's' AND {is_held});
 COMMIT"
@@ -56,6 +60,10 @@ COMMIT"
         let (from, claim) = (owner(from.claim()), owner(to.claim()));
         let (ttl, end) = (renewed_ttl(to), after(to.store_ttl()));
         let reach = self.reach_holders();
+        let (column, stored) = match self.stores_holder() {
+            true => (", holder", format!(", {}", holder(to))),
+            false => ("", String::new()),
+        };
         let is_held = match before {
             Mode::Exclusive => {
                 format!("mode = 'x' AND owner = {from} AND locks.expires > {NOW}")
@@ -68,8 +76,8 @@ COMMIT"
 SELECT k FROM {locks} WHERE k = {key} FOR UPDATE;
 DELETE FROM {holders} WHERE k = {key} AND expires <= {NOW};
 UPDATE {holders} SET expires = {end} WHERE k = {key} AND owner = {claim};
-INSERT INTO {holders} (k, owner, token, ttl, expires)
-SELECT k, {claim}, GREATEST(token + 1, {GRANT_CLOCK}), {ttl}, {end} FROM {locks} AS locks WHERE k = {key} AND {is_held}
+INSERT INTO {holders} (k, owner, token, ttl, expires{column})
+SELECT k, {claim}, GREATEST(token + 1, {GRANT_CLOCK}), {ttl}, {end}{stored} FROM {locks} AS locks WHERE k = {key} AND {is_held}
 ON DUPLICATE KEY UPDATE {holders}.ttl = {holders}.ttl;
 DELETE FROM {holders} WHERE k = {key} AND owner = {from};
 UPDATE {locks} AS locks STRAIGHT_JOIN {holders} AS mine ON mine.k = locks.k AND mine.owner = {claim}
@@ -94,6 +102,9 @@ impl Client {
                 Ok((answer, _)) => break answer,
                 // Another transaction had the row for long, and nothing has changed.
                 Err(Failure::Locked) if Clock::Boot.now() < ends => {}
+                Err(Failure::NoColumn(_)) if self.names.stores_holder() => {
+                    self.names.set_stores_holder(false);
+                }
                 Err(failure) => return Err(failure.into_error()),
             }
         };

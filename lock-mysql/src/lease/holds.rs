@@ -85,6 +85,11 @@ impl Client {
                 Box::pin(self.restore_tables(missing)).await?;
                 Ok(LeaseTake::New)
             }
+            // A client of an earlier version created the table again.
+            Err(Failure::NoColumn(_)) if self.names.stores_holder() => {
+                self.names.set_stores_holder(false);
+                Box::pin(self.ask_for_lease(hold, new, wait, patience)).await
+            }
             Err(failure) => Err(failure),
         }
     }

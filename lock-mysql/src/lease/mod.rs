@@ -2,6 +2,7 @@
 
 pub(crate) mod conversions;
 pub(crate) mod holds;
+mod inspect;
 pub(crate) mod key_state;
 pub(crate) mod places;
 pub(crate) mod poller;

@@ -15,7 +15,7 @@ use lock_core::backend::HoldId;
 use lock_core::{LockKey, Mode};
 
 use crate::schema::grant_clock::GRANT_CLOCK;
-use crate::schema::literals::{FLOOR_ROW, NOW, hexadecimal, letter, microseconds, owner};
+use crate::schema::literals::{FLOOR_ROW, NOW, hexadecimal, holder, letter, microseconds, owner};
 use crate::schema::names::Names;
 
 /// The condition that the key is free, as far as its row tells. A released key is free even if the
@@ -96,10 +96,14 @@ impl Names {
             _ => ROW_WAIT_MAX,
         };
         let (ttl, end) = (renewed_ttl(hold), after(hold.store_ttl() + wait));
+        let stored = match self.stores_holder() {
+            true => format!(", holder = {}", holder(hold)),
+            false => String::new(),
+        };
         format!(
             "INSERT INTO {locks} (k, token, expires)
 SELECT k, token, expires FROM {locks} AS free WHERE k = {key} AND ({FREE} AND NOT {is_kept} OR owner = {owner} OR LAST_INSERT_ID(IF({DOUBTFUL}, {IN_DOUBT}, token)) = 0) FOR UPDATE
-ON DUPLICATE KEY UPDATE mode = 'x', token = LAST_INSERT_ID(IF({locks}.owner <=> {owner} AND {locks}.expires > {NOW}, {locks}.token, GREATEST({locks}.token + 1, {GRANT_CLOCK}))), owner = {owner}, ttl = {ttl}, expires = {end}"
+ON DUPLICATE KEY UPDATE mode = 'x', token = LAST_INSERT_ID(IF({locks}.owner <=> {owner} AND {locks}.expires > {NOW}, {locks}.token, GREATEST({locks}.token + 1, {GRANT_CLOCK}))), owner = {owner}, ttl = {ttl}, expires = {end}{stored}"
         )
     }
 
@@ -117,13 +121,17 @@ ON DUPLICATE KEY UPDATE mode = 'x', token = LAST_INSERT_ID(IF({locks}.owner <=> 
             Mode::Upgradeable => "mine.owner",
             _ => "IF(locks.mode = 's', locks.owner, NULL)",
         };
+        let (column, stored) = match self.stores_holder() {
+            true => (", holder", format!(", {}", holder(hold))),
+            false => ("", String::new()),
+        };
         format!(
             "{reach};
 SELECT mode <> '{mode}' AND {DOUBTFUL} FROM {locks} WHERE k = {key} FOR UPDATE;
 DELETE FROM {holders} WHERE k = {key} AND expires <= {NOW};
 UPDATE {holders} SET expires = {end} WHERE k = {key} AND owner = {owner};
-INSERT INTO {holders} (k, owner, token, ttl, expires)
-SELECT k, {owner}, GREATEST(token + 1, {GRANT_CLOCK}), {ttl}, {end} FROM {locks} AS locks
+INSERT INTO {holders} (k, owner, token, ttl, expires{column})
+SELECT k, {owner}, GREATEST(token + 1, {GRANT_CLOCK}), {ttl}, {end}{stored} FROM {locks} AS locks
 WHERE k = {key} AND ({FREE} OR {room}) AND NOT {is_kept}
 ON DUPLICATE KEY UPDATE {holders}.ttl = {holders}.ttl;
 UPDATE {locks} AS locks STRAIGHT_JOIN {holders} AS mine ON mine.k = locks.k AND mine.owner = {owner}
@@ -304,6 +312,21 @@ COMMIT"
         let is_upgradeable = self.has_holder("locks.owner");
         format!(
             "SELECT k, mode, IF({FREE}, 0, GREATEST(TIMESTAMPDIFF(MICROSECOND, {NOW}, COALESCE(IF(mode = 'x', expires, {last}), {NOW})), 0)), IF(mode = 'p', (SELECT COUNT(*) FROM {holders} AS theirs WHERE theirs.k = locks.k AND theirs.expires > {NOW}), IF(mode = 's', {is_upgradeable}, 0)), token FROM {locks} AS locks WHERE k IN ({keys})"
+        )
+    }
+
+    /// Selects mode, owner, token, remaining microseconds and stored description of each holder of
+    /// `key`. As one statement, it sees the holders of one moment.
+    pub(crate) fn holders_of(&self, key: &LockKey) -> String {
+        let (locks, holders, key) = (&self.locks, &self.holders, self.key(key));
+        let stored = match self.stores_holder() {
+            true => "holder",
+            false => "token * NULL",
+        };
+        let left = format!("TIMESTAMPDIFF(MICROSECOND, {NOW}, expires)");
+        format!(
+            "SELECT 'x', owner, token, {left}, {stored} FROM {locks} WHERE k = {key} AND mode = 'x' AND owner IS NOT NULL AND expires > {NOW}
+UNION ALL SELECT (SELECT mode FROM {locks} AS locks WHERE locks.k = {key}), owner, token, {left}, {stored} FROM {holders} WHERE k = {key} AND expires > {NOW}"
         )
     }
 

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use lock_core::Mode;
-use lock_core::backend::ClaimId;
+use lock_core::backend::{ClaimId, HoldId};
 
 /// The server's time at the start of the statement.
 pub(crate) const NOW: &str = "UTC_TIMESTAMP(6)";
@@ -29,6 +29,12 @@ pub(crate) fn digits(bytes: &[u8]) -> String {
 
 pub(crate) fn owner(owner: ClaimId) -> String {
     format!("x'{owner}'")
+}
+
+/// Returns the value of the column `holder`: the claim id, by which a reader sees that it is of the
+/// present owner, and the metadata of the holder.
+pub(crate) fn holder(hold: &HoldId) -> String {
+    hexadecimal(format!("{} {}", hold.claim(), hold.metadata()).as_bytes())
 }
 
 /// Returns the letter of `mode` in the tables. An upgradeable holder is a shared one, whose claim is

@@ -4,5 +4,6 @@ CREATE TABLE IF NOT EXISTS locks_holders (
     token   BIGINT UNSIGNED NOT NULL,
     ttl     BIGINT UNSIGNED NOT NULL COMMENT 'microseconds',
     expires DATETIME(6) NOT NULL COMMENT 'UTC',
+    holder  VARBINARY(255) NULL COMMENT 'as in locks',
     PRIMARY KEY (k, owner)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC;

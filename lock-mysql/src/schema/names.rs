@@ -1,5 +1,8 @@
 //! The names of the tables, and of locks as rows in them.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use lock_core::{LockKey, Result};
 
 use crate::MySqlConfig;
@@ -23,6 +26,8 @@ pub(crate) struct Names {
     pub(crate) holders: String,
     /// A random id of this client, as a literal.
     pub(crate) me: String,
+    /// True if both tables have the column `holder`, which earlier versions did not create.
+    stores_holder: Arc<AtomicBool>,
 }
 
 impl Names {
@@ -45,7 +50,17 @@ impl Names {
             locks: format!("{place}`{table}`"),
             holders: format!("{place}`{table}_holders`"),
             me: hexadecimal(&fastrand::u128(..).to_be_bytes()),
+            stores_holder: Arc::default(),
         })
+    }
+
+    /// Returns true if takes store who holds the key.
+    pub(crate) fn stores_holder(&self) -> bool {
+        self.stores_holder.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_stores_holder(&self, stores: bool) {
+        self.stores_holder.store(stores, Ordering::Relaxed);
     }
 
     /// Returns the row of a lock: `namespace:key`, with colons of the namespace escaped, or the

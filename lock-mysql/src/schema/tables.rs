@@ -23,6 +23,9 @@ const COLUMNS: [(&str, &str); 4] = [
     ("expires", "datetime(6)"),
 ];
 
+/// The column that tells who holds a key.
+const HOLDER: &str = "holder";
+
 impl Names {
     /// Returns the statements that create the tables that `description` lacks.
     pub(crate) fn missing_tables(&self, description: &StatementResults) -> Result<Vec<String>> {
@@ -77,6 +80,25 @@ SELECT TABLE_NAME, COALESCE(ENGINE, 'none') FROM information_schema.TABLES WHERE
             }
         }
         Ok(())
+    }
+
+    /// Returns the statements that add the column `holder` to tables of earlier versions.
+    ///
+    /// An addition waits at most a second for transactions, which delays other requests behind it.
+    pub(crate) fn missing_columns(&self, description: &StatementResults) -> Result<Vec<String>> {
+        let mut missing = Vec::new();
+        for (table, place) in [
+            (self.table.clone(), &self.locks),
+            (self.holders_table(), &self.holders),
+        ] {
+            let found = TableDescription::read(&table, description)?;
+            if !found.columns.iter().any(|column| column.name == HOLDER) {
+                missing.push(format!(
+                    "SET SESSION lock_wait_timeout = 1;ALTER TABLE {place} ADD COLUMN {HOLDER} VARBINARY(255) NULL, ALGORITHM = INSTANT"
+                ));
+            }
+        }
+        Ok(missing)
     }
 
     fn holders_table(&self) -> String {

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use lock_core::Mode;
 use lock_core::backend::HoldId;
+use lock_core::{LockKey, Mode};
 
 use crate::commands::script::{
-    CONVERT, Call, RELEASE_EXCLUSIVE, RELEASE_MANY, RENEW_EXCLUSIVE, RENEW_MANY, TAKE_EXCLUSIVE,
-    TAKE_MANY,
+    CONVERT, Call, INSPECT, RELEASE_EXCLUSIVE, RELEASE_MANY, RENEW_EXCLUSIVE, RENEW_MANY,
+    TAKE_EXCLUSIVE, TAKE_MANY,
 };
 use crate::keys::{Keys, owner_mark};
 
@@ -42,7 +42,8 @@ impl Keys {
             .argument(owner_mark(hold).as_bytes())
             .argument(milliseconds(hold.store_ttl()).as_bytes())
             .argument(client.as_bytes())
-            .argument(waits);
+            .argument(waits)
+            .argument(hold.metadata().as_bytes());
         let call = match hold.mode() {
             Mode::Exclusive => call,
             Mode::Permit { of } => call.argument(of.to_string().as_bytes()),
@@ -87,6 +88,16 @@ impl Keys {
             .argument(owner_mark(from).as_bytes())
             .argument(owner_mark(to).as_bytes())
             .argument(milliseconds(to.store_ttl()).as_bytes())
+            .argument(to.metadata().as_bytes())
+    }
+
+    /// Reads the holders of a lock.
+    pub(crate) fn inspect(&self, key: &LockKey) -> Call {
+        INSPECT
+            .call()
+            .key(&self.lock(key))
+            .key(&self.tokens(key))
+            .key(&self.waits(key))
     }
 
     fn keys(&self, call: Call, hold: &HoldId) -> Call {

@@ -1,5 +1,6 @@
 -- Replaces a hold by a claim in another mode.
--- KEYS: lock, tokens, counter   ARGV: owner mark of the hold, owner mark of the claim, ttl in ms
+-- KEYS: lock, tokens, counter   ARGV: owner mark of the hold, owner mark of the claim, ttl in ms,
+-- metadata of the holder
 -- Returns the grant number, 0 if neither holds the key, or -1 if other holders are in the way of an
 -- exclusive claim.
 local from, to = ARGV[1], ARGV[2]
@@ -30,7 +31,7 @@ if has(to) then
   -- A server that is out of memory rejects ZADD, unless the script has written before.
   redis.call('PERSIST', KEYS[1])
   add()
-  return tonumber(string.match(redis.call('HGET', KEYS[2], to), '^%d+'))
+  return tonumber(string.match(redis.call('HGET', KEYS[2], to) or '0', '^%d+'))
 end
 if not has(from) then
   return 0
@@ -42,7 +43,7 @@ if not value then
   end
 end
 local grant = mint(KEYS[3], 1)
-local text = string.format('%.0f', grant)
+local text = string.format('%.0f ', grant) .. ARGV[4]
 if is_exclusive then
   redis.call('SET', KEYS[1], to .. text, 'PX', ARGV[3])
   redis.call('DEL', KEYS[2])

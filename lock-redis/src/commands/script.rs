@@ -38,8 +38,11 @@ pub(crate) static BATCH: LazyLock<Script> = LazyLock::new(|| {
 pub(crate) static RELEASE_MANY: LazyLock<Script> =
     LazyLock::new(|| Script::new(&[WAITS, HOLDERS, include_str!("release_many.lua")]));
 
+pub(crate) static INSPECT: LazyLock<Script> =
+    LazyLock::new(|| Script::new(&[FOREIGN, WAITS, include_str!("inspect.lua")]));
+
 /// Maximum number of keys and arguments of a call.
-const PARTS_MAX: usize = 9;
+const PARTS_MAX: usize = 10;
 
 /// A script with its source and hash.
 pub(crate) struct Script {
@@ -103,7 +106,7 @@ impl Script {
     pub(crate) fn call(&'static self) -> Call {
         Call {
             script: self,
-            bytes: Vec::with_capacity(128),
+            bytes: Vec::with_capacity(256),
             ends: [0; PARTS_MAX],
             keys: 0,
             parts: 0,
@@ -199,6 +202,14 @@ impl Call {
 
     pub(crate) fn client(&self) -> &[u8] {
         self.part(self.keys + 1 + usize::from(self.is_take()))
+    }
+
+    /// Returns the metadata of the holder for a take; empty for a release.
+    pub(crate) fn metadata(&self) -> &[u8] {
+        match self.is_take() {
+            true => self.part(self.keys + 4),
+            false => &[],
+        }
     }
 
     fn is_take(&self) -> bool {

@@ -1,6 +1,11 @@
+-- Returns the value of a held key: the owner mark, the grant number and the holder's metadata.
+local function value_of(mark, grant, metadata)
+  return mark .. string.format('%.0f ', grant) .. metadata
+end
+
 -- Takes the key as a plain string, the layout of other lock clients. Returns the grant number, from
 -- draw, or the answer of busy while another client holds the key.
-local function take(lock, waits, mark, ttl, waiter, is_only, draw)
+local function take(lock, waits, mark, ttl, metadata, waiter, is_only, draw)
   local held = redis.pcall('GET', lock)
   if held == false then
     local queue = redis.call('GET', waits)
@@ -9,7 +14,7 @@ local function take(lock, waits, mark, ttl, waiter, is_only, draw)
       return -2 - kept
     end
     local grant = draw()
-    redis.call('SET', lock, mark .. string.format('%.0f', grant), 'PX', ttl)
+    redis.call('SET', lock, value_of(mark, grant, metadata), 'PX', ttl)
     if queue then
       leave_queue(waits, queue, waiter, is_only)
     end
@@ -19,7 +24,7 @@ local function take(lock, waits, mark, ttl, waiter, is_only, draw)
     if string.sub(held, 1, #mark) == mark then
       -- A resend: the first request was granted and its answer lost.
       redis.call('PEXPIRE', lock, ttl)
-      return tonumber(string.sub(held, #mark + 1))
+      return tonumber(string.match(held, '^%d+', #mark + 1))
     end
     return busy(lock)
   end

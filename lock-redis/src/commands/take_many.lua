@@ -1,6 +1,6 @@
 -- Takes the key together with other holders of the same mode: a sorted set of holders by expiry.
 -- KEYS: lock, tokens, queue, counter   ARGV: owner mark, ttl in ms, client; 1 if it waits, else 0 if
--- no waiter of the client waits for the key; limit (0: none)
+-- no waiter of the client waits for the key; metadata of the holder; limit (0: none)
 -- The first character of the owner mark is the mode: shared, upgradeable or permit. Returns the grant
 -- number, for a permit with its slot, or the answer of busy while the key is held in a conflicting
 -- mode or the limit is reached.
@@ -57,11 +57,11 @@ if kind == 'zset' then
   first = redis.call('ZRANGE', KEYS[1], 0, 0)[1]
   if redis.call('ZSCORE', KEYS[1], ARGV[1]) then
     -- A resend: the first request was granted and its answer lost.
-    grant, slot = string.match(redis.call('HGET', KEYS[2], ARGV[1]), '^(%d+) ?(%d*)')
+    grant, slot = string.match(redis.call('HGET', KEYS[2], ARGV[1]) or '', '^(%d+) ?(%d*)')
     grant, slot = tonumber(grant), tonumber(slot)
   elseif first and conflicts(first) then
     return refuse(busy(KEYS[1]))
-  elseif tonumber(ARGV[5]) > 0 and redis.call('ZCARD', KEYS[1]) >= tonumber(ARGV[5]) then
+  elseif tonumber(ARGV[6]) > 0 and redis.call('ZCARD', KEYS[1]) >= tonumber(ARGV[6]) then
     return refuse(busy(KEYS[1]))
   elseif first and queue and is_behind_others(queue, waiter, is_only) then
     return refuse(busy(KEYS[1]))
@@ -73,16 +73,16 @@ if not grant then
     return refuse(-2 - kept)
   end
   grant = mint(KEYS[4], 1)
-  local text = string.format('%.0f', grant)
+  local text = string.format('%.0f ', grant)
   if mode == 'p' then
-    slot = first and free_slot(tonumber(ARGV[5])) or 0
-    text = text .. ' ' .. slot
+    slot = first and free_slot(tonumber(ARGV[6])) or 0
+    text = text .. slot .. ' '
   end
   if not first then
     -- An operator may have deleted the lock and left the tokens.
     redis.call('DEL', KEYS[2])
   end
-  redis.call('HSET', KEYS[2], ARGV[1], text)
+  redis.call('HSET', KEYS[2], ARGV[1], text .. ARGV[5])
   if mode == 'u' then
     redis.call('HSET', KEYS[2], 'u', ARGV[1])
   end

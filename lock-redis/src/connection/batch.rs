@@ -149,13 +149,13 @@ fn refuses_the_batch(error: &RedisError) -> bool {
 
 /// Combines `calls` into one command.
 fn combined(calls: &[Call], channel: &Channel) -> Cmd {
-    let mut parts: Vec<&[u8]> = Vec::with_capacity(calls.len() * 4 + 2);
+    let mut parts: Vec<&[u8]> = Vec::with_capacity(calls.len() * 5 + 2);
     parts.extend(calls.iter().map(Call::lock));
     parts.extend(calls.iter().map(Call::waits));
     parts.extend(calls.iter().find_map(Call::counter));
     let keys = parts.len();
     for call in calls {
-        parts.extend([call.mark(), call.ttl()]);
+        parts.extend([call.mark(), call.ttl(), call.metadata()]);
     }
     // All calls of one connection belong to one client.
     parts.extend(calls.first().map(Call::client));

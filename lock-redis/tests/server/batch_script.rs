@@ -12,7 +12,7 @@ const BATCH: &str = concat!(
 
 /// Runs the script for `asked`: each a lock, an owner mark, and a ttl to take or nothing to
 /// release.
-fn batch(server: &mut RespClient, asked: &[[&str; 3]]) -> Vec<Reply> {
+fn batch(server: &mut RespClient, asked: &[[&'static str; 3]]) -> Vec<Reply> {
     let count = (2 * asked.len() + 1).to_string();
     let waits: Vec<String> = asked
         .iter()
@@ -22,7 +22,11 @@ fn batch(server: &mut RespClient, asked: &[[&str; 3]]) -> Vec<Reply> {
     command.extend(asked.iter().map(|[lock, ..]| *lock));
     command.extend(waits.iter().map(|waits| &**waits));
     command.push("counter");
-    command.extend(asked.iter().flat_map(|[_, mark, ttl]| [*mark, *ttl]));
+    let arguments = |[_, mark, ttl]: &[&'static str; 3]| match ttl.is_empty() {
+        true => [*mark, *ttl, ""],
+        false => [*mark, *ttl, "host=a"],
+    };
+    command.extend(asked.iter().flat_map(arguments));
     command.push("client");
     match server.command(&command).expect("the server runs") {
         Reply::Array(answers) => answers,
@@ -75,7 +79,7 @@ fn a_take_and_its_clean_up_leave_nothing() {
         "{answers:?}"
     );
     let text = server.command(&["GET", "k"]).unwrap().text();
-    assert_eq!(text, Some(format!("b:{}", integers[2])));
+    assert_eq!(text, Some(format!("b:{} host=a", integers[2])));
     let left = server.command(&["PTTL", "k"]).unwrap().integer();
     assert!(left > Some(0), "a lock without an end: {left:?}");
 }

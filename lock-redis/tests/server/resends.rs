@@ -26,6 +26,8 @@ const TAKE_MANY: &str = concat!(
     include_str!("../../src/commands/take_many.lua"),
 );
 
+const METADATA: &str = "host=a pid=1 since=1";
+
 fn take(server: &mut RespClient, mark: &str, ttl: &str) -> Reply {
     // The marks of exclusive claims are 32 digits and a colon, other marks a letter and 32 digits.
     let mark = &if mark.ends_with(':') {
@@ -46,10 +48,12 @@ fn take(server: &mut RespClient, mark: &str, ttl: &str) -> Reply {
             ttl,
             "client",
             "",
+            METADATA,
         ])
     } else {
         server.command(&[
-            "EVAL", TAKE_MANY, "4", "k", "tokens", "waits", "counter", mark, ttl, "client", "", "2",
+            "EVAL", TAKE_MANY, "4", "k", "tokens", "waits", "counter", mark, ttl, "client", "",
+            METADATA, "2",
         ])
     };
     reply.expect("the server runs")
@@ -132,7 +136,7 @@ fn a_repeated_change_of_the_mode_keeps_its_token() {
     let mut server = server.client();
     let convert = |server: &mut RespClient, from: &str, to: &str| {
         let arguments = [
-            "EVAL", CONVERT, "3", "k", "tokens", "counter", from, to, "60000",
+            "EVAL", CONVERT, "3", "k", "tokens", "counter", from, to, "60000", "host=a",
         ];
         server
             .command(&arguments)

@@ -24,4 +24,4 @@ pub(crate) mod waiting;
 mod woken;
 
 pub(crate) use closed::{delay, minimum};
-pub(crate) use layers::{elections, owners, sets};
+pub(crate) use layers::{elections, inspection, owners, sets};

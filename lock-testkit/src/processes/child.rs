@@ -107,6 +107,11 @@ impl Child {
         }
     }
 
+    /// Returns the number of the child's process.
+    pub fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
     /// Returns the token of the child's lock, which is the child's first message.
     ///
     /// # Panics

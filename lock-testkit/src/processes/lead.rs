@@ -24,7 +24,10 @@ impl Drop for TellsEnd {
 pub(super) async fn lead(locks: Arc<dyn DistributedLock>, request: &LockRequest) {
     let election = Election::new(locks, request.key.as_str()).expect("it was a key");
     let ttl = request.ttl();
-    let election = election.with_ttl(ttl);
+    let mut election = election.with_ttl(ttl);
+    if let Some(label) = request.label() {
+        election = election.identity(label).expect("it was a label");
+    }
     let leading = election.lead(|term: HoldWatch| {
         say(term.token());
         let ends = TellsEnd {

@@ -14,6 +14,7 @@ const MODE: &str = "LOCK_TESTKIT_CHILD_MODE";
 const TTL: &str = "LOCK_TESTKIT_CHILD_TTL";
 const LOCK_DELAY: &str = "LOCK_TESTKIT_CHILD_LOCK_DELAY";
 const MIN_HOLD: &str = "LOCK_TESTKIT_CHILD_MIN_HOLD";
+const LABEL: &str = "LOCK_TESTKIT_CHILD_LABEL";
 
 pub(super) struct Part {
     pub(super) store: String,
@@ -33,6 +34,9 @@ impl Part {
             .env(ROLE, self.role.to_words())
             .env(KEY, self.request.key.as_str())
             .env(MODE, mode);
+        if let Some(label) = self.request.label() {
+            command.env(LABEL, label);
+        }
         for (name, duration) in [
             (TTL, self.request.ttl),
             (LOCK_DELAY, self.request.lock_delay),
@@ -62,6 +66,9 @@ impl Part {
         request.ttl = duration(TTL);
         request.lock_delay = duration(LOCK_DELAY);
         request.min_hold = duration(MIN_HOLD);
+        if let Ok(label) = std::env::var(LABEL) {
+            request = request.labelled(label).expect("it was a label");
+        }
         Some(Self {
             store: told(STORE),
             request,

@@ -9,7 +9,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{ErrorKind, LockRequest, Mode, Wait};
+use lock_core::{DistributedLockExt, ErrorKind, LockRequest, Mode, Wait};
 
 use crate::bench::{Bench, permit};
 use crate::eventually::within;
@@ -171,6 +171,10 @@ async fn perform(case: Case, store: Arc<dyn Store>, seed: u64) -> Outcome {
         assert_refused(&bench, request.holding_at_least(bench.short())).await;
         return Outcome::Unsupported(Need::MinHold);
     }
+    if case.needs(Need::Inspect) && !capabilities.inspect {
+        assert_no_inspect(&bench).await;
+        return Outcome::Unsupported(Need::Inspect);
+    }
     if case.needs(Need::Shutdown) && !can_be_shut_down(&bench).await {
         return Outcome::Unsupported(Need::Shutdown);
     }
@@ -204,6 +208,17 @@ async fn can_be_shut_down(bench: &Bench) -> bool {
     let unused = bench.client().await.locks();
     let shutdown = unused.shutdown(bench.prompt()).await;
     !matches!(shutdown, Err(error) if error.kind() == ErrorKind::Unsupported)
+}
+
+async fn assert_no_inspect(bench: &Bench) {
+    let locks = bench.client().await.locks();
+    let answer = within(bench.prompt(), "a refusal", locks.inspect("undeclared")).await;
+    match answer {
+        Err(error) if error.kind() == ErrorKind::Unsupported => {}
+        other => panic!(
+            "an inspection is not declared, so it has to be refused as unsupported: {other:?}"
+        ),
+    }
 }
 
 /// Asserts that an undeclared mode is refused as unsupported, not emulated or taken for a conflict.

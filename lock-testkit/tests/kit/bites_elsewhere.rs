@@ -1,5 +1,5 @@
 //! The table of faults for the cases with child processes, a crowd of waiters, a new server, elections,
-//! owners, sets, upgrades or slots.
+//! owners, sets, inspections, upgrades or slots.
 
 use crate::bites::bites;
 
@@ -59,6 +59,28 @@ bites! {
     GrantsEverything {
         elections::a_leader_resigns_when_its_work_is_done: "two leaders",
         sets::a_set_is_taken_whole_or_not_at_all: "granted although a lock of it is held",
+    }
+    HidesHolders {
+        inspection::a_holder_is_seen_by_another_client: "there is one holder",
+        processes::an_observer_sees_who_follows_a_killed_leader: "the leader observed",
+    }
+    ForgetsTheLabel {
+        inspection::a_holder_is_seen_by_another_client: "the label",
+    }
+    ShowsWhoAsks {
+        processes::a_holder_in_another_process_is_seen: "the process of the holder",
+    }
+    ShowsOneHolder {
+        inspection::all_holders_of_a_key_are_seen: "there are two holders",
+    }
+    ShowsWaiters {
+        inspection::a_waiter_is_no_holder: "a waiter holds nothing",
+    }
+    ShowsFormerHolders {
+        inspection::nobody_is_seen_after_a_release: "no holder was there",
+    }
+    ShowsTheFirstToken {
+        elections::observers_see_terms_with_growing_numbers: "a leader observed",
     }
     PushesOnce {
         sets::sets_in_any_order_never_wait_in_a_circle: "all sets taken",

@@ -8,8 +8,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lock_core::backend::{Claim, HoldId, Keeper, KeeperRuntime};
 use lock_core::{
-    Capabilities, DistributedLock, Error, ErrorKind, FencingToken, LockGuard, LockKey, LockRequest,
-    Result, TTL_RANGE, Wait,
+    Capabilities, DistributedLock, Error, ErrorKind, FencingToken, KeyInfo, LockGuard, LockKey,
+    LockRequest, Result, TTL_RANGE, Wait,
 };
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -227,6 +227,13 @@ impl DistributedLock for ShelfLock {
         self.keeper.acquiring(request, taking).await
     }
 
+    async fn inspect_key(&self, key: &LockKey) -> Result<KeyInfo> {
+        match self.declared.inspect {
+            true => self.keeper.inspect(key).await,
+            false => Err(Error::new(ErrorKind::Unsupported, "not declared")),
+        }
+    }
+
     async fn shutdown(&self, within: Duration) -> Result<()> {
         match self.server.fault {
             Fault::ShutsNothingDown => Ok(()),
@@ -310,6 +317,7 @@ pub(crate) fn everything() -> Capabilities {
         .with_slots()
         .with_fairness()
         .with_push()
+        .with_inspect()
         .with_lock_delay(*TTL_RANGE.end())
         .with_min_hold(*TTL_RANGE.end())
 }

@@ -126,6 +126,22 @@ pub(crate) enum Fault {
     /// Takes every owner for the same one.
     AllOwnersAreOne,
 
+    // Inspection.
+    /// Shows no holder.
+    HidesHolders,
+    /// Stores no label.
+    ForgetsTheLabel,
+    /// Shows the process that asks as the holder.
+    ShowsWhoAsks,
+    /// Shows only one of several holders.
+    ShowsOneHolder,
+    /// Shows waiters as holders.
+    ShowsWaiters,
+    /// Shows a holder until the next holder comes.
+    ShowsFormerHolders,
+    /// Shows the token of the first holder that was seen for all holders.
+    ShowsTheFirstToken,
+
     // Clean-up.
     /// Arms the claim after the answer, not before the request is sent.
     ArmsTooLate,

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::backend::{Converted, HoldId, KeeperRuntime, LeaseStore, Released, Renewal};
-use lock_core::{Error, ErrorKind, LossReason, Result};
+use lock_core::{Error, ErrorKind, KeyInfo, LockKey, LossReason, Result};
 use tokio::time::{sleep, timeout};
 
 use crate::client::ANSWER_LIMIT;
 use crate::fault::Fault;
+use crate::inspect::inspect;
 use crate::rules::CLOCK;
 use crate::server::Server;
 
@@ -110,6 +111,10 @@ impl LeaseStore for ShelfLease {
         let converted = timeout(ANSWER_LIMIT, request).await;
         self.server.push(from.key().as_str());
         converted.map_err(|_| Error::new(ErrorKind::Unavailable, "no answer"))
+    }
+
+    async fn inspect(&self, key: &LockKey) -> Result<KeyInfo> {
+        Ok(self.server.request(|rules| inspect(rules, key)).await)
     }
 
     async fn shorten(&self, hold: &HoldId, left: Duration) -> Result<Released> {

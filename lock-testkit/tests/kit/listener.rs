@@ -77,6 +77,13 @@ impl Connection {
                 let standing = self.server.rules().take(&id, number, waits == "true");
                 grant(standing)
             }
+            ["describe", owner, ..] => {
+                let (_, metadata) = question
+                    .split_once(&format!("{owner} "))
+                    .unwrap_or_default();
+                self.server.rules().describe(&self.ids[owner], metadata);
+                "described".to_owned()
+            }
             ["look", owner] => grant(self.server.rules().look(&self.ids[owner])),
             ["renew", owner] => match self.server.rules().renew(&self.ids[owner], false) {
                 true => "held".to_owned(),

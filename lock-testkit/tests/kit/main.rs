@@ -9,6 +9,7 @@ mod caught;
 mod client;
 mod conversion;
 mod fault;
+mod inspect;
 mod lease;
 mod listener;
 mod remote;
@@ -86,7 +87,8 @@ mod modest {
                 | Need::Permits
                 | Need::Upgrades
                 | Need::LockDelay
-                | Need::MinHold) => {
+                | Need::MinHold
+                | Need::Inspect) => {
                     assert_eq!(outcome, Outcome::Unsupported(need), "{case}");
                 }
                 need => assert_eq!(outcome, Outcome::Skipped(need), "{case}"),

@@ -86,7 +86,10 @@ impl RemoteLock {
         let delay = delay.as_millis();
         let key = id.key();
         let question = format!("take {owner} {waits} {mode} {ttl} {delay} {minimum} {key}");
-        self.line.ask(&question).parse().ok()
+        let granted = self.line.ask(&question).parse().ok();
+        self.line
+            .ask(&format!("describe {owner} {}", id.metadata()));
+        granted
     }
 
     async fn wait(&self, request: &LockRequest) -> Result<Option<LockGuard>> {

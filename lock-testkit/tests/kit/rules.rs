@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
-use lock_core::Mode;
 use lock_core::backend::{Clock, HoldId, Moment, Released};
+use lock_core::{KeyInfo, Mode};
 
 use crate::admission::admits;
 use crate::fault::Fault;
@@ -22,11 +22,15 @@ pub(crate) struct Rules {
     /// The claim ids of the releases that have begun.
     begun: HashSet<String>,
     pub(crate) converted: HashSet<String>,
+    /// What the last inspection of each key found.
+    pub(crate) seen: BTreeMap<String, KeyInfo>,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) id: HoldId,
+    /// What the holder's client has stored about the holder.
+    pub(crate) metadata: String,
     pub(crate) client: u64,
     arrival: u64,
     pub(crate) grant: Option<Grant>,
@@ -57,6 +61,7 @@ impl Rules {
             last: None,
             begun: HashSet::new(),
             converted: HashSet::new(),
+            seen: BTreeMap::new(),
         }
     }
 
@@ -74,6 +79,20 @@ impl Rules {
         }
     }
 
+    /// Returns the present claims of a key, holders and waiters.
+    pub(crate) fn entries(&mut self, key: &str) -> &[Entry] {
+        self.settle(key);
+        self.queues.get(key).map_or(&[][..], Vec::as_slice)
+    }
+
+    /// Replaces what is stored about the holder of a claim.
+    pub(crate) fn describe(&mut self, id: &HoldId, metadata: &str) {
+        let place = self.place(id);
+        let queue = self.queues.get_mut(&place).into_iter().flatten();
+        let of_claim = queue.filter(|entry| entry.id.claim() == id.claim());
+        of_claim.for_each(|entry| metadata.clone_into(&mut entry.metadata));
+    }
+
     /// Adds a claim to the queue. A claim that is not granted stays only if it `waits`.
     pub(crate) fn take(&mut self, id: &HoldId, client: u64, waits: bool) -> Standing {
         let (place, now) = (self.place(id), CLOCK.now());
@@ -88,6 +107,7 @@ impl Rules {
         let index = if first { holders.count() } else { queue.len() };
         let entry = Entry {
             id: id.clone(),
+            metadata: id.metadata(),
             client,
             arrival,
             grant: None,

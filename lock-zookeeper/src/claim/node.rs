@@ -198,7 +198,7 @@ impl<'a> ClaimNode<'a> {
         let is_permit = matches!(claim.id().mode(), Mode::Permit { .. });
         if is_permit && look.index + 1 < look.queue.len() {
             // The next permit waits until this claim is granted, not until it ends.
-            look.session.signal(&node.path);
+            look.session.signal(&node.path, &claim.id().metadata());
         }
         Answer::Granted {
             grant: u64::try_from(node.czxid).unwrap_or(u64::MAX),
@@ -252,7 +252,9 @@ impl<'a> ClaimNode<'a> {
         self.client.registry.enter(id, record);
         let sent = claim.sending();
         self.node = NodeName::Unanswered;
-        let joined = session.join(&self.lock, &prefix).await;
+        let joined = session
+            .join(&self.lock, &prefix, claim.id().metadata())
+            .await;
         match joined.node {
             Ok(node) => {
                 self.client.replies.note(sent);

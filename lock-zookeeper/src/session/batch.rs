@@ -57,6 +57,7 @@ struct Gathered {
 struct JoinRequest {
     lock: Arc<str>,
     start: String,
+    data: String,
     sender: ReplySender<Joined>,
 }
 
@@ -93,12 +94,19 @@ impl Batches {
         })
     }
 
-    /// Creates a node whose path begins with `start`, and lists the queue of `lock` after that.
-    pub(crate) async fn join(self: &Arc<Self>, lock: &Arc<str>, start: String) -> Joined {
+    /// Creates a node with `data` whose path begins with `start`, and lists the queue of `lock` after
+    /// that.
+    pub(crate) async fn join(
+        self: &Arc<Self>,
+        lock: &Arc<str>,
+        start: String,
+        data: String,
+    ) -> Joined {
         let together = self.gather(|gathered, sender| {
             gathered.claims.push(JoinRequest {
                 lock: Arc::clone(lock),
                 start: start.clone(),
+                data: data.clone(),
                 sender,
             });
         });
@@ -120,13 +128,13 @@ impl Batches {
             let mut gathered = self.gathered.lock();
             self.send(&mut gathered);
             (
-                client.create(&start, &[], &of_claims(self.acls)),
+                client.create(&start, data.as_bytes(), &of_claims(self.acls)),
                 client.list_children(lock),
             )
         };
         // Wait for the last answer first, so that the task wakes up once.
         let children = connection.answer(listing).await;
-        let request_size = RequestSize::of([&*start]);
+        let request_size = RequestSize::of([&*start, &*data]);
         let node = made(&start, connection.answer_to(request_size, creating).await);
         let queue = children.map(|children| Arc::new(QueueListing::new(children)));
         Joined { node, queue }
@@ -291,10 +299,13 @@ async fn join(connection: Arc<Connection>, acls: Acls<'static>, claims: Vec<Join
     let options = of_claims(acls);
     let creating: Vec<_> = claims
         .iter()
-        .map(|claim| connection.client().create(&claim.start, &[], &options))
+        .map(|claim| {
+            let client = connection.client();
+            client.create(&claim.start, claim.data.as_bytes(), &options)
+        })
         .collect();
     let creating = creating.into_iter().zip(&claims).map(|(asking, claim)| {
-        let request_size = RequestSize::of([&*claim.start]);
+        let request_size = RequestSize::of([&*claim.start, &*claim.data]);
         connection.answer_to(request_size, asking)
     });
     let locks: HashSet<Arc<str>> = claims.iter().map(|claim| Arc::clone(&claim.lock)).collect();

@@ -119,11 +119,11 @@ impl Session {
         *self.used.lock()
     }
 
-    /// Creates a claim's node in the queue of `lock`, and lists the queue after that.
-    pub(crate) async fn join(&self, lock: &Arc<str>, prefix: &str) -> Joined {
+    /// Creates a claim's node with `data` in the queue of `lock`, and lists the queue after that.
+    pub(crate) async fn join(&self, lock: &Arc<str>, prefix: &str, data: String) -> Joined {
         let start = format!("{lock}/{prefix}");
         let sent = Clock::Boot.now();
-        let joined = self.batches.join(lock, start).await;
+        let joined = self.batches.join(lock, start, data).await;
         if joined.node.is_ok() {
             self.confirmed_by(sent);
         }
@@ -269,7 +269,8 @@ impl Session {
         }
     }
 
-    async fn read(&self, paths: &[&str]) -> DriverResult<Vec<MultiReadResult>> {
+    /// Reads the nodes at `paths` in one request.
+    pub(crate) async fn read(&self, paths: &[&str]) -> DriverResult<Vec<MultiReadResult>> {
         let connection = self.link.current()?;
         let mut reading = connection.client().new_multi_reader();
         for path in paths {
@@ -313,11 +314,11 @@ impl Session {
         Ok(connection.watcher(watcher))
     }
 
-    /// Changes the node at `path`, so that its watchers look again. The answer is not awaited,
+    /// Writes `data` into the node at `path`, so that its watchers look again. The answer is not awaited,
     /// since watchers look again after a while in any case.
-    pub(crate) fn signal(&self, path: &str) {
+    pub(crate) fn signal(&self, path: &str, data: &str) {
         if let Ok(connection) = self.link.current() {
-            drop(connection.client().set_data(path, &[], None));
+            drop(connection.client().set_data(path, data.as_bytes(), None));
         }
     }
 

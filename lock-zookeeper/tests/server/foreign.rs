@@ -43,6 +43,41 @@ fn any_claim_that_ends_in_a_number_counts_as_exclusive() {
 }
 
 #[test]
+fn holders_of_others_are_shown_as_far_as_their_data_go() {
+    steady(async || {
+        let server = ZooKeeperServer::shared();
+        let locks = connect(server, "/shown").await;
+        let admin = admin(server).await;
+        let container = CreateMode::Container.with_acls(Acls::anyone_all());
+        admin.mkdir("/shown/k", &container).await.unwrap();
+        let ephemeral = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
+        let ours = "_c_0f0e0d0c-0b0a-0908-0706-050403020100-lock-";
+        // Curator writes an address, and earlier versions of this library wrote nothing.
+        for (name, data, is_foreign) in [
+            ("x-", "host=a pid=1 since=1", true),
+            (ours, "192.0.2.7", true),
+            (ours, "", false),
+        ] {
+            let start = format!("/shown/k/{name}");
+            let created = admin.create(&start, data.as_bytes(), &ephemeral).await;
+            let (_, sequence) = created.unwrap();
+            let info = locks.inspect("k").await.unwrap();
+            assert_eq!(info.holders.len(), 1, "{info:?}");
+            let holder = &info.holders[0];
+            assert_eq!(holder.foreign, is_foreign, "{data:?}: {holder:?}");
+            assert_eq!(holder.token.is_some(), !is_foreign, "{data:?}: {holder:?}");
+            assert_eq!((&holder.label, holder.pid), (&None, None), "{data:?}");
+            admin
+                .delete(&format!("{start}{sequence}"), None)
+                .await
+                .unwrap();
+        }
+        assert_eq!(locks.inspect("k").await.unwrap().holders, []);
+        assert_eq!(locks.inspect("never").await.unwrap().holders, []);
+    });
+}
+
+#[test]
 fn other_children_are_nobody() {
     steady(async || {
         let server = ZooKeeperServer::shared();

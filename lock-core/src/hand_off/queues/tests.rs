@@ -28,7 +28,7 @@ async fn a_waiter_that_has_gone_is_not_put_back_as_the_driver() {
         .lock()
         .get_mut(&request.key)
         .unwrap()
-        .next_alike(waiter.wants);
+        .next_alike(&waiter.wants);
     // As the action on the loss, when `Hold::next_turn` sees the loss.
     queues.hold_left(&request.key, 7, Duration::ZERO);
     // As another thread does in between: it drops the waiter's future.

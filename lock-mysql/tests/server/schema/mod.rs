@@ -3,4 +3,5 @@
 mod access;
 mod dropped;
 mod new_names;
+mod old_tables;
 mod tables;

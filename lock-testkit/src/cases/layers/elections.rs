@@ -146,6 +146,32 @@ pub(crate) async fn the_work_of_a_leader_ends_before_the_next_one_leads(bench: B
     bench.nothing_is_left().await;
 }
 
+/// Each candidate leads three times, in turn.
+pub(crate) async fn observers_see_terms_with_growing_numbers(bench: Bench) {
+    let [first, second, observer] = bench.clients().await;
+    let candidates = [(&first, "first"), (&second, "second")].map(|(client, name)| {
+        let election = candidate(client, bench.short());
+        (election.identity(name).expect("a name"), name)
+    });
+    let mut leaders = candidate(&observer, bench.short()).observe();
+    let mut before = None;
+    for (election, name) in candidates.iter().cycle().take(6) {
+        let term = within(bench.prompt(), "a leader", election.campaign()).await;
+        let term = term.expect("it leads");
+        let leader = within(bench.prompt(), "a leader observed", leaders.next()).await;
+        let leader = leader.expect("no end").expect("the store answers");
+        assert!(Some(leader.number) > before, "{leader:?} after {before:?}");
+        assert_eq!(leader.number, term.number(), "another term: {leader:?}");
+        assert_eq!(leader.identity.as_deref(), Some(*name), "{leader:?}");
+        before = Some(leader.number);
+        term.resign().await.expect("resigned");
+    }
+    // A term that is over does not come again.
+    let again = tokio::time::timeout(bench.short(), leaders.next()).await;
+    assert!(again.is_err(), "nobody leads: {again:?}");
+    bench.nothing_is_left().await;
+}
+
 /// Another task blocks the only thread of the leader's runtime.
 pub(crate) async fn a_blocked_thread_does_not_keep_a_leader(bench: Bench) {
     let [first, second] = bench.clients().await;

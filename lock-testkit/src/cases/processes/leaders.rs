@@ -4,6 +4,7 @@ use std::pin::pin;
 
 use lock_core::{Election, Mode};
 use tokio::task::block_in_place;
+use tokio::time::Instant;
 use tokio::time::{sleep, timeout};
 
 use super::SLACK;
@@ -38,6 +39,30 @@ async fn is_followed_after_a_kill(
     let term = within(bench.short() + SLACK, what, campaign).await;
     let term = term.expect("the store runs");
     assert!(term.number() > number, "the numbers of terms go back");
+    term.resign().await.expect("the store runs");
+}
+
+pub(crate) async fn an_observer_sees_who_follows_a_killed_leader(bench: Bench) {
+    let client = bench.client().await;
+    let election = candidate(&client, bench.short());
+    let election = election.identity("follower").expect("a name");
+    let mut leaders = election.observe();
+    let request = bench.brief(NAME, Mode::Exclusive);
+    let request = request.labelled("killed").expect("a name");
+    let (mut child, number) = bench.holder(&request, Role::Lead);
+    let first = within(bench.prompt(), "the leader observed", leaders.next()).await;
+    let first = first.expect("no end").expect("the store runs");
+    assert_eq!(first.number, number, "{first:?}");
+    assert_eq!(first.identity.as_deref(), Some("killed"), "{first:?}");
+    block_in_place(|| child.kill());
+    let what = "a killed leader waited out";
+    let term = within(bench.short() + SLACK, what, election.campaign()).await;
+    let term = term.expect("the store runs");
+    let began = Instant::now();
+    let next = within(bench.prompt(), "the next leader observed", leaders.next()).await;
+    let next = next.expect("no end").expect("the store runs");
+    assert_eq!(next.number, term.number(), "after {:?}", began.elapsed());
+    assert_eq!(next.identity.as_deref(), Some("follower"), "{next:?}");
     term.resign().await.expect("the store runs");
 }
 

@@ -1,6 +1,7 @@
 //! Holders and leaders in other processes: stopped, killed, or with many names.
 
 mod endings;
+mod inspected;
 mod killed;
 mod leaders;
 
@@ -11,6 +12,7 @@ use tokio::task::block_in_place;
 use tokio::time::sleep;
 
 pub(crate) use self::endings::*;
+pub(crate) use self::inspected::*;
 pub(crate) use self::killed::*;
 pub(crate) use self::leaders::*;
 use crate::bench::Bench;

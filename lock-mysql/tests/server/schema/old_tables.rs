@@ -1,0 +1,101 @@
+//! Tables of earlier versions, which have no column for the description of a holder.
+
+use lock_core::{DistributedLock, DistributedLockExt, HolderInfo};
+use lock_mysql::{MySqlConfig, MySqlHold, MySqlLock};
+use lock_testkit::servers::{SqlServer, SqlVendor};
+use lock_testkit::steady;
+
+use crate::{LONG, connect, connect_with, exclusive, row};
+
+const LOCKS: &str = include_str!("../../../src/schema/locks.sql");
+const HOLDERS: &str = include_str!("../../../src/schema/locks_holders.sql");
+
+/// Creates the tables as earlier versions did.
+fn create(server: &SqlServer) {
+    for statement in [LOCKS, HOLDERS] {
+        let earlier: Vec<&str> = statement
+            .lines()
+            .filter(|line| !line.trim_start().starts_with("holder "))
+            .collect();
+        assert_ne!(
+            earlier.len(),
+            statement.lines().count(),
+            "it has the column"
+        );
+        server.execute(&earlier.join("\n"));
+    }
+}
+
+/// Takes a lock with a label, and returns what is shown of the holder.
+async fn shown(locks: &MySqlLock, key: &str) -> HolderInfo {
+    let request = exclusive(key, LONG).labelled("x").expect("a label");
+    let taken = locks.acquire(request).await.expect("the server runs");
+    let guard = taken.expect("free");
+    let info = locks.inspect(key).await.expect("the server runs");
+    assert_eq!(info.holders.len(), 1, "{info:?}");
+    assert_eq!(info.holders[0].token, Some(guard.token()));
+    guard.release().await.expect("the server runs");
+    info.holders[0].clone()
+}
+
+#[test]
+fn old_tables_get_the_column_if_the_client_may_add_it() {
+    steady(async || {
+        for vendor in SqlVendor::available() {
+            let server = SqlServer::start(vendor);
+            create(&server);
+            server.execute("CREATE USER app@'127.0.0.1' IDENTIFIED BY 'p'; GRANT SELECT, INSERT, UPDATE, DELETE ON locks.* TO app@'127.0.0.1'");
+            let url = format!("mysql://app:p@127.0.0.1:{}/locks", server.port());
+            let powerless = connect_with(MySqlConfig::new(url)).await;
+            let unknown = shown(&powerless, "k").await;
+            assert_eq!((unknown.label, unknown.pid), (None, None), "{vendor:?}");
+            let forbidden = MySqlConfig::new(server.url()).without_creating_tables();
+            let forbidden = connect_with(forbidden).await;
+            assert_eq!(shown(&forbidden, "k").await.label, None, "{vendor:?}");
+            let by_row = connect(&server, MySqlHold::Row).await;
+            by_row
+                .lock("k")
+                .await
+                .expect("the server runs")
+                .release()
+                .await
+                .unwrap();
+
+            let locks = connect(&server, MySqlHold::Lease).await;
+            let known = shown(&locks, "k").await;
+            assert_eq!(known.label.as_deref(), Some("x"), "{vendor:?}");
+            // The clients that connected before go on without the column.
+            assert_eq!(shown(&powerless, "k").await.label, None, "{vendor:?}");
+        }
+    });
+}
+
+#[test]
+fn the_column_may_be_missing_later() {
+    steady(async || {
+        for vendor in SqlVendor::available() {
+            let server = SqlServer::start(vendor);
+            let locks = connect(&server, MySqlHold::Lease).await;
+            assert_eq!(shown(&locks, "k").await.label.as_deref(), Some("x"));
+            server.execute("ALTER TABLE locks DROP COLUMN holder");
+            assert_eq!(shown(&locks, "k").await.label, None, "{vendor:?}");
+        }
+    });
+}
+
+#[test]
+fn the_description_of_an_earlier_holder_is_not_shown() {
+    steady(async || {
+        for vendor in SqlVendor::available() {
+            let server = SqlServer::start(vendor);
+            let locks = connect(&server, MySqlHold::Lease).await;
+            assert_eq!(shown(&locks, "k").await.label.as_deref(), Some("x"));
+            // An earlier version takes the key and does not know the column.
+            let key = row("k");
+            server.execute(&format!("UPDATE locks SET owner = REPEAT('a', 16), expires = UTC_TIMESTAMP(6) + INTERVAL 1 MINUTE WHERE k = {key}"));
+            let info = locks.inspect("k").await.expect("the server runs");
+            assert_eq!(info.holders.len(), 1, "{info:?}");
+            assert_eq!(info.holders[0].label, None, "{vendor:?}");
+        }
+    });
+}
