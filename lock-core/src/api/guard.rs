@@ -327,7 +327,7 @@ impl LockGuard {
     }
 
     /// Ends the hold locally; returns true if it was still held.
-    fn end(&self) -> bool {
+    pub(crate) fn end(&self) -> bool {
         if let Some(successors) = &self.successors {
             successors.guard_ended();
         }

@@ -112,10 +112,25 @@ impl Claim {
         Ok(Self {
             hold: Arc::new(Hold::new(id, clock, Arc::<RuntimeKeeper>::clone(keeper))),
             keeper: Arc::clone(keeper),
-            max_hold: hold.turn_left(),
+            max_hold: None,
             armed: false,
             resent: false,
         })
+    }
+
+    pub(crate) fn hold(&self) -> &Arc<Hold> {
+        &self.hold
+    }
+
+    /// Sets the maximum time of the guard.
+    pub(crate) fn set_max_hold(&mut self, max_hold: Option<Duration>) {
+        self.max_hold = max_hold;
+    }
+
+    /// Returns true if a grant of `ttl` from `sent` on comes too late.
+    pub(crate) fn is_late(&self, sent: Moment, ttl: Duration) -> bool {
+        let ttl = self.hold.usable(&self.hold.id, ttl);
+        self.keeper.client.clock.now() > renewal_due(sent, ttl)
     }
 
     /// Returns true if the claim may be on the store.
@@ -132,10 +147,10 @@ impl Claim {
         if !self.resent {
             self.hold.id.set_granted();
         }
-        let ttl = self.hold.usable(&self.hold.id, ttl);
-        if self.keeper.client.clock.now() > renewal_due(sent, ttl) {
+        if self.is_late(sent, ttl) {
             return None;
         }
+        let ttl = self.hold.usable(&self.hold.id, ttl);
         let mut claim = self;
         let keeper = Arc::clone(&claim.keeper);
         keeper.keep(&claim.hold, (sent, ttl), claim.max_hold);

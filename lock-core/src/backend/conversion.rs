@@ -1,10 +1,8 @@
 //! The conversion of a hold to another mode, in one step on the store.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backend::{Backoff, Claim, Converted};
-use crate::hold::Hold;
+use crate::backend::{Backoff, Claim, Converted, HoldId, Moment};
 use crate::{Error, ErrorKind, FencingToken, LockGuard, LossReason, Mode, Result};
 
 /// First and longest pause between requests that got no answer.
@@ -130,104 +128,118 @@ async fn replace(guard: &LockGuard, mode: Mode) -> Result<LockGuard> {
         // The outcome is the store's answer, whether these releases were confirmed or not.
         let _confirmed = tokio::time::timeout(OWN_RELEASE_LIMIT, releases).await;
     }
-    let mut claim = Claim::replacing(guard, mode)?;
     let hold = guard.hold();
     let until = hold.expire_if_due().map_err(lost)?;
+    let conversion = Conversion::begin(guard, mode)?;
     if mode == Mode::Shared {
         // From the request on, readers may hold the key, too.
-        hold.end(LossReason::Released);
+        guard.end();
     }
-    let conversion = Conversion::begin(hold);
     let mut backoff = Backoff::new(PAUSES[0], PAUSES[1]);
-    let mut is_known = true;
     loop {
-        let sent = claim.sending();
-        let asking = client.store.convert(&hold.id, claim.id());
+        let sent = client.clock.now();
+        let asking = client.store.convert(&hold.id, conversion.claim_id());
         let Ok(answer) = tokio::time::timeout(until.since(sent), asking).await else {
-            return Err(unknown(hold));
+            return Err(conversion.got_no_answer());
         };
         match answer {
-            Ok(Converted::Granted { grant, ttl }) => {
-                drop(conversion);
-                let token = FencingToken::from_grant(grant)?;
-                return claim.granted(token, sent, ttl).ok_or_else(too_late);
-            }
+            Ok(Converted::Granted { grant, ttl }) => return conversion.granted(grant, sent, ttl),
+            Ok(Converted::Refused) => return Err(conversion.refused(readers_hold())),
             Ok(Converted::Lost) => {
                 hold.end(LossReason::Removed);
-                return Err(lost(LossReason::Removed));
+                return Err(conversion.refused(lost(LossReason::Removed)));
             }
-            Ok(Converted::Refused) if is_known => {
-                claim.refused();
-                conversion.has_failed();
-                return Err(readers_hold());
-            }
-            Err(error) if is_known && is_refusal(&error) => {
-                claim.refused();
-                conversion.has_failed();
-                return Err(error);
-            }
-            // An earlier request may still arrive, and would convert a hold that is in use.
-            Ok(Converted::Refused) => return Err(unknown(hold)),
-            Err(error) if !error.is_retryable() => {
-                hold.end(LossReason::Expired);
-                return Err(error);
-            }
+            Err(error) if is_refusal(&error) => return Err(conversion.refused(error)),
+            Err(error) if !error.is_retryable() => return Err(error),
             Err(error) => {
                 tracing::debug!(%error, "the conversion of a hold got no answer, trying again");
             }
         }
-        is_known = false;
         let left = until.since(client.clock.now());
         tokio::time::sleep(backoff.next_pause().min(left)).await;
     }
 }
 
-/// Returns true if the store has certainly not converted anything.
+/// Returns true if the store has refused the request, and converted nothing.
 fn is_refusal(error: &Error) -> bool {
     use ErrorKind::{Closed, Config, Denied, Unsupported};
     matches!(error.kind(), Closed | Config | Denied | Unsupported)
 }
 
-/// A conversion that the store may have made. Dropping it ends the hold, unless the conversion has
-/// failed.
+/// A conversion that the store may have made. If it is dropped without an answer, the hold ends, and
+/// both the hold and the claim that may have replaced it are released.
 struct Conversion<'a> {
-    hold: &'a Arc<Hold>,
-    has_failed: bool,
+    guard: &'a LockGuard,
+    claim: Option<Claim>,
+    reason: LossReason,
 }
 
 impl<'a> Conversion<'a> {
-    fn begin(hold: &'a Arc<Hold>) -> Self {
-        hold.set_converting(true);
-        Self {
-            hold,
-            has_failed: false,
-        }
+    fn begin(guard: &'a LockGuard, mode: Mode) -> Result<Self> {
+        let claim = Claim::replacing(guard, mode)?;
+        guard.hold().set_converting(true);
+        Ok(Self {
+            guard,
+            claim: Some(claim),
+            reason: LossReason::Released,
+        })
     }
 
-    fn has_failed(mut self) {
-        self.has_failed = true;
+    fn claim_id(&self) -> &HoldId {
+        self.claim.as_ref().expect("it has no answer yet").id()
+    }
+
+    fn granted(mut self, grant: u64, sent: Moment, ttl: Duration) -> Result<LockGuard> {
+        let token = FencingToken::from_grant(grant)?;
+        let is_late = |claim: &mut Claim| claim.is_late(sent, ttl);
+        let Some(mut claim) = self.claim.take_if(|claim| !is_late(claim)) else {
+            self.reason = LossReason::Expired;
+            return Err(too_late());
+        };
+        self.guard.hold().end(LossReason::Released);
+        claim.set_max_hold(self.guard.hold().turn_left());
+        claim.sending();
+        let guard = claim.granted(token, sent, ttl);
+        guard.ok_or_else(|| Error::new(ErrorKind::Closed, "the client was shut down"))
+    }
+
+    /// Ends a conversion that the store refused. The hold is as it was.
+    ///
+    /// An earlier request without an answer may still arrive. The claim is not released, so that the
+    /// key stays closed until a renewal has missed the hold.
+    fn refused(mut self, error: Error) -> Error {
+        self.claim = None;
+        error
+    }
+
+    /// Ends a conversion without an answer.
+    fn got_no_answer(mut self) -> Error {
+        self.reason = LossReason::Expired;
+        Error::new(
+            ErrorKind::Unavailable,
+            "the store gave no answer while the lock was held, so the lock is released: take it again",
+        )
     }
 }
 
 impl Drop for Conversion<'_> {
     fn drop(&mut self) {
-        self.hold.set_converting(false);
-        if self.has_failed {
-            // A renewal may have missed the hold meanwhile.
-            self.hold.recheck_if_needed();
-        } else {
-            self.hold.end(LossReason::Released);
+        let (hold, keeper) = (self.guard.hold(), self.guard.keeper());
+        if let Some(claim) = self.claim.take() {
+            let is_closed = keeper.client.gate.is_closed();
+            let reason = if is_closed {
+                LossReason::Closed
+            } else {
+                self.reason
+            };
+            keeper.give_up_conversion(hold, claim.hold(), reason);
+        }
+        hold.set_converting(false);
+        // A renewal may have missed the hold meanwhile.
+        if hold.expire_if_due().is_ok() {
+            hold.recheck_if_needed();
         }
     }
-}
-
-/// Ends a hold that may have been converted.
-fn unknown(hold: &Hold) -> Error {
-    hold.end(LossReason::Expired);
-    Error::new(
-        ErrorKind::Unavailable,
-        "the store gave no answer while the lock was held, so the lock is released: take it again",
-    )
 }
 
 fn lost(reason: LossReason) -> Error {

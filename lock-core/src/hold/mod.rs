@@ -213,14 +213,13 @@ impl Hold {
         has_ended
     }
 
-    /// Ends the hold because the store no longer has it. A hold that is being converted is looked
-    /// for again afterwards: its new claim may have replaced it.
-    pub(crate) fn end_as_gone(self: &Arc<Self>, reason: LossReason) {
-        if self.state.lock().is_converting() {
-            self.state.lock().mark_recheck();
-            return;
+    /// Ends the hold because the store no longer has it. A hold that is being converted is first
+    /// looked for again: its new claim may have replaced it.
+    pub(crate) fn end_as_gone(&self, reason: LossReason) {
+        let now = self.clock.now();
+        if !self.state.lock().is_missed_in_conversion(now) {
+            self.end(reason);
         }
-        self.end(reason);
     }
 
     /// Notes that a conversion begins or ends.

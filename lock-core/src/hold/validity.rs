@@ -13,6 +13,9 @@ use crate::hold::state::HoldState;
 const RECHECK_PAUSE_MIN: Duration = Duration::from_millis(10);
 const RECHECK_PAUSE_MAX: Duration = Duration::from_secs(1);
 
+/// The time in which the answer to a conversion usually arrives after the store has made it.
+const CONVERSION_ANSWER: Duration = Duration::from_secs(1);
+
 /// The variable state of a hold. Methods get the present moment as an argument.
 #[derive(Debug)]
 pub(crate) struct Validity {
@@ -49,6 +52,8 @@ pub(crate) struct Validity {
     limit: Option<Limit>,
     /// True while the hold is being converted, so that the store may have a new claim instead.
     converting: bool,
+    /// When the store first missed the hold during its conversion.
+    missed: Option<Moment>,
 }
 
 /// The latest deadline that requests sent before `since` can give.
@@ -112,6 +117,7 @@ impl Validity {
             recheck: false,
             limit: None,
             converting: false,
+            missed: None,
         }
     }
 
@@ -338,10 +344,14 @@ impl Validity {
     /// Notes that a conversion begins or ends.
     pub(crate) fn set_converting(&mut self, converting: bool) {
         self.converting = converting;
+        self.missed = None;
     }
 
-    pub(crate) fn is_converting(&self) -> bool {
-        self.converting
+    /// Notes that the store has missed the hold. Returns true if a conversion may be the reason.
+    pub(crate) fn is_missed_in_conversion(&mut self, now: Moment) -> bool {
+        self.recheck = true;
+        let missed = *self.missed.get_or_insert(now);
+        self.converting && now.since(missed) < CONVERSION_ANSWER
     }
 
     /// Returns what is left of the present guard's maximum time, if it has one.

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
+use crate::LossReason;
 use crate::backend::{Backoff, Moment};
 use crate::hold::Hold;
 use crate::keeper::at_runtime::RuntimeKeeper;
@@ -92,7 +93,36 @@ impl RuntimeKeeper {
         place: Option<P>,
     ) {
         let (keeper, hold) = (Arc::clone(&self.client), Arc::clone(hold));
-        let mut release = Box::pin(keeper.release_until_confirmed(hold, place, releasing));
+        self.run_release(keeper.release_until_confirmed(hold, place, releasing));
+    }
+
+    /// Ends a hold with `reason` whose conversion to the claim `to` has an unknown outcome, and
+    /// releases both in the background, when lock delay and minimum hold are over.
+    pub(crate) fn give_up_conversion(&self, hold: &Arc<Hold>, to: &Arc<Hold>, reason: LossReason) {
+        let keeper = Arc::clone(&self.client);
+        // Created before the hold ends, so that a shutdown always sees the hold or its release.
+        let [of_hold, of_claim] = [hold, to].map(|hold| keeper.releasing(hold));
+        hold.end(reason);
+        if let Some(until) = hold.closed_until() {
+            // The task that handles the end of the hold releases it.
+            of_hold.confirmed();
+            of_claim.confirmed();
+            self.release_after(to, until);
+            return;
+        }
+        let (hold, to) = (Arc::clone(hold), Arc::clone(to));
+        self.run_release(async move {
+            // The hold comes first, so that a conversion that arrives late finds nothing.
+            let releasing = Arc::clone(&keeper).release_until_confirmed(hold, None::<()>, of_hold);
+            releasing.await;
+            let releasing = keeper.release_until_confirmed(to, None::<()>, of_claim);
+            releasing.await;
+        });
+    }
+
+    /// Runs a release from any thread, also in `Drop`.
+    fn run_release(&self, release: impl Future<Output = ()> + Send + 'static) {
+        let mut release = Box::pin(release);
         if self.client.keeper_runtime.outlives_callers() {
             self.handle.spawn(release);
             return;

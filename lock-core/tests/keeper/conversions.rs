@@ -79,16 +79,32 @@ impl LeaseStore for Converting {
 }
 
 fn held(mode: Mode) -> (Arc<Converting>, Keeper, LockGuard) {
-    let store = Arc::<Converting>::default();
-    let capabilities = Capabilities::new("scripted").with_shared().with_upgrades();
-    let keeper = Keeper::in_process(capabilities, store.clone());
     let mut request = LockRequest::upgradeable("k").expect("a key").with_ttl(TTL);
     request.mode = mode;
-    let mut claim = keeper.claim(&request).expect("a claim");
+    held_for(&request)
+}
+
+fn held_for(request: &LockRequest) -> (Arc<Converting>, Keeper, LockGuard) {
+    let store = Arc::<Converting>::default();
+    let capabilities = Capabilities::new("scripted")
+        .with_shared()
+        .with_lock_delay(TTL * 9)
+        .with_min_hold(TTL * 9)
+        .with_upgrades();
+    let keeper = Keeper::in_process(capabilities, store.clone());
+    let mut claim = keeper.claim(request).expect("a claim");
     let sent = claim.sending();
     let token = FencingToken::from_grant(1).expect("in range");
-    let guard = claim.granted(token, sent, TTL).expect("granted in time");
+    let ttl = claim.id().store_ttl();
+    let guard = claim.granted(token, sent, ttl).expect("granted in time");
     (store, keeper, guard)
+}
+
+/// Asserts that the hold and the claim of the first conversion were released.
+fn assert_both_released(store: &Converting) {
+    let released = store.released();
+    let claims = store.asked().swap_remove(0);
+    assert!(claims.iter().all(|claim| released.contains(claim)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -108,19 +124,75 @@ async fn an_unanswered_conversion_is_repeated_with_the_same_claim() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_after_an_unanswered_request_ends_the_hold() {
+async fn a_claim_that_may_still_replace_its_hold_is_not_released() {
     let (store, _keeper, guard) = held(Mode::Upgradeable);
     store.script([unanswered(), Some(Ok(Converted::Refused))]);
-    let watch = guard.watch();
-    let (guard, error) = guard.try_upgrade().await.expect_err("unknown");
-    assert_eq!(error.kind(), ErrorKind::Unavailable);
-    assert!(!guard.is_held() && !watch.is_held());
+    let (guard, error) = guard.try_upgrade().await.expect_err("refused");
+    assert_eq!(error.kind(), ErrorKind::Busy);
+    assert!(guard.is_held());
+    sleep(TTL * 2).await;
+    // A release would open the key to others while the guard counts on the hold.
+    assert!(store.released().is_empty());
     drop(guard);
-    let mut claims = store.asked().swap_remove(0).to_vec();
-    let mut released = store.released();
-    claims.sort();
-    released.sort();
-    assert_eq!(released, claims, "both claims are released");
+    assert_eq!(store.released(), [store.asked()[0][0].clone()]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_interrupted_conversion_keeps_its_key_closed() {
+    let minimum = Duration::from_secs(10);
+    let request = LockRequest::upgradeable("k").unwrap().with_ttl(TTL);
+    let (kept, delayed) = (
+        request.clone().holding_at_least(minimum),
+        request.with_lock_delay(minimum),
+    );
+    for (request, is_lost) in [(kept, false), (delayed, true)] {
+        let (store, _keeper, guard) = held_for(&request);
+        store.script([None]);
+        let began = Instant::now();
+        let limit = if is_lost { TTL } else { Duration::from_secs(1) };
+        let interrupted = tokio::time::timeout(limit, guard.try_upgrade()).await;
+        assert_eq!(interrupted.is_err(), !is_lost);
+        let ended = began.elapsed();
+        let closed = if is_lost { ended + minimum } else { minimum };
+        let claims = store.asked().swap_remove(0);
+        sleep(closed.saturating_sub(began.elapsed() + Duration::from_millis(50))).await;
+        let early = store.released();
+        assert!(
+            !early.contains(&claims[0]) && !early.contains(&claims[1]),
+            "{early:?}"
+        );
+        sleep(Duration::from_millis(200)).await;
+        assert!(store.released().contains(&claims[1]));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_hold_of_an_interrupted_conversion_is_released_before_its_claim() {
+    let (store, _keeper, guard) = held(Mode::Upgradeable);
+    store.script([None]);
+    let (guard, _) = guard.try_upgrade().await.expect_err("no answer");
+    sleep(Duration::from_millis(1)).await;
+    assert_eq!(
+        store.released(),
+        store.asked()[0],
+        "while the caller has the guard"
+    );
+    drop(guard);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_removal_during_an_unanswered_conversion_is_noticed() {
+    let (store, _keeper, guard) = held(Mode::Upgradeable);
+    store.script([None]);
+    store.misses(true);
+    let (watch, began) = (guard.watch(), Instant::now());
+    let noticing = async {
+        let reason = watch.lost().await;
+        (reason, began.elapsed())
+    };
+    let (_, (reason, after)) = tokio::join!(guard.try_upgrade(), noticing);
+    assert_eq!(reason, LossReason::Removed);
+    assert!(after < TTL / 3 + Duration::from_secs(3), "{after:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -175,7 +247,7 @@ async fn a_silent_store_ends_a_conversion_and_its_hold() {
         };
         assert_eq!(error.kind(), ErrorKind::Unavailable);
         assert!(!watch.is_held() && began.elapsed() < TTL);
-        assert_eq!(store.released().len(), 2);
+        assert_both_released(&store);
     }
 }
 
@@ -220,7 +292,7 @@ async fn a_shutdown_ends_a_conversion() {
     let (guard, error) = upgraded.expect_err("closed");
     assert_eq!(error.kind(), ErrorKind::Closed);
     assert!(!guard.is_held());
-    assert_eq!(store.released().len(), 2);
+    assert_both_released(&store);
 }
 
 #[tokio::test(start_paused = true)]

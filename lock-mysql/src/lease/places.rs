@@ -44,6 +44,8 @@ impl Names {
         let (locks, place, me) = (&self.locks, place_of(&self.row(key)), &self.me);
         let keeps_out = match mode {
             Mode::Exclusive => String::new(),
+            Mode::Shared => " AND place.mode NOT IN ('s', 'u')".to_owned(),
+            Mode::Upgradeable => " AND place.mode <> 's'".to_owned(),
             _ => format!(" AND place.mode <> '{}'", letter(mode)),
         };
         format!(
@@ -54,7 +56,11 @@ impl Names {
     /// Enters this client in the place of `row`, or renews the place if this client has it. Changes
     /// nothing if another client has the place.
     pub(crate) fn enter_place(&self, row: &[u8], mode: Mode) -> String {
-        let (locks, place, me, mode) = (&self.locks, place_of(row), &self.me, letter(mode));
+        let (locks, place, me) = (&self.locks, place_of(row), &self.me);
+        let mode = match mode {
+            Mode::Upgradeable => 'u',
+            mode => letter(mode),
+        };
         let ends = format!("{NOW} + INTERVAL {PLACE_MS}000 MICROSECOND");
         let is_over = format!("{locks}.expires <= {NOW} OR {locks}.expires > {ends}");
         format!(

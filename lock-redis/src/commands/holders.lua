@@ -4,7 +4,7 @@
 -- Removes what the hash of tokens holds about a holder.
 local function forget(mark)
   redis.call('HDEL', KEYS[2], mark)
-  if string.sub(mark, 1, 1) == 'u' then
+  if string.sub(mark, 1, 1) == 'u' and redis.call('HGET', KEYS[2], 'u') == mark then
     redis.call('HDEL', KEYS[2], 'u')
   end
 end

@@ -158,3 +158,23 @@ fn a_repeated_change_of_the_mode_keeps_its_token() {
     let gone = convert(&mut server, &mark("s", "9"), &mark("", "8"));
     assert_eq!(gone, Some(0), "neither claim is there");
 }
+
+#[test]
+fn a_late_release_leaves_another_upgradeable_holder_alone() {
+    const RELEASE: &str = concat!(
+        include_str!("../../src/commands/waits.lua"),
+        include_str!("../../src/commands/holders.lua"),
+        include_str!("../../src/commands/release_many.lua"),
+    );
+    let server = RedisServer::start();
+    let mut server = server.client();
+    let second = take(&mut server, "u2", "5000");
+    assert!(number(&second) > Some(0));
+    let late = format!("u{:0>32}", "1");
+    let arguments = [
+        "EVAL", RELEASE, "3", "k", "tokens", "waits", &late, "client",
+    ];
+    let released = server.command(&arguments).expect("the server runs");
+    assert_eq!(released.integer(), Some(0), "it was not there");
+    assert!(number(&take(&mut server, "u3", "5000")) < Some(0));
+}

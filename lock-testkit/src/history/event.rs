@@ -164,6 +164,7 @@ mod mode_as_text {
     pub(super) fn serialize<S: Serializer>(mode: &Mode, serializer: S) -> Result<S::Ok, S::Error> {
         match mode {
             Mode::Shared => serializer.serialize_str("shared"),
+            Mode::Upgradeable => serializer.serialize_str("upgradeable"),
             Mode::Permit { of } => serializer.collect_str(&format_args!("permit/{of}")),
             _ => serializer.serialize_str("exclusive"),
         }
@@ -177,8 +178,11 @@ mod mode_as_text {
         match text.as_str() {
             "exclusive" => Ok(Mode::Exclusive),
             "shared" => Ok(Mode::Shared),
+            "upgradeable" => Ok(Mode::Upgradeable),
             _ => permit().ok_or_else(|| {
-                D::Error::custom(format!("{text} is no mode: exclusive, shared or permit/3"))
+                D::Error::custom(format!(
+                    "{text} is no mode: exclusive, shared, upgradeable or permit/3"
+                ))
             }),
         }
     }

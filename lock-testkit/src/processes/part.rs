@@ -26,6 +26,7 @@ impl Part {
     pub(super) fn give_to(&self, command: &mut Command) {
         let mode = match self.request.mode {
             Mode::Shared => "shared".to_owned(),
+            Mode::Upgradeable => "upgradeable".to_owned(),
             Mode::Permit { of } => of.to_string(),
             _ => "exclusive".to_owned(),
         };
@@ -58,6 +59,7 @@ impl Part {
         let told = |name| std::env::var(name).expect("the parent tells all of it");
         let mode = match told(MODE).as_str() {
             "exclusive" => Mode::Exclusive,
+            "upgradeable" => Mode::Upgradeable,
             "shared" => Mode::Shared,
             of => Mode::permit(of.parse().expect("a number of permits")).expect("at least one"),
         };

@@ -110,6 +110,7 @@ fn request(mode: &str, [ttl, delay, minimum]: [&str; 3], key: &str) -> LockReque
     let mode = match mode.parse().expect("a number") {
         0 => Mode::Exclusive,
         -1 => Mode::Shared,
+        -2 => Mode::Upgradeable,
         of => Mode::permit(u32::try_from(of).expect("a few")).expect("at least one"),
     };
     LockRequest::new(key.try_into().expect("a key"), mode)

@@ -78,6 +78,7 @@ impl RemoteLock {
         let id = claim.id();
         let mode = match id.mode() {
             Mode::Shared => -1,
+            Mode::Upgradeable => -2,
             Mode::Permit { of } => i64::from(of.get()),
             _ => 0,
         };
