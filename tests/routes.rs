@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use polylock::{Config, DistributedLock, DistributedLockExt, ErrorKind, IntoConfig, connect};
+use polylock::{
+    Config, DistributedLock, DistributedLockExt, ErrorKind, IntoConfig, LockRequest, connect,
+    connect_lazy,
+};
 
 fn config(toml: &str) -> Config {
     toml::from_str(toml).expect("it is well-formed")
@@ -12,6 +15,46 @@ async fn refusal(config: impl IntoConfig) -> polylock::Error {
     match connect(config).await {
         Ok(locks) => panic!("connected to {locks:?}"),
         Err(error) => error,
+    }
+}
+
+/// The wrappers of the facade pass an inspection on, and serialize its answer.
+#[tokio::test]
+async fn an_inspection_leads_to_the_store_of_the_key() {
+    let config = config(
+        r#"
+        ttl = "10s"
+        [locks.one]
+        url = "memory://?namespace=inspect-one"
+        [locks.two]
+        url = "memory://?namespace=inspect-two"
+        [routes]
+        "a" = "one"
+        "b" = "two"
+        "#,
+    );
+    let store = connect("memory://?namespace=inspect-two").await.unwrap();
+    let request = LockRequest::shared("b").unwrap().labelled("x").unwrap();
+    let guard = store.acquire(request).await.unwrap().expect("free");
+    for locks in [
+        connect(config.clone()).await.unwrap(),
+        connect_lazy(config).unwrap(),
+    ] {
+        assert!(locks.capabilities().inspect);
+        assert_eq!(locks.inspect("a").await.unwrap().holders, []);
+        let info = locks.inspect("b").await.unwrap();
+        let json = serde_json::to_value(&info).unwrap();
+        let holder = &json["holders"][0];
+        assert_eq!(holder["label"], "x", "{json}");
+        assert_eq!(holder["mode"], "shared", "{json}");
+        assert_eq!(holder["token"], guard.token().to_string(), "{json}");
+        assert!(
+            holder["since_ms"].is_u64() && holder["ttl_left_ms"].is_u64(),
+            "{json}"
+        );
+        assert_eq!(json["waiters"], 0, "{json}");
+        let error = locks.inspect("c").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Config, "no route fits: {error}");
     }
 }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use polylock::{
-    Config, DistributedLock, DistributedLockExt, Error, HoldState, HoldStates, HoldWatch,
-    LockGuard, LockRequest, MemoryLock, MySqlHold,
+    Config, DistributedLock, DistributedLockExt, Error, HoldState, HoldStates, HoldWatch, KeyInfo,
+    Leaders, LockGuard, LockRequest, MemoryLock, MySqlHold,
 };
 
 fn is_shareable<T: Send + Sync + 'static>() {}
@@ -22,6 +22,8 @@ fn types_are_send_and_sync() {
     is_shareable::<HoldState>();
     is_shareable::<HoldStates>();
     is_shareable::<HoldWatch>();
+    is_shareable::<KeyInfo>();
+    is_shareable::<Leaders>();
     is_shareable::<LockRequest>();
     is_shareable::<MemoryLock>();
     is_shareable::<Config>();
@@ -76,6 +78,7 @@ async fn futures_can_be_spawned() {
     is_sendable(&locks.lock("k"));
     is_sendable(&locks.try_lock_shared("k"));
     is_sendable(&locks.permit_within("k", 2, Duration::ZERO));
+    is_sendable(&locks.inspect("k"));
     is_sendable(&polylock::connect("memory://"));
     let request = LockRequest::exclusive("k").unwrap();
     is_sendable(&locks.with_lock(request.clone(), async |held: HoldWatch| held.is_held()));

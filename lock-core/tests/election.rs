@@ -93,7 +93,8 @@ async fn terms_of_one_process_have_grants_of_their_own() {
         let (next, resigned) = tokio::join!(election.campaign(), term.resign());
         resigned.unwrap();
         term = next.unwrap();
-        let leader = leaders.next().await.unwrap().unwrap();
+        let seen = timeout(LIMIT, leaders.next()).await;
+        let leader = seen.expect("the hold was handed on").unwrap().unwrap();
         assert_eq!(leader.number, term.number(), "the hold was handed on");
     }
 }

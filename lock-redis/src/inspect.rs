@@ -44,8 +44,8 @@ fn read(answer: &Value) -> Option<KeyInfo> {
     Some(info.with_waiters(usize::try_from(*waiters).ok()?))
 }
 
-/// Reads one holder: a member of the set of holders with its value in the tokens, or the value of an
-/// exclusive lock without a member.
+/// Reads one holder: a member of the set of holders with its value in the tokens, or the value of
+/// an exclusive lock without a member.
 fn holder(member: &str, value: &str) -> HolderInfo {
     let is_claim = |text: &str| text.len() == 32 && text.bytes().all(|b| b.is_ascii_hexdigit());
     let (mode, granted) = match member.split_at_checked(1) {

@@ -150,8 +150,8 @@ pub enum Need {
     /// A [minimum hold](lock_core::Capabilities::longest_min_hold). Without the capability, the
     /// case asserts that a minimum hold is refused as unsupported.
     MinHold,
-    /// [`Capabilities::inspect`](lock_core::Capabilities::inspect). Without the capability, the case
-    /// asserts that an inspection is refused as unsupported.
+    /// [`Capabilities::inspect`](lock_core::Capabilities::inspect). Without the capability, the
+    /// case asserts that an inspection is refused as unsupported.
     Inspect,
     /// [`DistributedLock::shutdown`](lock_core::DistributedLock::shutdown). A backend without a
     /// shutdown has to refuse it as unsupported.

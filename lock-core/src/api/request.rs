@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::backend::Moment;
 use crate::backend::followers::Followers;
-use crate::inspect::metadata::check_label;
+use crate::inspect::label::check_label;
 use crate::{Error, ErrorKind, LockKey, Owner, Result};
 
 /// The ttl if neither the request nor the client's configuration has one: 30 seconds.
@@ -302,7 +302,8 @@ impl LockRequest {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Config`] if it is empty, has more than 64 bytes, or contains control characters.
+    /// [`ErrorKind::Config`] if it is empty, has more than 64 bytes, or contains control
+    /// characters.
     pub fn labelled(mut self, label: impl AsRef<str>) -> Result<Self> {
         let label = label.as_ref();
         check_label(label).map_err(|error| error.with_key(&self.key))?;
@@ -347,6 +348,11 @@ impl LockRequest {
     /// Returns the label of this request.
     pub fn label(&self) -> Option<&str> {
         self.label.as_deref()
+    }
+
+    /// Returns true if the hold may be neither handed on nor shared inside the process.
+    pub(crate) fn needs_own_grant(&self) -> bool {
+        self.own_grant || !self.min_hold().is_zero()
     }
 
     /// Returns the wait of this request, else [`Wait::Forever`].

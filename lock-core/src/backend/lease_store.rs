@@ -228,7 +228,7 @@ impl HoldId {
             claim: ClaimId::random()?,
             runtime,
             granted: GrantedFlag::default(),
-            own_grant: request.own_grant,
+            own_grant: request.needs_own_grant(),
             label: request.label.clone(),
         })
     }
@@ -313,8 +313,8 @@ impl HoldId {
     /// [`HolderInfo::with_metadata`](crate::HolderInfo::with_metadata): host, pid, the present time
     /// and the label.
     ///
-    /// It is one line of less than 250 bytes and starts with a letter. It differs from call to call,
-    /// so a store must never compare it.
+    /// It is one line of less than 250 bytes and starts with a letter. It differs from call to
+    /// call, so a store must never compare it.
     pub fn metadata(&self) -> String {
         HolderMetadata::of_this_process(self.mode, self.label()).to_text()
     }
@@ -326,7 +326,7 @@ impl HoldId {
 
     /// Returns true if the hold may be neither handed on nor shared inside the process.
     pub(crate) fn has_own_grant(&self) -> bool {
-        self.own_grant || !self.min_hold.is_zero()
+        self.own_grant
     }
 
     /// Returns the label without copying its text.

@@ -23,8 +23,8 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(5
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Leader {
-    /// The [identity](crate::Election::identity) of the leader; `None` if its client stored none, as
-    /// earlier versions do.
+    /// The [identity](crate::Election::identity) of the leader; `None` if its client stored none,
+    /// as earlier versions do.
     pub identity: Option<String>,
     /// The [number](crate::Term::number) of its term.
     pub number: u64,
@@ -34,18 +34,18 @@ pub struct Leader {
 
 /// A stream of the leaders of an election, from [`Election::observe`](crate::Election::observe).
 ///
-/// It begins with the present leader, if there is one, and yields each new leader at most 250 ms
-/// after the store's clients could see it. Numbers grow strictly: no term comes twice, and none comes
-/// after a later one. A term that ended before the stream could read it is missing. That a leader
-/// was yielded does not mean that it still leads.
+/// It begins with the present leader, if there is one. It asks the store every 250 ms, and so
+/// yields a new leader at most that time and a round trip after its term began. Numbers grow
+/// strictly: no term comes twice, and none comes after a later one. A term that ended before the
+/// stream could read it is missing. That a leader was yielded does not mean that it still leads.
 ///
 /// While the store is unavailable, the stream goes on asking, after pauses of 250 ms, growing to 5
 /// s. It ends with the error of a store that refuses the client or cannot tell who leads
 /// ([`Unsupported`](crate::ErrorKind::Unsupported)), and with
 /// [`Closed`](crate::ErrorKind::Closed) after a shutdown.
 ///
-/// It asks only while it is polled. With the feature-free trait `Stream` of `futures-core`, its item
-/// is `Result<Leader>`.
+/// It asks only while it is polled. It implements `Stream` of `futures-core`, whose item is
+/// `Result<Leader>`.
 pub struct Leaders {
     /// Absent while `next` has it, and after the end.
     observer: Option<Observer>,

@@ -25,9 +25,9 @@ const REST_MAX: Duration = Duration::from_millis(10);
 /// - **Exclusive**: a lock that is released while other tasks of this process wait goes to the
 ///   first of them. This takes no round trip, and the new guard has its own token. After the budget
 ///   it is released on the store, so that other processes get their turn.
-/// - **Shared**: readers with the same ttl, lock delay and label that wait while one of them claims share
-///   its grant, each with its own guard and token. The lock is released when the last of these
-///   guards has ended, and its loss ends all of them. No reader joins an existing grant.
+/// - **Shared**: readers with the same ttl, lock delay and label that wait while one of them claims
+///   share its grant, each with its own guard and token. The lock is released when the last of
+///   these guards has ended, and its loss ends all of them. No reader joins an existing grant.
 /// - **Permits**: each permit is a separate grant, and one more is claimed while a task waits.
 ///   Permits are not handed on, since the token would be lower than those of permits granted later.
 ///

@@ -55,8 +55,8 @@ impl Place {
     /// Returns the next waiter if it may have the hold of `guard`.
     ///
     /// The hold must be within its budget, with most of the lease left, and mode, ttl, lock delay
-    /// and label must be equal. With a minimum hold or in an election, each guard gets a grant of its
-    /// own.
+    /// and label must be equal. With a minimum hold or in an election, each guard gets a grant of
+    /// its own.
     fn next_waiter(&self, guard: &LockGuard) -> Option<Arc<Slot>> {
         let hold = guard.hold();
         let is_spent = self.since.elapsed() >= self.queues.budget || !hold.is_fresh();

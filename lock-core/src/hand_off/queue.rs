@@ -64,7 +64,7 @@ impl Wants {
             ttl: request.ttl(),
             lock_delay: request.lock_delay(),
             min_hold: request.min_hold(),
-            own_grant: request.own_grant,
+            own_grant: request.needs_own_grant(),
             label: request.label.clone(),
         }
     }

@@ -8,8 +8,8 @@ use crate::{FencingToken, Mode};
 /// The holders of a key, and the number of its waiters, from
 /// [`inspect`](crate::DistributedLockExt::inspect).
 ///
-/// It was true when the store answered. It decides nothing: by the time it is read, the key may have
-/// other holders.
+/// It was true when the store answered. It decides nothing: by the time it is read, the key may
+/// have other holders.
 ///
 /// ```
 /// use lock_core::{DistributedLock, DistributedLockExt, LockRequest, MemoryLock};
@@ -85,8 +85,8 @@ pub struct HolderInfo {
     /// On stores with a queue (etcd, ZooKeeper) a holder that had to wait entered the queue at this
     /// time.
     pub since: Option<SystemTime>,
-    /// The token of the grant. A hold that was [handed on](crate::HandOff) or shared inside a process
-    /// keeps the token of its first guard here.
+    /// The token of the grant. A hold that was [handed on](crate::HandOff) or shared inside a
+    /// process keeps the token of its first guard here.
     pub token: Option<FencingToken>,
     /// Time until the store ends the hold, if it is not renewed.
     pub ttl_left: Option<Duration>,

@@ -72,8 +72,8 @@ pub(crate) async fn move_to_own_lease(
     Ok(reassign(connection, &key, claim_key.lease.id(), own, LIMIT).await?)
 }
 
-/// Moves keys, with their values, from the lease `from` to the lease `to`. Returns true if all keys were attached to
-/// `from`. The request may arrive late, or twice.
+/// Moves keys, with their values, from the lease `from` to the lease `to`. Returns true if all keys
+/// were attached to `from`. The request may arrive late, or twice.
 async fn reassign(
     connection: &Arc<SharedConnection>,
     keys: &[(Arc<str>, Arc<str>)],

@@ -6,6 +6,6 @@ CREATE TABLE IF NOT EXISTS locks (
     token   BIGINT UNSIGNED NOT NULL COMMENT 'of the last grant',
     ttl     BIGINT UNSIGNED NOT NULL DEFAULT 0 COMMENT 'microseconds',
     expires DATETIME(6) NOT NULL COMMENT 'UTC; in the past, or without an owner: free, or held by a row lock',
-    holder  VARBINARY(255) NULL COMMENT 'claim id, host, pid, time in ms since 1970, and label of the owner',
+    holder  VARBINARY(255) NULL COMMENT 'claim id, host, pid, time and label of the owner',
     PRIMARY KEY (k)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC;

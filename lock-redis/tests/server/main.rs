@@ -6,7 +6,6 @@ mod batches;
 mod cancellation;
 mod deadlines;
 mod driver;
-mod inspection;
 mod interoperability;
 mod kinds;
 mod minimum;

@@ -252,9 +252,7 @@ impl<'a> ClaimNode<'a> {
         self.client.registry.enter(id, record);
         let sent = claim.sending();
         self.node = NodeName::Unanswered;
-        let joined = session
-            .join(&self.lock, &prefix, claim.id().metadata())
-            .await;
+        let joined = session.join(&self.lock, claim.id()).await;
         match joined.node {
             Ok(node) => {
                 self.client.replies.note(sent);

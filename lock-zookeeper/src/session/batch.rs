@@ -94,8 +94,8 @@ impl Batches {
         })
     }
 
-    /// Creates a node with `data` whose path begins with `start`, and lists the queue of `lock` after
-    /// that.
+    /// Creates a node with `data` whose path begins with `start`, and lists the queue of `lock`
+    /// after that.
     pub(crate) async fn join(
         self: &Arc<Self>,
         lock: &Arc<str>,

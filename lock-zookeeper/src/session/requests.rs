@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lock_core::backend::{Clock, Moment, Mutex};
+use lock_core::backend::{Clock, HoldId, Moment, Mutex};
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use zookeeper_client::{Acls, Error as ZooKeeperError, MultiReadResult, MultiWriteError, Stat};
@@ -18,6 +18,7 @@ use zookeeper_client::{Acls, Error as ZooKeeperError, MultiReadResult, MultiWrit
 use crate::connection::open::{Connection, Watcher};
 use crate::connection::request_size::RequestSize;
 use crate::error::DriverResult;
+use crate::paths::claim_prefix;
 use crate::session::batch::Batches;
 use crate::session::confirmed::LastConfirmation;
 use crate::session::connection::{SessionConnection, counted};
@@ -119,11 +120,11 @@ impl Session {
         *self.used.lock()
     }
 
-    /// Creates a claim's node with `data` in the queue of `lock`, and lists the queue after that.
-    pub(crate) async fn join(&self, lock: &Arc<str>, prefix: &str, data: String) -> Joined {
-        let start = format!("{lock}/{prefix}");
+    /// Creates the node of the claim `hold` in the queue of `lock`, and lists the queue after that.
+    pub(crate) async fn join(&self, lock: &Arc<str>, hold: &HoldId) -> Joined {
+        let start = format!("{lock}/{}", claim_prefix(hold));
         let sent = Clock::Boot.now();
-        let joined = self.batches.join(lock, start, data).await;
+        let joined = self.batches.join(lock, start, hold.metadata()).await;
         if joined.node.is_ok() {
             self.confirmed_by(sent);
         }
@@ -314,8 +315,8 @@ impl Session {
         Ok(connection.watcher(watcher))
     }
 
-    /// Writes `data` into the node at `path`, so that its watchers look again. The answer is not awaited,
-    /// since watchers look again after a while in any case.
+    /// Writes `data` into the node at `path`, so that its watchers look again. The answer is not
+    /// awaited, since watchers look again after a while in any case.
     pub(crate) fn signal(&self, path: &str, data: &str) {
         if let Ok(connection) = self.link.current() {
             drop(connection.client().set_data(path, data.as_bytes(), None));

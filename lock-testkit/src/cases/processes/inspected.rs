@@ -1,5 +1,6 @@
 //! A holder in another process, as other clients see it.
 
+use lock_core::Mode;
 use tokio::task::block_in_place;
 
 use crate::bench::Bench;
@@ -8,7 +9,7 @@ use crate::processes::Role;
 
 pub(crate) async fn a_holder_in_another_process_is_seen(bench: Bench) {
     let client = bench.client().await;
-    let request = bench.exclusive("elsewhere");
+    let request = bench.brief("elsewhere", Mode::Exclusive);
     let request = request.labelled("child").expect("a label");
     let (mut child, token) = bench.holder(&request, Role::Hold);
     let info = seen(&bench, &client, "elsewhere").await;
@@ -18,6 +19,5 @@ pub(crate) async fn a_holder_in_another_process_is_seen(bench: Bench) {
     assert_eq!(found.token.map(|token| token.value()), Some(token));
     assert_eq!(found.pid, Some(child.pid()), "the process of the holder");
     assert_eq!(found.label.as_deref(), Some("child"), "{found:?}");
-    block_in_place(|| child.nudge());
-    block_in_place(|| child.end());
+    block_in_place(|| child.kill());
 }
