@@ -77,7 +77,7 @@ bites! {
         inspection::a_waiter_is_no_holder: "a waiter holds nothing",
     }
     ShowsFormerHolders {
-        inspection::nobody_is_seen_after_a_release: "no holder was there",
+        inspection::nobody_is_seen_after_a_release: "the holder has released",
     }
     ShowsTheFirstToken {
         elections::observers_see_terms_with_growing_numbers: "a leader observed",

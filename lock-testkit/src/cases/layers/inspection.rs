@@ -65,7 +65,10 @@ pub(crate) async fn nobody_is_seen_after_a_release(bench: Bench) {
         let key = format!("released/{mode:?}");
         let info = seen(&bench, &other, &key).await;
         assert!(info.holders.is_empty(), "no holder was there: {info:?}");
-        release(holder.take(&bench.request(&key, mode)).await).await;
+        let guard = holder.take(&bench.request(&key, mode)).await;
+        let info = seen(&bench, &other, &key).await;
+        assert_eq!(info.holders.len(), 1, "it is held: {info:?}");
+        release(guard).await;
         let info = seen(&bench, &other, &key).await;
         assert!(info.holders.is_empty(), "the holder has released: {info:?}");
     }
