@@ -1,104 +1,17 @@
 //! Conversions of holds, with scripted answers of the store.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
-use lock_core::backend::{Converted, HoldId, Keeper, LeaseStore, Released, Renewal};
+use lock_core::backend::Converted;
 use lock_core::{
-    Capabilities, DistributedLock, DistributedLockExt, Error, ErrorKind, FencingToken, HandOff,
-    LockGuard, LockRequest, LossReason, MemoryLock, Mode, Owner, Result,
+    DistributedLock, DistributedLockExt, Error, ErrorKind, FencingToken, HandOff, LockRequest,
+    LossReason, MemoryLock, Mode, Owner,
 };
 use tokio::time::{Instant, sleep};
 
+use crate::converting::{Converting, GRANTED, held, held_for, unanswered};
 use crate::support::TTL;
-
-/// A store whose answers to conversions are scripted. It finds no hold while one is under way.
-#[derive(Debug, Default)]
-struct Converting {
-    answers: Mutex<VecDeque<Option<Result<Converted>>>>,
-    /// The claims of the conversions, the old and the new one of each.
-    asked: Mutex<Vec<[String; 2]>>,
-    released: Mutex<Vec<String>>,
-    misses: Mutex<bool>,
-}
-
-const GRANTED: Converted = Converted::Granted { grant: 7, ttl: TTL };
-
-impl Converting {
-    fn script(&self, answers: impl IntoIterator<Item = Option<Result<Converted>>>) {
-        self.answers.lock().expect("no panic").extend(answers);
-    }
-
-    fn asked(&self) -> Vec<[String; 2]> {
-        self.asked.lock().expect("no panic").clone()
-    }
-
-    fn released(&self) -> Vec<String> {
-        self.released.lock().expect("no panic").clone()
-    }
-
-    fn misses(&self, misses: bool) {
-        *self.misses.lock().expect("no panic") = misses;
-    }
-}
-
-fn unanswered() -> Option<Result<Converted>> {
-    Some(Err(Error::new(ErrorKind::Unavailable, "scripted")))
-}
-
-#[async_trait]
-impl LeaseStore for Converting {
-    async fn renew(&self, holds: &[HoldId]) -> Result<Vec<Renewal>> {
-        let misses = *self.misses.lock().expect("no panic");
-        let sent = lock_core::backend::Clock::Runtime.now();
-        let held = Renewal::Held { sent, ttl: TTL };
-        let missing = Renewal::Lost(LossReason::Removed);
-        Ok(vec![if misses { missing } else { held }; holds.len()])
-    }
-
-    async fn release(&self, hold: &HoldId) -> Result<Released> {
-        let mut released = self.released.lock().expect("no panic");
-        released.push(hold.claim().to_string());
-        Ok(Released::Released)
-    }
-
-    async fn convert(&self, from: &HoldId, to: &HoldId) -> Result<Converted> {
-        let claims = [from, to].map(|id| id.claim().to_string());
-        self.asked.lock().expect("no panic").push(claims);
-        let answer = self.answers.lock().expect("no panic").pop_front();
-        match answer {
-            Some(Some(answer)) => {
-                sleep(Duration::from_millis(20)).await;
-                answer
-            }
-            Some(None) | None => std::future::pending().await,
-        }
-    }
-}
-
-fn held(mode: Mode) -> (Arc<Converting>, Keeper, LockGuard) {
-    let mut request = LockRequest::upgradeable("k").expect("a key").with_ttl(TTL);
-    request.mode = mode;
-    held_for(&request)
-}
-
-fn held_for(request: &LockRequest) -> (Arc<Converting>, Keeper, LockGuard) {
-    let store = Arc::<Converting>::default();
-    let capabilities = Capabilities::new("scripted")
-        .with_shared()
-        .with_lock_delay(TTL * 9)
-        .with_min_hold(TTL * 9)
-        .with_upgrades();
-    let keeper = Keeper::in_process(capabilities, store.clone());
-    let mut claim = keeper.claim(request).expect("a claim");
-    let sent = claim.sending();
-    let token = FencingToken::from_grant(1).expect("in range");
-    let ttl = claim.id().store_ttl();
-    let guard = claim.granted(token, sent, ttl).expect("granted in time");
-    (store, keeper, guard)
-}
 
 /// Asserts that the hold and the claim of the first conversion were released.
 fn assert_both_released(store: &Converting) {

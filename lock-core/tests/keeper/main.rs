@@ -2,6 +2,7 @@
 
 mod claims;
 mod conversions;
+mod converting;
 mod health;
 mod limits;
 mod lock_delay;

@@ -1,9 +1,26 @@
 //! What the shelf shows of the holders of a key, correct or with a fault.
 
+use lock_core::backend::HoldId;
 use lock_core::{HolderInfo, KeyInfo, LockKey};
 
 use crate::fault::Fault;
 use crate::rules::{CLOCK, Entry, Rules};
+
+impl Rules {
+    /// Returns the present claims of a key, holders and waiters.
+    pub(crate) fn entries(&mut self, key: &str) -> &[Entry] {
+        self.settle(key);
+        self.queues.get(key).map_or(&[][..], Vec::as_slice)
+    }
+
+    /// Replaces what is stored about the holder of a claim.
+    pub(crate) fn describe(&mut self, id: &HoldId, metadata: &str) {
+        let place = self.place(id);
+        let queue = self.queues.get_mut(&place).into_iter().flatten();
+        let of_claim = queue.filter(|entry| entry.id.claim() == id.claim());
+        of_claim.for_each(|entry| metadata.clone_into(&mut entry.metadata));
+    }
+}
 
 /// Reads the holders of `key`.
 pub(crate) fn inspect(rules: &mut Rules, key: &LockKey) -> KeyInfo {

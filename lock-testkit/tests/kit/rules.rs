@@ -79,20 +79,6 @@ impl Rules {
         }
     }
 
-    /// Returns the present claims of a key, holders and waiters.
-    pub(crate) fn entries(&mut self, key: &str) -> &[Entry] {
-        self.settle(key);
-        self.queues.get(key).map_or(&[][..], Vec::as_slice)
-    }
-
-    /// Replaces what is stored about the holder of a claim.
-    pub(crate) fn describe(&mut self, id: &HoldId, metadata: &str) {
-        let place = self.place(id);
-        let queue = self.queues.get_mut(&place).into_iter().flatten();
-        let of_claim = queue.filter(|entry| entry.id.claim() == id.claim());
-        of_claim.for_each(|entry| metadata.clone_into(&mut entry.metadata));
-    }
-
     /// Adds a claim to the queue. A claim that is not granted stays only if it `waits`.
     pub(crate) fn take(&mut self, id: &HoldId, client: u64, waits: bool) -> Standing {
         let (place, now) = (self.place(id), CLOCK.now());
