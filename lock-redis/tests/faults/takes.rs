@@ -26,7 +26,12 @@ fn number_on_server(bed: &Bed, request: &LockRequest) -> u64 {
                 .concat()
         }
     };
-    let number = text.rsplit(':').next().unwrap_or_default();
+    // Behind the claim id of an exclusive lock; slot and metadata follow.
+    let granted = match request.mode {
+        Mode::Exclusive => text.split_once(':').expect("a claim id").1,
+        _ => &text,
+    };
+    let number = granted.split(' ').next().unwrap_or_default();
     number.parse().expect("a grant number")
 }
 
