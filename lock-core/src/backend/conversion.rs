@@ -8,12 +8,9 @@ use crate::{Error, ErrorKind, FencingToken, LockGuard, LossReason, Mode, Result}
 /// First and longest pause between requests that got no answer.
 const PAUSES: [Duration; 2] = [Duration::from_millis(5), Duration::from_secs(1)];
 
-/// Maximum time that an upgrade waits for releases of its own client.
-const OWN_RELEASE_LIMIT: Duration = Duration::from_secs(2);
-
 impl LockGuard {
-    /// Makes an exclusive or upgradeable hold shared, in one step on the store: nobody else gets the
-    /// key exclusively in between. Readers that wait may enter.
+    /// Makes an exclusive or upgradeable hold shared, in one step on the store: no other client
+    /// gets the key exclusively in between. Readers that wait may enter.
     ///
     /// The new guard has a greater token. It keeps the ttl, the lock delay and what is left of the
     /// minimum and maximum hold. Watches of the old guard end with
@@ -124,9 +121,7 @@ fn check(guard: &LockGuard, mode: Mode) -> Result<()> {
 async fn replace(guard: &LockGuard, mode: Mode) -> Result<LockGuard> {
     let client = &guard.keeper().client;
     if mode == Mode::Exclusive {
-        let releases = client.releases.await_releases(guard.key(), mode);
-        // The outcome is the store's answer, whether these releases were confirmed or not.
-        let _confirmed = tokio::time::timeout(OWN_RELEASE_LIMIT, releases).await;
+        client.await_own_releases(guard.key(), mode).await;
     }
     let hold = guard.hold();
     let until = hold.expire_if_due().map_err(lost)?;
@@ -203,12 +198,14 @@ impl<'a> Conversion<'a> {
         guard.ok_or_else(|| Error::new(ErrorKind::Closed, "the client was shut down"))
     }
 
-    /// Ends a conversion that the store refused. The hold is as it was.
+    /// Ends a conversion that the store refused. A hold that is in use is as it was.
     ///
-    /// An earlier request without an answer may still arrive. The claim is not released, so that the
-    /// key stays closed until a renewal has missed the hold.
+    /// An earlier request without an answer may still arrive. The claim is then not released, so
+    /// that the key stays closed until a renewal has missed the hold.
     fn refused(mut self, error: Error) -> Error {
-        self.claim = None;
+        if self.guard.is_held() {
+            self.claim = None;
+        }
         error
     }
 

@@ -54,7 +54,7 @@ pub struct Leaders {
 
 type Looking = Pin<Box<dyn Future<Output = (Option<Observer>, Result<Leader>)> + Send>>;
 
-/// What an observer remembers between two leaders.
+/// The state of an observer between two leaders.
 struct Observer {
     locks: Arc<dyn DistributedLock>,
     key: LockKey,

@@ -10,7 +10,7 @@ use crate::backend::{Clock, Keeper};
 use crate::keeper::inner::KeeperInner;
 use crate::owner::enter::acquire_for;
 use crate::waiter::watched_acquisition::{Acquiring, WatchedAcquisition};
-use crate::{Error, LockGuard, LockKey, LockRequest, Result};
+use crate::{Error, LockGuard, LockKey, LockRequest, Mode, Result};
 
 /// Maximum time that a try waits for a release of its own client.
 const OWN_RELEASE_LIMIT: Duration = Duration::from_secs(2);
@@ -167,14 +167,14 @@ impl KeeperInner {
         work: impl Future<Output = Result<T>>,
     ) -> Result<T> {
         let work = async {
-            self.await_own_releases(request).await;
+            self.hold_try_back(request).await;
             work.await
         };
         self.gate.pass(work).await
     }
 
     /// Waits for this client's pending releases of the key, if the request itself does not wait.
-    async fn await_own_releases(&self, request: &LockRequest) {
+    async fn hold_try_back(&self, request: &LockRequest) {
         let (key, mode) = (&request.key, request.mode);
         let is_try = || {
             request
@@ -182,9 +182,14 @@ impl KeeperInner {
                 .deadline()
                 .is_some_and(|ends| ends <= Instant::now())
         };
-        if !self.releases.may_free(key, mode) || !is_try() {
-            return;
+        if self.releases.may_free(key, mode) && is_try() {
+            self.await_own_releases(key, mode).await;
         }
+    }
+
+    /// Waits for this client's pending releases that may block a claim for `key` in `mode`, for at
+    /// most 2 seconds.
+    pub(crate) async fn await_own_releases(&self, key: &LockKey, mode: Mode) {
         let limit = self.clock.now().plus(OWN_RELEASE_LIMIT);
         tokio::select! {
             () = self.releases.await_releases(key, mode) => {}

@@ -193,6 +193,17 @@ async fn a_refusal_for_good_is_no_loss() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_refused_downgrade_releases_what_an_earlier_request_may_have_won() {
+    let (store, _keeper, guard) = held(Mode::Exclusive);
+    let denied = Error::new(ErrorKind::Denied, "scripted");
+    store.script([unanswered(), Some(Err(denied))]);
+    let error = guard.downgrade().await.expect_err("denied");
+    assert_eq!(error.kind(), ErrorKind::Denied);
+    sleep(Duration::from_millis(1)).await;
+    assert_both_released(&store);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_shutdown_ends_a_conversion() {
     let (store, keeper, guard) = held(Mode::Upgradeable);
     store.script([None]);

@@ -35,7 +35,9 @@ local function free_slot(of, looks)
   for slot = 0, of - 1 do
     if not taken[slot] then return slot end
   end
-  return free_slot(of, true)
+  if not looks then
+    return free_slot(of, true)
+  end
 end
 
 local kind = redis.call('TYPE', KEYS[1]).ok
