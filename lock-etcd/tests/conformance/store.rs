@@ -97,12 +97,13 @@ impl EtcdStore {
     }
 }
 
-/// Returns the mode of a claim, which is in its value.
+/// Returns the mode of a claim: the first word of its value, before the holder's metadata.
 fn mode_of(claim: &KeyValue) -> Mode {
     let value = claim.value_str().expect("text");
-    match value.strip_prefix("permit:") {
+    let mode = value.split(' ').next().unwrap_or_default();
+    match mode.strip_prefix("permit:") {
         Some(of) => Mode::permit(of.parse().expect("a number")).expect("not zero"),
-        None if value == "shared" => Mode::Shared,
+        None if mode == "shared" => Mode::Shared,
         None => Mode::Exclusive,
     }
 }
