@@ -66,6 +66,9 @@ impl<'a> MySqlAttempt<'a> {
         match answer {
             Ok(Some(won)) => {
                 client.heard.note(won.sent);
+                if let Some(slot) = won.slot {
+                    claim.set_slot(slot);
+                }
                 Ok(Answer::Granted {
                     grant: won.grant,
                     sent: won.sent,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use lock_core::backend::{
     BatchSize, ClaimId, Deadlines, KeeperRuntime, Moment, Mutex, PerRuntime, ReplyStats,
 };
-use lock_core::{Capabilities, Error, LockKey, Result};
+use lock_core::{Error, LockKey, Result};
 
 use crate::connection::connect::Connector;
 use crate::connection::connection_id::ConnectionId;
@@ -45,7 +45,7 @@ const PREPARE_LIMIT: Duration = Duration::from_secs(5);
 pub(crate) struct Client {
     pub(crate) hold: MySqlHold,
     /// The address of the server, as `host:port`.
-    server: String,
+    pub(crate) server: String,
     pub(crate) names: Arc<Names>,
     pub(crate) rows: Arc<RowLocks>,
     /// True if the client creates missing tables.
@@ -88,13 +88,12 @@ pub(crate) struct BackgroundPools {
 }
 
 impl Client {
-    /// Opens the first connection, and creates missing tables.
+    /// Opens the first connection, and creates missing tables. Returns the server's version too.
     pub(crate) async fn connect(
         connector: Connector,
         config: &MySqlConfig,
         keeper_runtime: &KeeperRuntime,
-        capabilities: &Capabilities,
-    ) -> Result<Self> {
+    ) -> Result<(Self, String)> {
         let names = Arc::new(Names::new(config)?);
         let server = connector.server();
         let deadlines = Deadlines::new(keeper_runtime.clone());
@@ -150,8 +149,7 @@ impl Client {
             Some(_) => client.at_server(error),
             None => client.at_server(error).with_operation("connect"),
         })?;
-        capabilities.log_connected(&client.server, Some(&version));
-        Ok(client)
+        Ok((client, version))
     }
 
     /// Opens the first connection, and checks server and tables. Returns the server's version.
@@ -187,12 +185,12 @@ impl Client {
         let missing = self.names.missing_columns(&description)?;
         if self.creates_tables && self.hold == MySqlHold::Lease && !missing.is_empty() {
             if let Err(error) = self.add_columns(missing).await {
-                tracing::info!(%error, "mysql: the tables have no column holder, so inspect shows no labels");
+                tracing::info!(%error, "mysql: the tables lack the columns holder and slot, so inspect shows no labels and permits have no slots");
             }
             description = self.ask_to_prepare(self.names.describe_tables()).await?;
         }
-        let stores_holder = self.names.missing_columns(&description)?.is_empty();
-        self.names.set_stores_holder(stores_holder);
+        let are_there = self.names.missing_columns(&description)?.is_empty();
+        self.names.set_latest_columns(are_there);
         Ok(())
     }
 
@@ -344,6 +342,8 @@ fn token_age_max(purge_after: Option<Duration>) -> u64 {
 /// A grant that a take has won.
 pub(crate) struct NumberedGrant {
     pub(crate) grant: u64,
+    /// The slot of a permit.
+    pub(crate) slot: Option<u32>,
     /// When the take was sent. The server granted the lock no earlier.
     pub(crate) sent: Moment,
 }

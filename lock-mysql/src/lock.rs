@@ -138,9 +138,11 @@ impl MySqlLock {
 
     async fn connect_over(connector: Connector, config: &MySqlConfig) -> Result<Self> {
         let keeper_runtime = KeeperRuntime::at(config.keeper)?;
-        let capabilities = capabilities(config.hold);
-        let connecting = Client::connect(connector, config, &keeper_runtime, &capabilities);
-        let client = Arc::new(connecting.await?);
+        let (client, version) = Client::connect(connector, config, &keeper_runtime).await?;
+        let mut capabilities = capabilities(config.hold);
+        capabilities.slots &= client.names.has_latest_columns();
+        capabilities.log_connected(&client.server, Some(&version));
+        let client = Arc::new(client);
         let keeper = Keeper::new(capabilities, Arc::<Client>::clone(&client), keeper_runtime);
         Ok(Self {
             client,
@@ -159,6 +161,7 @@ fn capabilities(hold: MySqlHold) -> Capabilities {
     match hold {
         MySqlHold::Lease => capabilities
             .with_permits()
+            .with_slots()
             .with_upgrades()
             .with_inspect()
             .with_lock_delay(*TTL_RANGE.end())

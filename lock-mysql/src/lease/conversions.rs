@@ -10,7 +10,7 @@ use crate::connection::retrying_query::RetryingQuery;
 use crate::error::Failure;
 use crate::lease::statements::{after, renewed_ttl};
 use crate::schema::grant_clock::GRANT_CLOCK;
-use crate::schema::literals::{NOW, holder, owner};
+use crate::schema::literals::{NOW, owner};
 use crate::schema::names::Names;
 use crate::server_checks::MAY_WRITE;
 
@@ -37,10 +37,7 @@ impl Names {
         let (from, claim) = (owner(from.claim()), owner(to.claim()));
         let (ttl, end) = (renewed_ttl(to), after(to.store_ttl()));
         let (reach, is_held) = (self.reach_holders(), self.has_holder(&from));
-        let stored = match self.stores_holder() {
-            true => format!(", holder = {}", holder(to)),
-            false => String::new(),
-        };
+        let stored = self.sets_holder(to);
         format!(
             "START TRANSACTION;
 {reach};
@@ -60,10 +57,7 @@ COMMIT"
         let (from, claim) = (owner(from.claim()), owner(to.claim()));
         let (ttl, end) = (renewed_ttl(to), after(to.store_ttl()));
         let reach = self.reach_holders();
-        let (column, stored) = match self.stores_holder() {
-            true => (", holder", format!(", {}", holder(to))),
-            false => ("", String::new()),
-        };
+        let (columns, values) = self.columns_of_holder(to);
         let is_held = match before {
             Mode::Exclusive => {
                 format!("mode = 'x' AND owner = {from} AND locks.expires > {NOW}")
@@ -76,8 +70,8 @@ COMMIT"
 SELECT k FROM {locks} WHERE k = {key} FOR UPDATE;
 DELETE FROM {holders} WHERE k = {key} AND expires <= {NOW};
 UPDATE {holders} SET expires = {end} WHERE k = {key} AND owner = {claim};
-INSERT INTO {holders} (k, owner, token, ttl, expires{column})
-SELECT k, {claim}, GREATEST(token + 1, {GRANT_CLOCK}), {ttl}, {end}{stored} FROM {locks} AS locks WHERE k = {key} AND {is_held}
+INSERT INTO {holders} (k, owner, token, ttl, expires{columns})
+SELECT k, {claim}, GREATEST(token + 1, {GRANT_CLOCK}), {ttl}, {end}{values} FROM {locks} AS locks WHERE k = {key} AND {is_held}
 ON DUPLICATE KEY UPDATE {holders}.ttl = {holders}.ttl;
 DELETE FROM {holders} WHERE k = {key} AND owner = {from};
 UPDATE {locks} AS locks STRAIGHT_JOIN {holders} AS mine ON mine.k = locks.k AND mine.owner = {claim}
@@ -102,8 +96,8 @@ impl Client {
                 Ok((answer, _)) => break answer,
                 // Another transaction had the row for long, and nothing has changed.
                 Err(Failure::Locked) if Clock::Boot.now() < ends => {}
-                Err(Failure::NoColumn(_)) if self.names.stores_holder() => {
-                    self.names.set_stores_holder(false);
+                Err(Failure::NoColumn(_)) if self.names.has_latest_columns() => {
+                    self.names.set_latest_columns(false);
                 }
                 Err(failure) => return Err(failure.into_error()),
             }

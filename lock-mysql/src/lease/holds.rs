@@ -86,8 +86,8 @@ impl Client {
                 Ok(LeaseTake::New)
             }
             // A client of an earlier version created the table again.
-            Err(Failure::NoColumn(_)) if self.names.stores_holder() => {
-                self.names.set_stores_holder(false);
+            Err(Failure::NoColumn(_)) if self.names.has_latest_columns() => {
+                self.names.set_latest_columns(false);
                 Box::pin(self.ask_for_lease(hold, new, wait, patience)).await
             }
             Err(failure) => Err(failure),
@@ -233,14 +233,14 @@ impl Client {
 }
 
 fn taken(hold: &HoldId, new: bool, answer: &StatementResults, sent: Moment) -> Result<LeaseTake> {
-    let granted = |grant| LeaseTake::Granted(NumberedGrant { grant, sent });
+    let granted = |grant, slot| LeaseTake::Granted(NumberedGrant { grant, slot, sent });
     if hold.mode() == Mode::Exclusive {
         let take = answer.nth_back(if new { TAKE_NEW } else { TAKE })?;
         return Ok(match (take.found, take.inserted) {
             (0, 0) => LeaseTake::New,
             (0, IN_DOUBT) => LeaseTake::Doubtful,
             (0, _) => LeaseTake::Held,
-            (_, grant) => granted(grant),
+            (_, grant) => granted(grant, None),
         });
     }
     let Some(look) = answer.nth_back(TAKE_MANY_LOOK)?.first() else {
@@ -248,7 +248,7 @@ fn taken(hold: &HoldId, new: bool, answer: &StatementResults, sent: Moment) -> R
     };
     let grant = answer.nth_back(TAKE_MANY_GRANT)?.first();
     Ok(match grant {
-        Some(grant) => granted(grant.value(0)?),
+        Some(grant) => granted(grant.value(0)?, grant.value(1)?),
         None if look.value(0)? => LeaseTake::Doubtful,
         None => LeaseTake::Held,
     })

@@ -16,7 +16,7 @@ impl Client {
     pub(crate) async fn inspect_leases(&self, key: &LockKey) -> Result<KeyInfo> {
         let mut answer = self.ask_for_holders(key).await;
         if let Err(Failure::NoColumn(_)) = answer {
-            self.names.set_stores_holder(false);
+            self.names.set_latest_columns(false);
             answer = self.ask_for_holders(key).await;
         }
         let answer = answer.map_err(Failure::into_error)?;

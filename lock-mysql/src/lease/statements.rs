@@ -15,7 +15,7 @@ use lock_core::backend::HoldId;
 use lock_core::{LockKey, Mode};
 
 use crate::schema::grant_clock::GRANT_CLOCK;
-use crate::schema::literals::{FLOOR_ROW, NOW, hexadecimal, holder, letter, microseconds, owner};
+use crate::schema::literals::{FLOOR_ROW, NOW, hexadecimal, letter, microseconds, owner};
 use crate::schema::names::Names;
 
 /// The condition that the key is free, as far as its row tells. A released key is free even if the
@@ -96,10 +96,7 @@ impl Names {
             _ => ROW_WAIT_MAX,
         };
         let (ttl, end) = (renewed_ttl(hold), after(hold.store_ttl() + wait));
-        let stored = match self.stores_holder() {
-            true => format!(", holder = {}", holder(hold)),
-            false => String::new(),
-        };
+        let stored = self.sets_holder(hold);
         format!(
             "INSERT INTO {locks} (k, token, expires)
 SELECT k, token, expires FROM {locks} AS free WHERE k = {key} AND ({FREE} AND NOT {is_kept} OR owner = {owner} OR LAST_INSERT_ID(IF({DOUBTFUL}, {IN_DOUBT}, token)) = 0) FOR UPDATE
@@ -121,23 +118,21 @@ ON DUPLICATE KEY UPDATE mode = 'x', token = LAST_INSERT_ID(IF({locks}.owner <=> 
             Mode::Upgradeable => "mine.owner",
             _ => "IF(locks.mode = 's', locks.owner, NULL)",
         };
-        let (column, stored) = match self.stores_holder() {
-            true => (", holder", format!(", {}", holder(hold))),
-            false => ("", String::new()),
-        };
+        let (columns, values) = self.columns_of_holder(hold);
+        let slot = self.slot_of_mine();
         format!(
             "{reach};
 SELECT mode <> '{mode}' AND {DOUBTFUL} FROM {locks} WHERE k = {key} FOR UPDATE;
 DELETE FROM {holders} WHERE k = {key} AND expires <= {NOW};
 UPDATE {holders} SET expires = {end} WHERE k = {key} AND owner = {owner};
-INSERT INTO {holders} (k, owner, token, ttl, expires{column})
-SELECT k, {owner}, GREATEST(token + 1, {GRANT_CLOCK}), {ttl}, {end}{stored} FROM {locks} AS locks
+INSERT INTO {holders} (k, owner, token, ttl, expires{columns})
+SELECT k, {owner}, GREATEST(token + 1, {GRANT_CLOCK}), {ttl}, {end}{values} FROM {locks} AS locks
 WHERE k = {key} AND ({FREE} OR {room}) AND NOT {is_kept}
 ON DUPLICATE KEY UPDATE {holders}.ttl = {holders}.ttl;
 UPDATE {locks} AS locks STRAIGHT_JOIN {holders} AS mine ON mine.k = locks.k AND mine.owner = {owner}
 SET locks.expires = IF(locks.mode = 'x' AND locks.owner IS NULL, mine.expires, GREATEST(locks.expires, mine.expires)), locks.owner = {upgradeable}, locks.mode = '{mode}', locks.token = GREATEST(locks.token, mine.token)
 WHERE locks.k = {key} AND (locks.mode <> 'x' OR locks.owner IS NULL OR locks.expires <= {NOW});
-SELECT mine.token FROM {locks} AS locks JOIN {holders} AS mine ON mine.k = locks.k WHERE locks.k = {key} AND locks.mode = '{mode}' AND mine.owner = {owner}"
+SELECT mine.token, {slot} FROM {locks} AS locks JOIN {holders} AS mine ON mine.k = locks.k WHERE locks.k = {key} AND locks.mode = '{mode}' AND mine.owner = {owner}"
         )
     }
 
@@ -319,7 +314,7 @@ COMMIT"
     /// `key`. As one statement, it sees the holders of one moment.
     pub(crate) fn holders_of(&self, key: &LockKey) -> String {
         let (locks, holders, key) = (&self.locks, &self.holders, self.key(key));
-        let stored = match self.stores_holder() {
+        let stored = match self.has_latest_columns() {
             true => "holder",
             false => "token * NULL",
         };

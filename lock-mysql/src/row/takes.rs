@@ -305,6 +305,7 @@ fn taken(answer: &StatementResults, clock_in_row: bool, sent: Moment) -> Result<
     };
     let won = NumberedGrant {
         grant: grant_number(clock),
+        slot: None,
         sent,
     };
     Ok(RowTake::Granted { won, recorded })

@@ -5,5 +5,6 @@ CREATE TABLE IF NOT EXISTS locks_holders (
     ttl     BIGINT UNSIGNED NOT NULL COMMENT 'microseconds',
     expires DATETIME(6) NOT NULL COMMENT 'UTC',
     holder  VARBINARY(255) NULL COMMENT 'as in locks',
+    slot    INT UNSIGNED NULL COMMENT 'of a permit',
     PRIMARY KEY (k, owner)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC;

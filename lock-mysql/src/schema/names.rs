@@ -26,8 +26,8 @@ pub(crate) struct Names {
     pub(crate) holders: String,
     /// A random id of this client, as a literal.
     pub(crate) me: String,
-    /// True if both tables have the column `holder`, which earlier versions did not create.
-    stores_holder: Arc<AtomicBool>,
+    /// True if both tables have the latest columns, which earlier versions did not create.
+    has_latest_columns: Arc<AtomicBool>,
 }
 
 impl Names {
@@ -50,17 +50,17 @@ impl Names {
             locks: format!("{place}`{table}`"),
             holders: format!("{place}`{table}_holders`"),
             me: hexadecimal(&fastrand::u128(..).to_be_bytes()),
-            stores_holder: Arc::default(),
+            has_latest_columns: Arc::default(),
         })
     }
 
-    /// Returns true if takes store who holds the key.
-    pub(crate) fn stores_holder(&self) -> bool {
-        self.stores_holder.load(Ordering::Relaxed)
+    /// Returns true if takes store who holds the key, and the slot of a permit.
+    pub(crate) fn has_latest_columns(&self) -> bool {
+        self.has_latest_columns.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn set_stores_holder(&self, stores: bool) {
-        self.stores_holder.store(stores, Ordering::Relaxed);
+    pub(crate) fn set_latest_columns(&self, are_there: bool) {
+        self.has_latest_columns.store(are_there, Ordering::Relaxed);
     }
 
     /// Returns the row of a lock: `namespace:key`, with colons of the namespace escaped, or the

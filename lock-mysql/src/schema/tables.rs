@@ -23,8 +23,9 @@ const COLUMNS: [(&str, &str); 4] = [
     ("expires", "datetime(6)"),
 ];
 
-/// The column that tells who holds a key.
-const HOLDER: &str = "holder";
+/// The columns that tables of earlier versions lack, with their types.
+const HOLDER: (&str, &str) = ("holder", "VARBINARY(255)");
+const SLOT: (&str, &str) = ("slot", "INT UNSIGNED");
 
 impl Names {
     /// Returns the statements that create the tables that `description` lacks.
@@ -82,19 +83,25 @@ SELECT TABLE_NAME, COALESCE(ENGINE, 'none') FROM information_schema.TABLES WHERE
         Ok(())
     }
 
-    /// Returns the statements that add the column `holder` to tables of earlier versions.
+    /// Returns the statements that add the latest columns to tables of earlier versions.
     ///
     /// An addition waits at most a second for transactions, which delays other requests behind it.
     pub(crate) fn missing_columns(&self, description: &StatementResults) -> Result<Vec<String>> {
         let mut missing = Vec::new();
-        for (table, place) in [
-            (self.table.clone(), &self.locks),
-            (self.holders_table(), &self.holders),
+        for (table, place, latest) in [
+            (self.table.clone(), &self.locks, [HOLDER].as_slice()),
+            (self.holders_table(), &self.holders, &[HOLDER, SLOT]),
         ] {
             let found = TableDescription::read(&table, description)?;
-            if !found.columns.iter().any(|column| column.name == HOLDER) {
+            let is_there = |name| found.columns.iter().any(|column| column.name == name);
+            let added = latest.iter().filter(|(name, _)| !is_there(*name));
+            let added: Vec<String> = added
+                .map(|(name, kind)| format!("ADD COLUMN {name} {kind} NULL, "))
+                .collect();
+            if !added.is_empty() {
                 missing.push(format!(
-                    "SET SESSION lock_wait_timeout = 1;ALTER TABLE {place} ADD COLUMN {HOLDER} VARBINARY(255) NULL, ALGORITHM = INSTANT"
+                    "SET SESSION lock_wait_timeout = 1;ALTER TABLE {place} {}ALGORITHM = INSTANT",
+                    added.concat()
                 ));
             }
         }

@@ -1,6 +1,6 @@
 //! Tables of earlier versions, which have no column for the description of a holder.
 
-use lock_core::{DistributedLock, DistributedLockExt, HolderInfo};
+use lock_core::{DistributedLock, DistributedLockExt, HolderInfo, LockRequest};
 use lock_mysql::{MySqlConfig, MySqlHold, MySqlLock};
 use lock_testkit::servers::{SqlServer, SqlVendor};
 use lock_testkit::steady;
@@ -10,12 +10,19 @@ use crate::{LONG, connect, connect_with, exclusive, row};
 const LOCKS: &str = include_str!("../../../src/schema/locks.sql");
 const HOLDERS: &str = include_str!("../../../src/schema/locks_holders.sql");
 
+/// The columns that earlier versions did not create.
+const LATEST: [&str; 2] = ["holder ", "slot "];
+
 /// Creates the tables as earlier versions did.
 fn create(server: &SqlServer) {
     for statement in [LOCKS, HOLDERS] {
         let earlier: Vec<&str> = statement
             .lines()
-            .filter(|line| !line.trim_start().starts_with("holder "))
+            .filter(|line| {
+                !LATEST
+                    .iter()
+                    .any(|name| line.trim_start().starts_with(name))
+            })
             .collect();
         assert_ne!(
             earlier.len(),
@@ -96,6 +103,40 @@ fn the_description_of_an_earlier_holder_is_not_shown() {
             let info = locks.inspect("k").await.expect("the server runs");
             assert_eq!(info.holders.len(), 1, "{info:?}");
             assert_eq!(info.holders[0].label, None, "{vendor:?}");
+        }
+    });
+}
+
+#[test]
+fn permits_of_tables_without_the_column_have_no_slots() {
+    steady(async || {
+        for vendor in SqlVendor::available() {
+            let server = SqlServer::start(vendor);
+            create(&server);
+            let old = MySqlConfig::new(server.url()).without_creating_tables();
+            let old = connect_with(old).await;
+            assert!(!old.capabilities().slots, "{vendor:?}");
+            let of_three = LockRequest::permit("k", 3).expect("not zero");
+            let taken = async |locks: &MySqlLock| {
+                let guard = locks.acquire(of_three.clone()).await;
+                guard.expect("the server runs").expect("free")
+            };
+            let first = taken(&old).await;
+            assert_eq!(first.slot(), None, "{vendor:?}");
+
+            let new = connect(&server, MySqlHold::Lease).await;
+            assert!(new.capabilities().slots, "{vendor:?}");
+            let (second, third) = (taken(&new).await, taken(&new).await);
+            assert_eq!(
+                (second.slot(), third.slot()),
+                (Some(0), Some(1)),
+                "{vendor:?}"
+            );
+            server.execute("ALTER TABLE locks_holders DROP COLUMN slot");
+            third.release().await.expect("the server runs");
+            let later = taken(&new).await;
+            assert_eq!(later.slot(), None, "{vendor:?}");
+            assert!(first.is_held() && second.is_held() && later.is_held());
         }
     });
 }
