@@ -57,7 +57,7 @@ impl ClaimKey {
         let used = key_pool.take(&queue, hold.mode());
         let key = used.unwrap_or_else(|| keys.claim(hold, lease.id()).into());
         let value: Arc<str> = claim_value(hold).into();
-        lease.attach_key(hold.claim(), Arc::clone(&key), Arc::clone(&value));
+        lease.attach_key(hold.claim(), Arc::clone(&key));
         Arc::new(Self {
             queue,
             key,

@@ -40,7 +40,7 @@ pub(crate) async fn follow(
     former: i64,
     ends: Moment,
 ) -> std::result::Result<(), Failure> {
-    let key = [(Arc::clone(&claim_key.key), Arc::clone(&claim_key.value))];
+    let key = [Arc::clone(&claim_key.key)];
     let left = ends.since(Clock::Boot.now());
     match reassign(command, &key, former, claim_key.lease.id(), left).await {
         Ok(true) => Ok(()),
@@ -68,24 +68,24 @@ pub(crate) async fn move_to_own_lease(
     claim_key.forbid_reuse();
     let granting = async || granting.grant(claim, ttl).await.map(|own| own.id);
     let own = *claim_key.own_lease.get_or_try_init(granting).await?;
-    let key = [(Arc::clone(&claim_key.key), Arc::clone(&claim_key.value))];
+    let key = [Arc::clone(&claim_key.key)];
     Ok(reassign(connection, &key, claim_key.lease.id(), own, LIMIT).await?)
 }
 
 /// Moves keys, with their values, from the lease `from` to the lease `to`. Returns true if all keys
-/// were attached to `from`. The request may arrive late, or twice.
+/// were attached to `from`. The request may arrive late, or twice, so it never writes a value.
 async fn reassign(
     connection: &Arc<SharedConnection>,
-    keys: &[(Arc<str>, Arc<str>)],
+    keys: &[Arc<str>],
     from: i64,
     to: i64,
     limit: Duration,
 ) -> std::result::Result<bool, Failure> {
-    let moves = |(key, value): &(Arc<str>, Arc<str>)| {
-        let put = PutOptions::new().with_lease(to);
+    let moves = |key: &Arc<str>| {
+        let put = PutOptions::new().with_lease(to).with_ignore_value();
         let moves = Txn::new()
             .when([Compare::lease(&**key, CompareOp::Equal, from)])
-            .and_then([TxnOp::put(&**key, &**value, Some(put))]);
+            .and_then([TxnOp::put(&**key, "", Some(put))]);
         TxnOp::txn(moves)
     };
     let has_moved =

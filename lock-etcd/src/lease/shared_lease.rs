@@ -67,7 +67,7 @@ struct LeaseState {
 struct AttachedClaim {
     loss: LossSender,
     /// The key of the claim; unknown before the first request.
-    key: Option<(Arc<str>, Arc<str>)>,
+    key: Option<Arc<str>>,
 }
 
 impl SharedLease {
@@ -138,10 +138,10 @@ impl SharedLease {
         true
     }
 
-    /// Notes the key of a claim and its value, before it is created.
-    pub(crate) fn attach_key(&self, claim: ClaimId, key: Arc<str>, value: Arc<str>) {
+    /// Notes the key of a claim, before it is created.
+    pub(crate) fn attach_key(&self, claim: ClaimId, key: Arc<str>) {
         if let Some(attached) = self.state.lock().claims.get_mut(&claim) {
-            attached.key = Some((key, value));
+            attached.key = Some(key);
         }
     }
 
@@ -329,7 +329,7 @@ impl SharedLease {
     }
 
     /// Returns the keys that have to move.
-    pub(crate) fn keys(&self) -> Vec<(Arc<str>, Arc<str>)> {
+    pub(crate) fn keys(&self) -> Vec<Arc<str>> {
         let state = self.state.lock();
         let claims = state.claims.values();
         claims.filter_map(|claim| claim.key.clone()).collect()
