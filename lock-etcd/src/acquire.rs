@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::backend::{Answer, Ask, Attempt, Claim, Clock, LastReply, LeaseStore, Moment};
-use lock_core::{LockRequest, Result};
+use lock_core::{LockRequest, Mode, Result};
 
 use crate::claim_key::ClaimKey;
-use crate::client::{Client, Take};
+use crate::client::{Client, FIRST_SLOT, Take};
 use crate::connection::shared_connection::SharedConnection;
 use crate::error::{Failure, lease_ended, no_answer, unexpected};
 use crate::queue::QueueSnapshot;
+use crate::slots::choose_slot;
 use crate::wait::shared_wait::TurnNews;
 use crate::wait::ticket::Ticket;
 
@@ -135,6 +136,12 @@ impl<'a> EtcdAttempt<'a> {
         if let Some(created) = queue.created()
             && (queue.is_ours() || self.next == Some(created))
         {
+            if let Mode::Permit { .. } = claim_key.mode {
+                match self.slot(&claim_key, queue, ends).await? {
+                    Some(slot) => claim.set_slot(slot),
+                    None => return Ok(Err(self.ended())),
+                }
+            }
             return self.grant(claim_key, created).await.map(Err);
         }
         let ends = queue.check_ends(queue.created().unwrap_or(i64::MAX));
@@ -163,6 +170,21 @@ impl<'a> EtcdAttempt<'a> {
     fn ended(&mut self) -> Answer {
         (self.claim_key, self.next) = (None, None);
         Answer::Ended(lease_ended())
+    }
+
+    /// Returns the slot of a granted permit; `None` if its claim is gone.
+    async fn slot(
+        &self,
+        claim_key: &ClaimKey,
+        queue: QueueSnapshot,
+        ends: Moment,
+    ) -> Result<Option<u32>> {
+        if queue.is_alone {
+            return Ok(Some(FIRST_SLOT));
+        }
+        let created = queue.created().unwrap_or_default();
+        let known = (!queue.is_partial).then_some(queue);
+        Ok(choose_slot(&self.command, claim_key, created, known, ends).await?)
     }
 
     /// Grants the claim. Its validity counts from the last keep-alive of its lease.

@@ -7,8 +7,9 @@ use lock_core::Mode;
 use lock_core::backend::{Claim, HoldId, LossSender, Moment, Mutex};
 use tokio::sync::{OnceCell, watch};
 
+use crate::claim_value::ClaimValue;
 use crate::key_pool::KeyPool;
-use crate::keys::{Keys, claim_value, look_at};
+use crate::keys::{Keys, Look, look_at};
 use crate::lease::shared_lease::SharedLease;
 use crate::watch::watches::Subscription;
 
@@ -18,8 +19,8 @@ pub(crate) struct ClaimKey {
     pub(crate) queue: String,
     /// The key of this claim.
     pub(crate) key: Arc<str>,
-    /// The value of the key, which stays the same until the release.
-    pub(crate) value: Arc<str>,
+    /// The value with which the key is created.
+    pub(crate) value: ClaimValue<'static>,
     pub(crate) mode: Mode,
     pub(crate) lease: Arc<SharedLease>,
     pub(crate) loss: LossSender,
@@ -56,18 +57,50 @@ impl ClaimKey {
         let queue = keys.queue(hold.key());
         let used = key_pool.take(&queue, hold.mode());
         let key = used.unwrap_or_else(|| keys.claim(hold, lease.id()).into());
-        let value: Arc<str> = claim_value(hold).into();
         lease.attach_key(hold.claim(), Arc::clone(&key));
         Arc::new(Self {
             queue,
             key,
-            value,
+            value: ClaimValue::new(hold),
             mode: hold.mode(),
             loss: claim.loss(),
             lease,
             state: Mutex::default(),
             own_lease: OnceCell::new(),
         })
+    }
+
+    /// Makes the claim that is to replace this granted one, with the same key. Returns `None` if the
+    /// lease has ended.
+    pub(crate) fn converted(&self, to: &Claim) -> Option<Arc<Self>> {
+        // A request that still may arrive changes only the key as it was granted. But the key has
+        // the name of this claim.
+        self.forbid_reuse();
+        let (hold, loss) = (to.id(), to.loss());
+        if !self.lease.adopt(hold.claim(), loss.clone(), &self.key) {
+            return None;
+        }
+        let now = self.state.lock();
+        Some(Arc::new(Self {
+            queue: self.queue.clone(),
+            key: Arc::clone(&self.key),
+            value: ClaimValue::new(hold),
+            mode: hold.mode(),
+            loss,
+            lease: Arc::clone(&self.lease),
+            state: Mutex::new(ClaimState {
+                in_doubt: now.in_doubt,
+                reuse_forbidden: true,
+                created: now.created,
+                ..ClaimState::default()
+            }),
+            own_lease: OnceCell::new(),
+        }))
+    }
+
+    /// Returns the create revision of a granted key; zero before.
+    pub(crate) fn created(&self) -> i64 {
+        self.state.lock().created
     }
 
     /// Notes that a take is under way, until the returned value is dropped.
@@ -128,7 +161,7 @@ impl ClaimKey {
 
     /// Builds the request for the key as it was granted.
     pub(crate) fn look(&self) -> TxnOp {
-        look_at(&*self.key, self.state.lock().created)
+        look_at(&*self.key, self.created(), Look::KeyOnly)
     }
 
     /// Notes that the key was there as granted in this revision. Returns true if the key is

@@ -6,9 +6,10 @@ use etcd_client::{GetOptions, KeyValue};
 use lock_core::backend::holders;
 use lock_core::{HolderInfo, KeyInfo, LockKey, Mode, Result};
 
+use crate::claim_value::ClaimValue;
 use crate::client::Client;
 use crate::connection::shared_connection::{ANSWER_MAX, REPLY_LIMIT};
-use crate::keys::{end_of, is_own_name, metadata_of, mode_of};
+use crate::keys::{end_of, is_own_name};
 
 impl Client {
     /// Lists the claims on `key` by a read that the members agree on.
@@ -48,15 +49,18 @@ fn claim(name: &[u8], found: &KeyValue) -> Option<(Mode, HolderInfo)> {
     if name.is_empty() || name.contains('/') {
         return None;
     }
-    let mode = mode_of(name.as_bytes(), found.value());
+    let value = ClaimValue::read(name.as_bytes(), found.value());
+    let mode = value.mode;
     if !is_own_name(name) {
         return Some((mode, HolderInfo::foreign()));
     }
     let grant = u64::try_from(found.create_revision()).unwrap_or_default();
-    let value = String::from_utf8_lossy(found.value());
-    let holder = HolderInfo::new()
+    let mut holder = HolderInfo::new()
         .with_mode(mode)
         .with_grant(grant)
-        .with_metadata(metadata_of(&value));
+        .with_metadata(value.metadata());
+    if let Some(conversion) = value.conversion {
+        holder.token = Some(conversion.token);
+    }
     Some((mode, holder))
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use etcd_client::GetOptions;
 use futures_util::future::join_all;
-use lock_core::backend::{HoldId, LeaseStore, Released, Renewal, TwoRoutes};
+use lock_core::backend::{Claim, Converted, HoldId, LeaseStore, Released, Renewal, TwoRoutes};
 use lock_core::{ErrorKind, KeyInfo, LockKey, LossReason, Result};
 
 use crate::claim_key::ClaimKey;
@@ -112,6 +112,10 @@ impl LeaseStore for Client {
         })
     }
 
+    async fn convert(&self, from: &HoldId, to: &Claim) -> Result<Converted> {
+        self.convert_claim(from, to).await
+    }
+
     async fn inspect(&self, key: &LockKey) -> Result<KeyInfo> {
         self.inspect_key(key).await
     }
@@ -175,7 +179,7 @@ impl Client {
                     claim_key.set_watch(None);
                 }
             }
-            WatchEvent::Stale => {}
+            WatchEvent::Written(_) | WatchEvent::Stale => {}
         };
         claim_key.set_watch(background.watches.watch_from(stood + 1, watched, tell).ok());
     }

@@ -29,9 +29,11 @@
 
 mod acquire;
 mod claim_key;
+mod claim_value;
 mod client;
 mod config;
 mod connection;
+mod conversion;
 mod error;
 mod inspect;
 mod key_pool;
@@ -40,6 +42,7 @@ mod lease;
 mod lease_store;
 mod lock;
 mod queue;
+mod slots;
 mod wait;
 mod watch;
 

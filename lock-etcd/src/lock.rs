@@ -119,6 +119,8 @@ fn capabilities(shortest: Duration) -> Capabilities {
     Capabilities::new(BACKEND)
         .with_shared()
         .with_permits()
+        .with_slots()
+        .with_upgrades()
         .with_fairness()
         .with_push()
         .with_inspect()

@@ -1,14 +1,18 @@
 //! The claims on one key, in the order of their creation.
 
-use etcd_client::{KeyValue, ResponseHeader, TxnOpResponse, TxnResponse};
+use etcd_client::{
+    Compare, CompareOp, GetOptions, KeyValue, ResponseHeader, Txn, TxnOp, TxnOpResponse,
+    TxnResponse,
+};
 use lock_core::backend::{blocking_claim, holders};
 use lock_core::{Error, ErrorKind, Mode, Result};
 
+use crate::claim_value::{ClaimConversion, ClaimValue};
 use crate::error::{BACKEND, unexpected};
-use crate::keys::mode_of;
+use crate::keys::end_of;
 
 /// The claims on a key at one moment: a claim of this client, and the claims before it.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct QueueSnapshot {
     /// The revision of this state.
     pub(crate) revision: i64,
@@ -17,12 +21,21 @@ pub(crate) struct QueueSnapshot {
     own: Option<usize>,
     /// True if the answer leaves claims out.
     pub(crate) is_partial: bool,
+    /// True if the take has created the client's own claim in an empty queue.
+    pub(crate) is_alone: bool,
 }
 
-struct ListedClaim {
-    key: Vec<u8>,
-    mode: Mode,
-    created: i64,
+/// One claim on a key.
+#[derive(Clone)]
+pub(crate) struct ListedClaim {
+    pub(crate) key: Vec<u8>,
+    pub(crate) mode: Mode,
+    pub(crate) conversion: Option<Box<ClaimConversion>>,
+    /// The slot that a permit has written.
+    pub(crate) slot: Option<u32>,
+    pub(crate) created: i64,
+    /// The revision of its last change.
+    pub(crate) modified: i64,
     lease: i64,
 }
 
@@ -65,6 +78,7 @@ impl QueueSnapshot {
             claims,
             own,
             is_partial,
+            is_alone: false,
         })
     }
 
@@ -115,10 +129,32 @@ impl QueueSnapshot {
     }
 
     pub(crate) fn has(&self, created: i64) -> bool {
+        self.claim(created).is_some()
+    }
+
+    /// Returns the claims in the order of their creation.
+    pub(crate) fn claims(&self) -> impl Iterator<Item = &ListedClaim> {
+        self.claims.iter()
+    }
+
+    /// Returns the claim with this create revision.
+    pub(crate) fn claim(&self, created: i64) -> Option<&ListedClaim> {
         let found = self
             .claims
             .binary_search_by_key(&created, |one| one.created);
-        found.is_ok()
+        found.ok().map(|index| &self.claims[index])
+    }
+
+    /// Returns the first claim that does not hold the key.
+    pub(crate) fn first_waiter(&self) -> Option<&ListedClaim> {
+        self.claims.get(self.holders().count())
+    }
+
+    /// Returns true if a claim is upgradeable. Its holder may become exclusive, and then admits none
+    /// of the later claims that it admitted before.
+    pub(crate) fn has_upgradeable(&self) -> bool {
+        let mut modes = self.claims.iter().map(|claim| claim.mode);
+        modes.any(|mode| mode == Mode::Upgradeable)
     }
 
     /// Removes a claim that was deleted in the revision `gone`, but no later claim with the same
@@ -154,6 +190,16 @@ fn never_ends(key: &[u8]) -> Error {
     .with_backend(BACKEND)
 }
 
+/// Builds the transaction that lists all claims of `queue`, among them the key `own`. It may write,
+/// so all members agree on the answer.
+pub(crate) fn list_all(queue: &str, own: &str) -> Txn {
+    let list = GetOptions::new().with_range(end_of(queue));
+    Txn::new()
+        .when([Compare::create_revision(own, CompareOp::Less, 0)])
+        .and_then([TxnOp::delete(own, None)])
+        .or_else([TxnOp::get(queue, Some(list))])
+}
+
 /// Returns the revision of a transaction's answer.
 pub(crate) fn revision(answer: &TxnResponse) -> Result<i64> {
     let revision = answer.header().map(ResponseHeader::revision);
@@ -163,15 +209,19 @@ pub(crate) fn revision(answer: &TxnResponse) -> Result<i64> {
 impl ListedClaim {
     /// Reads a claim, which is directly below the queue's prefix. Keys further below belong to
     /// other locks.
-    fn read(found: &KeyValue, queue: &[u8]) -> Option<Self> {
+    pub(crate) fn read(found: &KeyValue, queue: &[u8]) -> Option<Self> {
         let name = found.key().strip_prefix(queue)?;
         if name.is_empty() || name.contains(&b'/') {
             return None;
         }
+        let value = ClaimValue::read(name, found.value());
         Some(Self {
             key: found.key().to_vec(),
-            mode: mode_of(name, found.value()),
+            mode: value.mode,
+            conversion: value.conversion.map(Box::new),
+            slot: value.slot,
             created: found.create_revision(),
+            modified: found.mod_revision(),
             lease: found.lease(),
         })
     }
@@ -182,12 +232,37 @@ mod tests {
     use super::*;
 
     impl QueueSnapshot {
+        /// Adds a claim in this mode.
+        pub(crate) fn enter(&mut self, mode: Mode) {
+            self.revision += 1;
+            self.claims.push(ListedClaim {
+                key: self.revision.to_be_bytes().to_vec(),
+                mode,
+                conversion: None,
+                slot: None,
+                created: self.revision,
+                modified: self.revision,
+                lease: 1,
+            });
+        }
+
+        /// Writes a slot into the claim with this create revision.
+        pub(crate) fn write_slot(&mut self, created: i64, slot: u32) {
+            self.revision += 1;
+            let index = self.claims.iter().position(|one| one.created == created);
+            let claim = &mut self.claims[index.unwrap()];
+            (claim.slot, claim.modified) = (Some(slot), self.revision);
+        }
+
         /// Makes a queue of claims in this revision, from their create revisions, keys and modes.
         pub(crate) fn of(revision: i64, claims: &[(i64, &str, Mode)]) -> Self {
             let claim = |(created, key, mode): &(i64, &str, Mode)| ListedClaim {
                 key: key.as_bytes().to_vec(),
                 mode: *mode,
+                conversion: None,
+                slot: None,
                 created: *created,
+                modified: *created,
                 lease: 1,
             };
             Self {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::backend::{Converted, HoldId, LeaseStore, Released, Renewal};
+use lock_core::backend::{Claim, Converted, HoldId, LeaseStore, Released, Renewal};
 use lock_core::{Error, ErrorKind, KeyInfo, LockKey, Result};
 
 use crate::MySqlHold;
@@ -40,8 +40,8 @@ impl LeaseStore for Client {
     }
 
     /// Converts a lease. A row lock does not change its mode.
-    async fn convert(&self, from: &HoldId, to: &HoldId) -> Result<Converted> {
-        let converted = self.convert_lease(from, to).await;
+    async fn convert(&self, from: &HoldId, to: &Claim) -> Result<Converted> {
+        let converted = self.convert_lease(from, to.id()).await;
         converted.map_err(|error| self.at_server(error))
     }
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::backend::{
-    Clock, Converted, HoldId, LeaseStore, Moment, Released, Renewal, TwoRoutes,
+    Claim, Clock, Converted, HoldId, LeaseStore, Moment, Released, Renewal, TwoRoutes,
 };
-use lock_core::{Error, KeyInfo, LockKey, LossReason, Result};
+use lock_core::{Error, FencingToken, KeyInfo, LockKey, LossReason, Result};
 use redis::{RedisResult, Value};
 
 use crate::client::{Client, REPLY_LIMIT, unexpected};
@@ -75,16 +75,17 @@ impl LeaseStore for Client {
 
     /// Converts on the connection of the caller's runtime, on which releases of the new claim
     /// follow.
-    async fn convert(&self, from: &HoldId, to: &HoldId) -> Result<Converted> {
+    async fn convert(&self, from: &HoldId, to: &Claim) -> Result<Converted> {
         // The server does not push a connection's own changes to it, so wake the waiters here.
         let _converting = self.notifications.releasing(self.keys.lock(from.key()));
         let command = self.command()?;
         let limit = REPLY_LIMIT;
         let connection = command.connection_within(limit).await?;
+        let to = to.id();
         let call = self.keys.convert(from, to);
         match command.call(&connection, &call, limit).await? {
             Value::Int(grant @ 1..) => Ok(Converted::Granted {
-                grant: grant.unsigned_abs(),
+                token: FencingToken::from_grant(grant.unsigned_abs())?,
                 ttl: to.store_ttl(),
             }),
             Value::Int(0) => Ok(Converted::Lost),

@@ -11,6 +11,9 @@ use crate::{Error, ErrorKind, Result};
 /// Number of low bits of a token that count hand-offs inside one process.
 const HAND_OFF_BITS: u32 = 14;
 
+/// Number of tokens at the end of a grant's that are kept for holds which change their mode.
+const CONVERSIONS: u64 = 256;
+
 /// A number that is greater for every later grant of the same key.
 ///
 /// A resource stores the highest token that it has seen. A holder stores its token there before its
@@ -39,7 +42,7 @@ impl FencingToken {
     pub const GRANT_MAX: u64 = (i64::MAX as u64) >> HAND_OFF_BITS;
 
     /// Number of hand-offs for which one grant has tokens.
-    pub(crate) const HAND_OFFS: usize = (1 << HAND_OFF_BITS) - 1;
+    pub(crate) const HAND_OFFS: usize = (1 << HAND_OFF_BITS) - 1 - CONVERSIONS as usize;
 
     /// Creates the token of grant number `grant`.
     ///
@@ -59,10 +62,33 @@ impl FencingToken {
         Ok(Self(grant << HAND_OFF_BITS))
     }
 
-    /// Returns the next token of the same grant; `None` if its hand-off bits are used up.
+    /// Returns the next token of the same grant; `None` if its hand-offs are used up.
     pub(crate) fn next_hand_off(self) -> Option<Self> {
-        let next = self.0 + 1;
-        (next >> HAND_OFF_BITS == self.0 >> HAND_OFF_BITS).then_some(Self(next))
+        let hand_offs = self.0 & ((1 << HAND_OFF_BITS) - 1);
+        (hand_offs < Self::HAND_OFFS as u64).then_some(Self(self.0 + 1))
+    }
+
+    /// Returns a token for a hold that changes its mode while the claim with grant number `next`
+    /// already waits. For stores that number claims on arrival.
+    ///
+    /// It is greater than `previous`, the token of the last such change, and than all tokens of
+    /// grants before `next`; it is less than all of `next`. `None` after 256 changes while the same
+    /// claim waits.
+    ///
+    /// ```
+    /// use lock_core::FencingToken;
+    ///
+    /// let (holder, waiter) = (FencingToken::from_grant(6)?, FencingToken::from_grant(7)?);
+    /// let upgraded = FencingToken::before_grant(7, None).expect("the first change");
+    /// let downgraded = FencingToken::before_grant(7, Some(upgraded)).expect("the second one");
+    /// assert!(holder < upgraded && upgraded < downgraded && downgraded < waiter);
+    /// # Ok::<(), lock_core::Error>(())
+    /// ```
+    pub fn before_grant(next: u64, previous: Option<Self>) -> Option<Self> {
+        let end = Self::from_grant(next).ok()?.0;
+        let first = end.checked_sub(CONVERSIONS)?;
+        let token = previous.map_or(first, |previous| first.max(previous.0 + 1));
+        (token < end).then_some(Self(token))
     }
 
     /// Returns the token as a number.
@@ -194,7 +220,17 @@ mod tests {
             last = next;
             hand_offs += 1;
         }
-        assert_eq!(hand_offs, 16_383);
+        assert_eq!(hand_offs, 16_127);
         assert_eq!(hand_offs, FencingToken::HAND_OFFS);
+        let mut changed = FencingToken::before_grant(8, None);
+        let mut changes = 0;
+        while let Some(token) = changed {
+            assert!(last < token && token < next_grant);
+            assert_eq!(token.next_hand_off(), None);
+            last = token;
+            changed = FencingToken::before_grant(8, Some(token));
+            changes += 1;
+        }
+        assert_eq!(changes, CONVERSIONS);
     }
 }

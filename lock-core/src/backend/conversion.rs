@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::backend::{Backoff, Claim, Converted, HoldId, Moment};
+use crate::backend::{Backoff, Claim, Converted, Moment};
 use crate::{Error, ErrorKind, FencingToken, LockGuard, LossReason, Mode, Result};
 
 /// First and longest pause between requests that got no answer.
@@ -133,12 +133,12 @@ async fn replace(guard: &LockGuard, mode: Mode) -> Result<LockGuard> {
     let mut backoff = Backoff::new(PAUSES[0], PAUSES[1]);
     loop {
         let sent = client.clock.now();
-        let asking = client.store.convert(&hold.id, conversion.claim_id());
+        let asking = client.store.convert(&hold.id, conversion.claim());
         let Ok(answer) = tokio::time::timeout(until.since(sent), asking).await else {
             return Err(conversion.got_no_answer());
         };
         match answer {
-            Ok(Converted::Granted { grant, ttl }) => return conversion.granted(grant, sent, ttl),
+            Ok(Converted::Granted { token, ttl }) => return conversion.granted(token, sent, ttl),
             Ok(Converted::Refused) => return Err(conversion.refused(readers_hold())),
             Ok(Converted::Lost) => {
                 hold.end(LossReason::Removed);
@@ -180,12 +180,11 @@ impl<'a> Conversion<'a> {
         })
     }
 
-    fn claim_id(&self) -> &HoldId {
-        self.claim.as_ref().expect("it has no answer yet").id()
+    fn claim(&self) -> &Claim {
+        self.claim.as_ref().expect("it has no answer yet")
     }
 
-    fn granted(mut self, grant: u64, sent: Moment, ttl: Duration) -> Result<LockGuard> {
-        let token = FencingToken::from_grant(grant)?;
+    fn granted(mut self, token: FencingToken, sent: Moment, ttl: Duration) -> Result<LockGuard> {
         let is_late = |claim: &mut Claim| claim.is_late(sent, ttl);
         let Some(mut claim) = self.claim.take_if(|claim| !is_late(claim)) else {
             self.reason = LossReason::Expired;

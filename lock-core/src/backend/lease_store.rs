@@ -9,9 +9,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::runtime::{Handle, Id};
 
-use crate::backend::Moment;
+use crate::backend::{Claim, Moment};
 use crate::inspect::metadata::HolderMetadata;
-use crate::{Error, ErrorKind, KeyInfo, LockKey, LockRequest, LossReason, Mode, Result};
+use crate::{
+    Error, ErrorKind, FencingToken, KeyInfo, LockKey, LockRequest, LossReason, Mode, Result,
+};
 
 /// Renews and releases the holds of a backend: one per client, for all its holds.
 ///
@@ -88,8 +90,8 @@ pub trait LeaseStore: fmt::Debug + Send + Sync + 'static {
     /// Replaces the granted hold `from` by the claim `to` in another mode, in one step: no other
     /// claim is granted in between. Default: [`Unsupported`](ErrorKind::Unsupported).
     ///
-    /// The grant of `to` has a number of its own, and its lease begins with this call. If `to` holds
-    /// the key already, because an earlier answer was lost, it keeps its number and its lease begins
+    /// The grant of `to` has a token of its own, and its lease begins with this call. If `to` holds
+    /// the key already, because an earlier answer was lost, it keeps its token and its lease begins
     /// again. A waiter that the new mode admits must be woken.
     ///
     /// A backend that implements this declares [`Capabilities::upgrades`](crate::Capabilities).
@@ -103,7 +105,7 @@ pub trait LeaseStore: fmt::Debug + Send + Sync + 'static {
     ///
     /// If the future is dropped, both holds are released in the background.
     #[expect(unused_variables, reason = "the default supports no conversion")]
-    async fn convert(&self, from: &HoldId, to: &HoldId) -> Result<Converted> {
+    async fn convert(&self, from: &HoldId, to: &Claim) -> Result<Converted> {
         Err(Error::new(
             ErrorKind::Unsupported,
             "changes of the mode are not supported by this backend: release the lock first",
@@ -191,8 +193,8 @@ pub enum Released {
 pub enum Converted {
     /// The new claim holds the key for `ttl`, [reserve](HoldId::reserve) included.
     Granted {
-        /// The number of the new grant, greater than every earlier one of the key.
-        grant: u64,
+        /// The token of the new grant, greater than every earlier one of the key.
+        token: FencingToken,
         /// The granted ttl.
         ttl: Duration,
     },

@@ -230,8 +230,8 @@ impl LeaseStore for MemoryLease {
         Ok(self.store.shorten(hold, left))
     }
 
-    async fn convert(&self, from: &HoldId, to: &HoldId) -> Result<Converted> {
-        Ok(self.store.convert(from, to))
+    async fn convert(&self, from: &HoldId, to: &Claim) -> Result<Converted> {
+        self.store.convert(from, to.id())
     }
 
     async fn ping(&self) -> Result<()> {

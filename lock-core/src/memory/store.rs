@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use crate::backend::fair_queue::holders;
 use crate::backend::{ClaimId, Clock, Converted, HoldId, Moment, Released, Renewal};
 use crate::mutex::Mutex;
-use crate::{HolderInfo, KeyInfo, LockKey, LossReason, Mode};
+use crate::{FencingToken, HolderInfo, KeyInfo, LockKey, LossReason, Mode, Result};
 
 pub(super) const CLOCK: Clock = Clock::Runtime;
 
@@ -132,7 +132,7 @@ impl Store {
     }
 
     /// Replaces the holder `from` by the claim `to`.
-    pub(super) fn convert(&self, from: &HoldId, to: &HoldId) -> Converted {
+    pub(super) fn convert(&self, from: &HoldId, to: &HoldId) -> Result<Converted> {
         let now = CLOCK.now();
         let mut state = self.state.lock();
         state.settle(from.key(), now);
@@ -148,13 +148,13 @@ impl Store {
             Some(claim) => {
                 claim.id = to.clone();
                 Converted::Granted {
-                    grant: claim.grant(now, None),
+                    token: FencingToken::from_grant(claim.grant(now, None))?,
                     ttl: to.store_ttl(),
                 }
             }
         };
         state.settle(from.key(), now);
-        converted
+        Ok(converted)
     }
 
     pub(super) fn release(&self, id: &HoldId) -> Released {

@@ -10,7 +10,7 @@ use lock_core::{
 };
 use tokio::time::{Instant, sleep};
 
-use crate::converting::{Converting, GRANTED, held, held_for, unanswered};
+use crate::converting::{Converting, granted, held, held_for, unanswered};
 use crate::support::TTL;
 
 /// Asserts that the hold and the claim of the first conversion were released.
@@ -23,7 +23,7 @@ fn assert_both_released(store: &Converting) {
 #[tokio::test(start_paused = true)]
 async fn an_unanswered_conversion_is_repeated_with_the_same_claim() {
     let (store, _keeper, guard) = held(Mode::Upgradeable);
-    store.script([unanswered(), unanswered(), Some(Ok(GRANTED))]);
+    store.script([unanswered(), unanswered(), Some(Ok(granted()))]);
     let writer = guard.try_upgrade().await.expect("granted");
     assert_eq!(writer.token(), FencingToken::from_grant(7).unwrap());
     let asked = store.asked();
@@ -167,7 +167,7 @@ async fn a_silent_store_ends_a_conversion_and_its_hold() {
 #[tokio::test(start_paused = true)]
 async fn a_downgrade_ends_the_exclusive_hold_before_it_is_sent() {
     let (store, _keeper, guard) = held(Mode::Exclusive);
-    store.script([Some(Ok(GRANTED))]);
+    store.script([Some(Ok(granted()))]);
     let watch = guard.watch();
     let looking = async {
         sleep(Duration::from_millis(5)).await;

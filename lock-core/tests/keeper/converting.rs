@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::backend::{Clock, Converted, HoldId, Keeper, LeaseStore, Released, Renewal};
+use lock_core::backend::{Claim, Clock, Converted, HoldId, Keeper, LeaseStore, Released, Renewal};
 use lock_core::{
     Capabilities, Error, ErrorKind, FencingToken, LockGuard, LockRequest, LossReason, Mode, Result,
 };
@@ -23,7 +23,11 @@ pub(crate) struct Converting {
     misses: Mutex<bool>,
 }
 
-pub(crate) const GRANTED: Converted = Converted::Granted { grant: 7, ttl: TTL };
+/// Returns the answer of a store that grants a conversion.
+pub(crate) fn granted() -> Converted {
+    let token = FencingToken::from_grant(7).expect("a small number");
+    Converted::Granted { token, ttl: TTL }
+}
 
 impl Converting {
     pub(crate) fn script(&self, answers: impl IntoIterator<Item = Option<Result<Converted>>>) {
@@ -63,8 +67,8 @@ impl LeaseStore for Converting {
         Ok(Released::Released)
     }
 
-    async fn convert(&self, from: &HoldId, to: &HoldId) -> Result<Converted> {
-        let claims = [from, to].map(|id| id.claim().to_string());
+    async fn convert(&self, from: &HoldId, to: &Claim) -> Result<Converted> {
+        let claims = [from, to.id()].map(|id| id.claim().to_string());
         self.asked.lock().expect("no panic").push(claims);
         let answer = self.answers.lock().expect("no panic").pop_front();
         match answer {

@@ -138,6 +138,18 @@ impl SharedLease {
         true
     }
 
+    /// Attaches a claim that replaces another one with the same key. A lease that takes no new claims
+    /// does so, too, as the key is attached already. Returns false if the lease has ended.
+    pub(crate) fn adopt(&self, claim: ClaimId, loss: LossSender, key: &Arc<str>) -> bool {
+        let mut state = self.state.lock();
+        if self.end().is_some() {
+            return false;
+        }
+        let key = Some(Arc::clone(key));
+        state.claims.insert(claim, AttachedClaim { loss, key });
+        true
+    }
+
     /// Notes the key of a claim, before it is created.
     pub(crate) fn attach_key(&self, claim: ClaimId, key: Arc<str>) {
         if let Some(attached) = self.state.lock().claims.get_mut(&claim) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use etcd_client::{Compare, CompareOp, GetOptions, Txn, TxnOp, TxnOpResponse};
+use etcd_client::TxnOpResponse;
 use lock_core::Result;
 use lock_core::backend::{Backoff, Clock, Moment};
 use tokio::sync::{mpsc, oneshot};
@@ -11,8 +11,8 @@ use tokio::time::Instant;
 
 use crate::claim_key::ClaimKey;
 use crate::connection::shared_connection::{REPLY_LIMIT, transact};
-use crate::keys::{end_of, look_at};
-use crate::queue::{Blocker, QueueSnapshot};
+use crate::keys::{Look, look_at};
+use crate::queue::{Blocker, ListedClaim, QueueSnapshot, list_all};
 use crate::wait::shared_wait::{KeyLookup, SharedWait, TurnWaiter, WaitStep};
 use crate::wait::shared_waits::SharedWaits;
 use crate::wait::ticket::Ticket;
@@ -167,6 +167,10 @@ impl QueueWatchTask {
     async fn on_event(&mut self, event: WatchEvent) -> Result<()> {
         match event {
             WatchEvent::Deleted(key, revision) => self.wait.note_gone(&key, revision),
+            WatchEvent::Written(written) => {
+                let claim = ListedClaim::read(&written, self.wait.queue.as_bytes());
+                claim.inspect(|claim| self.wait.note_mode(claim));
+            }
             // Any claim before the first waiter may be gone.
             WatchEvent::Stale if matches!(self.watch, Some((Blocker::Any, _))) => {
                 self.wait.mark_stale()
@@ -185,10 +189,15 @@ impl QueueWatchTask {
         self.look_at = None;
         let looks = self.wait.looks();
         let sent = Clock::Boot.now();
-        let look = |look: &KeyLookup| look_at(look.key.clone(), look.created);
+        let queue = self.wait.queue.as_bytes();
+        let look = |look: &KeyLookup| look_at(look.key.clone(), look.created, Look::Value);
         let read = |revision, found: &TxnOpResponse| match found {
-            TxnOpResponse::Get(found) => (revision, !found.kvs().is_empty()),
-            _ => (revision, false),
+            TxnOpResponse::Get(found) => {
+                let claim = found.kvs().first();
+                let claim = claim.and_then(|found| ListedClaim::read(found, queue));
+                (revision, claim.map(|claim| claim.mode))
+            }
+            _ => (revision, None),
         };
         let connection = &self.waits.connection;
         let found = connection
@@ -198,16 +207,11 @@ impl QueueWatchTask {
         Ok(())
     }
 
-    /// Lists all claims, `own` among them. The transaction may write, so all members agree on the
-    /// answer.
+    /// Lists all claims, `own` among them.
     async fn list(&mut self, own: &str) -> Result<()> {
         self.look_at = None;
         let queue = self.wait.queue.as_str();
-        let list = GetOptions::new().with_range(end_of(queue));
-        let look = Txn::new()
-            .when([Compare::create_revision(own, CompareOp::Less, 0)])
-            .and_then([TxnOp::delete(own, None)])
-            .or_else([TxnOp::get(queue, Some(list))]);
+        let look = list_all(queue, own);
         let (before, sent) = (self.wait.revision(), Clock::Boot.now());
         let connection = &self.waits.connection;
         let answer = connection.ask(REPLY_LIMIT, |client| transact(client, look.clone()));

@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::Error;
 use lock_core::backend::{Clock, Moment, Mutex};
+use lock_core::{Error, Mode};
 use tokio::sync::{Notify, oneshot};
 
 use crate::error::unexpected;
-use crate::queue::{Blocker, QueueSnapshot};
+use crate::queue::{Blocker, ListedClaim, QueueSnapshot};
 
 /// The waiters of a client for one key.
 pub(crate) struct SharedWait {
@@ -71,6 +71,8 @@ pub(crate) enum WaitStep {
 pub(crate) struct KeyLookup {
     pub(crate) key: Vec<u8>,
     pub(crate) created: i64,
+    /// The mode of the claim, as far as it is known.
+    mode: Option<Mode>,
 }
 
 impl SharedWait {
@@ -130,8 +132,18 @@ impl SharedWait {
     /// Notes that a claim was deleted in this revision.
     pub(crate) fn note_gone(&self, key: &[u8], gone: i64) {
         let mut state = self.state.lock();
-        state.claims.remove(key, gone);
+        state.remove(key, gone);
         state.last_gone = state.last_gone.max(gone);
+    }
+
+    /// Notes that a claim was changed. If it has another mode now, the claims have to be listed
+    /// again: it may admit a waiter.
+    pub(crate) fn note_mode(&self, changed: &ListedClaim) {
+        let mut state = self.state.lock();
+        let known = state.claims.claim(changed.created);
+        if known.is_some_and(|known| known.key == changed.key && known.mode != changed.mode) {
+            state.known_until = 0;
+        }
     }
 
     /// Returns the revision of the known claims.
@@ -181,6 +193,7 @@ impl SharedWait {
         let look = |created: i64, key: &[u8]| KeyLookup {
             key: key.to_vec(),
             created,
+            mode: state.claims.claim(created).map(|claim| claim.mode),
         };
         let mut looks = vec![look(*created, waiter.key.as_bytes())];
         match state.claims.blocker_of(*created) {
@@ -195,16 +208,28 @@ impl SharedWait {
     }
 
     /// Notes the answers to `looks`, which were requested at `sent`. For each key an answer has a
-    /// revision, and whether the key was there. If a key was missing, the claims have to be listed
-    /// again.
-    pub(crate) fn note_looks(&self, looks: &[KeyLookup], found: &[(i64, bool)], sent: Moment) {
+    /// revision, and the mode of the claim if the key was there. If a key was missing or had another
+    /// mode, the claims have to be listed again.
+    pub(crate) fn note_looks(
+        &self,
+        looks: &[KeyLookup],
+        found: &[(i64, Option<Mode>)],
+        sent: Moment,
+    ) {
         let mut state = self.state.lock();
         // A member that lags behind may not know a key yet.
         let is_news = |now: i64| now >= state.claims.revision;
         if !found.iter().all(|(now, _)| is_news(*now)) {
             return;
         }
-        if found.iter().all(|(_, is_there)| *is_there) {
+        let has_changed = |(look, (_, mode)): (&KeyLookup, &(i64, Option<Mode>))| {
+            mode.is_some() && look.mode.is_some() && *mode != look.mode
+        };
+        if looks.iter().zip(found).any(has_changed) {
+            state.known_until = 0;
+            return;
+        }
+        if found.iter().all(|(_, mode)| mode.is_some()) {
             state.checked = Some(sent);
             let first = looks
                 .first()
@@ -216,16 +241,16 @@ impl SharedWait {
         let gone = looks
             .iter()
             .zip(found)
-            .filter(|(_, (_, is_there))| !is_there);
+            .filter(|(_, (_, mode))| mode.is_none());
         for (look, (now, _)) in gone {
             // Not a later claim with the same key.
-            state.claims.remove(&look.key, look.created + 1);
+            state.remove(&look.key, look.created + 1);
             state.last_gone = state.last_gone.max(*now);
         }
-        let (Some(own), Some((_, is_there))) = (looks.first(), found.first()) else {
+        let (Some(own), Some((_, mode))) = (looks.first(), found.first()) else {
             return;
         };
-        if !is_there {
+        if mode.is_none() {
             state.notify(own.created, TurnNews::Gone);
         } else if state.claims.blocker_of(own.created).is_some() {
             // Deletions of other claims before it may not have been reported either.
@@ -293,6 +318,18 @@ impl WaitState {
         let next: Vec<i64> = holders.filter(|created| first <= *created).collect();
         for created in next {
             self.notify(created, TurnNews::Next);
+        }
+    }
+
+    /// Removes a claim that was deleted in the revision `gone`.
+    ///
+    /// Invariant: no waiter is told that it is next from old claims with an upgradeable one among
+    /// them. Why: an upgradeable holder may have become exclusive while the deleted claim waited.
+    /// Breaks if: a reader behind that claim is then let in beside it.
+    fn remove(&mut self, key: &[u8], gone: i64) {
+        self.claims.remove(key, gone);
+        if self.claims.has_upgradeable() {
+            self.known_until = 0;
         }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use etcd_client::{WatchFilterType, WatchOptions};
+use etcd_client::{KeyValue, WatchFilterType, WatchOptions};
 
 use crate::keys::end_of;
 
@@ -11,10 +11,12 @@ use crate::keys::end_of;
 const NOW: i64 = 0;
 
 /// An event of a watch.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum WatchEvent {
     /// This key was deleted, in this revision.
     Deleted(Vec<u8>, i64),
+    /// This single key was written, not deleted.
+    Written(Box<KeyValue>),
     /// A write came before the watch began, and is not reported.
     Stale,
     /// Events were lost, and no more will be reported.
@@ -25,7 +27,7 @@ pub(crate) enum WatchEvent {
 #[derive(Clone, Debug)]
 pub(crate) enum WatchedKeys {
     Key(Vec<u8>),
-    /// All keys that begin with this prefix, which ends with a slash.
+    /// All keys that begin with this prefix, which ends with a slash. Only deletions are reported.
     Below(String),
 }
 
@@ -62,11 +64,11 @@ impl KeyWatch {
         let begins = if self.skips { NOW } else { from };
         let options = WatchOptions::new()
             .with_watch_id(number)
-            .with_start_revision(begins)
-            .with_filters([WatchFilterType::NoPut]);
+            .with_start_revision(begins);
         match &self.watched {
             WatchedKeys::Key(key) => (key.clone(), options),
             WatchedKeys::Below(prefix) => {
+                let options = options.with_filters([WatchFilterType::NoPut]);
                 (prefix.clone().into(), options.with_range(end_of(prefix)))
             }
         }

@@ -1,4 +1,4 @@
-//! The watch stream, by which servers report deleted keys.
+//! The watch stream, by which servers report deleted and changed keys.
 
 pub(crate) mod messages;
 pub(crate) mod stream;

@@ -206,9 +206,10 @@ impl WatchTask {
             };
             let now = found.mod_revision();
             watch.from.fetch_max(now + 1, Ordering::Relaxed);
-            if event.event_type() == EventType::Delete {
-                (watch.tell)(WatchEvent::Deleted(found.key().to_vec(), now));
-            }
+            (watch.tell)(match event.event_type() {
+                EventType::Delete => WatchEvent::Deleted(found.key().to_vec(), now),
+                EventType::Put => WatchEvent::Written(Box::new(found.clone())),
+            });
         }
     }
 }

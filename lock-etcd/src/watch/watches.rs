@@ -45,7 +45,7 @@ impl Watches {
         }
     }
 
-    /// Reports each deletion of a `watched` key, from the revision `from` on.
+    /// Reports each change of a `watched` key, from the revision `from` on.
     ///
     /// Reports may come late, above all for watches that have to catch up. No reports come while no
     /// server can be reached. So a waiter also looks without a report from time to time.
@@ -58,7 +58,7 @@ impl Watches {
         self.watch(watched, from, false, Box::new(tell))
     }
 
-    /// Reports each deletion of a `watched` key from now on.
+    /// Reports each change of a `watched` key from now on.
     ///
     /// The first report says whether the store is [stale](WatchEvent::Stale), that is, past the
     /// revision `known`. That report comes at once, while servers serve watches that have to catch

@@ -104,6 +104,7 @@ fn mode_of(claim: &KeyValue) -> Mode {
     match mode.strip_prefix("permit:") {
         Some(of) => Mode::permit(of.parse().expect("a number")).expect("not zero"),
         None if mode == "shared" => Mode::Shared,
+        None if mode == "upgradeable" => Mode::Upgradeable,
         None => Mode::Exclusive,
     }
 }
@@ -155,6 +156,7 @@ impl Store for EtcdStore {
         let value = match request.mode {
             Mode::Exclusive => String::new(),
             Mode::Shared => "shared".to_owned(),
+            Mode::Upgradeable => "upgradeable".to_owned(),
             Mode::Permit { of } => format!("permit:{of}"),
             other => panic!("no crash of {other:?} is known"),
         };

@@ -2,6 +2,7 @@
 
 mod access;
 mod compaction;
+mod conversions;
 mod crowds;
 mod inspection;
 mod interoperability;

@@ -1,7 +1,7 @@
 //! Conversions of leases to another mode.
 
 use lock_core::backend::{Clock, Converted, HoldId};
-use lock_core::{Mode, Result};
+use lock_core::{FencingToken, Mode, Result};
 
 use crate::acquire::REPLY_LIMIT;
 use crate::client::{ClaimOf, Client};
@@ -110,7 +110,7 @@ impl Client {
             None => Converted::Lost,
             Some(IN_THE_WAY) => Converted::Refused,
             Some(grant) => Converted::Granted {
-                grant,
+                token: FencingToken::from_grant(grant)?,
                 ttl: to.store_ttl(),
             },
         })

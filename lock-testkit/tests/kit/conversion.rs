@@ -1,7 +1,7 @@
 //! Conversions of holds and slots of permits on the shelf, correct or with a fault.
 
-use lock_core::Mode;
 use lock_core::backend::{Converted, HoldId};
+use lock_core::{FencingToken, Mode};
 
 use crate::fault::Fault;
 use crate::rules::{CLOCK, Entry, Grant, Rules, Standing};
@@ -81,7 +81,7 @@ impl Rules {
 
 fn granted(grant: u64, to: &HoldId) -> Converted {
     Converted::Granted {
-        grant,
+        token: FencingToken::from_grant(grant).expect("a small number"),
         ttl: to.store_ttl(),
     }
 }

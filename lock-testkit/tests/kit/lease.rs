@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::backend::{Converted, HoldId, KeeperRuntime, LeaseStore, Released, Renewal};
+use lock_core::backend::{Claim, Converted, HoldId, KeeperRuntime, LeaseStore, Released, Renewal};
 use lock_core::{Error, ErrorKind, KeyInfo, LockKey, LossReason, Result};
 use tokio::time::{sleep, timeout};
 
@@ -106,8 +106,8 @@ impl LeaseStore for ShelfLease {
         Ok(released)
     }
 
-    async fn convert(&self, from: &HoldId, to: &HoldId) -> Result<Converted> {
-        let request = self.server.request(|rules| rules.convert(from, to, 0));
+    async fn convert(&self, from: &HoldId, to: &Claim) -> Result<Converted> {
+        let request = self.server.request(|rules| rules.convert(from, to.id(), 0));
         let converted = timeout(ANSWER_LIMIT, request).await;
         self.server.push(from.key().as_str());
         converted.map_err(|_| Error::new(ErrorKind::Unavailable, "no answer"))

@@ -96,7 +96,11 @@ fn a_look_takes_out_only_the_claim_that_it_looked_for() {
     let mut second = enter(&wait, (30, "b"), seen);
     // The look is answered in revision 30: w is there as created in 15, x is not there as created
     // in 10.
-    wait.note_looks(&looks, &[(30, true), (30, false)], Clock::Boot.now());
+    wait.note_looks(
+        &looks,
+        &[(30, Some(Exclusive)), (30, None)],
+        Clock::Boot.now(),
+    );
     assert!(matches!(
         wait.advance(),
         WaitStep::Watch(..) | WaitStep::List(_)
@@ -122,7 +126,7 @@ fn what_a_look_found_gone_is_not_waited_for_again() {
         QueueSnapshot::of(15, &[(10, "x", Exclusive), (15, "w", Shared)]),
     );
     let looks = wait.looks();
-    wait.note_looks(&looks, &[(40, true), (40, false)], Clock::Boot.now());
+    wait.note_looks(&looks, &[(40, Some(Shared)), (40, None)], Clock::Boot.now());
     let _step = wait.advance();
     assert!(matches!(first.try_recv(), Ok(TurnNews::Next)));
     // An answer that was delayed for longer.
