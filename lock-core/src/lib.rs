@@ -78,6 +78,7 @@ pub mod backend {
     pub(crate) mod followers;
     pub(crate) mod lease_store;
     pub(crate) mod local_queue;
+    mod permit_slots;
     pub(crate) mod reply_stats;
     pub(crate) mod retry;
 
@@ -91,6 +92,7 @@ pub mod backend {
     pub use self::fair_queue::{blocking_claim, holders};
     pub use self::lease_store::{ClaimId, Converted, HoldId, LeaseStore, Released, Renewal};
     pub use self::local_queue::{LocalQueue, LocalTurn};
+    pub use self::permit_slots::{WrittenSlot, free_slot, keeps_slot};
     pub use self::reply_stats::{LastReply, ReplyStats};
     pub use self::retry::Retry;
     pub use crate::api::human_duration::HumanDuration;

@@ -8,7 +8,7 @@ use lock_core::backend::{Answer, Ask, Attempt, Claim, Clock, LastReply, LeaseSto
 use lock_core::{LockRequest, Mode, Result};
 
 use crate::claim_key::ClaimKey;
-use crate::client::{Client, FIRST_SLOT, Take};
+use crate::client::{Client, Take};
 use crate::connection::shared_connection::SharedConnection;
 use crate::error::{Failure, lease_ended, no_answer, unexpected};
 use crate::queue::QueueSnapshot;
@@ -179,9 +179,6 @@ impl<'a> EtcdAttempt<'a> {
         queue: QueueSnapshot,
         ends: Moment,
     ) -> Result<Option<u32>> {
-        if queue.is_alone {
-            return Ok(Some(FIRST_SLOT));
-        }
         let created = queue.created().unwrap_or_default();
         let known = (!queue.is_partial).then_some(queue);
         Ok(choose_slot(&self.command, claim_key, created, known, ends).await?)

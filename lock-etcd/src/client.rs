@@ -6,15 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use etcd_client::{Compare, CompareOp, GetOptions, PutOptions, Txn, TxnOp, TxnOpResponse};
+use lock_core::Result;
 use lock_core::backend::{
     Claim, ClaimId, Clock, Deadlines, Detached, HoldId, KeeperRuntime, Moment, Mutex, PerRuntime,
 };
-use lock_core::{Mode, Result};
 use tokio::runtime::Handle;
 
 use crate::EtcdConfig;
 use crate::claim_key::ClaimKey;
-use crate::claim_value::ClaimValue;
 use crate::connection::connect::Connector;
 use crate::connection::shared_connection::{REPLY_LIMIT, SharedConnection, transact};
 use crate::error::Failure;
@@ -28,9 +27,6 @@ use crate::watch::watches::Watches;
 
 /// The time to wait for the version of a member, which is only logged.
 const VERSION_LIMIT: Duration = Duration::from_millis(500);
-
-/// The slot of a permit that meets no other claim.
-pub(crate) const FIRST_SLOT: u32 = 0;
 
 pub(crate) struct Client {
     pub(crate) keys: Keys,
@@ -184,7 +180,6 @@ impl Client {
         let queue = QueueSnapshot::read(&answer, &claim_key.queue, &claim_key.key);
         let mut queue = queue.map_err(Failure::Unknown)?;
         queue.is_partial |= take == Take::KeepPlace;
-        queue.is_alone = matches!(take, Take::IfQueueEmpty(_)) && answer.succeeded();
         if let Some(former) = queue.lease().filter(|lease| *lease != claim_key.lease.id()) {
             follow(&command, claim_key, former, ends).await?;
         }
@@ -234,14 +229,6 @@ impl Client {
 }
 
 impl Take {
-    /// Returns the value of the created key. Without other claims, a permit has the first slot.
-    fn value(self, claim_key: &ClaimKey) -> ClaimValue<'static> {
-        let mut value = claim_key.value.clone();
-        let is_alone = matches!(self, Self::IfQueueEmpty(_));
-        value.slot = (is_alone && matches!(value.mode, Mode::Permit { .. })).then_some(FIRST_SLOT);
-        value
-    }
-
     /// Builds the transaction. It may write in each case, so all members agree on it, and no member
     /// answers it from its own state.
     fn transaction(self, claim_key: &ClaimKey, lease: i64) -> Txn {
@@ -250,7 +237,7 @@ impl Take {
         let list = |limit| TxnOp::get(queue, Some(below().with_limit(limit)));
         let own = || TxnOp::get(key, None);
         let put = PutOptions::new().with_lease(lease);
-        let put = TxnOp::put(key, self.value(claim_key).to_text(), Some(put));
+        let put = TxnOp::put(key, claim_key.value.to_text(), Some(put));
         let is_absent = Compare::create_revision(key, CompareOp::Equal, 0);
         let is_empty =
             Compare::create_revision(queue, CompareOp::Equal, 0).with_range(end_of(queue));

@@ -4,7 +4,7 @@ use etcd_client::{
     Compare, CompareOp, GetOptions, KeyValue, ResponseHeader, Txn, TxnOp, TxnOpResponse,
     TxnResponse,
 };
-use lock_core::backend::{blocking_claim, holders};
+use lock_core::backend::{WrittenSlot, blocking_claim, holders};
 use lock_core::{Error, ErrorKind, Mode, Result};
 
 use crate::claim_value::{ClaimConversion, ClaimValue};
@@ -12,7 +12,7 @@ use crate::error::{BACKEND, unexpected};
 use crate::keys::end_of;
 
 /// The claims on a key at one moment: a claim of this client, and the claims before it.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub(crate) struct QueueSnapshot {
     /// The revision of this state.
     pub(crate) revision: i64,
@@ -21,12 +21,9 @@ pub(crate) struct QueueSnapshot {
     own: Option<usize>,
     /// True if the answer leaves claims out.
     pub(crate) is_partial: bool,
-    /// True if the take has created the client's own claim in an empty queue.
-    pub(crate) is_alone: bool,
 }
 
 /// One claim on a key.
-#[derive(Clone)]
 pub(crate) struct ListedClaim {
     pub(crate) key: Vec<u8>,
     pub(crate) mode: Mode,
@@ -78,7 +75,6 @@ impl QueueSnapshot {
             claims,
             own,
             is_partial,
-            is_alone: false,
         })
     }
 
@@ -132,17 +128,26 @@ impl QueueSnapshot {
         self.claim(created).is_some()
     }
 
-    /// Returns the claims in the order of their creation.
-    pub(crate) fn claims(&self) -> impl Iterator<Item = &ListedClaim> {
-        self.claims.iter()
-    }
-
     /// Returns the claim with this create revision.
     pub(crate) fn claim(&self, created: i64) -> Option<&ListedClaim> {
+        self.index(created).map(|index| &self.claims[index])
+    }
+
+    /// Returns the index of the claim with this create revision, in the order of creation.
+    pub(crate) fn index(&self, created: i64) -> Option<usize> {
         let found = self
             .claims
             .binary_search_by_key(&created, |one| one.created);
-        found.ok().map(|index| &self.claims[index])
+        found.ok()
+    }
+
+    /// Returns the slots that the claims have written, in the order of their creation.
+    pub(crate) fn slots(&self) -> Vec<Option<WrittenSlot>> {
+        let slot = |claim: &ListedClaim| {
+            let written = claim.modified;
+            claim.slot.map(|slot| WrittenSlot { slot, written })
+        };
+        self.claims.iter().map(slot).collect()
     }
 
     /// Returns the first claim that does not hold the key.
@@ -232,28 +237,6 @@ mod tests {
     use super::*;
 
     impl QueueSnapshot {
-        /// Adds a claim in this mode.
-        pub(crate) fn enter(&mut self, mode: Mode) {
-            self.revision += 1;
-            self.claims.push(ListedClaim {
-                key: self.revision.to_be_bytes().to_vec(),
-                mode,
-                conversion: None,
-                slot: None,
-                created: self.revision,
-                modified: self.revision,
-                lease: 1,
-            });
-        }
-
-        /// Writes a slot into the claim with this create revision.
-        pub(crate) fn write_slot(&mut self, created: i64, slot: u32) {
-            self.revision += 1;
-            let index = self.claims.iter().position(|one| one.created == created);
-            let claim = &mut self.claims[index.unwrap()];
-            (claim.slot, claim.modified) = (Some(slot), self.revision);
-        }
-
         /// Makes a queue of claims in this revision, from their create revisions, keys and modes.
         pub(crate) fn of(revision: i64, claims: &[(i64, &str, Mode)]) -> Self {
             let claim = |(created, key, mode): &(i64, &str, Mode)| ListedClaim {
