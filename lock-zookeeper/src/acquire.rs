@@ -123,10 +123,17 @@ impl<'a> ZooKeeperAttempt<'a> {
                 .check(&look.session, &look.queue, in_the_way)
                 .await?;
             let Some(before) = before else {
-                return Ok(match check_lasts(&look.session, claim.id()) {
-                    Ok(()) => self.node.grant(claim, &look),
-                    Err(error) => Answer::Ended(error),
-                });
+                if let Err(error) = check_lasts(&look.session, claim.id()) {
+                    return Ok(Answer::Ended(error));
+                }
+                if let Mode::Permit { of } = self.request.mode {
+                    let metadata = claim.id().metadata();
+                    match self.node.choose_slot(&look, of.get(), &metadata).await? {
+                        Some(slot) => claim.set_slot(slot),
+                        None => continue,
+                    }
+                }
+                return Ok(self.node.grant(claim, &look));
             };
             self.told_held = Some(look.confirmed);
             let is_permit_before = matches!(modes[before], Mode::Permit { .. });

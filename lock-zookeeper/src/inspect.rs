@@ -4,13 +4,11 @@ use lock_core::backend::holders;
 use lock_core::{HolderInfo, KeyInfo, LockKey, Mode, Result};
 use zookeeper_client::{Error as ZooKeeperError, MultiReadResult};
 
+use crate::claim::slot::read_data;
 use crate::client::{Client, REPLY_LIMIT};
 use crate::error::{DriverResult, translate};
 use crate::queue::QueueListing;
 use crate::session::requests::Session;
-
-/// The largest number of nodes that one request reads.
-const READ_MAX: usize = 64;
 
 impl Client {
     /// Lists the queue of `key` through the leader, and reads the nodes of its holders.
@@ -33,21 +31,11 @@ async fn inspect(session: &Session, lock: &str) -> DriverResult<KeyInfo> {
     };
     let queue = QueueListing::new(children);
     let holding = holders(queue.modes().iter().copied());
-    let mut found = Vec::with_capacity(holding);
-    for from in (0..holding).step_by(READ_MAX) {
-        let indexes = from..holding.min(from + READ_MAX);
-        let paths = indexes
-            .clone()
-            .map(|index| format!("{lock}/{}", queue.name(index)));
-        let paths: Vec<String> = paths.collect();
-        let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
-        let nodes = session.read(&paths).await?;
-        let read = indexes.zip(nodes).filter_map(|(index, node)| {
-            holder(queue.modes()[index], queue.may_be_own(index), node)
-        });
-        found.extend(read);
-    }
-    Ok(KeyInfo::new(found).with_waiters(queue.len() - holding))
+    let nodes = session.read_claims(lock, &queue, 0..holding).await?;
+    let found = (0..holding)
+        .zip(nodes)
+        .filter_map(|(index, node)| holder(queue.modes()[index], queue.may_be_own(index), node));
+    Ok(KeyInfo::new(found.collect()).with_waiters(queue.len() - holding))
 }
 
 /// Reads a holder's node; `None` if the holder has just gone.
@@ -60,7 +48,9 @@ fn holder(mode: Mode, may_be_own: bool, node: MultiReadResult) -> Option<HolderI
         // This user may not read the node.
         _ => return Some(HolderInfo::new().with_mode(mode)),
     };
-    let holder = HolderInfo::new().with_metadata(&String::from_utf8_lossy(&data));
+    let text = String::from_utf8_lossy(&data);
+    let (_, metadata) = read_data(&text);
+    let holder = HolderInfo::new().with_metadata(metadata);
     // Curator writes the address of its machine. Claims of earlier versions are empty.
     let is_own = may_be_own && (holder.host.is_some() || data.is_empty());
     if !is_own {

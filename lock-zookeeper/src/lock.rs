@@ -112,6 +112,7 @@ fn capabilities(bounds: &RangeInclusive<Duration>) -> Capabilities {
     Capabilities::new(BACKEND)
         .with_shared()
         .with_permits()
+        .with_slots()
         .with_fairness()
         .with_push()
         .with_inspect()

@@ -4,3 +4,4 @@ pub(crate) mod node;
 pub(crate) mod position;
 pub(crate) mod registry;
 pub(crate) mod removal;
+pub(crate) mod slot;

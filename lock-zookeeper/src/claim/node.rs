@@ -26,6 +26,8 @@ pub(crate) struct ClaimNode<'a> {
     /// The session of the claim, until it has ended.
     session: Option<Arc<Session>>,
     node: NodeName,
+    /// True if the claim may have written a slot into its node.
+    pub(super) has_written_slot: bool,
     /// When the last request of this claim was sent whose answer showed the node.
     seen: Moment,
     /// The number of attempts in a row without a result.
@@ -61,6 +63,7 @@ impl<'a> ClaimNode<'a> {
             lock: client.paths.lock(key).into(),
             session: None,
             node: NodeName::Absent,
+            has_written_slot: false,
             seen: Clock::Boot.now(),
             fruitless: 0,
             backoff: Backoff::new(PAUSE_MIN, PAUSE_MAX),
@@ -196,14 +199,23 @@ impl<'a> ClaimNode<'a> {
             return Answer::Ended(claim_ended());
         };
         let is_permit = matches!(claim.id().mode(), Mode::Permit { .. });
-        if is_permit && look.index + 1 < look.queue.len() {
-            // The next permit waits until this claim is granted, not until it ends.
+        if is_permit && !self.has_written_slot && look.index + 1 < look.queue.len() {
+            // The next permit waits until this claim is granted, not until it ends. A written slot
+            // has told it already.
             look.session.signal(&node.path, &claim.id().metadata());
         }
         Answer::Granted {
             grant: u64::try_from(node.czxid).unwrap_or(u64::MAX),
             sent: look.counts_from(claim.id().reserve()),
             ttl: look.session.ttl(claim.id().reserve()),
+        }
+    }
+
+    /// Returns the node of the claim, if it is known.
+    pub(super) fn node(&self) -> Option<Arc<Node>> {
+        match &self.node {
+            NodeName::There(node) => Some(Arc::clone(node)),
+            _ => None,
         }
     }
 
@@ -251,7 +263,7 @@ impl<'a> ClaimNode<'a> {
         let record = ClaimRecord::new(session, &self.lock, &prefix, claim);
         self.client.registry.enter(id, record);
         let sent = claim.sending();
-        self.node = NodeName::Unanswered;
+        (self.node, self.has_written_slot) = (NodeName::Unanswered, false);
         let joined = session.join(&self.lock, claim.id()).await;
         match joined.node {
             Ok(node) => {
@@ -363,7 +375,7 @@ impl<'a> ClaimNode<'a> {
     }
 
     /// Turns an answer into a result; `None` if the request has to be repeated.
-    fn retry_or_fail<T>(
+    pub(super) fn retry_or_fail<T>(
         &mut self,
         session: &Session,
         answer: DriverResult<T>,

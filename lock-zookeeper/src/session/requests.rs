@@ -5,6 +5,7 @@
 //! awaits their answers, and a clean-up cannot overtake the request that it cleans up.
 //! [Gathered](Batches) requests are sent first.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -19,6 +20,7 @@ use crate::connection::open::{Connection, Watcher};
 use crate::connection::request_size::RequestSize;
 use crate::error::DriverResult;
 use crate::paths::claim_prefix;
+use crate::queue::QueueListing;
 use crate::session::batch::Batches;
 use crate::session::confirmed::LastConfirmation;
 use crate::session::connection::{SessionConnection, counted};
@@ -29,6 +31,9 @@ use crate::session::shared_watches::{SharedWatch, SharedWatches};
 /// The largest sum of path lengths in one session, in bytes. The end of a session deletes its nodes
 /// in one transaction, which has to be shorter than a megabyte (`jute.maxbuffer`, ZOOKEEPER-4306).
 const LOAD_MAX: usize = 512 * 1024;
+
+/// The largest number of nodes that one request reads.
+const READ_MAX: usize = 64;
 
 /// The version that matches any version of a node.
 const ANY_VERSION: i32 = -1;
@@ -281,6 +286,24 @@ impl Session {
         connection.answer_to(request_size, reading.commit()).await
     }
 
+    /// Reads the nodes of the claims at these indexes of the queue of `lock`.
+    pub(crate) async fn read_claims(
+        &self,
+        lock: &str,
+        queue: &QueueListing,
+        indexes: Range<usize>,
+    ) -> DriverResult<Vec<MultiReadResult>> {
+        let mut nodes = Vec::with_capacity(indexes.len());
+        for from in indexes.clone().step_by(READ_MAX) {
+            let indexes = from..indexes.end.min(from + READ_MAX);
+            let paths = indexes.map(|index| format!("{lock}/{}", queue.name(index)));
+            let paths: Vec<String> = paths.collect();
+            let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+            nodes.extend(self.read(&paths).await?);
+        }
+        Ok(nodes)
+    }
+
     /// Checks that the server can read several nodes in one request. Servers before version 3.6
     /// cannot.
     pub(crate) async fn reads_together(&self) -> DriverResult<()> {
@@ -320,6 +343,24 @@ impl Session {
     pub(crate) fn signal(&self, path: &str, data: &str) {
         if let Ok(connection) = self.link.current() {
             drop(connection.client().set_data(path, data.as_bytes(), None));
+        }
+    }
+
+    /// Writes `data` into a node of this version, and returns the transaction. A node of another
+    /// version stays as it is.
+    pub(crate) async fn write(
+        &self,
+        node: &Node,
+        data: &str,
+        version: i32,
+    ) -> DriverResult<Option<i64>> {
+        let connection = self.link.current()?;
+        let client = connection.client();
+        let writing = client.set_data(&node.path, data.as_bytes(), Some(version));
+        match connection.answer(writing).await {
+            Ok(stat) => Ok(Some(stat.mzxid)),
+            Err(ZooKeeperError::BadVersion | ZooKeeperError::NoNode) => Ok(None),
+            Err(error) => Err(error),
         }
     }
 
