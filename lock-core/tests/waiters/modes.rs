@@ -23,7 +23,7 @@ async fn modes_are_served_in_the_order_in_which_they_came() {
         LockRequest::permit("k", 2).unwrap(),
     ];
     let requests = [
-        &exclusive, &shared, &exclusive, &permit, &shared, &exclusive,
+        &exclusive, &shared, &exclusive, &shared, &permit, &shared, &exclusive,
     ];
     let mut waiting: Vec<_> = requests
         .into_iter()
