@@ -1,6 +1,7 @@
 //! Locks on networks that fail, with a proxy between a client and a real server.
 
 mod bed;
+mod conversions;
 mod deadlines;
 mod partitions;
 mod patience;
