@@ -12,6 +12,7 @@ use zookeeper_client::Error as ZooKeeperError;
 
 use crate::claim::node::ClaimNode;
 use crate::claim::position::QueuePosition;
+use crate::claim::slot::SlotChoice;
 use crate::client::{Client, check_lasts};
 use crate::error::{
     DriverResult, claim_ended, is_end_of_session, is_loss_of_connection, no_claim, translate,
@@ -129,8 +130,9 @@ impl<'a> ZooKeeperAttempt<'a> {
                 if let Mode::Permit { of } = self.request.mode {
                     let metadata = claim.id().metadata();
                     match self.node.choose_slot(&look, of.get(), &metadata).await? {
-                        Some(slot) => claim.set_slot(slot),
-                        None => continue,
+                        SlotChoice::Slot(slot) => claim.set_slot(slot),
+                        SlotChoice::Unreadable => {}
+                        SlotChoice::Again => continue,
                     }
                 }
                 return Ok(self.node.grant(claim, &look));

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lock_core::Result;
 use lock_core::backend::{WrittenSlot, free_slot, holders, keeps_slot};
-use zookeeper_client::MultiReadResult;
+use zookeeper_client::{Error as ZooKeeperError, MultiReadResult};
 
 use crate::claim::node::ClaimNode;
 use crate::claim::position::QueuePosition;
@@ -36,6 +36,15 @@ pub(crate) fn read_data(data: &str) -> (Option<u32>, &str) {
     with_slot.unwrap_or((None, data))
 }
 
+/// The outcome of the choice of a slot.
+pub(crate) enum SlotChoice {
+    Slot(u32),
+    /// The user may not read the node of a holder or write its own one, so there are no slots.
+    Unreadable,
+    /// Look at the queue again.
+    Again,
+}
+
 /// The slots of the holders in the order of their queue.
 struct HolderSlots {
     slots: Vec<Option<WrittenSlot>>,
@@ -47,32 +56,34 @@ struct HolderSlots {
 
 impl ClaimNode<'_> {
     /// Chooses the slot of a claim with the number `of`, after a look that showed no blocking claim.
-    /// Returns `None` if the caller has to look at the queue again.
     pub(crate) async fn choose_slot(
         &mut self,
         look: &QueuePosition,
         of: u32,
         metadata: &str,
-    ) -> Result<Option<u32>> {
+    ) -> Result<SlotChoice> {
         if look.index == 0 && !self.has_written_slot {
-            return Ok(Some(0));
+            return Ok(SlotChoice::Slot(0));
         }
         let (session, Some(node)) = (&*look.session, self.node()) else {
-            return Ok(None);
+            return Ok(SlotChoice::Again);
         };
         let mut queue = Arc::clone(&look.queue);
         // The slot that was in the node before the queue was listed.
         let mut before: Option<WrittenSlot> = None;
         loop {
-            let found = holder_slots(session, &self.lock, &queue, &node).await;
-            let Some(Some(found)) = self.retry_or_fail(session, found)? else {
-                return Ok(None);
+            let found = match holder_slots(session, &self.lock, &queue, &node).await {
+                Err(ZooKeeperError::NoAuth) => return Ok(SlotChoice::Unreadable),
+                found => self.retry_or_fail(session, found)?.flatten(),
+            };
+            let Some(found) = found else {
+                return Ok(SlotChoice::Again);
             };
             let own = found.slots[found.own].filter(|_| keeps_slot(&found.slots, found.own));
             if let Some(own) = own
                 && before == Some(own)
             {
-                return Ok(Some(own.slot));
+                return Ok(SlotChoice::Slot(own.slot));
             }
             // The server answers in order, so the list has all claims that wrote a slot before.
             let listing = match (own, free_slot(&found.slots, found.own, of)) {
@@ -85,7 +96,10 @@ impl ClaimNode<'_> {
                     let data = data_of(slot, metadata);
                     let writing = session.write(&node, &data, found.version);
                     let (written, listing) = tokio::join!(writing, session.list(&self.lock));
-                    let written = self.retry_or_fail(session, written)?.flatten();
+                    let written = match written {
+                        Err(ZooKeeperError::NoAuth) => return Ok(SlotChoice::Unreadable),
+                        written => self.retry_or_fail(session, written)?.flatten(),
+                    };
                     before = written.map(|written| WrittenSlot { slot, written });
                     listing
                 }
@@ -95,7 +109,7 @@ impl ClaimNode<'_> {
                 }
             };
             let Some(children) = self.retry_or_fail(session, listing)? else {
-                return Ok(None);
+                return Ok(SlotChoice::Again);
             };
             queue = Arc::new(QueueListing::new(children));
         }
@@ -113,9 +127,13 @@ async fn holder_slots(
     let nodes = session.read_claims(lock, queue, 0..holding).await?;
     let (mut slots, mut found) = (Vec::with_capacity(holding), None);
     for (index, node) in nodes.into_iter().enumerate() {
-        let MultiReadResult::Data { data, stat } = node else {
+        let (data, stat) = match node {
+            MultiReadResult::Data { data, stat } => (data, stat),
+            MultiReadResult::Error {
+                err: ZooKeeperError::NoAuth,
+            } => return Err(ZooKeeperError::NoAuth),
             // The holder has just gone.
-            continue;
+            _ => continue,
         };
         if queue.name(index) == own.name() {
             found = Some((slots.len(), stat.version));

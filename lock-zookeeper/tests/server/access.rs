@@ -81,6 +81,28 @@ fn a_right_to_make_nodes_is_enough() {
 }
 
 #[test]
+fn permits_of_users_that_cannot_read_each_other_have_no_slots() {
+    steady(async || {
+        let server = ZooKeeperServer::shared();
+        let admin = admin(server).await;
+        let open = CreateMode::Persistent.with_acls(Acls::anyone_all());
+        for path in ["/shared", "/shared/k"] {
+            admin.create(path, &[], &open).await.unwrap();
+        }
+        let permit = || request("k", Mode::permit(3).unwrap());
+        let of_user = async |user: &str| {
+            let config = config(server, "/shared").with_auth(user);
+            take(&ZooKeeperLock::connect(config).await.unwrap(), permit()).await
+        };
+        let alice = of_user("alice:secret").await;
+        assert_eq!(alice.slot(), Some(0));
+        let bob = of_user("bob:secret").await;
+        assert_eq!(bob.slot(), None);
+        assert!(alice.is_held() && bob.is_held());
+    });
+}
+
+#[test]
 fn a_chroot_is_made_and_kept() {
     steady(async || {
         let server = ZooKeeperServer::shared();
