@@ -53,6 +53,14 @@ impl DistributedLock for Configured {
         self.locks.acquire(request).await
     }
 
+    async fn acquire_together(&self, requests: &[LockRequest]) -> Result<Option<Vec<LockGuard>>> {
+        let mut requests = requests.to_vec();
+        for request in &mut requests {
+            self.defaults.apply(request);
+        }
+        self.locks.acquire_together(&requests).await
+    }
+
     async fn health(&self) -> Health {
         self.locks.health().await
     }

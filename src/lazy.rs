@@ -243,6 +243,18 @@ impl DistributedLock for Lazy {
         locks.acquire(request).await
     }
 
+    /// Before the connection, the first lock of a set is awaited like any other lock.
+    async fn acquire_together(&self, requests: &[LockRequest]) -> Result<Option<Vec<LockGuard>>> {
+        let Some(locks) = self.inner.connected.get() else {
+            return Ok(None);
+        };
+        let mut requests = requests.to_vec();
+        for request in &mut requests {
+            self.inner.store.defaults().apply(request);
+        }
+        locks.acquire_together(&requests).await
+    }
+
     /// Connects, too, and returns the health of the connected client.
     async fn health(&self) -> Health {
         let waiters = self.inner.waiters.load(Ordering::Relaxed);

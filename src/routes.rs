@@ -152,6 +152,8 @@ impl DistributedLock for Routed {
         let mut common = Capabilities::new("routes");
         common.shared = all.iter().all(|one| one.shared);
         common.permits = all.iter().all(|one| one.permits);
+        common.upgrades = all.iter().all(|one| one.upgrades);
+        common.slots = all.iter().all(|one| one.slots);
         common.fair = all.iter().all(|one| one.fair);
         common.push = all.iter().all(|one| one.push);
         common.inspect = all.iter().all(|one| one.inspect);
@@ -171,6 +173,22 @@ impl DistributedLock for Routed {
 
     async fn acquire(&self, request: LockRequest) -> Result<Option<LockGuard>> {
         self.store(&request.key)?.acquire(request).await
+    }
+
+    /// Takes together what goes to one store.
+    async fn acquire_together(&self, requests: &[LockRequest]) -> Result<Option<Vec<LockGuard>>> {
+        let mut store: Option<&Arc<dyn DistributedLock>> = None;
+        for request in requests {
+            let its = self.store(&request.key)?;
+            if store.is_some_and(|store| !std::ptr::eq(store, its)) {
+                return Ok(None);
+            }
+            store = Some(its);
+        }
+        match store {
+            Some(store) => store.acquire_together(requests).await,
+            None => Ok(None),
+        }
     }
 
     /// Returns the health of all stores together, with that of each.

@@ -90,7 +90,9 @@ pub mod backend {
     pub use self::backoff::Backoff;
     pub use self::claim::Claim;
     pub use self::fair_queue::{blocking_claim, holders};
-    pub use self::lease_store::{ClaimId, Converted, HoldId, LeaseStore, Released, Renewal};
+    pub use self::lease_store::{
+        ClaimId, Converted, HoldId, LeaseStore, Released, Renewal, StoreGrant,
+    };
     pub use self::local_queue::{LocalQueue, LocalTurn};
     pub use self::permit_slots::{WrittenSlot, free_slot, keeps_slot};
     pub use self::reply_stats::{LastReply, ReplyStats};

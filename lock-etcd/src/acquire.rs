@@ -7,12 +7,12 @@ use std::time::Duration;
 use lock_core::backend::{Answer, Ask, Attempt, Claim, Clock, LastReply, LeaseStore, Moment};
 use lock_core::{LockRequest, Mode, Result};
 
-use crate::claim_key::ClaimKey;
+use crate::claim::key::ClaimKey;
+use crate::claim::slots::choose_slot;
 use crate::client::{Client, Take};
 use crate::connection::shared_connection::SharedConnection;
 use crate::error::{Failure, lease_ended, no_answer, unexpected};
 use crate::queue::QueueSnapshot;
-use crate::slots::choose_slot;
 use crate::wait::shared_wait::TurnNews;
 use crate::wait::ticket::Ticket;
 

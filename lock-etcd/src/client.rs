@@ -13,11 +13,11 @@ use lock_core::backend::{
 use tokio::runtime::Handle;
 
 use crate::EtcdConfig;
-use crate::claim_key::ClaimKey;
+use crate::claim::key::ClaimKey;
+use crate::claim::key_pool::KeyPool;
 use crate::connection::connect::Connector;
 use crate::connection::shared_connection::{REPLY_LIMIT, SharedConnection, transact};
 use crate::error::Failure;
-use crate::key_pool::KeyPool;
 use crate::keys::{Keys, end_of};
 use crate::lease::migrate::follow;
 use crate::lease::pool::{LeasePool, Span};

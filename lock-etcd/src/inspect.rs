@@ -6,7 +6,7 @@ use etcd_client::{GetOptions, KeyValue};
 use lock_core::backend::holders;
 use lock_core::{HolderInfo, KeyInfo, LockKey, Mode, Result};
 
-use crate::claim_value::ClaimValue;
+use crate::claim::value::ClaimValue;
 use crate::client::Client;
 use crate::connection::shared_connection::{ANSWER_MAX, REPLY_LIMIT};
 use crate::keys::{end_of, is_own_name};

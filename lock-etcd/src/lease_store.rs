@@ -7,10 +7,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use etcd_client::GetOptions;
 use futures_util::future::join_all;
-use lock_core::backend::{Claim, Converted, HoldId, LeaseStore, Released, Renewal, TwoRoutes};
+use lock_core::backend::{
+    Claim, Converted, HoldId, LeaseStore, Released, Renewal, StoreGrant, TwoRoutes,
+};
 use lock_core::{ErrorKind, KeyInfo, LockKey, LossReason, Result};
 
-use crate::claim_key::ClaimKey;
+use crate::claim::key::ClaimKey;
 use crate::client::Client;
 use crate::connection::shared_connection::REPLY_LIMIT;
 use crate::error::Failure;
@@ -114,6 +116,10 @@ impl LeaseStore for Client {
 
     async fn convert(&self, from: &HoldId, to: &Claim) -> Result<Converted> {
         self.convert_claim(from, to).await
+    }
+
+    async fn take_together(&self, claims: &mut [Claim]) -> Result<Option<Vec<StoreGrant>>> {
+        self.take_all(claims).await
     }
 
     async fn inspect(&self, key: &LockKey) -> Result<KeyInfo> {

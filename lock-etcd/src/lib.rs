@@ -28,21 +28,17 @@
 //! providers in the application do not matter.
 
 mod acquire;
-mod claim_key;
-mod claim_value;
+mod claim;
 mod client;
 mod config;
 mod connection;
-mod conversion;
 mod error;
 mod inspect;
-mod key_pool;
 mod keys;
 mod lease;
 mod lease_store;
 mod lock;
 mod queue;
-mod slots;
 mod wait;
 mod watch;
 

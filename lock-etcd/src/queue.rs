@@ -7,7 +7,7 @@ use etcd_client::{
 use lock_core::backend::{WrittenSlot, blocking_claim, holders};
 use lock_core::{Error, ErrorKind, Mode, Result};
 
-use crate::claim_value::{ClaimConversion, ClaimValue};
+use crate::claim::value::{ClaimConversion, ClaimValue};
 use crate::error::{BACKEND, unexpected};
 use crate::keys::end_of;
 

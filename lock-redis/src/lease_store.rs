@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::backend::{
-    Claim, Clock, Converted, HoldId, LeaseStore, Moment, Released, Renewal, TwoRoutes,
+    Claim, Clock, Converted, HoldId, LeaseStore, Moment, Released, Renewal, StoreGrant, TwoRoutes,
 };
 use lock_core::{Error, FencingToken, KeyInfo, LockKey, LossReason, Result};
 use redis::{RedisResult, Value};
@@ -71,6 +71,10 @@ impl LeaseStore for Client {
 
     async fn shorten(&self, hold: &HoldId, left: Duration) -> Result<Released> {
         self.release_elsewhere(&self.keys.renew(hold, left)).await
+    }
+
+    async fn take_together(&self, claims: &mut [Claim]) -> Result<Option<Vec<StoreGrant>>> {
+        self.take_all(claims).await
     }
 
     /// Converts on the connection of the caller's runtime, on which releases of the new claim

@@ -88,6 +88,7 @@ macro_rules! __for_every_case {
             }
             Sets sets {
                 a_set_is_taken_whole_or_not_at_all: [],
+                a_set_is_not_granted_beside_a_reader: [Shared],
                 sets_in_any_order_never_wait_in_a_circle: [],
                 a_set_dropped_at_every_poll_leaves_nothing: [],
             }

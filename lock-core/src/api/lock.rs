@@ -84,6 +84,30 @@ pub trait DistributedLock: fmt::Debug + Send + Sync + 'static {
     /// waiter's runtime, so it stops while that runtime is not driven.
     async fn acquire(&self, request: LockRequest) -> Result<Option<LockGuard>>;
 
+    /// Takes the locks of `requests` in one request to the store, without waiting: all of them, or
+    /// none. Applications call [`lock_all`](crate::DistributedLockExt::lock_all), which tries this
+    /// first.
+    ///
+    /// `None` if one of the keys is held or waited for, or if the store cannot do it in one request:
+    /// then nothing was taken, and the caller takes one lock after the other. The keys must differ.
+    ///
+    /// Default: the [keeper](Self::keeper)'s, and `None` without one. A wrapper passes the call on if
+    /// all keys go to one store.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`acquire`](Self::acquire).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves no hold behind.
+    async fn acquire_together(&self, requests: &[LockRequest]) -> Result<Option<Vec<LockGuard>>> {
+        match self.keeper() {
+            Some(keeper) => keeper.acquire_together(requests).await,
+            None => Ok(None),
+        }
+    }
+
     /// Returns the health of this client: a round trip to the store, its holds and its waiters.
     ///
     /// It takes at most 2.5 seconds; a store that does not answer by then is

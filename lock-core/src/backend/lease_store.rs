@@ -112,6 +112,27 @@ pub trait LeaseStore: fmt::Debug + Send + Sync + 'static {
         ))
     }
 
+    /// Takes the keys of `claims` in one request, without waiting: all of them, or none. Default:
+    /// `None`, so that the caller takes one key after the other.
+    ///
+    /// All claims are exclusive, and their keys differ. Implementations call
+    /// [`Claim::sending`] on each of them before the request.
+    ///
+    /// `None` also means that a key is held or kept for a waiter, or that there are too many keys.
+    /// Nothing was taken then, and the claims [are disarmed](Claim::refused).
+    ///
+    /// # Errors
+    ///
+    /// The outcome is unknown, and the claims are armed.
+    ///
+    /// # Cancel safety
+    ///
+    /// The future may be dropped at any point: armed claims are released in the background.
+    async fn take_together(&self, claims: &mut [Claim]) -> Result<Option<Vec<StoreGrant>>> {
+        let _ = claims;
+        Ok(None)
+    }
+
     /// Asks the store for one answer, for [`Health::latency`](crate::Health::latency). Default:
     /// [`Unsupported`](ErrorKind::Unsupported).
     ///
@@ -186,6 +207,17 @@ pub enum Released {
     /// The store found no claim of this hold, since it was lost. A repeated release whose first
     /// answer got lost looks the same.
     AlreadyLost,
+}
+
+/// One of several grants that a store gave in one answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoreGrant {
+    /// The grant number, from which the fencing token is made.
+    pub grant: u64,
+    /// When the request was sent. Validity counts from this moment.
+    pub sent: Moment,
+    /// The time from `sent` for which the store keeps the key, [reserve](HoldId::reserve) included.
+    pub ttl: Duration,
 }
 
 /// The outcome of a conversion that the store answered.

@@ -108,6 +108,15 @@ impl DistributedLock for HandOff {
         }
     }
 
+    async fn acquire_together(&self, requests: &[LockRequest]) -> Result<Option<Vec<LockGuard>>> {
+        // A waiter of this process comes first.
+        let is_in_use = |request: &LockRequest| self.queues.is_in_use(&request.key);
+        match requests.iter().any(is_in_use) {
+            true => Ok(None),
+            false => self.queues.locks.acquire_together(requests).await,
+        }
+    }
+
     async fn health(&self) -> Health {
         let health = self.queues.locks.health().await;
         health.with_more_waiters(self.queues.waiters.count())

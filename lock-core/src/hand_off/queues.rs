@@ -104,6 +104,11 @@ impl HandOffQueues {
         None
     }
 
+    /// Returns true if a guard or a waiter of this process is in the queue of `key`.
+    pub(super) fn is_in_use(&self, key: &LockKey) -> bool {
+        self.by_key.lock().contains_key(key)
+    }
+
     /// Returns true if a guard of this process holds `key` exclusively.
     pub(super) fn is_held(&self, key: &LockKey) -> bool {
         self.by_key

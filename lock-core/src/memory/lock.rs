@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use super::store::{CLOCK, ClaimPosition, Store};
 use crate::backend::{
     Answer, Ask, Attempt, Claim, Clock, Converted, HoldId, Keeper, LastReply, LeaseStore, Released,
-    Renewal, acquire,
+    Renewal, StoreGrant, acquire,
 };
 use crate::{
     Capabilities, DistributedLock, KeyInfo, LockGuard, LockKey, LockRequest, Result, TTL_RANGE,
@@ -232,6 +232,21 @@ impl LeaseStore for MemoryLease {
 
     async fn convert(&self, from: &HoldId, to: &Claim) -> Result<Converted> {
         self.store.convert(from, to.id())
+    }
+
+    async fn take_together(&self, claims: &mut [Claim]) -> Result<Option<Vec<StoreGrant>>> {
+        let ids: Vec<HoldId> = claims
+            .iter_mut()
+            .map(|claim| {
+                claim.sending();
+                claim.id().clone()
+            })
+            .collect();
+        let granted = self.store.enter_together(&ids);
+        if granted.is_none() {
+            claims.iter_mut().for_each(Claim::refused);
+        }
+        Ok(granted)
     }
 
     async fn ping(&self) -> Result<()> {

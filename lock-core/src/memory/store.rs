@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use crate::backend::fair_queue::holders;
-use crate::backend::{ClaimId, Clock, Converted, HoldId, Moment, Released, Renewal};
+use crate::backend::{ClaimId, Clock, Converted, HoldId, Moment, Released, Renewal, StoreGrant};
 use crate::mutex::Mutex;
 use crate::{FencingToken, HolderInfo, KeyInfo, LockKey, LossReason, Mode, Result};
 
@@ -79,21 +79,29 @@ impl Store {
 
     /// Adds a claim at the end of its key's queue.
     pub(super) fn enter(&self, id: &HoldId) -> ClaimPosition {
+        self.state.lock().enter(id, CLOCK.now())
+    }
+
+    /// Grants all claims, which are exclusive, if no other claim is on their keys.
+    pub(super) fn enter_together(&self, ids: &[HoldId]) -> Option<Vec<StoreGrant>> {
         let now = CLOCK.now();
         let mut state = self.state.lock();
-        state
-            .queues
-            .entry(id.key().clone())
-            .or_default()
-            .push(MemoryClaim {
-                id: id.clone(),
-                granted: None,
-                metadata: String::new(),
-                expires: now,
-                changed: Arc::default(),
-            });
-        state.settle(id.key(), now);
-        state.position(id)
+        for id in ids {
+            state.settle(id.key(), now);
+        }
+        let is_free = |id: &HoldId| state.queues.get(id.key()).is_none_or(Vec::is_empty);
+        if !ids.iter().all(is_free) {
+            return None;
+        }
+        let granted = ids.iter().map(|id| match state.enter(id, now) {
+            ClaimPosition::Granted(grant) => Some(StoreGrant {
+                grant: grant.number,
+                sent: grant.at,
+                ttl: id.store_ttl(),
+            }),
+            ClaimPosition::Waiting { .. } | ClaimPosition::Absent => None,
+        });
+        granted.collect()
     }
 
     /// Returns the present position of a claim.
@@ -240,6 +248,19 @@ fn free_slot(queue: &[MemoryClaim]) -> u32 {
 }
 
 impl MemoryQueues {
+    fn enter(&mut self, id: &HoldId, now: Moment) -> ClaimPosition {
+        let queue = self.queues.entry(id.key().clone()).or_default();
+        queue.push(MemoryClaim {
+            id: id.clone(),
+            granted: None,
+            metadata: String::new(),
+            expires: now,
+            changed: Arc::default(),
+        });
+        self.settle(id.key(), now);
+        self.position(id)
+    }
+
     /// Removes expired holders, then grants every claim that waits for no other.
     fn settle(&mut self, key: &LockKey, now: Moment) {
         self.remove(key, |entry| entry.granted.is_some() && entry.expires <= now);

@@ -1,4 +1,5 @@
-//! The acquisition of a set: one key after the other, in the order of the keys.
+//! The acquisition of a set: all keys in one request if they are free, else one key after the other,
+//! in the order of the keys.
 
 use std::collections::BTreeMap;
 
@@ -46,6 +47,15 @@ where
     L: DistributedLock + ?Sized,
 {
     let requests = in_order(requests)?;
+    match locks.acquire_together(&requests).await {
+        Ok(Some(guards)) if guards.iter().all(LockGuard::is_held) => {
+            return Ok(Some(LockSet::new(guards)));
+        }
+        Ok(taken) => drop(taken),
+        // Asked again, one key after the other: the connection may have broken while it was idle.
+        Err(error) if error.is_retryable() => {}
+        Err(error) => return Err(error),
+    }
     loop {
         let mut guards = Vec::with_capacity(requests.len());
         let outcome = take_each(locks, &requests, wait, &mut guards).await;

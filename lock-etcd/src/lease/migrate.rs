@@ -7,7 +7,7 @@ use etcd_client::{Compare, CompareOp, PutOptions, Txn, TxnOp, TxnOpResponse};
 use lock_core::Result;
 use lock_core::backend::{ClaimId, Clock, Moment};
 
-use crate::claim_key::ClaimKey;
+use crate::claim::key::ClaimKey;
 use crate::connection::shared_connection::SharedConnection;
 use crate::error::{Failure, leader_changed};
 use crate::lease::grant::Granting;

@@ -9,7 +9,7 @@ use lock_core::backend::{Backoff, Clock, Moment};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use crate::claim_key::ClaimKey;
+use crate::claim::key::ClaimKey;
 use crate::connection::shared_connection::{REPLY_LIMIT, transact};
 use crate::keys::{Look, look_at};
 use crate::queue::{Blocker, ListedClaim, QueueSnapshot, list_all};

@@ -7,7 +7,7 @@ use futures_util::future::OptionFuture;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 
-use crate::claim_key::ClaimKey;
+use crate::claim::key::ClaimKey;
 use crate::error::runtime_gone;
 use crate::wait::shared_wait::{SharedWait, TurnNews};
 

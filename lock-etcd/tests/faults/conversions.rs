@@ -9,7 +9,7 @@ use crate::bed::{BRIEFLY, Bed};
 use crate::{PROMPT, TTL};
 
 async fn upgradeable(locks: &EtcdLock) -> LockGuard {
-    let request = LockRequest::upgradeable("k").unwrap().with_ttl(TTL);
+    let request = LockRequest::upgradeable("k").expect("a key").with_ttl(TTL);
     let taken = locks.acquire(request).await;
     taken.expect("the server runs").expect("free")
 }

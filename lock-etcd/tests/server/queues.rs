@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lock_core::{DistributedLock, DistributedLockExt, LockRequest};
 use lock_testkit::servers::EtcdCluster;
-use lock_testkit::steady;
+use lock_testkit::{assert_excluded, steady};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -125,5 +125,35 @@ fn a_refusal_writes_nothing() {
             lock_testkit::assert_excluded!(refused.unwrap().is_none());
         }
         assert_eq!(puts(), before);
+    });
+}
+
+/// The keys of one transaction have the same create revision, and so the same token.
+#[test]
+fn a_set_of_free_keys_takes_one_transaction() {
+    steady(async || {
+        let cluster = EtcdCluster::start(1);
+        let (locks, other) = (connect(cluster.url()).await, connect(cluster.url()).await);
+        let names: Vec<String> = (0..64).map(|key| format!("k{key}")).collect();
+        let set = locks.lock_all(&names).await.expect("the cluster runs");
+        let first = set.token("k0").expect("it is in the set");
+        let is_one = set.tokens().all(|(_, token)| token == first);
+        assert!(is_one, "several transactions");
+        for name in &names {
+            assert!(other.try_lock(name).await.expect("it runs").is_none());
+        }
+        set.release().await.expect("the cluster runs");
+        assert_eq!(keys(&cluster, "k"), [""; 0]);
+
+        let held = other.lock_shared("k63").await.expect("the cluster runs");
+        let refused = locks.try_lock_all(&names).await.expect("it runs");
+        assert_excluded!(refused.is_none());
+        held.release().await.expect("the cluster runs");
+        assert_eq!(keys(&cluster, "k"), [""; 0]);
+        // More keys than a transaction of the servers takes.
+        let names: Vec<String> = (0..150).map(|key| format!("k{key}")).collect();
+        let set = locks.lock_all(&names).await.expect("the cluster runs");
+        assert_eq!(keys(&cluster, "k").len(), 150);
+        drop(set);
     });
 }

@@ -110,6 +110,6 @@ impl Keys {
 }
 
 /// Returns `ttl` in milliseconds, rounded up: the server never ends a hold before the client does.
-fn milliseconds(ttl: Duration) -> String {
+pub(crate) fn milliseconds(ttl: Duration) -> String {
     ttl.as_nanos().div_ceil(1_000_000).to_string()
 }

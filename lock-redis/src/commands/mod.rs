@@ -2,3 +2,4 @@
 
 pub(crate) mod calls;
 pub(crate) mod script;
+pub(crate) mod together;

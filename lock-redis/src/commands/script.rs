@@ -35,6 +35,10 @@ pub(crate) static BATCH: LazyLock<Script> = LazyLock::new(|| {
     let many = include_str!("batch.lua");
     Script::new(&[MINT, FOREIGN, WAITS, TAKE, many])
 });
+pub(crate) static TAKE_TOGETHER: LazyLock<Script> = LazyLock::new(|| {
+    let together = include_str!("take_together.lua");
+    Script::new(&[MINT, FOREIGN, WAITS, TAKE, together])
+});
 pub(crate) static RELEASE_MANY: LazyLock<Script> =
     LazyLock::new(|| Script::new(&[WAITS, HOLDERS, include_str!("release_many.lua")]));
 

@@ -134,7 +134,8 @@ impl SharedConnection {
         self.ask(&connection, asking, limit).await.map(drop)
     }
 
-    async fn ask(
+    /// Waits at most `limit` for the answer to a request on `connection`.
+    pub(crate) async fn ask(
         self: &Arc<Self>,
         connection: &Arc<Connection>,
         asking: impl Future<Output = RedisResult<Value>>,

@@ -7,10 +7,13 @@ use std::task::Poll;
 use std::time::Duration;
 
 use lock_core::backend::Released;
-use lock_core::{DistributedLockExt, ErrorKind, FencingToken, LockGuard, Namespace};
+use lock_core::{
+    DistributedLock, DistributedLockExt, ErrorKind, FencingToken, LockGuard, LockKey, LockRequest,
+    Mode, Namespace,
+};
 use lock_redis::{RedisConfig, RedisLock};
 use lock_testkit::servers::RedisServer;
-use lock_testkit::steady;
+use lock_testkit::{assert_excluded, steady};
 
 use crate::cancellation::assert_empty_within;
 use crate::connect;
@@ -241,4 +244,36 @@ fn a_server_that_is_full_refuses_takes_and_accepts_releases() {
             (Released::Released, Released::Released)
         );
     });
+}
+
+#[tokio::test]
+async fn a_set_of_free_keys_takes_one_request() {
+    let server = RedisServer::start();
+    let (locks, other) = (connect(server.url()).await, connect(server.url()).await);
+    let names: Vec<String> = (0..100).map(|key| format!("k{key}")).collect();
+    let asked = || how_often(&server, "evalsha") + how_often(&server, "eval");
+    let before = asked();
+    let set = locks.lock_all(&names).await.expect("the server runs");
+    assert_eq!(asked() - before, 1);
+    let tokens: BTreeSet<FencingToken> = set.tokens().map(|(_, token)| token).collect();
+    assert_eq!(tokens.len(), 100, "a token was given twice");
+    for name in &names {
+        assert!(other.try_lock(name).await.expect("it runs").is_none());
+    }
+    assert_eq!(set.release().await.expect("it runs"), Released::Released);
+    assert_empty_within(&server, Duration::ZERO).await;
+
+    // A key that is held exclusively is seen before the first is taken, and others after that.
+    for mode in [
+        Mode::Exclusive,
+        Mode::Shared,
+        Mode::permit(2).expect("not zero"),
+    ] {
+        let request = LockRequest::new(LockKey::new("k99").expect("a key"), mode);
+        let held = other.acquire(request).await.expect("it runs");
+        let refused = locks.try_lock_all(&names).await.expect("it runs");
+        assert_excluded!(refused.is_none(), "beside {mode:?}");
+        held.expect("free").release().await.expect("it runs");
+        assert_empty_within(&server, Duration::ZERO).await;
+    }
 }

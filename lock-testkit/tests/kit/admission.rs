@@ -25,6 +25,7 @@ pub(crate) fn admits(fault: Fault, queue: &[Entry], index: usize) -> bool {
             true
         }
         (Fault::ReadsBesideWriter, Mode::Shared) => beside(|mode| mode == Mode::Exclusive),
+        (Fault::WritesBesideReader, Mode::Exclusive) => beside(|mode| mode == Mode::Shared),
         (Fault::PermitBesideWriter, mode) if is_permit(mode) => {
             beside(|mode| mode == Mode::Exclusive)
         }

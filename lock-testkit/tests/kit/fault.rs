@@ -177,6 +177,8 @@ pub(crate) enum Fault {
     UndeclaredIsBusy,
     /// Grants shared locks beside an exclusive lock.
     ReadsBesideWriter,
+    /// Grants exclusive locks beside shared locks.
+    WritesBesideReader,
     /// Excludes readers from each other.
     ReadersExclude,
     /// Frees all readers when one reader releases.

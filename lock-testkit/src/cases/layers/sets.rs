@@ -1,7 +1,7 @@
 //! Several keys are taken together, or none of them.
 
 use lock_core::backend::Released;
-use lock_core::{DistributedLockExt, LockRequest, Wait};
+use lock_core::{DistributedLockExt, LockRequest, Mode, Wait};
 use tokio::task::JoinSet;
 
 use crate::assert_excluded;
@@ -45,6 +45,28 @@ pub(crate) async fn a_set_is_taken_whole_or_not_at_all(bench: Bench) {
     assert!(set.is_held());
     let released = set.release().await;
     assert_eq!(released.expect("released"), Released::Released);
+    bench.nothing_is_left().await;
+}
+
+pub(crate) async fn a_set_is_not_granted_beside_a_reader(bench: Bench) {
+    let [client, other] = bench.clients().await;
+    let locks = client.locks();
+    let reader = other.take(&bench.request(NAMES[3], Mode::Shared)).await;
+    let try_set = within(
+        4 * bench.prompt(),
+        "an answer to a set",
+        locks.acquire_all(requests(&bench), Wait::No),
+    );
+    let refused = try_set.await.expect("an answer");
+    assert_excluded!(
+        refused.is_none(),
+        "a set was granted although a reader holds one of its locks"
+    );
+    for name in &NAMES[..3] {
+        release(other.wait_for(&bench.exclusive(name)).await).await;
+    }
+    assert!(reader.is_held());
+    release(reader).await;
     bench.nothing_is_left().await;
 }
 

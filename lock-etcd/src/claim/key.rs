@@ -7,8 +7,8 @@ use lock_core::Mode;
 use lock_core::backend::{Claim, HoldId, LossSender, Moment, Mutex};
 use tokio::sync::{OnceCell, watch};
 
-use crate::claim_value::ClaimValue;
-use crate::key_pool::KeyPool;
+use crate::claim::key_pool::KeyPool;
+use crate::claim::value::ClaimValue;
 use crate::keys::{Keys, Look, look_at};
 use crate::lease::shared_lease::SharedLease;
 use crate::watch::watches::Subscription;

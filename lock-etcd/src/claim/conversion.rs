@@ -8,8 +8,8 @@ use etcd_client::{Compare, CompareOp, PutOptions, Txn, TxnOp};
 use lock_core::backend::{Claim, Clock, Converted, HoldId, Moment};
 use lock_core::{Error, ErrorKind, FencingToken, Mode, Result};
 
-use crate::claim_key::ClaimKey;
-use crate::claim_value::ClaimConversion;
+use crate::claim::key::ClaimKey;
+use crate::claim::value::ClaimConversion;
 use crate::client::Client;
 use crate::connection::shared_connection::{REPLY_LIMIT, SharedConnection, transact};
 use crate::error::{BACKEND, Failure, no_answer};

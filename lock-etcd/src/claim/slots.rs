@@ -8,7 +8,7 @@ use etcd_client::{Compare, CompareOp, GetOptions, PutOptions, Txn, TxnOp};
 use lock_core::Mode;
 use lock_core::backend::{Clock, Moment, free_slot, keeps_slot};
 
-use crate::claim_key::ClaimKey;
+use crate::claim::key::ClaimKey;
 use crate::connection::shared_connection::{SharedConnection, transact};
 use crate::error::{Failure, no_answer};
 use crate::keys::end_of;
