@@ -113,13 +113,12 @@ async fn a_refused_hold_is_still_held() {
     let (store, _keeper, guard) = held(Mode::Upgradeable);
     store.script([Some(Ok(Converted::Refused))]);
     // The renewal that is due meanwhile does not find the hold.
-    sleep(TTL / 3 - Duration::from_millis(10)).await;
     store.misses(true);
-    let refusing = async {
-        sleep(Duration::from_millis(15)).await;
+    let missing = async {
+        store.missed().await;
         store.misses(false);
     };
-    let (refused, ()) = tokio::join!(guard.try_upgrade(), refusing);
+    let (refused, ()) = tokio::join!(guard.try_upgrade(), missing);
     let (guard, error) = refused.expect_err("refused");
     assert_eq!(error.kind(), ErrorKind::Busy);
     assert!(guard.is_held());
@@ -132,7 +131,6 @@ async fn a_refused_hold_is_still_held() {
 async fn a_hold_that_was_removed_during_a_refused_conversion_is_lost_soon() {
     let (store, _keeper, guard) = held(Mode::Upgradeable);
     store.script([Some(Ok(Converted::Refused))]);
-    sleep(TTL / 3 - Duration::from_millis(10)).await;
     store.misses(true);
     let (guard, _) = guard.try_upgrade().await.expect_err("refused");
     let refused = Instant::now();
@@ -176,6 +174,17 @@ async fn a_downgrade_ends_the_exclusive_hold_before_it_is_sent() {
     };
     let (reader, ()) = tokio::join!(guard.downgrade(), looking);
     assert!(reader.expect("granted").is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conversion_with_an_unknown_outcome_ends_its_hold() {
+    let (store, _keeper, guard) = held(Mode::Upgradeable);
+    store.script([Some(Err(Error::new(ErrorKind::Backend, "scripted")))]);
+    let (guard, error) = guard.try_upgrade().await.expect_err("an error");
+    assert_eq!(error.kind(), ErrorKind::Backend);
+    assert!(!guard.is_held(), "the new claim may have replaced it");
+    sleep(Duration::from_millis(1)).await;
+    assert_both_released(&store);
 }
 
 #[tokio::test(start_paused = true)]

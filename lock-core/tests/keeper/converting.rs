@@ -9,6 +9,7 @@ use lock_core::backend::{Claim, Clock, Converted, HoldId, Keeper, LeaseStore, Re
 use lock_core::{
     Capabilities, Error, ErrorKind, FencingToken, LockGuard, LockRequest, LossReason, Mode, Result,
 };
+use tokio::sync::Notify;
 use tokio::time::sleep;
 
 use crate::support::TTL;
@@ -21,6 +22,8 @@ pub(crate) struct Converting {
     asked: Mutex<Vec<[String; 2]>>,
     released: Mutex<Vec<String>>,
     misses: Mutex<bool>,
+    /// Notified when a renewal has not found the hold.
+    missed: Notify,
 }
 
 /// Returns the answer of a store that grants a conversion.
@@ -42,6 +45,12 @@ impl Converting {
         self.released.lock().expect("no panic").clone()
     }
 
+    /// Waits until a renewal has not found the hold.
+    pub(crate) async fn missed(&self) {
+        self.missed.notified().await;
+    }
+
+    /// Lets renewals find the hold, or not. Answers to conversions then wait until one has missed it.
     pub(crate) fn misses(&self, misses: bool) {
         *self.misses.lock().expect("no panic") = misses;
     }
@@ -55,6 +64,9 @@ pub(crate) fn unanswered() -> Option<Result<Converted>> {
 impl LeaseStore for Converting {
     async fn renew(&self, holds: &[HoldId]) -> Result<Vec<Renewal>> {
         let misses = *self.misses.lock().expect("no panic");
+        if misses {
+            self.missed.notify_waiters();
+        }
         let sent = Clock::Runtime.now();
         let held = Renewal::Held { sent, ttl: TTL };
         let missing = Renewal::Lost(LossReason::Removed);
@@ -73,6 +85,9 @@ impl LeaseStore for Converting {
         let answer = self.answers.lock().expect("no panic").pop_front();
         match answer {
             Some(Some(answer)) => {
+                if *self.misses.lock().expect("no panic") {
+                    self.missed().await;
+                }
                 sleep(Duration::from_millis(20)).await;
                 answer
             }

@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
-use lock_core::DistributedLockExt;
+use lock_core::{DistributedLock, LockRequest};
 use lock_testkit::servers::RedisServer;
 use lock_testkit::{eventually, steady};
 use tokio::task::JoinSet;
 
 use crate::{connect, is_empty};
+
+/// The time in which the releases of aborted tasks are answered.
+const PROMPT: Duration = Duration::from_secs(10);
 
 #[test]
 fn thousands_of_aborted_tasks_leave_nothing() {
@@ -22,12 +25,15 @@ fn thousands_of_aborted_tasks_leave_nothing() {
                 let locks = clients[task % 2].clone();
                 tasks.spawn(async move {
                     let key = format!("k{}", task % 7);
-                    let guard = match task % 3 {
-                        0 => locks.lock(&key).await,
-                        1 => locks.lock_shared(&key).await,
-                        _ => locks.permit(&key, 2).await,
+                    let request = match task % 3 {
+                        0 => LockRequest::exclusive(&key),
+                        1 => LockRequest::shared(&key),
+                        _ => LockRequest::permit(&key, 2),
                     };
-                    let guard = guard.expect("the server runs");
+                    // Longer than the test, so that no ttl cleans up.
+                    let request = request.expect("a key").with_ttl(10 * PROMPT);
+                    let guard = locks.acquire(request).await;
+                    let guard = guard.expect("the server runs").expect("no end");
                     tokio::task::yield_now().await;
                     guard.release().await.expect("the server runs");
                 });
@@ -39,6 +45,6 @@ fn thousands_of_aborted_tasks_leave_nothing() {
             tasks.shutdown().await;
         }
         let gone = || async { is_empty(&server) };
-        eventually(Duration::from_secs(10), "nothing is left", gone).await;
+        eventually(PROMPT, "nothing is left", gone).await;
     });
 }
