@@ -6,8 +6,12 @@ use lock_core::{DistributedLock, LockRequest};
 use lock_testkit::servers::RedisServer;
 use lock_testkit::{eventually, steady};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use crate::{connect, is_empty};
+
+/// The time by which each round is longer than the one before.
+const MOMENT: Duration = Duration::from_micros(50);
 
 /// The time in which the releases of aborted tasks are answered.
 const PROMPT: Duration = Duration::from_secs(10);
@@ -15,7 +19,7 @@ const PROMPT: Duration = Duration::from_secs(10);
 #[test]
 fn thousands_of_aborted_tasks_leave_nothing() {
     steady(async || {
-        const ROUNDS: usize = 100;
+        const ROUNDS: u32 = 100;
         const TASKS: usize = 30;
         let server = RedisServer::start();
         let clients = [connect(server.url()).await, connect(server.url()).await];
@@ -39,7 +43,8 @@ fn thousands_of_aborted_tasks_leave_nothing() {
                 });
             }
             // The rounds cover all moments from before the first request to after the last release.
-            for _ in 0..round {
+            let ends = Instant::now() + MOMENT * round;
+            while Instant::now() < ends {
                 tokio::task::yield_now().await;
             }
             tasks.shutdown().await;
