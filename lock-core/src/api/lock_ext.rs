@@ -138,7 +138,8 @@ pub trait DistributedLockExt: DistributedLock {
     ///
     /// Every client takes several keys in the order of the keys, so two of them never wait for each
     /// other. If the hold of an earlier key is lost during the wait for a later one, the call begins
-    /// anew. A repeated key counts once, and keys may be on different stores.
+    /// anew. A repeated key counts once, and keys may be on different stores. Some stores take free
+    /// keys [in one request](DistributedLock::acquire_together).
     fn lock_all<K: AsRef<str>>(
         &self,
         keys: impl IntoIterator<Item = K>,
