@@ -255,10 +255,6 @@ bites! {
         modes::readers_share: "refused although it is free",
         modes::readers_enter_together_after_a_writer: "all waiting readers in together",
     }
-    WritesBesideReader {
-        modes::readers_and_writers_exclude: "granted although",
-        sets::a_set_is_not_granted_beside_a_reader: "although a reader holds one of its locks",
-    }
     ReadersLeaveTogether {
         modes::readers_share: "granted although eight readers are left",
     }

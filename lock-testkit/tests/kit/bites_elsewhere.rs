@@ -60,6 +60,10 @@ bites! {
         elections::a_leader_resigns_when_its_work_is_done: "two leaders",
         sets::a_set_is_taken_whole_or_not_at_all: "granted although a lock of it is held",
     }
+    WritesBesideReader {
+        modes::readers_and_writers_exclude: "granted although",
+        sets::a_set_is_not_granted_beside_a_reader: "although a reader holds one of its locks",
+    }
     HidesHolders {
         inspection::a_holder_is_seen_by_another_client: "there is one holder",
         processes::an_observer_sees_who_follows_a_killed_leader: "the leader observed",

@@ -11,8 +11,7 @@ use crate::claim::position::QueuePosition;
 use crate::claim::registry::ClaimRecord;
 use crate::client::Client;
 use crate::error::{
-    DriverResult, claim_ended, is_cut_off, is_expired, is_loss_of_connection, no_claim, not_made,
-    translate,
+    DriverResult, claim_ended, is_cut_off, is_expired, is_loss_of_connection, not_made, translate,
 };
 use crate::paths::claim_prefix;
 use crate::queue::QueueListing;
@@ -20,7 +19,7 @@ use crate::session::{looks::ConfirmedListing, node::Node, requests::Session};
 
 /// The node of the claim of one acquisition.
 pub(crate) struct ClaimNode<'a> {
-    client: &'a Client,
+    pub(super) client: &'a Client,
     /// The lock's node.
     pub(crate) lock: Arc<str>,
     /// The session of the claim, until it has ended.
@@ -161,35 +160,6 @@ impl<'a> ClaimNode<'a> {
             }
             self.pause(&session).await;
         }
-    }
-
-    /// Checks that each node of an unknown client, and the node `in_the_way`, is ephemeral.
-    ///
-    /// # Errors
-    ///
-    /// [`Backend`](lock_core::ErrorKind::Backend) if a node is persistent: no client deletes it as
-    /// its claim.
-    pub(crate) async fn check(
-        &mut self,
-        session: &Arc<Session>,
-        queue: &QueueListing,
-        in_the_way: Option<usize>,
-    ) -> Result<()> {
-        let in_the_way = in_the_way.map(|index| queue.name(index));
-        let doubtful = queue.unknown_names().chain(in_the_way);
-        for name in doubtful {
-            let path = format!("{}/{name}", self.lock);
-            if self.client.claims.has(&path) {
-                continue;
-            }
-            let answer = session.is_ephemeral(&path).await;
-            match self.retry_or_fail(session, answer)? {
-                Some(true) => _ = self.client.claims.add(path),
-                Some(false) => return Err(no_claim(&path)),
-                None => return Ok(()),
-            }
-        }
-        Ok(())
     }
 
     /// Grants the claim after a look that showed no blocking claim.
