@@ -135,8 +135,9 @@ async fn a_hold_that_was_removed_during_a_refused_conversion_is_lost_soon() {
     let (guard, _) = guard.try_upgrade().await.expect_err("refused");
     let refused = Instant::now();
     assert_eq!(guard.lost().await, LossReason::Removed);
+    // At once, and not only when the renewal is repeated, a second later.
     assert!(
-        refused.elapsed() < Duration::from_secs(3),
+        refused.elapsed() < Duration::from_millis(500),
         "{:?}",
         refused.elapsed()
     );

@@ -173,12 +173,13 @@ async fn readers_with_another_ttl_or_delay_have_a_claim_of_their_own() {
 
 #[tokio::test(start_paused = true)]
 async fn a_grant_has_tokens_for_so_many_and_the_rest_claim_anew() {
-    const READERS: usize = 16_384 + 10;
+    const SHARERS: usize = 16_128;
+    const READERS: usize = SHARERS + 10;
     let (store, _, guards) = readers(vec![shared(); READERS]).await;
     assert_eq!(store.asked(), 2);
     let first = grant(guards[0].token());
     let shared = guards.iter().filter(|guard| grant(guard.token()) == first);
-    assert_eq!(shared.count(), 16_384);
+    assert_eq!(shared.count(), SHARERS);
 }
 
 #[tokio::test(start_paused = true)]

@@ -27,8 +27,9 @@ fn a_change_of_the_mode_whose_answer_is_lost_is_made_once() {
         let stored = || async { bed.value("k/").await.starts_with("converted:") };
         tokio::select! {
             _ = &mut upgrading => panic!("it has an answer"),
-            () = eventually(PROMPT, "the mode is changed", stored) => bed.command().cut(),
+            () = eventually(PROMPT, "the mode is changed", stored) => bed.command().lose(),
         }
+        bed.command().reset();
         bed.command().pass();
         let guard = timeout(PROMPT, upgrading).await.expect("an answer");
         let guard = guard.expect("it is granted");

@@ -41,10 +41,12 @@ fn a_reader_behind_a_writer_that_left_does_not_join_an_upgraded_holder() {
     steady(async || {
         let cluster = EtcdCluster::start(1);
         let (ours, theirs) = (connect(cluster.url()).await, connect(cluster.url()).await);
+        // A client that lists all claims before its own, since it has no other waiter.
+        let others = connect(cluster.url()).await;
         let guard = taken(&ours, upgradeable("k")).await;
         let writer = waits(&theirs, LockRequest::exclusive("k").unwrap().with_ttl(TTL));
         queue_has(&cluster, "k", 2).await;
-        let mut reader = waits(&theirs, shared("k"));
+        let mut reader = waits(&others, shared("k"));
         queue_has(&cluster, "k", 3).await;
         let guard = guard.try_upgrade().await.expect("no reader holds it");
         drop(writer);

@@ -175,9 +175,10 @@ pub(crate) async fn a_busy_client_starves_nobody(bench: Bench) {
 pub(crate) async fn a_waiter_blocks_no_other_key(bench: Bench) {
     let [ours, theirs] = bench.clients().await;
     let guard = ours.take(&bench.exclusive("held")).await;
-    let mut waiters = Vec::new();
+    // In tasks, since a waiter that is not polled gives up its place.
+    let mut waiters = JoinSet::new();
     for _ in 0..4 {
-        waiters.push(theirs.line_up(&bench.exclusive("held")).await);
+        waiters.spawn(theirs.line_up(&bench.exclusive("held")).await);
     }
     for number in 0..20 {
         let request = bench.exclusive(&format!("free/{number}"));
@@ -197,7 +198,9 @@ pub(crate) async fn a_waiter_blocks_no_other_key(bench: Bench) {
     }
     let what = "the waiters of other keys served while a key stays held";
     drop(within(bench.prompt(), what, join_all(tasks)).await);
-    drop(waiters);
+    assert_eq!(waiters.len(), 4);
+    assert!(waiters.try_join_next().is_none(), "the key is held");
+    waiters.shutdown().await;
     drop(guard);
 }
 
