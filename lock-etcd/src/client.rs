@@ -137,7 +137,20 @@ impl Client {
         self.claims.lock().insert(claim, claim_key);
     }
 
-    /// Forgets a claim that has no key on the servers, or whose key another claim has.
+    /// Forgets a claim whose key another claim has got, unless the release of the key has begun.
+    pub(crate) fn give_over(&self, claim: ClaimId) -> bool {
+        let mut claims = self.claims.lock();
+        let is_kept = |claim_key: &Arc<ClaimKey>| !claim_key.is_released();
+        if !claims.get(&claim).is_some_and(is_kept) {
+            return false;
+        }
+        let claim_key = claims.remove(&claim);
+        drop(claims);
+        claim_key.inspect(|claim_key| claim_key.lease.leave(claim));
+        true
+    }
+
+    /// Forgets a claim that has no key on the servers, or whose key another claim has kept.
     pub(crate) fn leave(&self, claim: ClaimId) {
         if let Some(claim_key) = self.claims.lock().remove(&claim) {
             claim_key.lease.leave(claim);

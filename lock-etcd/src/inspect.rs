@@ -55,12 +55,13 @@ fn claim(name: &[u8], found: &KeyValue) -> Option<(Mode, HolderInfo)> {
         return Some((mode, HolderInfo::foreign()));
     }
     let grant = u64::try_from(found.create_revision()).unwrap_or_default();
-    let mut holder = HolderInfo::new()
+    let holder = HolderInfo::new()
         .with_mode(mode)
-        .with_grant(grant)
         .with_metadata(value.metadata());
-    if let Some(conversion) = value.conversion {
-        holder.token = Some(conversion.token);
-    }
+    // A hold that changed its mode has a later token, which only its client knows.
+    let holder = match value.converted {
+        Some(_) => holder,
+        None => holder.with_grant(grant),
+    };
     Some((mode, holder))
 }

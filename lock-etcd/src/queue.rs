@@ -7,7 +7,7 @@ use etcd_client::{
 use lock_core::backend::{WrittenSlot, blocking_claim, holders};
 use lock_core::{Error, ErrorKind, Mode, Result};
 
-use crate::claim::value::{ClaimConversion, ClaimValue};
+use crate::claim::value::ClaimValue;
 use crate::error::{BACKEND, unexpected};
 use crate::keys::end_of;
 
@@ -27,7 +27,8 @@ pub(crate) struct QueueSnapshot {
 pub(crate) struct ListedClaim {
     pub(crate) key: Vec<u8>,
     pub(crate) mode: Mode,
-    pub(crate) conversion: Option<Box<ClaimConversion>>,
+    /// The claim that the hold has had since its last change of mode.
+    pub(crate) converted: Option<Box<str>>,
     /// The slot that a permit has written.
     pub(crate) slot: Option<u32>,
     pub(crate) created: i64,
@@ -108,8 +109,8 @@ impl QueueSnapshot {
         let own = self.claims.iter().position(|one| one.created == created)?;
         let modes = self.modes();
         let before = blocking_claim(&modes, own)?;
-        let both_are_permits = !modes[own].conflicts_with(modes[before]);
-        Some(if both_are_permits {
+        let is_permit = matches!(modes[own], Mode::Permit { .. });
+        Some(if is_permit && !modes[own].conflicts_with(modes[before]) {
             Blocker::Any
         } else {
             let before = &self.claims[before];
@@ -155,6 +156,21 @@ impl QueueSnapshot {
         self.claims.get(self.holders().count())
     }
 
+    /// Returns true if the claim with this create revision has written this slot, and no other claim
+    /// has. Which of two wrote it first is not known: a move to another lease changes a key, too.
+    pub(crate) fn has_slot_alone(&self, created: i64, slot: u32) -> bool {
+        let mut with_slot = self.claims.iter().filter(|claim| claim.slot == Some(slot));
+        with_slot.next().is_some_and(|one| one.created == created) && with_slot.next().is_none()
+    }
+
+    /// Returns these claims with another mode of the claim with this create revision.
+    pub(crate) fn with_mode(mut self, created: i64, mode: Mode) -> Self {
+        if let Some(index) = self.index(created) {
+            self.claims[index].mode = mode;
+        }
+        self
+    }
+
     /// Returns true if a claim is upgradeable. Its holder may become exclusive, and then admits none
     /// of the later claims that it admitted before.
     pub(crate) fn has_upgradeable(&self) -> bool {
@@ -163,12 +179,11 @@ impl QueueSnapshot {
     }
 
     /// Removes a claim that was deleted in the revision `gone`, but no later claim with the same
-    /// key.
-    pub(crate) fn remove(&mut self, key: &[u8], gone: i64) {
+    /// key. Returns true if it was known.
+    pub(crate) fn remove(&mut self, key: &[u8], gone: i64) -> bool {
         let is_it = |claim: &ListedClaim| claim.key == key && claim.created < gone;
-        if let Some(index) = self.claims.iter().position(is_it) {
-            self.claims.remove(index);
-        }
+        let index = self.claims.iter().position(is_it);
+        index.map(|index| self.claims.remove(index)).is_some()
     }
 
     /// Checks that all claims before this create revision have a lease. A waiter might wait forever
@@ -223,7 +238,7 @@ impl ListedClaim {
         Some(Self {
             key: found.key().to_vec(),
             mode: value.mode,
-            conversion: value.conversion.map(Box::new),
+            converted: value.converted.map(Into::into),
             slot: value.slot,
             created: found.create_revision(),
             modified: found.mod_revision(),
@@ -236,13 +251,23 @@ impl ListedClaim {
 mod tests {
     use super::*;
 
+    /// A reader waits for the first of two upgradeable claims, also for a change of its mode.
+    #[test]
+    fn a_reader_waits_for_one_claim() {
+        let modes = [Mode::Upgradeable, Mode::Upgradeable, Mode::Shared];
+        let claims = [(1, "a", modes[0]), (2, "b", modes[1]), (3, "c", modes[2])];
+        let queue = QueueSnapshot::of(3, &claims);
+        assert_eq!(queue.blocker_of(3), Some(Blocker::One(b"a".to_vec(), 1)));
+        assert_eq!(queue.with_mode(1, Mode::Shared).blocker_of(3), None);
+    }
+
     impl QueueSnapshot {
         /// Makes a queue of claims in this revision, from their create revisions, keys and modes.
         pub(crate) fn of(revision: i64, claims: &[(i64, &str, Mode)]) -> Self {
             let claim = |(created, key, mode): &(i64, &str, Mode)| ListedClaim {
                 key: key.as_bytes().to_vec(),
                 mode: *mode,
-                conversion: None,
+                converted: None,
                 slot: None,
                 created: *created,
                 modified: *created,

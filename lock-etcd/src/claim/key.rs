@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use etcd_client::TxnOp;
-use lock_core::Mode;
 use lock_core::backend::{Claim, HoldId, LossSender, Moment, Mutex};
+use lock_core::{FencingToken, Mode};
 use tokio::sync::{OnceCell, watch};
 
 use crate::claim::key_pool::KeyPool;
@@ -40,6 +40,8 @@ struct ClaimState {
     is_released: bool,
     /// The create revision of a granted key; zero before.
     created: i64,
+    /// The token of the hold since its last change of mode.
+    converted: Option<FencingToken>,
     /// The watch that reports the deletion of a hold's key.
     watch: Option<Subscription>,
     /// When to forget the claim, after a release that failed.
@@ -96,6 +98,20 @@ impl ClaimKey {
             }),
             own_lease: OnceCell::new(),
         }))
+    }
+
+    /// Returns the token of the hold since its last change of mode, if there was one.
+    pub(crate) fn converted_token(&self) -> Option<FencingToken> {
+        self.state.lock().converted
+    }
+
+    pub(crate) fn set_converted_token(&self, token: FencingToken) {
+        self.state.lock().converted = Some(token);
+    }
+
+    /// Returns true if a release of the key has begun.
+    pub(crate) fn is_released(&self) -> bool {
+        self.state.lock().is_released
     }
 
     /// Returns the create revision of a granted key; zero before.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use etcd_client::{Compare, CompareOp, GetOptions, PutOptions, Txn, TxnOp};
 use lock_core::Mode;
-use lock_core::backend::{Clock, Moment, free_slot, keeps_slot};
+use lock_core::backend::{Clock, Moment, free_slot};
 
 use crate::claim::key::ClaimKey;
 use crate::connection::shared_connection::{SharedConnection, transact};
@@ -62,12 +62,8 @@ pub(crate) async fn choose_slot(
             .and_then([TxnOp::put(key, value.to_text(), Some(put)), list_now()])
             .or_else([list_now()]);
         let claims = send(command, &write, queue, ends).await?;
-        if let Some(index) = claims.index(created) {
-            let slots = claims.slots();
-            let is_written = slots[index].is_some_and(|written| written.slot == slot);
-            if is_written && keeps_slot(&slots, index) {
-                return Ok(Some(slot));
-            }
+        if claims.has_slot_alone(created, slot) {
+            return Ok(Some(slot));
         }
         answer = Some(claims);
     }

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
+use lock_core::Mode;
 use lock_core::backend::HoldId;
-use lock_core::{FencingToken, Mode};
 
 const SHARED: &str = "shared";
 const UPGRADEABLE: &str = "upgradeable";
@@ -19,19 +19,11 @@ const SLOT: &str = "slot:";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ClaimValue<'a> {
     pub(crate) mode: Mode,
-    /// The change of mode that the hold went through last.
-    pub(crate) conversion: Option<ClaimConversion>,
+    /// The claim that the hold has had since its last change of mode, as text.
+    pub(crate) converted: Option<String>,
     /// The slot of a permit, once the claim has chosen it.
     pub(crate) slot: Option<u32>,
     metadata: Cow<'a, str>,
-}
-
-/// The change of a hold to another mode.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ClaimConversion {
-    /// The claim that has replaced the hold, as text.
-    pub(crate) claim: String,
-    pub(crate) token: FencingToken,
 }
 
 impl<'a> ClaimValue<'a> {
@@ -39,7 +31,7 @@ impl<'a> ClaimValue<'a> {
     pub(crate) fn new(hold: &HoldId) -> Self {
         Self {
             mode: hold.mode(),
-            conversion: None,
+            converted: None,
             slot: None,
             metadata: hold.metadata().into(),
         }
@@ -49,7 +41,7 @@ impl<'a> ClaimValue<'a> {
     pub(crate) fn read(name: &[u8], value: &'a [u8]) -> Self {
         let mut read = Self {
             mode: Mode::Exclusive,
-            conversion: None,
+            converted: None,
             slot: None,
             metadata: Cow::Borrowed(""),
         };
@@ -79,13 +71,9 @@ impl<'a> ClaimValue<'a> {
         } else if let Some(slot) = word.strip_prefix(SLOT) {
             self.slot = slot.parse().ok();
             self.slot.is_some()
-        } else if let Some(converted) = word.strip_prefix(CONVERTED) {
-            let parts = converted.split_once(':');
-            self.conversion = parts.and_then(|(token, claim)| {
-                let (token, claim) = (token.parse().ok()?, claim.to_owned());
-                Some(ClaimConversion { claim, token })
-            });
-            self.conversion.is_some()
+        } else if let Some(claim) = word.strip_prefix(CONVERTED) {
+            self.converted = Some(claim.to_owned());
+            true
         } else {
             match word {
                 SHARED => self.mode = Mode::Shared,
@@ -104,13 +92,12 @@ impl<'a> ClaimValue<'a> {
             Mode::Permit { of } => format!("{PERMIT}{of} "),
             _ => String::new(),
         };
-        let conversion = self.conversion.as_ref().map_or_else(String::new, |to| {
-            format!("{CONVERTED}{}:{} ", to.token, to.claim)
-        });
+        let claim = self.converted.as_ref();
+        let converted = claim.map_or_else(String::new, |claim| format!("{CONVERTED}{claim} "));
         let slot = self
             .slot
             .map_or_else(String::new, |slot| format!("{SLOT}{slot} "));
-        format!("{mode}{conversion}{slot}{}", self.metadata)
+        format!("{mode}{converted}{slot}{}", self.metadata)
     }
 
     /// Returns the metadata of the holder.
@@ -131,14 +118,12 @@ mod tests {
 
     #[test]
     fn values_are_read_back() {
-        let token = FencingToken::try_from(7).unwrap();
-        let claim = "0a".to_owned();
-        let conversion = Some(ClaimConversion { claim, token });
-        for (mode, conversion, slot) in [
+        let claim = || Some("0a".to_owned());
+        for (mode, converted, slot) in [
             (Mode::Exclusive, None, None),
-            (Mode::Exclusive, conversion.clone(), None),
+            (Mode::Exclusive, claim(), None),
             (Mode::Shared, None, None),
-            (Mode::Shared, conversion, None),
+            (Mode::Shared, claim(), None),
             (Mode::Upgradeable, None, None),
             (Mode::permit(7).unwrap(), None, None),
             (Mode::permit(7).unwrap(), None, Some(6)),
@@ -146,7 +131,7 @@ mod tests {
             let metadata = Cow::Borrowed(METADATA);
             let value = ClaimValue {
                 mode,
-                conversion,
+                converted,
                 slot,
                 metadata,
             };

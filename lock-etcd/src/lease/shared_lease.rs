@@ -1,6 +1,6 @@
 //! A lease that claims with the same ttl and reserve share.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -340,11 +340,13 @@ impl SharedLease {
         moved.ok_or_else(leader_changed)
     }
 
-    /// Returns the keys that have to move.
+    /// Returns the keys that have to move, each once: a hold that changes its mode has two claims on
+    /// one key, and servers refuse a transaction that writes a key twice.
     pub(crate) fn keys(&self) -> Vec<Arc<str>> {
         let state = self.state.lock();
         let claims = state.claims.values();
-        claims.filter_map(|claim| claim.key.clone()).collect()
+        let keys: BTreeSet<Arc<str>> = claims.filter_map(|claim| claim.key.clone()).collect();
+        keys.into_iter().collect()
     }
 
     /// Ends the move to the lease `next`.

@@ -327,8 +327,7 @@ impl WaitState {
     /// them. Why: an upgradeable holder may have become exclusive while the deleted claim waited.
     /// Breaks if: a reader behind that claim is then let in beside it.
     fn remove(&mut self, key: &[u8], gone: i64) {
-        self.claims.remove(key, gone);
-        if self.claims.has_upgradeable() {
+        if self.claims.remove(key, gone) && self.claims.has_upgradeable() {
             self.known_until = 0;
         }
     }
