@@ -57,15 +57,6 @@ impl Bed {
         names(&String::from_utf8(listed.stdout).expect("keys are text"))
     }
 
-    /// Returns the value of the only key with this prefix, without blocking the task.
-    pub(crate) async fn value(&self, prefix: &str) -> String {
-        let mut command = self.cluster.control_command();
-        command.args(["get", "--prefix", "--print-value-only", prefix]);
-        let read = tokio::task::spawn_blocking(move || command.output()).await;
-        let read = read.expect("no panic").expect("etcdctl runs");
-        String::from_utf8(read.stdout).expect("values are text")
-    }
-
     pub(crate) fn leases(&self) -> usize {
         let printed = self.cluster.control(&["lease", "list"]);
         // The first line is the number of leases.
