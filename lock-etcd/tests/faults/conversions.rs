@@ -81,6 +81,34 @@ fn a_change_of_leader_during_an_upgrade_ends_no_hold() {
     });
 }
 
+/// The exclusive hold ends with the downgrade, and its release is due before the answer comes.
+#[test]
+fn a_downgrade_at_the_end_of_a_minimum_hold_keeps_its_key() {
+    steady(async || {
+        let bed = Bed::new();
+        let (locks, other) = (bed.client().await, bed.direct().await);
+        // The two answers take twice the delay, and the mode changes after the first of them.
+        let delay = BRIEFLY / 2;
+        for early in [delay / 2, delay * 5 / 4, delay * 3 / 2, delay * 3] {
+            let minimum = BRIEFLY * 4;
+            let request = LockRequest::exclusive("k").expect("a key").with_ttl(TTL);
+            let taken = locks.acquire(request.holding_at_least(minimum)).await;
+            let guard = taken.expect("the server runs").expect("no end");
+            sleep(minimum - early).await;
+            bed.command().to_client().delay(delay);
+            let downgraded = timeout(PROMPT, guard.downgrade()).await;
+            bed.command().pass();
+            if let Ok(reader) = downgraded.expect("an answer") {
+                sleep(BRIEFLY).await;
+                let writer = LockRequest::exclusive("k").expect("a key");
+                let writer = other.acquire(writer.without_waiting()).await;
+                let is_refused = writer.expect("the server runs").is_none();
+                assert_excluded!(is_refused || !reader.is_held(), "a writer beside a reader");
+            }
+        }
+    });
+}
+
 /// The reader comes between the two requests of the upgrade: the answer to the first is late.
 #[test]
 fn a_reader_that_comes_during_an_upgrade_is_not_overlooked() {
