@@ -99,7 +99,7 @@ fn a_downgrade_at_the_end_of_a_minimum_hold_keeps_its_key() {
             let downgraded = timeout(PROMPT, guard.downgrade()).await;
             bed.command().pass();
             if let Ok(reader) = downgraded.expect("an answer") {
-                sleep(BRIEFLY).await;
+                // At once, before a renewal misses the key.
                 let writer = LockRequest::exclusive("k").expect("a key");
                 let writer = other.acquire(writer.without_waiting()).await;
                 let is_refused = writer.expect("the server runs").is_none();
