@@ -9,7 +9,7 @@ use lock_core::Mode;
 use lock_core::backend::{Clock, Moment, free_slot};
 
 use crate::claim::key::ClaimKey;
-use crate::connection::shared_connection::{SharedConnection, transact};
+use crate::connection::shared_connection::{REPLY_LIMIT, SharedConnection, transact};
 use crate::error::{Failure, no_answer};
 use crate::keys::end_of;
 use crate::queue::{QueueSnapshot, list_all};
@@ -77,7 +77,7 @@ async fn send(
 ) -> Result<QueueSnapshot, Failure> {
     let left = ends.since(Clock::Boot.now());
     if left.is_zero() {
-        return Err(Failure::Unknown(no_answer(left)));
+        return Err(Failure::Unknown(no_answer(REPLY_LIMIT)));
     }
     let sending = command.ask(left, |client| transact(client, transaction.clone()));
     QueueSnapshot::read(&sending.await?, queue, "").map_err(Failure::Unknown)

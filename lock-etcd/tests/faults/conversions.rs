@@ -14,6 +14,12 @@ async fn upgradeable(locks: &EtcdLock) -> LockGuard {
     taken.expect("the server runs").expect("free")
 }
 
+async fn shared(locks: &EtcdLock) -> LockGuard {
+    let request = LockRequest::shared("k").expect("a key").with_ttl(TTL);
+    let taken = locks.acquire(request.without_waiting()).await;
+    taken.expect("the server runs").expect("readers may enter")
+}
+
 /// The servers carry out the change, and the client asks again.
 #[test]
 fn a_change_of_the_mode_whose_answer_is_lost_is_made_once() {
@@ -46,9 +52,7 @@ fn a_reader_that_came_and_went_during_an_upgrade_has_a_smaller_token() {
         bed.command().to_client().delay(BRIEFLY);
         let read = async {
             sleep(BRIEFLY / 2).await;
-            let request = LockRequest::shared("k").expect("a key").with_ttl(TTL);
-            let taken = other.acquire(request.without_waiting()).await;
-            let reader = taken.expect("the server runs").expect("readers may enter");
+            let reader = shared(&other).await;
             let token = reader.token();
             reader.release().await.expect("the server runs");
             token
@@ -119,9 +123,7 @@ fn a_reader_that_comes_during_an_upgrade_is_not_overlooked() {
         bed.command().to_client().delay(BRIEFLY);
         let read = async {
             sleep(BRIEFLY / 2).await;
-            let request = LockRequest::shared("k").unwrap().with_ttl(TTL);
-            let taken = other.acquire(request.without_waiting()).await;
-            taken.expect("the server runs").expect("readers may enter")
+            shared(&other).await
         };
         let (upgraded, reader) = tokio::join!(guard.try_upgrade(), read);
         bed.command().pass();

@@ -129,9 +129,7 @@ async fn holder_slots(
     for (index, node) in nodes.into_iter().enumerate() {
         let (data, stat) = match node {
             MultiReadResult::Data { data, stat } => (data, stat),
-            MultiReadResult::Error {
-                err: ZooKeeperError::NoAuth,
-            } => return Err(ZooKeeperError::NoAuth),
+            MultiReadResult::Error { err } if err != ZooKeeperError::NoNode => return Err(err),
             // The holder has just gone.
             _ => continue,
         };
